@@ -1,0 +1,114 @@
+// swift-tools-version: 6.2
+// The floors of docs/architecture.md, from the ground up: a target names only what stands below it, and
+// `tools/test` builds with `--explicit-target-dependency-import-check error`, so that an import upward fails.
+import PackageDescription
+
+let settings: [SwiftSetting] = [.swiftLanguageMode(.v6)]
+
+extension Target {
+    static func floor(_ name: String, on below: [Target.Dependency] = []) -> Target {
+        .target(name: name, dependencies: below, swiftSettings: settings)
+    }
+    static func tests(of name: String, with others: [Target.Dependency] = []) -> Target {
+        .testTarget(name: "\(name)Tests", dependencies: [.byName(name: name)] + others, swiftSettings: settings)
+    }
+    static func system(_ name: String, pkgConfig: String? = nil, apt: String) -> Target {
+        .systemLibrary(name: name, pkgConfig: pkgConfig, providers: [.apt([apt])])
+    }
+}
+
+let nio: [Target.Dependency] = [
+    .product(name: "NIOCore", package: "swift-nio"),
+    .product(name: "NIOPosix", package: "swift-nio"),
+    .product(name: "NIOHTTP1", package: "swift-nio"),
+]
+
+let ground: [Target] = [
+    .system("CNghttp2", pkgConfig: "libnghttp2", apt: "libnghttp2-dev"),
+    .system("COpenSSL", pkgConfig: "openssl", apt: "libssl-dev"),
+    .system("CLZ4", pkgConfig: "liblz4", apt: "liblz4-dev"),
+    .system("CXXHash", pkgConfig: "libxxhash", apt: "libxxhash-dev"),
+    .system("CRoaring", apt: "libroaring-dev"),
+    .system("CSQLite", pkgConfig: "sqlite3", apt: "libsqlite3-dev"),
+    .system("CJemalloc", pkgConfig: "jemalloc", apt: "libjemalloc-dev"),
+    .target(name: "CSimdjson", linkerSettings: [.linkedLibrary("simdjson")]),
+]
+
+let model: [Target] = [
+    .floor("Model", on: ["COpenSSL"]),
+    .floor("HTTPMessages"),
+]
+
+let core: [Target] = [
+    .floor("Journal", on: ["Model", "CLZ4", "CXXHash"]),
+    .floor("Quotas", on: ["Model"]),
+    .floor("Placement", on: ["Model"]),
+    .floor("Partitions", on: ["Model", "Journal", "CRoaring"]),
+    .floor("Routing", on: ["Model", "Placement", "Partitions", "Quotas"]),
+]
+
+let api: [Target] = [
+    .floor("FCMAPI", on: ["Model", "HTTPMessages", "Routing", "Quotas", "CSimdjson", "COpenSSL"])
+]
+
+let shells: [Target] = [
+    .floor("Edge", on: ["HTTPMessages", "CNghttp2", "COpenSSL"] + nio),
+    .floor("SQLiteEngine", on: ["Model", "Journal", "CSQLite"]),
+]
+
+let worlds: [Target] = [
+    .floor(
+        "Node",
+        on: [
+            "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "FCMAPI", "Edge",
+            "SQLiteEngine", "CJemalloc", "COpenSSL",
+            .product(name: "Logging", package: "swift-log"),
+            .product(name: "Metrics", package: "swift-metrics"),
+            .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        ] + nio),
+    .floor("Simulator", on: ["Model", "Journal", "Quotas", "Placement", "Partitions", "Routing"]),
+]
+
+let programs: [Target] = [
+    .executableTarget(
+        name: "tidecast",
+        dependencies: [
+            "Model", "HTTPMessages", "Journal", "Quotas", "FCMAPI", "Edge", "SQLiteEngine", "Node", "COpenSSL", "CJemalloc",
+            .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            .product(name: "Configuration", package: "swift-configuration"),
+            .product(name: "Logging", package: "swift-log"),
+            .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        ] + nio,
+        swiftSettings: settings)
+]
+
+let tests: [Target] = [
+    .tests(of: "Model"),
+    .tests(of: "HTTPMessages"),
+    .tests(of: "Journal", with: ["Model"]),
+    .tests(of: "Quotas", with: ["Model"]),
+    .tests(of: "Placement", with: ["Model"]),
+    .tests(of: "Partitions", with: ["Model", "Journal"]),
+    .tests(of: "Routing", with: ["Model", "Placement", "Partitions", "Quotas"]),
+    .tests(of: "FCMAPI", with: ["Model", "HTTPMessages", "Routing", "Quotas"]),
+    .tests(of: "Edge", with: ["HTTPMessages", "COpenSSL", "CNghttp2"] + nio),
+    .tests(of: "SQLiteEngine", with: ["Model", "Journal", "CSQLite"]),
+    .tests(of: "Node", with: ["Model", "HTTPMessages", "Journal", "Edge", "SQLiteEngine"] + nio),
+    .tests(of: "Simulator", with: ["Model", "Journal", "Partitions", "Routing"]),
+    .testTarget(name: "HouseRulesTests", swiftSettings: settings),
+]
+
+let package = Package(
+    name: "tidecast",
+    products: [.executable(name: "tidecast", targets: ["tidecast"])],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-nio.git", from: "2.101.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log.git", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-metrics.git", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
+    ],
+    targets: ground + model + core + api + shells + worlds + programs + tests,
+    cxxLanguageStandard: .cxx17
+)

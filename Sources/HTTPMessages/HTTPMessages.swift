@@ -1,0 +1,99 @@
+// HTTP requests and responses as plain values, the same for HTTP/1.1 and HTTP/2: what the API reads and makes,
+// and what the edge carries. Header field names are stored in lower case.
+
+public enum HTTPMethod: Hashable, Sendable {
+    case get, head, post, put, patch, delete, options
+    case other(String)
+}
+
+/// Header fields (and trailers) in one buffer: a name and a value are ranges in it.
+public struct HTTPFields: Sendable {
+    public struct Field: Sendable {
+        public var name: Range<Int>
+        public var value: Range<Int>
+    }
+    public private(set) var bytes: [UInt8] = []
+    public private(set) var fields: [Field] = []
+
+    public init() {}
+
+    /// `name` must already be in lower case.
+    public mutating func append(name: some Collection<UInt8>, value: some Collection<UInt8>) {
+        let start = bytes.count
+        bytes.append(contentsOf: name)
+        let middle = bytes.count
+        bytes.append(contentsOf: value)
+        fields.append(Field(name: start..<middle, value: middle..<bytes.count))
+    }
+
+    /// The first value under `name` (lower case), as it was sent.
+    public subscript(name: StaticString) -> ArraySlice<UInt8>? {
+        for field in fields where matches(field, name) { return bytes[field.value] }
+        return nil
+    }
+
+    /// How many fields have this name.
+    public func count(of name: StaticString) -> Int {
+        fields.reduce(0) { $0 + (matches($1, name) ? 1 : 0) }
+    }
+
+    public func string(_ name: StaticString) -> String? {
+        self[name].map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    public mutating func removeAll() {
+        bytes.removeAll(keepingCapacity: true)
+        fields.removeAll(keepingCapacity: true)
+    }
+
+    private func matches(_ field: Field, _ name: StaticString) -> Bool {
+        guard field.name.count == name.utf8CodeUnitCount else { return false }
+        return bytes.withUnsafeBufferPointer { buffer in
+            for offset in 0..<field.name.count
+            where buffer[field.name.lowerBound + offset] != name.utf8Start[offset] { return false }
+            return true
+        }
+    }
+}
+
+/// A whole request: the edge hands it over when the last byte of its body has come.
+public struct HTTPRequest: Sendable {
+    public var method: HTTPMethod
+    /// Path and query as they were sent (origin form), percent-encoding untouched.
+    public var target: [UInt8]
+    /// `Host` or `:authority`; empty where the client sent none.
+    public var authority: [UInt8]
+    public var fields: HTTPFields
+    public var body: [UInt8]
+    /// Whether it came over TLS.
+    public var isSecure: Bool
+    /// Whether the peer's address is of the loopback range, or the socket is a local one.
+    public var isLoopback: Bool
+
+    public init(
+        method: HTTPMethod, target: [UInt8], authority: [UInt8] = [], fields: HTTPFields = HTTPFields(),
+        body: [UInt8] = [], isSecure: Bool = false, isLoopback: Bool = true
+    ) {
+        self.method = method
+        self.target = target
+        self.authority = authority
+        self.fields = fields
+        self.body = body
+        self.isSecure = isSecure
+        self.isLoopback = isLoopback
+    }
+}
+
+/// A whole response. The edge adds `content-length` and `date`.
+public struct HTTPResponse: Sendable {
+    public var status: Int
+    /// Names in lower case; without `content-length`, `date` and connection fields.
+    public var fields: [(name: String, value: String)]
+    public var body: [UInt8]
+
+    public init(status: Int, fields: [(name: String, value: String)] = [], body: [UInt8] = []) {
+        self.status = status
+        self.fields = fields
+        self.body = body
+    }
+}

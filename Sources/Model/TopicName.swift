@@ -1,0 +1,36 @@
+/// A topic's name: `[a-zA-Z0-9-_.~%]{1,900}`, case-sensitive.
+///
+/// Source: FCM v1 discovery document, `TopicSubscription.topicName`.
+public struct TopicName: Hashable, Sendable, CustomStringConvertible {
+    public static let lengthMax = 900
+    /// Its bytes, all of them ASCII.
+    public let utf8: [UInt8]
+
+    /// Checks `bytes`; a leading `/topics/` is tolerated and dropped. `nil` where it is no topic name.
+    public init?(_ bytes: some Collection<UInt8>) {
+        var rest = bytes[...]
+        let prefix = "/topics/".utf8
+        if rest.starts(with: prefix) { rest = rest.dropFirst(prefix.count) }
+        guard !rest.isEmpty, rest.count <= TopicName.lengthMax, rest.allSatisfy(TopicName.allows) else { return nil }
+        utf8 = Array(rest)
+    }
+
+    public init?(_ text: String) { self.init(text.utf8) }
+
+    /// For names that were checked before they were stored.
+    public init(checked utf8: [UInt8]) { self.utf8 = utf8 }
+
+    public var description: String { String(decoding: utf8, as: UTF8.self) }
+
+    @inline(__always)
+    public static func allows(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."),
+            UInt8(ascii: "~"), UInt8(ascii: "%"):
+            return true
+        default:
+            return false
+        }
+    }
+}

@@ -1,0 +1,30 @@
+/// What is counted. The texts of a kind (metric, limit, unit) stand in FCM's error details.
+public enum QuotaKind: UInt8, CaseIterable, Hashable, Sendable {
+    /// Messages sent by a project.
+    case sends
+    /// Subscriptions made or ended by a project, counted in devices.
+    case subscriptionChanges
+    /// Devices registered in a project.
+    case registrations
+    /// Topic messages of a project that are accepted and not yet handed to every partition.
+    case fanouts
+    /// Messages addressed to one device, in a minute.
+    case deviceMinute
+    /// Messages addressed to one device, in an hour.
+    case deviceHour
+}
+
+/// Says which quota refused, what it allows, and when it is worth asking again.
+public struct QuotaRefusal: Hashable, Sendable {
+    public var kind: QuotaKind
+    /// The limit in its own unit: operations a second for rates, unfinished operations for `fanouts`,
+    /// messages a minute or hour for the device limits.
+    public var limit: UInt64
+    /// Nanoseconds until the bucket will hold what was asked for, by its own refill alone.
+    public var retryDelay: UInt64
+    public init(kind: QuotaKind, limit: UInt64, retryDelay: UInt64) {
+        self.kind = kind
+        self.limit = limit
+        self.retryDelay = retryDelay
+    }
+}

@@ -1,0 +1,158 @@
+import Model
+import Partitions
+import Quotas
+
+// What the API asks of the core, and what the core answers. The API (one floor up) translates FCM's wire forms into
+// `Operation` and `Outcome` back into them; everything in between is decided here and in the partitions.
+
+/// One request, checked for form and authority, with every registration id deciphered.
+public enum Operation: Sendable {
+    case send(Send)
+    case changeSubscriptions(SubscriptionChange)
+    /// What a device is subscribed to, with the dates. Answered with `.subscriptions`.
+    case subscriptions(of: Registration, by: Caller)
+    case register(project: ProjectNumber)
+    case unregister(Registration, by: Caller)
+    case acknowledge(Registration, by: Caller, EventID)
+    /// Members of one topic. Answered with `.topic`.
+    case topic(project: ProjectNumber, TopicName)
+    /// Topics of a project in no stated order, page by page. Answered with `.topics`.
+    case topics(project: ProjectNumber, page: PageToken?, limit: Int)
+    /// Devices of a project, page by page. Answered with `.devices`.
+    case devices(project: ProjectNumber, page: PageToken?, limit: Int)
+}
+
+/// On whose word an operation on a device is done.
+public enum Caller: Hashable, Sendable {
+    /// A backend with authority over the project, or an operator.
+    case backend
+    /// The device itself, by its credential.
+    case device(DeviceProof)
+}
+
+public struct Send: Sendable {
+    public enum Target: Sendable {
+        case topic(TopicName)
+        case condition(Condition)
+        case device(Registration)
+    }
+    public var project: ProjectNumber
+    public var target: Target
+    public var message: Envelope
+    /// Everything is checked, also the registration; nothing is delivered.
+    public var validateOnly: Bool
+    public init(project: ProjectNumber, target: Target, message: Envelope, validateOnly: Bool) {
+        self.project = project
+        self.target = target
+        self.message = message
+        self.validateOnly = validateOnly
+    }
+}
+
+public struct SubscriptionChange: Sendable {
+    public enum Kind: Hashable, Sendable { case subscribe, unsubscribe }
+    public var project: ProjectNumber
+    public var kind: Kind
+    public var topic: TopicName
+    /// In the caller's order; a device may stand in it twice.
+    public var devices: [Registration]
+    public var caller: Caller
+    public init(
+        project: ProjectNumber, kind: Kind, topic: TopicName, devices: [Registration], caller: Caller = .backend
+    ) {
+        self.project = project
+        self.kind = kind
+        self.topic = topic
+        self.devices = devices
+        self.caller = caller
+    }
+}
+
+/// Where a listing goes on: the partition, and a place in it that only the partition understands.
+public struct PageToken: Hashable, Sendable {
+    public var partition: PartitionID
+    public var place: UInt64
+    public init(partition: PartitionID, place: UInt64) {
+        self.partition = partition
+        self.place = place
+    }
+}
+
+public enum Outcome: Sendable {
+    /// The message is durable (or, with `validateOnly`, would have been accepted).
+    case accepted(MessageID)
+    /// One for each device, in the order of the request.
+    case changes([ChangeOutcome])
+    case subscriptions([Subscription])
+    case registered(NewRegistration)
+    /// Unregistered, acknowledged.
+    case done
+    case topic(members: UInt64)
+    case topics([(name: TopicName, members: UInt64)], next: PageToken?)
+    case devices([DeviceSummary], next: PageToken?)
+    case refused(Refusal)
+}
+
+/// What became of one device of a subscription change.
+public enum ChangeOutcome: Hashable, Sendable {
+    /// The change is durable, and in force for every send accepted from now on. The day it was made.
+    case changed(Day)
+    /// It was so already (subscribe: since that day; unsubscribe: `nil`).
+    case unchanged(Day?)
+    case refused(Refusal)
+}
+
+public struct Subscription: Hashable, Sendable {
+    public var topic: TopicName
+    public var since: Day
+    public init(topic: TopicName, since: Day) {
+        self.topic = topic
+        self.since = since
+    }
+}
+
+public struct NewRegistration: Sendable {
+    public var registration: Registration
+    /// What the device's token suffix and credential are made from.
+    public var secret: UInt64
+    public var created: WallTime
+    public init(registration: Registration, secret: UInt64, created: WallTime) {
+        self.registration = registration
+        self.secret = secret
+        self.created = created
+    }
+}
+
+public struct DeviceSummary: Sendable {
+    public var registration: Registration
+    public var lastSeen: Day
+    public var topicCount: Int
+    public var waitingCount: Int
+    public init(registration: Registration, lastSeen: Day, topicCount: Int, waitingCount: Int) {
+        self.registration = registration
+        self.lastSeen = lastSeen
+        self.topicCount = topicCount
+        self.waitingCount = waitingCount
+    }
+}
+
+/// Why an operation was not done. Those on which backends destroy tokens are given on proof alone; in doubt it is
+/// `.unavailable`.
+public enum Refusal: Error, Hashable, Sendable {
+    /// No such device (any more). 404 `UNREGISTERED`.
+    case unregistered
+    /// The token's suffix is not this device's. 400 `INVALID_ARGUMENT`.
+    case invalidToken
+    /// The registration is of another project. 403 `SENDER_ID_MISMATCH`.
+    case senderMismatch
+    /// The credential is not this device's. 403 `PERMISSION_DENIED`.
+    case wrongCredential
+    /// The device has the most topics that it may have. `TOO_MANY_TOPICS`.
+    case tooManyTopics
+    /// Past a quota. 429 `RESOURCE_EXHAUSTED`.
+    case quota(QuotaRefusal)
+    /// Not done, or done without anybody knowing it in time; safe to repeat. 503 `UNAVAILABLE`.
+    case unavailable(String)
+    /// Unknown whether a send was accepted: its deadline passed first. 504 `DEADLINE_EXCEEDED`.
+    case deadlineExceeded
+}
