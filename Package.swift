@@ -10,7 +10,8 @@ extension Target {
         .target(name: name, dependencies: below, swiftSettings: settings)
     }
     static func tests(of name: String, with others: [Target.Dependency] = []) -> Target {
-        .testTarget(name: "\(name)Tests", dependencies: [.byName(name: name)] + others, swiftSettings: settings)
+        .testTarget(
+            name: "\(name)Tests", dependencies: [.byName(name: name)] + others, swiftSettings: settings)
     }
     static func system(_ name: String, pkgConfig: String? = nil, apt: String) -> Target {
         .systemLibrary(name: name, pkgConfig: pkgConfig, providers: [.apt([apt])])
@@ -43,7 +44,7 @@ let core: [Target] = [
     .floor("Journal", on: ["Model", "CLZ4", "CXXHash"]),
     .floor("Quotas", on: ["Model"]),
     .floor("Placement", on: ["Model"]),
-    .floor("Partitions", on: ["Model", "Journal", "CRoaring"]),
+    .floor("Partitions", on: ["Model", "Journal", "Placement", "CRoaring"]),
     .floor("Routing", on: ["Model", "Placement", "Partitions", "Quotas"]),
 ]
 
@@ -60,7 +61,8 @@ let worlds: [Target] = [
     .floor(
         "Node",
         on: [
-            "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "FCMAPI", "Edge",
+            "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "FCMAPI",
+            "Edge",
             "SQLiteEngine", "CJemalloc", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),
@@ -73,7 +75,8 @@ let programs: [Target] = [
     .executableTarget(
         name: "tidecast",
         dependencies: [
-            "Model", "HTTPMessages", "Journal", "Quotas", "FCMAPI", "Edge", "SQLiteEngine", "Node", "COpenSSL", "CJemalloc",
+            "Model", "HTTPMessages", "Journal", "Quotas", "FCMAPI", "Edge", "SQLiteEngine", "Node",
+            "COpenSSL", "CJemalloc",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "Logging", package: "swift-log"),

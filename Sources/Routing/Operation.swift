@@ -58,7 +58,8 @@ public struct SubscriptionChange: Sendable {
     public var devices: [Registration]
     public var caller: Caller
     public init(
-        project: ProjectNumber, kind: Kind, topic: TopicName, devices: [Registration], caller: Caller = .backend
+        project: ProjectNumber, kind: Kind, topic: TopicName, devices: [Registration],
+        caller: Caller = .backend
     ) {
         self.project = project
         self.kind = kind
