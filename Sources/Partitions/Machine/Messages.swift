@@ -94,7 +94,7 @@ public enum PartitionRefusal: Error, Hashable, Sendable {
     case wrongCredential
     case tooManyTopics
     /// The project has this many unfinished fan-outs in the partition already.
-    case tooManyFanouts
+    case tooManyFanouts(limit: Int)
     /// The partition has no index left for new devices.
     case indicesUsedUp
     /// Not done; safe to repeat.

@@ -195,7 +195,7 @@ extension Partition {
     ) -> Bool {
         guard admit(id, key, message) else { return false }
         guard state.fanouts[project.rawValue] ?? 0 < fanoutsMax else {
-            refuse(id, .tooManyFanouts)
+            refuse(id, .tooManyFanouts(limit: fanoutsMax))
             return false
         }
         propose(fact())

@@ -78,6 +78,12 @@ extension Partition {
         let waiting = durableWaiting(index, after: attachment.written, now)
         let told = state.overflowed[index].flatMap { $0 > attachment.written ? $0 : nil }
         if waiting.isEmpty, told == nil {
+            if case .behind = attachment.state {
+                // Its gateway writes it nothing until it hears that it is up to date.
+                say(
+                    .events(attachment.stream, DeviceIndex(index), deleted: nil, []),
+                    to: attachment.stream.gateway, &effects)
+            }
             streams.setLive(index)
             return
         }
