@@ -41,7 +41,7 @@ public struct ByteWriter: Sendable {
 
     /// The bytes as they are, without a length.
     @inlinable
-    public mutating func raw(_ value: some Sequence<UInt8>) { bytes.append(contentsOf: value) }
+    public mutating func raw(_ value: some Swift.Sequence<UInt8>) { bytes.append(contentsOf: value) }
 
     /// The bytes with their length in front, as a varint.
     @inlinable

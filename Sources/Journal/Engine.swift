@@ -166,7 +166,8 @@ public enum EngineRules {
     /// Checks the arguments of `createPartitions`.
     public static func check(count: Int, histories: [History], existing: Int) throws(EngineError) {
         if existing > 0, existing != count {
-            throw .refused("the data has \(existing) partitions, and their number never changes; asked for \(count)")
+            throw .refused(
+                "the data has \(existing) partitions, and their number never changes; asked for \(count)")
         }
         guard (1...PartitionID.countMax).contains(count) else {
             throw .refused("a number of partitions is 1 to \(PartitionID.countMax), not \(count)")

@@ -74,7 +74,8 @@ extension RecordCodec {
             throw .lengthOutOfBounds(UInt64(bodyBytes))
         }
         let header = RecordHeader(
-            partition: PartitionID(partition), sequence: Sequence(sequence), epoch: Epoch(load(22, UInt64.self)),
+            partition: PartitionID(partition), sequence: Sequence(sequence),
+            epoch: Epoch(load(22, UInt64.self)),
             history: History(load(30, UInt64.self)))
         return Frame(header: header, isPacked: isPacked, bodyBytes: Int(bodyBytes))
     }
