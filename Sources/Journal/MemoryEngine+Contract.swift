@@ -95,6 +95,9 @@ extension MemoryEngine {
         session: SessionID, partition: PartitionID, covering: Sequence, bytes: [UInt8]
     ) throws(EngineError) {
         let index = try owned(partition, by: session)
+        guard covering <= partitionsByID[index].last else {
+            throw .refused("a snapshot covers durable records only")
+        }
         var snapshots = partitionsByID[index].snapshots.filter { $0.covering != covering }
         snapshots.append(Snapshot(covering: covering, bytes: bytes, checksum: Checksum.of(bytes)))
         snapshots.sort { $0.covering > $1.covering }
