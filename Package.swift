@@ -85,6 +85,16 @@ let programs: [Target] = [
         swiftSettings: settings)
 ]
 
+/// Measuring programs, built only on request: `TIDECAST_BENCH=1 swift build -c release --product core-bench`.
+let isBench = Context.environment["TIDECAST_BENCH"] == "1"
+let benches: [Target] =
+    isBench
+    ? [
+        .executableTarget(
+            name: "core-bench", dependencies: ["Model", "Journal", "Placement", "Partitions"],
+            swiftSettings: settings)
+    ] : []
+
 let tests: [Target] = [
     .tests(of: "Model"),
     .tests(of: "HTTPMessages"),
@@ -112,6 +122,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
     ],
-    targets: ground + model + core + api + shells + worlds + programs + tests,
+    targets: ground + model + core + api + shells + worlds + programs + benches + tests,
     cxxLanguageStandard: .cxx17
 )
