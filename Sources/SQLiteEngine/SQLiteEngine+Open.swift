@@ -80,7 +80,8 @@ extension SQLiteEngine {
         guard found == "ok" else { throw .corrupt("the database in \(folder): \(found)") }
     }
 
-    /// Removes files of snapshots that no row names: left by a crash between a file and its row, or behind a row.
+    /// Removes files of snapshots that no row names: left by a crash between a file and its row, or behind a
+    /// row.
     func removeOrphans() throws(EngineError) {
         var named: Set<String> = []
         let statement = try database.statement("SELECT name FROM snapshot")

@@ -2,8 +2,9 @@ import Glibc
 import Journal
 import Model
 
-// Snapshots are files of their own: written aside, synced, renamed, the folder synced, and only then named by a row
-// under the session that owns the partition. A file that no row names does not count, and goes at the next opening.
+// Snapshots are files of their own: written aside, synced, renamed, the folder synced, and only then named by
+// a row under the session that owns the partition. A file that no row names does not count, and goes at the
+// next opening.
 
 extension SQLiteEngine {
     static let snapshotMagic: UInt64 = 0x3150_414e_5343_4454  // "TDCSNAP1", little endian
