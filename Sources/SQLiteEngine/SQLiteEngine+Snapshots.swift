@@ -104,7 +104,8 @@ extension SQLiteEngine {
         guard try reader.u16() == partition.rawValue, try reader.u64() == covering.rawValue else {
             throw reader.fail("is another snapshot")
         }
-        guard try reader.u64() == UInt64(file.count - snapshotHeaderBytes) else {
+        let length = try reader.u64()
+        guard length <= UInt64(EngineRules.snapshotBytesMax), Int(length) == reader.remaining - 8 else {
             throw reader.fail("has another length")
         }
         let seed = Checksum.of(Array(file[..<reader.offset]))
