@@ -1,5 +1,4 @@
 import Glibc
-import Journal
 
 /// Notices a write-ahead log that was damaged in its middle.
 ///
@@ -49,13 +48,11 @@ struct LogCheck {
         return got == count * 4 ? words.map(UInt32.init(bigEndian:)) : nil
     }
 
-    /// Throws `corrupt` where commits were lost that a crash cannot have lost.
-    func demandWhole(pagesBelieved: Int) throws(EngineError) {
-        guard isOfThisHeader, pagesBelieved < commits.count else { return }
+    /// A sentence, where commits were lost that a crash cannot have lost.
+    func damage(pagesBelieved: Int) -> String? {
+        guard isOfThisHeader, pagesBelieved < commits.count else { return nil }
         let lost = commits[max(0, pagesBelieved)...].count { $0 }
-        guard lost < 2 else {
-            throw .corrupt(
-                "the write-ahead log is damaged behind page \(pagesBelieved): \(lost) commits are lost")
-        }
+        guard lost >= 2 else { return nil }
+        return "the write-ahead log is damaged behind page \(pagesBelieved): \(lost) commits are lost"
     }
 }

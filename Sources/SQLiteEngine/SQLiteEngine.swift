@@ -46,7 +46,11 @@ public final class SQLiteEngine: Engine {
         database = try Connection(path: path)
         try checkIdentity()
         try configure()
-        try log.demandWhole(pagesBelieved: try database.pagesRecovered())
+        if let damage = log.damage(pagesBelieved: try database.pagesRecovered()) {
+            // Closing would copy what is left of the log into the file and remove it: nothing would show any more.
+            _ = database.poison(damage)
+            throw .corrupt(damage)
+        }
         if try database.number("PRAGMA user_version") == 0 { try createSchema() }
         try check(fileBytes: Files.size(path))
         try removeOrphans()

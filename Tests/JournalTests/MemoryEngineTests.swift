@@ -2,8 +2,8 @@ import Journal
 import Model
 import Testing
 
-/// The appender over the engine in memory, under random faults and crashes: what it calls durable is never lost,
-/// what it refuses is never in, and the journal has no holes.
+/// The appender over the engine in memory, under random faults and crashes: what it calls durable is never
+/// lost, what it refuses is never in, and the journal has no holes.
 @Suite struct AppenderOverMemoryTests {
     private struct World {
         var engine = MemoryEngine()

@@ -19,7 +19,7 @@ import Testing
 
     private func log() throws -> Data { try Data(contentsOf: URL(fileURLWithPath: folder.database + "-wal")) }
 
-    /// Appends records 2...count of two partitions, a commit each; gives back the log's length after each commit.
+    /// Appends records 2...count of two partitions, a commit each; gives back the log's length after each.
     private func fill(_ engine: SQLiteEngine, count: UInt64) throws -> [Int] {
         let session = try begin(engine)
         return try (2...count).map { sequence in
@@ -72,6 +72,8 @@ import Testing
                     #expect(rows.count == 12, "a flip at \(offset) was not noticed")
                 }
             } catch EngineError.corrupt {
+                // Still found the next time: nothing of the evidence is gone.
+                #expect(throws: EngineError.self) { try SQLiteEngine(folder: other.path) }
             }
         }
     }
@@ -118,7 +120,8 @@ import Testing
         _ = try fill(engine, count: 5)
         let other = OtherProgram(folder.database)
         let sql =
-            "UPDATE journal SET payload = CAST(substr(payload, 1, 50) || x'00' || substr(payload, 52) AS BLOB)"
+            "UPDATE journal SET payload = CAST(substr(payload, 1, 50) || x'00' || substr(payload, 52)"
+            + " AS BLOB)"
         #expect(other.run(sql + " WHERE partition = 0 AND sequence = 3") == 0)
         #expect(throws: EngineError.self) { try engine.read(p(0), from: Sequence(3), bytesMax: 1) }
         #expect(try engine.read(p(0), from: Sequence(4), bytesMax: .max).count == 2)
@@ -148,7 +151,7 @@ import Testing
         #expect(engine.failure == nil)
     }
 
-    /// A write that fails for another reason than a full disk: the file may not grow past a limit of the process.
+    /// A write that fails for another reason than a full disk: files may not grow past a limit of the process.
     @Test func anyOtherErrorOfTheDiskStopsTheEngineForGood() async throws {
         let path = folder.path
         await #expect(processExitsWith: .exitCode(7)) { [path = path as String] in
