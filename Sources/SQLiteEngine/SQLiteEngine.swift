@@ -47,7 +47,7 @@ public final class SQLiteEngine: Engine {
         try checkIdentity()
         try configure()
         if let damage = log.damage(pagesBelieved: try database.pagesRecovered()) {
-            // Closing would copy what is left of the log into the file and remove it: nothing would show any more.
+            // Closing would copy what is left of the log into the file and remove it, and nothing would show.
             _ = database.poison(damage)
             throw .corrupt(damage)
         }

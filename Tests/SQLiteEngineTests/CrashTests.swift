@@ -4,13 +4,13 @@ import Model
 import SQLiteEngine
 import Testing
 
-/// A child process that appends and notes each acknowledgement, ended by SIGKILL; then the folder is opened again
-/// and everything that was noted must be there.
+/// A child process that appends and notes each acknowledgement, ended by SIGKILL; then the folder is opened
+/// again and everything that was noted must be there.
 @Suite(.serialized) struct CrashTests {
     private let folder = TemporaryFolder()
 
-    /// Appends through the engine's thread until something ends the process. Each acknowledgement is a line in
-    /// `acks`.
+    /// Appends through the engine's thread until something ends the process. Each acknowledgement is a line
+    /// in `acks`.
     private static func appendForever(_ folder: String) throws {
         mkdir(folder, 0o700)
         let acks = open(folder + "/acks", O_WRONLY | O_CREAT | O_APPEND, 0o600)

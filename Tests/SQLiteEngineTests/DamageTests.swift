@@ -151,7 +151,7 @@ import Testing
         #expect(engine.failure == nil)
     }
 
-    /// A write that fails for another reason than a full disk: files may not grow past a limit of the process.
+    /// A write that fails for another reason than a full disk: files may not grow past a limit.
     @Test func anyOtherErrorOfTheDiskStopsTheEngineForGood() async throws {
         let path = folder.path
         await #expect(processExitsWith: .exitCode(7)) { [path = path as String] in
