@@ -110,7 +110,8 @@ extension Appender {
         }
     }
 
-    /// Nothing of these is in: their partitions go on where they stood before, and what waits behind goes with them.
+    /// Nothing of these is in: their partitions go on where they stood before, and what waits behind goes
+    /// with them.
     private mutating func refuse(_ rows: [Row], _ reason: String, _ resolved: inout [Resolved]) {
         var first: [PartitionID: Sequence] = [:]
         for row in rows where first[row.partition] == nil { first[row.partition] = row.sequence }

@@ -4,8 +4,8 @@ import Model
 public enum Resolution: Hashable, Sendable {
     /// Durable under this session: what waited for it may leave.
     case durable
-    /// The session is dead. The record was not acknowledged; after a lost reply it may still be in, and whoever
-    /// owns the partition next decides what it reads.
+    /// The session is dead. The record was not acknowledged; after a lost reply it may still be in, and
+    /// whoever owns the partition next decides what it reads.
     case fenced
     /// Another session's record stands at this place: the partition is lost.
     case taken
@@ -27,19 +27,20 @@ public struct Resolved: Hashable, Sendable {
 
 /// Group commit for one session: decides what the next transaction holds, and what a lost reply means.
 ///
-/// Rows of all partitions wait in one queue; one batch is in flight; the moment it is done, the next takes everything
-/// that came in meanwhile, up to a bound. So the batch grows with the load, and nobody waits for a timer.
+/// Rows of all partitions wait in one queue; one batch is in flight; the moment it is done, the next takes
+/// everything that came in meanwhile, up to a bound. So the batch grows with the load, and nobody waits for a
+/// timer.
 ///
-/// **A reply that is lost** (design 5.4) leaves the batch neither in nor out. It is appended again at the same
-/// sequences under the same batch id, as often as it takes; a refusal of the repeat says nothing about the first
-/// try, so it is repeated as well. Places that turn out taken are looked at: under our batch id the first try went
-/// in. Such a row is not reported yet. Its commit was never acknowledged, and a database that fails over may forget
-/// it; only a *later* append that is acknowledged implies it. The next batch is that append; where nothing waits, an
-/// append of no rows, which engines answer only when all that this session saw is durable. A row that the repeat
-/// itself put in needs no such thing: its own commit was acknowledged.
+/// **A reply that is lost** (design 5.4) leaves the batch neither in nor out. It is appended again at the
+/// same sequences under the same batch id, as often as it takes; a refusal of the repeat says nothing about
+/// the first try, so it is repeated as well. Places that turn out taken are looked at: under our batch id the
+/// first try went in. Such a row is not reported yet. Its commit was never acknowledged, and a database that
+/// fails over may forget it; only a *later* append that is acknowledged implies it. The next batch is that
+/// append; where nothing waits, an append of no rows, which engines answer only when all that this session
+/// saw is durable. A row that the repeat itself put in needs no such thing: its own commit was acknowledged.
 ///
-/// **Journals have no holes.** A record behind one that was refused is refused too, also if it was offered before its
-/// partition could know: the machine remembers which sequence each partition must offer next.
+/// **Journals have no holes.** A record behind one that was refused is refused too, also if it was offered
+/// before its partition could know: the machine remembers which sequence each partition must offer next.
 public struct Appender: Sendable {
     public static let batchRowsMax = 256
     public static let batchBytesMax = 8 << 20
@@ -117,14 +118,16 @@ public struct Appender: Sendable {
 
     public mutating func on(_ event: Event, into effects: inout [Effect]) {
         var resolved: [Resolved] = []
+        var following: [Effect] = []
         switch event {
         case .offered(let rows): offered(rows, &resolved)
         case .opened(let partition, let next): tails[partition] = .next(next)
-        case .finished(let outcome): finished(outcome, &resolved, &effects)
+        case .finished(let outcome): finished(outcome, &resolved, &following)
         case .looked(let partition, let sequence, let batch):
-            looked(partition, sequence, batch, &resolved, &effects)
+            looked(partition, sequence, batch, &resolved, &following)
         }
         if !resolved.isEmpty { effects.append(.resolved(resolved)) }
+        effects.append(contentsOf: following)
         begin(into: &effects)
     }
 
@@ -169,8 +172,8 @@ public struct Appender: Sendable {
         effects.append(.append(batch.id, batch.rows))
     }
 
-    /// Unique among all sessions of an engine: 24 bits of session, 40 bits that count its batches from 1. Batch 0 of
-    /// a session is its barriers'.
+    /// Unique among all sessions of an engine: 24 bits of session, 40 bits that count its batches from 1.
+    /// Batch 0 of a session is its barriers'.
     private mutating func nextBatch() -> BatchID {
         batchCount += 1
         return BatchID(session.rawValue << 40 | batchCount & (1 << 40 - 1))

@@ -31,7 +31,8 @@ public struct DecodeError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Reads what `ByteWriter` wrote. It holds the array, never copies it, never traps: bytes that make no sense are a
+/// Reads what `ByteWriter` wrote. It holds the array, never copies it, never traps: bytes that make no sense
+/// are a
 /// `DecodeError`. After an error the reader stands where the broken value begins.
 public struct ByteReader: Sendable {
     @usableFromInline let bytes: [UInt8]
@@ -98,8 +99,9 @@ public struct ByteReader: Sendable {
         throw DecodeError(offset: offset, reason: .truncated)
     }
 
-    /// A varint that counts something of which there can be at most `max`, each taking at least `elementBytesMin`
-    /// bytes of what is left: so that a wrong count is refused before memory is reserved for it.
+    /// A varint that counts something of which there can be at most `max`, each taking at least
+    /// `elementBytesMin` bytes of what is left: so that a wrong count is refused before memory is reserved
+    /// for it.
     @inlinable
     public mutating func count(max: Int, elementBytesMin: Int = 1) throws(DecodeError) -> Int {
         let start = offset

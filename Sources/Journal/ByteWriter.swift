@@ -1,5 +1,5 @@
-/// Writes the bytes of records and snapshots: fixed-width integers in little endian, varints in LEB128, byte strings
-/// with their length in front. `ByteReader` reads them back.
+/// Writes the bytes of records and snapshots: fixed-width integers in little endian, varints in LEB128, byte
+/// strings with their length in front. `ByteReader` reads them back.
 public struct ByteWriter: Sendable {
     public var bytes: [UInt8]
 

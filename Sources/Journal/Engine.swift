@@ -24,7 +24,8 @@ public enum RowOutcome: Hashable, Sendable {
 
 /// What became of one append.
 public enum AppendOutcome: Hashable, Sendable {
-    /// The transaction is durable; one outcome for each row, in their order. An append of no rows has exactly one:
+    /// The transaction is durable; one outcome for each row, in their order. An append of no rows has exactly
+    /// one:
     /// `appended` where everything that this session saw in the journal is durable now, or `fenced`.
     case rows([RowOutcome])
     /// Nothing of it went in, and the engine goes on: the disk is full, the database is locked.
@@ -56,7 +57,8 @@ public enum EngineError: Error, Hashable, Sendable {
     case fenced
     /// The engine can no longer be trusted. It does nothing more: stop, start again, check.
     case ioFailure(String)
-    /// Not done, and the engine goes on: the disk is full, the database is locked, the request makes no sense here.
+    /// Not done, and the engine goes on: the disk is full, the database is locked, the request makes no sense
+    /// here.
     case refused(String)
     /// What is stored is not what was written.
     case corrupt(String)
@@ -79,14 +81,15 @@ public struct SnapshotRow: Hashable, Sendable {
     }
 }
 
-/// What stores journals. Synchronous, used from one thread at a time; the same contract for SQLite, PostgreSQL and
-/// memory, and closed: what is not here, no engine is asked for.
+/// What stores journals. Synchronous, used from one thread at a time; the same contract for SQLite,
+/// PostgreSQL and memory, and closed: what is not here, no engine is asked for.
 ///
-/// Writing is granted by the engine alone: an append goes in under a *living session*, at sequences that nobody has
-/// taken. Snapshots, the floor and trimming demand a living session that *owns the partition* (design 5.1).
+/// Writing is granted by the engine alone: an append goes in under a *living session*, at sequences that
+/// nobody has taken. Snapshots, the floor and trimming demand a living session that *owns the partition*
+/// (design 5.1).
 public protocol Engine: AnyObject {
-    /// Why the engine has given up for good, if it has; from then on every call fails with `ioFailure`, and an append
-    /// is `unknown`. Whoever drives the engine looks here after each call and stops acknowledging.
+    /// Why the engine has given up for good, if it has; from then on every call fails with `ioFailure`, and
+    /// an append is `unknown`. Whoever drives the engine looks here after each call and stops acknowledging.
     var failure: String? { get }
 
     /// Begins a new incarnation of `node` and fences all its former ones.
@@ -96,13 +99,14 @@ public protocol Engine: AnyObject {
     /// Whether the session lives: the read that confirms an epoch (design 5.3).
     func isAlive(_ session: SessionID) throws(EngineError) -> Bool
 
-    /// Makes the partitions on first start, one history each. Their number never changes afterwards: the same number
-    /// again does nothing, another is refused.
+    /// Makes the partitions on first start, one history each. Their number never changes afterwards: the same
+    /// number again does nothing, another is refused.
     func createPartitions(count: Int, histories: [History]) throws(EngineError)
     /// All partitions by rising id.
     func partitions() throws(EngineError) -> [PartitionRow]
-    /// Makes `session` the owner, if the row still is as `former` says, together with the barrier row, which must
-    /// stand directly behind the last one. `nil`: somebody was faster. Refused while another living session owns it.
+    /// Makes `session` the owner, if the row still is as `former` says, together with the barrier row, which
+    /// must stand directly behind the last one. `nil`: somebody was faster. Refused while another living
+    /// session owns it.
     func take(
         _ partition: PartitionID, from former: PartitionRow, by session: SessionID, barrier: Row
     ) throws(EngineError) -> Epoch?
@@ -113,8 +117,8 @@ public protocol Engine: AnyObject {
     func append(session: SessionID, batch: BatchID, rows: [Row]) -> AppendOutcome
     /// The batch that put a row at this place, `nil` where there is none.
     func look(_ partition: PartitionID, _ sequence: Sequence) throws(EngineError) -> BatchID?
-    /// Rows from `from` on, in order and each verified, until their payloads pass `bytesMax`; at least one if there is
-    /// one. What is missing between them is the reader's to notice.
+    /// Rows from `from` on, in order and each verified, until their payloads pass `bytesMax`; at least one if
+    /// there is one. What is missing between them is the reader's to notice.
     func read(_ partition: PartitionID, from: Sequence, bytesMax: Int) throws(EngineError) -> [Row]
     /// These rows, as far as they are there, by rising sequence and each verified.
     func read(_ partition: PartitionID, rows: [Sequence]) throws(EngineError) -> [Row]
@@ -127,9 +131,9 @@ public protocol Engine: AnyObject {
     func snapshots(_ partition: PartitionID) throws(EngineError) -> [SnapshotRow]
     /// Its bytes, verified.
     func readSnapshot(_ partition: PartitionID, covering: Sequence) throws(EngineError) -> [UInt8]
-    /// Deletes at most `limit` rows below `below`, except those of `keeping`, and moves the floor. `below` is cut to
-    /// what the older of two snapshots covers: before there are two, nothing is deleted. Gives back whether rows are
-    /// left to delete: 0 for none, else how many, counted up to `limit`.
+    /// Deletes at most `limit` rows below `below`, except those of `keeping`, and moves the floor. `below` is
+    /// cut to what the older of two snapshots covers: before there are two, nothing is deleted. Gives back
+    /// whether rows are left to delete: 0 for none, else how many, counted up to `limit`.
     func trim(
         session: SessionID, partition: PartitionID, below: Sequence, keeping: [Sequence], limit: Int
     ) throws(EngineError) -> Int

@@ -2,9 +2,9 @@ import Model
 
 /// An engine in memory, for tests and the simulator: deterministic, and it fails as it is told.
 ///
-/// Three layers tell what a crash keeps. What was acknowledged is there for good. What went in under a lost reply is
-/// visible and may vanish (`crash(keepsUnacknowledged: false)`), until a later append is acknowledged: so a database
-/// behaves whose commit was cut off before its standby had it.
+/// Three layers tell what a crash keeps. What was acknowledged is there for good. What went in under a lost
+/// reply is visible and may vanish (`crash(keepsUnacknowledged: false)`), until a later append is
+/// acknowledged: so a database behaves whose commit was cut off before its standby had it.
 public final class MemoryEngine: Engine {
     /// What the next append does instead of working.
     public enum Fault: Hashable, Sendable {
@@ -47,7 +47,8 @@ public final class MemoryEngine: Engine {
 
     public init() {}
 
-    /// The machine goes down and comes back: sessions stay as they were, faults are forgotten, the handle works again.
+    /// The machine goes down and comes back: sessions stay as they were, faults are forgotten, the handle
+    /// works again.
     public func crash(keepsUnacknowledged: Bool) {
         if !keepsUnacknowledged {
             for place in unacknowledged {

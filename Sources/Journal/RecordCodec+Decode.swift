@@ -70,7 +70,7 @@ extension RecordCodec {
         }
         guard Int(bodyBytes) <= bodyBytesMax else { throw .lengthOutOfBounds(UInt64(bodyBytes)) }
         let isPacked = flags & flagLZ4 != 0
-        guard isPacked || Int(bodyBytes) == payload.count - headerBytes else {
+        guard isPacked ? bodyBytes >= compressBytesMin : Int(bodyBytes) == payload.count - headerBytes else {
             throw .lengthOutOfBounds(UInt64(bodyBytes))
         }
         let header = RecordHeader(
@@ -85,14 +85,16 @@ extension RecordCodec {
     ) throws(RecordError) -> [UInt8] {
         let stored = UnsafeRawBufferPointer(rebasing: payload[headerBytes...])
         guard frame.isPacked else { return Array(stored) }
+        var isWhole = false
         let body = [UInt8](unsafeUninitializedCapacity: frame.bodyBytes) { buffer, count in
             let room = UnsafeMutableRawBufferPointer(buffer)
             let written = LZ4_decompress_safe(
                 stored.bindMemory(to: CChar.self).baseAddress, room.bindMemory(to: CChar.self).baseAddress,
                 Int32(stored.count), Int32(frame.bodyBytes))
+            isWhole = Int(written) == frame.bodyBytes
             count = max(0, Int(written))
         }
-        guard body.count == frame.bodyBytes else { throw .decompress }
+        guard isWhole else { throw .decompress }
         return body
     }
 }

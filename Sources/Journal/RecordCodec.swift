@@ -51,9 +51,10 @@ public enum RecordError: Error, Hashable, Sendable {
 /// 12 u16 partition   14 u64 sequence   22 u64 epoch   30 u64 history   38 u32 length of the body, unpacked
 /// 42 the body as stored
 /// ```
-/// The checksum is XXH3-64 over everything behind it, seeded with everything before it, so that no bit of a row can
-/// change unseen. It is verified on every read, before anything else of the row is believed; partition and sequence
-/// are inside, so a row that got into another's place is found as well. All integers are little endian.
+/// The checksum is XXH3-64 over everything behind it, seeded with everything before it, so that no bit of a
+/// row can change unseen. It is verified on every read, before anything else of the row is believed;
+/// partition and sequence are inside, so a row that got into another's place is found as well. All integers
+/// are little endian.
 public enum RecordCodec {
     /// The longest body of a record, unpacked.
     public static let bodyBytesMax = 4 << 20
@@ -69,7 +70,8 @@ public enum RecordCodec {
     static let checksumOffset = 4
     static let checkedOffset = 12
 
-    /// The payload of a row. Throws `lengthOutOfBounds` for a body longer than `bodyBytesMax`, and nothing else.
+    /// The payload of a row. Throws `lengthOutOfBounds` for a body longer than `bodyBytesMax`, and nothing
+    /// else.
     public static func encode(header: RecordHeader, body: [UInt8]) throws(RecordError) -> [UInt8] {
         guard body.count <= bodyBytesMax else { throw .lengthOutOfBounds(UInt64(body.count)) }
         // Packed, a body must save a sixteenth: unpacking costs more than reading the rest.

@@ -4,15 +4,16 @@ import Journal
 
 /// The one connection to the database file, and the judge of its errors.
 ///
-/// A full disk and a lock refuse: the transaction is rolled back, nothing of it is in, and the connection goes on.
-/// Any other error poisons it. After a failed fsync the kernel may have dropped what it could not write, and the same
-/// handle would go on acknowledging over the hole (measured); so nothing is asked of a poisoned handle any more, not
-/// even to close, since closing would copy the log into the file.
+/// A full disk and a lock refuse: the transaction is rolled back, nothing of it is in, and the connection
+/// goes on. Any other error poisons it. After a failed fsync the kernel may have dropped what it could not
+/// write, and the same handle would go on acknowledging over the hole (measured); so nothing is asked of a
+/// poisoned handle any more, not even to close, since closing would copy the log into the file.
 final class Connection {
     /// How long a statement waits for another program's lock before it is refused.
     static let busyMilliseconds: Int32 = 2000
-    /// Pages in the log at which it is copied into the file: 32 MiB. SQLite's own default of 4 MiB stalls more often,
-    /// and its automatic checkpoint swallows errors; here a checkpoint that fails stops the engine.
+    /// Pages in the log at which it is copied into the file: 32 MiB. SQLite's own default of 4 MiB stalls
+    /// more often, and its automatic checkpoint swallows errors; here a checkpoint that fails stops the
+    /// engine.
     static let checkpointPages: Int32 = 8192
 
     /// SQLITE_IOERR_SHMSIZE, a macro that Swift does not import.
@@ -71,7 +72,8 @@ final class Connection {
         case SQLITE_FULL: return .refused("the disk is full")
         case SQLITE_BUSY, SQLITE_LOCKED: return .refused("another program has locked the database")
         case SQLITE_IOERR where code == Connection.indexCannotGrow && system == ENOSPC:
-            // The index of the log lives in memory shared by file; it could not grow, and nothing was written.
+            // The index of the log lives in memory shared by file; it could not grow, and nothing was
+            // written.
             return .refused("the disk is full")
         case SQLITE_CORRUPT, SQLITE_NOTADB:
             _ = poison("the database file is damaged: \(reason)")
@@ -129,8 +131,8 @@ final class Connection {
         }
     }
 
-    /// Copies the log into the file when it has grown enough. It happens before a transaction, not after one, so that
-    /// what was committed is acknowledged first.
+    /// Copies the log into the file when it has grown enough. It happens before a transaction, not after one,
+    /// so that what was committed is acknowledged first.
     private func checkpointIfDue() throws(EngineError) {
         try works()
         guard pagesInLog.pointee >= checkpointAt else { return }

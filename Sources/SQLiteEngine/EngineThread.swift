@@ -2,14 +2,15 @@ import Glibc
 import Journal
 import Model
 
-/// One thread that owns an engine and the appender of its session: everything that may wait for a disk happens here.
+/// One thread that owns an engine and the appender of its session: everything that may wait for a disk
+/// happens here.
 ///
-/// Loops submit rows and go on. The moment a commit is done, all rows that came meanwhile go into the next one (up to
-/// the appender's bounds), and every loop hears of its rows in one call. Reads and snapshots are jobs; a few of them
-/// run between two commits, so that neither starves the other.
+/// Loops submit rows and go on. The moment a commit is done, all rows that came meanwhile go into the next
+/// one (up to the appender's bounds), and every loop hears of its rows in one call. Reads and snapshots are
+/// jobs; a few of them run between two commits, so that neither starves the other.
 ///
-/// When the engine fails for good, `onFatal` is called once and nothing is resolved any more: what was in flight was
-/// never acknowledged.
+/// When the engine fails for good, `onFatal` is called once and nothing is resolved any more: what was in
+/// flight was never acknowledged.
 public final class EngineThread: Sendable {
     /// Jobs run between two commits.
     public static let jobsBetweenCommitsMax = 4
@@ -27,7 +28,8 @@ public final class EngineThread: Sendable {
     /// - Parameters:
     ///   - makeEngine: called on the thread, first of all; what it throws is fatal.
     ///   - onFatal: called on the thread, at most once, with the reason.
-    ///   - onResolved: called on the thread, once for each owner and commit, with all that became of its rows.
+    ///   - onResolved: called on the thread, once for each owner and commit, with all that became of its
+    /// rows.
     public init(
         makeEngine: @escaping @Sendable () throws -> any Engine,
         onFatal: @escaping @Sendable (String) -> Void,
@@ -38,14 +40,16 @@ public final class EngineThread: Sendable {
         EngineThread.start { worker.run(makeEngine) }
     }
 
-    /// Rows are appended under this session from now on. The one before must have nothing in flight that matters.
+    /// Rows are appended under this session from now on. The one before must have nothing in flight that
+    /// matters.
     public func begin(_ session: SessionID) { post(.session(session)) }
 
-    /// The session owns this partition; its next record has this sequence. Needed after a partition was lost and
-    /// taken again; otherwise the first row that is submitted says where the partition stands.
+    /// The session owns this partition; its next record has this sequence. Needed after a partition was lost
+    /// and taken again; otherwise the first row that is submitted says where the partition stands.
     public func open(_ partition: PartitionID, next: Sequence) { post(.opened(partition, next: next)) }
 
-    /// Rows of partitions that live on the loop `owner`. Each partition's in order and without gaps, also over calls.
+    /// Rows of partitions that live on the loop `owner`. Each partition's in order and without gaps, also
+    /// over calls.
     public func submit(_ rows: [Row], for owner: Int) {
         if !rows.isEmpty { post(.rows(rows, owner: owner)) }
     }
@@ -71,8 +75,8 @@ public final class EngineThread: Sendable {
         if let refusal { job(.failure(refusal)) }
     }
 
-    /// Finishes what was submitted before, closes the engine, and returns when the thread is done with it. Never call
-    /// it from one of the thread's own callbacks.
+    /// Finishes what was submitted before, closes the engine, and returns when the thread is done with it.
+    /// Never call it from one of the thread's own callbacks.
     public func shutdown() {
         mailbox.post { $0.isClosing = true }
         mailbox.wait(until: { $0.isEnded }, { _ in })

@@ -5,7 +5,8 @@
 
 /// Places at which a debug build ends itself as `kill -9` would, chosen by the environment:
 /// `TIDECAST_FAILPOINT=name` at the first arrival, `TIDECAST_FAILPOINT=name:3` at the third. Names:
-/// `append.before`, `append.committed` (its reply unsent), `snapshot.writing`, `snapshot.renamed` (its row unwritten).
+/// `append.before`, `append.committed` (its reply unsent), `snapshot.writing`, `snapshot.renamed` (its row
+/// unwritten).
 enum Failpoint {
     #if DEBUG
         private static let arrivals = Mutex(0)

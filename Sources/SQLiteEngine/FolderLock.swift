@@ -1,8 +1,8 @@
 import Glibc
 import Journal
 
-/// Held while a process has a data folder open, so that no second one opens it. The kernel lets go of it when the
-/// process ends, however it ends.
+/// Held while a process has a data folder open, so that no second one opens it. The kernel lets go of it when
+/// the process ends, however it ends.
 final class FolderLock {
     private let file: Int32
 

@@ -1,16 +1,16 @@
 import Glibc
-import Journal
 
 /// Notices a write-ahead log that was damaged in its middle.
 ///
-/// SQLite reads the log up to the first page whose checksum is wrong and takes the rest for what a crash left of an
-/// unfinished commit. A bit that flipped would so silently undo every commit behind it. But each commit is synced
-/// before the next begins, so a crash leaves at most one of them unfinished: where *two* commits of this same log
-/// stand behind the last page that was believed, the log did not end there.
+/// SQLite reads the log up to the first page whose checksum is wrong and takes the rest for what a crash left
+/// of an unfinished commit. A bit that flipped would so silently undo every commit behind it. But each commit
+/// is synced before the next begins, so a crash leaves at most one of them unfinished: where *two* commits of
+/// this same log stand behind the last page that was believed, the log did not end there.
 ///
-/// What it reads is the file format of SQLite's write-ahead log (sqlite.org/fileformat2.html#walformat): a header of
-/// 32 bytes with two salts, then frames of 24 bytes and a page, where a frame repeats the salts, and one that ends a
-/// commit names the database's size. Left over from before the log was last begun anew are frames with other salts.
+/// What it reads is the file format of SQLite's write-ahead log (sqlite.org/fileformat2.html#walformat): a
+/// header of 32 bytes with two salts, then frames of 24 bytes and a page, where a frame repeats the salts,
+/// and one that ends a commit names the database's size. Left over from before the log was last begun anew
+/// are frames with other salts.
 struct LogCheck {
     private static let headerBytes = 32
     private static let frameHeaderBytes = 24
@@ -48,13 +48,11 @@ struct LogCheck {
         return got == count * 4 ? words.map(UInt32.init(bigEndian:)) : nil
     }
 
-    /// Throws `corrupt` where commits were lost that a crash cannot have lost.
-    func demandWhole(pagesBelieved: Int) throws(EngineError) {
-        guard isOfThisHeader, pagesBelieved < commits.count else { return }
+    /// A sentence, where commits were lost that a crash cannot have lost.
+    func damage(pagesBelieved: Int) -> String? {
+        guard isOfThisHeader, pagesBelieved < commits.count else { return nil }
         let lost = commits[max(0, pagesBelieved)...].count { $0 }
-        guard lost < 2 else {
-            throw .corrupt(
-                "the write-ahead log is damaged behind page \(pagesBelieved): \(lost) commits are lost")
-        }
+        guard lost >= 2 else { return nil }
+        return "the write-ahead log is damaged behind page \(pagesBelieved): \(lost) commits are lost"
     }
 }

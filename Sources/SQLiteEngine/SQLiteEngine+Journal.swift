@@ -36,7 +36,8 @@ extension SQLiteEngine {
             throw .refused("a record of \(row.payload.count) bytes")
         }
         let statement = try database.statement(
-            "INSERT INTO journal (partition, sequence, batch, payload) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING"
+            "INSERT INTO journal (partition, sequence, batch, payload) VALUES (?1, ?2, ?3, ?4)"
+                + " ON CONFLICT DO NOTHING"
         )
         statement.bind(1, UInt64(row.partition.rawValue)).bind(2, row.sequence.rawValue).bind(
             3, batch.rawValue)

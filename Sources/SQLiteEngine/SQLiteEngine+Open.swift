@@ -31,7 +31,8 @@ extension SQLiteEngine {
         // Debian's SQLite overwrites deleted rows with zeros, which doubles the cost of trimming.
         try database.execute(
             """
-            PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY;
+            PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA mmap_size = 0;
+            PRAGMA temp_store = MEMORY;
             PRAGMA secure_delete = OFF; PRAGMA cache_size = -16384; PRAGMA trusted_schema = OFF;
             PRAGMA cell_size_check = ON
             """)
@@ -41,7 +42,8 @@ extension SQLiteEngine {
         try database.transaction { () throws(EngineError) in
             try database.execute(
                 """
-                CREATE TABLE session (id INTEGER PRIMARY KEY AUTOINCREMENT, node TEXT NOT NULL, alive INTEGER NOT NULL);
+                CREATE TABLE session (
+                    id INTEGER PRIMARY KEY AUTOINCREMENT, node TEXT NOT NULL, alive INTEGER NOT NULL);
                 CREATE TABLE lease (session INTEGER PRIMARY KEY, counter INTEGER NOT NULL);
                 CREATE TABLE partition (
                     id INTEGER PRIMARY KEY, history INTEGER NOT NULL, owner INTEGER, epoch INTEGER NOT NULL,
@@ -80,7 +82,8 @@ extension SQLiteEngine {
         guard found == "ok" else { throw .corrupt("the database in \(folder): \(found)") }
     }
 
-    /// Removes files of snapshots that no row names: left by a crash between a file and its row, or behind a row.
+    /// Removes files of snapshots that no row names: left by a crash between a file and its row, or behind a
+    /// row.
     func removeOrphans() throws(EngineError) {
         var named: Set<String> = []
         let statement = try database.statement("SELECT name FROM snapshot")

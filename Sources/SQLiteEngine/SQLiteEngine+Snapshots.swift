@@ -2,8 +2,9 @@ import Glibc
 import Journal
 import Model
 
-// Snapshots are files of their own: written aside, synced, renamed, the folder synced, and only then named by a row
-// under the session that owns the partition. A file that no row names does not count, and goes at the next opening.
+// Snapshots are files of their own: written aside, synced, renamed, the folder synced, and only then named by
+// a row under the session that owns the partition. A file that no row names does not count, and goes at the
+// next opening.
 
 extension SQLiteEngine {
     static let snapshotMagic: UInt64 = 0x3150_414e_5343_4454  // "TDCSNAP1", little endian
@@ -103,7 +104,8 @@ extension SQLiteEngine {
         guard try reader.u16() == partition.rawValue, try reader.u64() == covering.rawValue else {
             throw reader.fail("is another snapshot")
         }
-        guard try reader.u64() == UInt64(file.count - snapshotHeaderBytes) else {
+        let length = try reader.u64()
+        guard length <= UInt64(EngineRules.snapshotBytesMax), Int(length) == reader.remaining - 8 else {
             throw reader.fail("has another length")
         }
         let seed = Checksum.of(Array(file[..<reader.offset]))

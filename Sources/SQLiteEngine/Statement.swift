@@ -11,8 +11,8 @@ final class Statement {
         self.connection = connection
     }
 
-    /// SQLITE_TRANSIENT: SQLite copies what it is given before the call returns. The header's macro is a cast of -1,
-    /// which Swift does not import; the value is never called.
+    /// SQLITE_TRANSIENT: SQLite copies what it is given before the call returns. The header's macro is a cast
+    /// of -1, which Swift does not import; the value is never called.
     private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
     @discardableResult
@@ -62,7 +62,8 @@ final class Statement {
             if buffer.isEmpty {
                 sqlite3_bind_zeroblob(pointer, index, 0)
             } else {
-                // SQLITE_STATIC (nil): the bytes stay where they are until the statement is reset, two lines below.
+                // SQLITE_STATIC (nil): the bytes stay where they are until the statement is reset, two lines
+                // below.
                 sqlite3_bind_blob(pointer, index, buffer.baseAddress, Int32(clamping: buffer.count), nil)
             }
             defer { reset() }
