@@ -82,7 +82,7 @@ let programs: [Target] = [
             .product(name: "Logging", package: "swift-log"),
             .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         ] + nio,
-        swiftSettings: settings)
+        swiftSettings: settings, linkerSettings: [.linkedLibrary("jemalloc")])
 ]
 
 /// Measuring programs, built only on request: `TIDECAST_BENCH=1 swift build -c release --product core-bench`.

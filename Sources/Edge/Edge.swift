@@ -1,3 +1,4 @@
+import Glibc
 import HTTPMessages
 import NIOCore
 import NIOHTTP1
@@ -45,7 +46,10 @@ public final class Edge: Sendable {
         return channel.localAddress?.port ?? port
     }
 
-    public func listen(unixDomainSocketPath path: String) throws {
+    /// Listens on a local socket whose file has these permissions; one that is left from before is replaced.
+    public func listen(unixDomainSocketPath path: String, mode: mode_t) throws {
+        let former = umask(~mode & 0o777)
+        defer { umask(former) }
         let channel = try bootstrap().bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true).wait()
         listeners.withLock { $0.append(channel) }
     }
@@ -57,7 +61,10 @@ public final class Edge: Sendable {
             .serverChannelOption(.backlog, value: 4096)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.maxMessagesPerRead, value: 4)
-            .childChannelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: 65536))
+            .childChannelOption(
+                .recvAllocator,
+                value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: 65536)
+            )
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     guard let bound = loops[ObjectIdentifier(channel.eventLoop)] else { return }
@@ -128,7 +135,8 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler {
             try pipeline.addHandler(HTTP2Connection(loop: loop, isSecure: false, isLoopback: isLoopback))
         } else {
             try pipeline.addHandler(HTTPResponseEncoder())
-            try pipeline.addHandler(ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes)))
+            try pipeline.addHandler(
+                ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes)))
             try pipeline.addHandler(HTTPServerPipelineHandler())
             try pipeline.addHandler(HTTP1Connection(loop: loop, isSecure: false, isLoopback: isLoopback))
         }

@@ -21,7 +21,8 @@ final class EdgeLoop {
     private var dateText = ""
 
     init(
-        eventLoop: any EventLoop, handler: any RequestHandler, configuration: EdgeConfiguration, counters: EdgeCounters
+        eventLoop: any EventLoop, handler: any RequestHandler, configuration: EdgeConfiguration,
+        counters: EdgeCounters
     ) {
         self.eventLoop = eventLoop
         self.handler = handler

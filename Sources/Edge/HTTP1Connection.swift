@@ -65,7 +65,9 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
             request.fields.append(name: Array(lower.utf8), value: Array(value.utf8))
         }
         responder.request = request
-        if bytes > loop.configuration.headerBytesMax || head.headers.count > loop.configuration.headerFieldsMax {
+        if bytes > loop.configuration.headerBytesMax
+            || head.headers.count > loop.configuration.headerFieldsMax
+        {
             return refuse(431)
         }
         if head.headers.contains(name: "content-length"), head.headers.contains(name: "transfer-encoding") {
@@ -118,7 +120,9 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable, let responder = current, responder.state != .waiting { wake(responder) }
+        if context.channel.isWritable, let responder = current, responder.state != .waiting {
+            wake(responder)
+        }
     }
 
     private func end(_ responder: Responder) {
@@ -146,7 +150,9 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     func respond(_ responder: Responder, _ response: HTTPResponse) {
         guard let context, responder === current else { return }
         var head = head(response.status, response.fields)
-        if response.status != 204 { head.headers.add(name: "content-length", value: "\(response.body.count)") }
+        if response.status != 204 {
+            head.headers.add(name: "content-length", value: "\(response.body.count)")
+        }
         context.write(wrapOutboundOut(.head(head)), promise: nil)
         if !response.body.isEmpty, !isHead {
             context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: response.body)))), promise: nil)

@@ -98,7 +98,9 @@ final class HTTP2Session {
             hasBody: !response.body.isEmpty)
     }
 
-    func openStream(_ responder: Responder, status: Int, fields: [(name: String, value: String)], date: String) {
+    func openStream(
+        _ responder: Responder, status: Int, fields: [(name: String, value: String)], date: String
+    ) {
         submit(responder, status, fields + [("date", date)], hasBody: true)
     }
 
@@ -141,7 +143,8 @@ final class HTTP2Session {
                 provider.source.ptr = Unmanaged.passUnretained(responder).toOpaque()
                 provider.read_callback = HTTP2Session.readData
                 if hasBody {
-                    nghttp2_submit_response(session, responder.streamID, vector.baseAddress, spans.count, &provider)
+                    nghttp2_submit_response(
+                        session, responder.streamID, vector.baseAddress, spans.count, &provider)
                 } else {
                     nghttp2_submit_response(session, responder.streamID, vector.baseAddress, spans.count, nil)
                 }
@@ -160,7 +163,8 @@ final class HTTP2Session {
     // MARK: Callbacks
 
     /// Pulls a stream's next bytes. Deferred at the end of what there is of a stream.
-    private static let readData: nghttp2_data_source_read_callback = { _, _, buffer, length, flags, source, _ in
+    private static let readData: nghttp2_data_source_read_callback = {
+        _, _, buffer, length, flags, source, _ in
         guard let pointer = source?.pointee.ptr, let buffer, let flags else {
             return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
         }
@@ -168,10 +172,14 @@ final class HTTP2Session {
             if responder.state == .answered {
                 let size = min(length, responder.body.count - responder.offset)
                 responder.body.withUnsafeBufferPointer { body in
-                    if let base = body.baseAddress { buffer.update(from: base + responder.offset, count: size) }
+                    if let base = body.baseAddress {
+                        buffer.update(from: base + responder.offset, count: size)
+                    }
                 }
                 responder.offset += size
-                if responder.offset == responder.body.count { flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue) }
+                if responder.offset == responder.body.count {
+                    flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue)
+                }
                 return size
             }
             let copied = responder.take(buffer, length)
@@ -197,14 +205,16 @@ final class HTTP2Session {
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, user in
             HTTP2Session.with(user) { $0.began(frame) }
         }
-        nghttp2_session_callbacks_set_on_header_callback(callbacks) { _, frame, name, nameCount, value, valueCount, _, user in
+        nghttp2_session_callbacks_set_on_header_callback(callbacks) {
+            _, frame, name, nameCount, value, valueCount, _, user in
             HTTP2Session.with(user) {
                 $0.header(
                     frame, UnsafeBufferPointer(start: name, count: nameCount),
                     UnsafeBufferPointer(start: value, count: valueCount))
             }
         }
-        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, stream, data, count, user in
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) {
+            _, _, stream, data, count, user in
             HTTP2Session.with(user) { $0.data(stream, UnsafeBufferPointer(start: data, count: count)) }
         }
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, user in
@@ -222,7 +232,9 @@ final class HTTP2Session {
     }
 
     private func responder(_ stream: Int32) -> Responder? {
-        guard let session, let data = nghttp2_session_get_stream_user_data(session, stream) else { return nil }
+        guard let session, let data = nghttp2_session_get_stream_user_data(session, stream) else {
+            return nil
+        }
         return Unmanaged<Responder>.fromOpaque(data).takeUnretainedValue()
     }
 
@@ -236,14 +248,17 @@ final class HTTP2Session {
     }
 
     private func header(
-        _ frame: UnsafePointer<nghttp2_frame>?, _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
+        _ frame: UnsafePointer<nghttp2_frame>?, _ name: UnsafeBufferPointer<UInt8>,
+        _ value: UnsafeBufferPointer<UInt8>
     ) -> Int32 {
         guard let frame, let responder = responder(frame.pointee.hd.stream_id) else { return 0 }
         let isTrailer = frame.pointee.headers.cat != NGHTTP2_HCAT_REQUEST
         let size = name.count + value.count + 32
         responder.head.bytes += size
         responder.head.fields += 1
-        if responder.head.bytes > configuration.headerBytesMax || responder.head.fields > configuration.headerFieldsMax {
+        if responder.head.bytes > configuration.headerBytesMax
+            || responder.head.fields > configuration.headerFieldsMax
+        {
             responder.head.isTooLarge = true
             return Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
         }
@@ -277,7 +292,8 @@ final class HTTP2Session {
             reset(stream, NGHTTP2_PROTOCOL_ERROR)
             return 0
         }
-        guard UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0, responder.state == .waiting
+        guard UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
+            responder.state == .waiting
         else { return 0 }
         guard responder.head.contentLength.map({ $0 == responder.bodyBytes }) ?? true else {
             reset(stream, NGHTTP2_PROTOCOL_ERROR)

@@ -45,7 +45,8 @@ struct RequestHead {
         sawRegular = true
         if RequestHead.equal(name, "te"), !RequestHead.equal(value, "trailers") { return false }
         if RequestHead.equal(name, "content-length") {
-            guard let length = RequestHead.number(value), contentLength == nil || contentLength == length else {
+            guard let length = RequestHead.number(value), contentLength == nil || contentLength == length
+            else {
                 return false
             }
             contentLength = length
@@ -63,7 +64,9 @@ struct RequestHead {
             hasMethod = true
             request.method = method
         } else if RequestHead.equal(name, ":path") {
-            guard !hasPath, value.first == UInt8(ascii: "/") || RequestHead.equal(value, "*") else { return false }
+            guard !hasPath, value.first == UInt8(ascii: "/") || RequestHead.equal(value, "*") else {
+                return false
+            }
             hasPath = true
             request.target = Array(value)
         } else if RequestHead.equal(name, ":scheme") {
@@ -101,7 +104,8 @@ struct RequestHead {
         for byte in bytes {
             switch byte {
             case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"),
+                UInt8(ascii: "."),
                 UInt8(ascii: "!"), UInt8(ascii: "#"), UInt8(ascii: "$"), UInt8(ascii: "%"), UInt8(ascii: "&"),
                 UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"), UInt8(ascii: "^"), UInt8(ascii: "`"),
                 UInt8(ascii: "|"), UInt8(ascii: "~"):

@@ -35,6 +35,8 @@ public final class Responder {
     var bodyBytes = 0
     var head = RequestHead()
     var state: State = .waiting
+    /// Whether a streaming answer has begun.
+    public var hasBegun: Bool { state == .streaming || state == .ending }
     /// A whole answer, or what is queued of a stream.
     var body: [UInt8] = []
     var offset = 0
@@ -94,7 +96,9 @@ public final class Responder {
             let chunk = queue[queueHead].bytes
             let size = min(count - copied, chunk.count - offset)
             chunk.withUnsafeBufferPointer { source in
-                if let base = source.baseAddress { (target + copied).update(from: base + offset, count: size) }
+                if let base = source.baseAddress {
+                    (target + copied).update(from: base + offset, count: size)
+                }
             }
             copied += size
             offset += size
@@ -113,7 +117,8 @@ public final class Responder {
 
     /// Whether the handler is to be told that there is room again.
     func noteDrained() -> Bool {
-        guard wasRefused, queue.count - queueHead < Responder.queueChunksMax / 2, queuedBytes < Responder.queueBytesMax / 2
+        guard wasRefused, queue.count - queueHead < Responder.queueChunksMax / 2,
+            queuedBytes < Responder.queueBytesMax / 2
         else { return false }
         wasRefused = false
         return true

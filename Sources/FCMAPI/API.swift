@@ -79,12 +79,15 @@ public struct ResponseForm: Sendable {
 public final class API {
     public var directory = Directory() { didSet { authenticator.forget() } }
     public let settings: APISettings
+    /// What service-account files name as `token_uri`: the audiences that assertions may have.
+    public var tokenURIs: Set<String>
     public let keys: RegistrationKeys
     let authenticator: Authenticator
     let parser = JSONParser()
 
     public init(settings: APISettings, keys: RegistrationKeys) {
         self.settings = settings
+        tokenURIs = settings.tokenURIs
         self.keys = keys
         authenticator = Authenticator(signingKey: settings.signingKey, isDev: settings.isDev)
     }
@@ -130,7 +133,9 @@ public final class API {
     }
 
     /// Older messages were dropped: the app should ask its server what it missed.
-    public static func deletedMessages(_ id: EventID) -> [UInt8] { frame("deleted_messages", Array("{}".utf8), id) }
+    public static func deletedMessages(_ id: EventID) -> [UInt8] {
+        frame("deleted_messages", Array("{}".utf8), id)
+    }
 
     /// Why a stream ends. The client's `EventSource` comes back by itself unless the page closes it.
     public static func ending(_ event: String, retryMilliseconds: Int? = nil) -> [UInt8] {

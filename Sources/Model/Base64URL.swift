@@ -1,6 +1,7 @@
 /// Base64url without padding (RFC 4648 §5).
 public enum Base64URL {
-    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+    private static let alphabet = Array(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
     /// The value of each byte; 0xFF for those outside the alphabet.
     private static let values: [UInt8] = {
         var values = [UInt8](repeating: 0xFF, count: 256)

@@ -74,7 +74,9 @@ private struct ConditionParser {
         }
         place += 1
         skipBlanks()
-        guard take("in"), place < text.count, isBlank(text[place]) else { throw fail("'in topics' should follow") }
+        guard take("in"), place < text.count, isBlank(text[place]) else {
+            throw fail("'in topics' should follow")
+        }
         skipBlanks()
         guard take("topics"), place == text.count || !TopicName.allows(text[place]) else {
             throw fail("'in topics' should follow")
@@ -93,7 +95,9 @@ private struct ConditionParser {
         if place < text.count { throw fail("an operator should stand here") }
     }
 
-    private func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D }
+    private func isBlank(_ byte: UInt8) -> Bool {
+        byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D
+    }
 
     private mutating func skipBlanks() {
         while place < text.count, isBlank(text[place]) { place += 1 }

@@ -37,7 +37,7 @@ public enum Hex {
 
     public static func append(_ value: UInt64, digits count: Int, to out: inout [UInt8]) {
         for place in stride(from: (count - 1) * 4, through: 0, by: -4) {
-            out.append(digits[Int(value >> UInt64(place)) & 15])
+            out.append(digits[Int(truncatingIfNeeded: value >> UInt64(place)) & 15])
         }
     }
 
@@ -54,7 +54,8 @@ public enum Hex {
         for byte in text {
             switch byte {
             case UInt8(ascii: "0")...UInt8(ascii: "9"): value = value << 4 | UInt64(byte - UInt8(ascii: "0"))
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = value << 4 | UInt64(byte - UInt8(ascii: "a") + 10)
+            case UInt8(ascii: "a")...UInt8(ascii: "f"):
+                value = value << 4 | UInt64(byte - UInt8(ascii: "a") + 10)
             default: return nil
             }
         }

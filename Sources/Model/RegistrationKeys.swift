@@ -54,7 +54,8 @@ public final class RegistrationKeys {
                 decipher: RegistrationKeys.context(ids, encrypt: 0),
                 proofs: RegistrationKeys.context(Array(key.material[16..<32]), encrypt: 1))
         }
-        guard let newest = self.keys.filter({ !$0.key.isRetired }).max(by: { $0.key.number < $1.key.number }) else {
+        guard let newest = self.keys.filter({ !$0.key.isRetired }).max(by: { $0.key.number < $1.key.number })
+        else {
             preconditionFailure("a cluster has a registration key that is not retired")
         }
         self.newest = newest
@@ -76,7 +77,9 @@ public final class RegistrationKeys {
         return context
     }
 
-    private static func block(_ context: OpaquePointer, _ high: UInt64, _ low: UInt64) -> (high: UInt64, low: UInt64) {
+    private static func block(_ context: OpaquePointer, _ high: UInt64, _ low: UInt64) -> (
+        high: UInt64, low: UInt64
+    ) {
         var input = (high.bigEndian, low.bigEndian)
         var output: (UInt64, UInt64) = (0, 0)
         withUnsafeBytes(of: &input) { source in
@@ -146,13 +149,16 @@ public final class RegistrationKeys {
     // MARK: Reading
 
     /// A FID or a token, deciphered.
-    public func decipher(_ text: some RandomAccessCollection<UInt8>) -> Result<Registration, RegistrationError> {
+    public func decipher(_ text: some RandomAccessCollection<UInt8>) -> Result<
+        Registration, RegistrationError
+    > {
         guard text.count == RegistrationKeys.fidLength || text.count == RegistrationKeys.tokenLength,
             let id = RegistrationKeys.read132(text.prefix(RegistrationKeys.fidLength)), id.head == 0b0111
         else { return .failure(.malformed) }
         var suffix: DeviceProof?
         if text.count == RegistrationKeys.tokenLength {
-            guard text[text.index(text.startIndex, offsetBy: RegistrationKeys.fidLength)] == UInt8(ascii: ":"),
+            guard
+                text[text.index(text.startIndex, offsetBy: RegistrationKeys.fidLength)] == UInt8(ascii: ":"),
                 let proof = parseProof(text.suffix(RegistrationKeys.credentialLength))
             else { return .failure(.malformed) }
             suffix = proof

@@ -25,7 +25,7 @@ final class NodeLoop: @unchecked Sendable {
     var partitions: [PartitionID: Partition] = [:]
     var router: Router
     var streams: GatewayStreams
-    let front: Front
+    private let api: API
     /// One for each loop, this one's included. Set once before the first turn.
     var mailboxes: [Mailbox] = []
 
@@ -37,7 +37,11 @@ final class NodeLoop: @unchecked Sendable {
     private var effects: [PartitionEffect] = []
     var now: Instant
 
-    init(number: Int, eventLoop: any EventLoop, shared: NodeShared, keys: RegistrationKeys, log: Logger) {
+    init(
+        number: Int, eventLoop: any EventLoop, shared: NodeShared, settings: APISettings,
+        keys: RegistrationKeys,
+        log: Logger
+    ) {
         self.number = number
         self.eventLoop = eventLoop
         self.shared = shared
@@ -51,8 +55,28 @@ final class NodeLoop: @unchecked Sendable {
         router = Router(options: options, admission: Admission(), random: random)
         streams = GatewayStreams(gateway: gateway, histories: shared.histories)
         outgoing = Array(repeating: [], count: shared.loopCount)
-        front = Front()
-        front.loop = self
+        api = API(settings: settings, keys: keys)
+    }
+
+    /// The side towards clients.
+    private(set) lazy var front = Front(loop: self, api: api)
+
+    /// What the administrator changed.
+    func adopt(_ contents: Catalog.Contents) {
+        api.directory = contents.directory
+        api.tokenURIs.formUnion(contents.tokenURIs)
+        router.admission.limits = contents.limits
+    }
+
+    func refreshClock() { now = Clock.now() }
+
+    private var keepAliveTask: RepeatedTask?
+
+    /// A comment on every stream each 25 seconds.
+    func beginKeepAlive() {
+        keepAliveTask = eventLoop.scheduleRepeatedTask(initialDelay: .seconds(25), delay: .seconds(25)) { _ in
+            self.front.keepAlive()
+        }
     }
 
     // MARK: Turns
@@ -112,6 +136,7 @@ final class NodeLoop: @unchecked Sendable {
             carryOut(done)
         case .stream(let partition, let frame): receive(frame, from: partition)
         case .lost(let partition, let mayHaveAppended, let reason):
+            shared.counters.partitionsLost.add(1, ordering: .relaxed)
             lose(partition, mayHaveAppended: mayHaveAppended, reason: reason)
         case .run(let body): body(self)
         }
@@ -148,10 +173,12 @@ final class NodeLoop: @unchecked Sendable {
         case .append(let sequence, let body): append(id, sequence, body)
         case .reply(let request, let reply):
             send(.reply(request, reply.value), toLoop: Int(request.gateway.rawValue))
-        case .offer(let to, let frame): send(.partition(to, .offered(frame.value)), toLoop: shared.loop(of: to))
+        case .offer(let to, let frame):
+            send(.partition(to, .offered(frame.value)), toLoop: shared.loop(of: to))
         case .acknowledge(let to, let said):
             send(.partition(to, .acknowledged(said.value)), toLoop: shared.loop(of: to))
-        case .ask(let of, let question): send(.partition(of, .asked(question.value)), toLoop: shared.loop(of: of))
+        case .ask(let of, let question):
+            send(.partition(of, .asked(question.value)), toLoop: shared.loop(of: of))
         case .tell(let to, let answer): send(.partition(to, .told(answer.value)), toLoop: shared.loop(of: to))
         case .stream(let gateway, let frame):
             send(.stream(from: id, frame.value), toLoop: Int(gateway.rawValue))
@@ -174,7 +201,9 @@ final class NodeLoop: @unchecked Sendable {
             partition: id, sequence: sequence, epoch: shared.epoch(of: id), history: partition.history)
         do {
             rows.append(
-                Row(partition: id, sequence: sequence, payload: try RecordCodec.encode(header: header, body: body)))
+                Row(
+                    partition: id, sequence: sequence,
+                    payload: try RecordCodec.encode(header: header, body: body)))
         } catch {
             enqueue(.lost(id, mayHaveAppended: false, reason: "the record is too large: \(error)"))
         }
@@ -186,7 +215,8 @@ final class NodeLoop: @unchecked Sendable {
         shared.engine.perform({ engine in try engine.isAlive(session) }) { result in
             switch result {
             case .success(true): mailbox.post(.partition(id, .confirmed(token)))
-            case .success(false): mailbox.post(.lost(id, mayHaveAppended: false, reason: "the session was fenced"))
+            case .success(false):
+                mailbox.post(.lost(id, mayHaveAppended: false, reason: "the session was fenced"))
             case .failure(let error): mailbox.post(.lost(id, mayHaveAppended: false, reason: "\(error)"))
             }
         }
@@ -197,13 +227,18 @@ final class NodeLoop: @unchecked Sendable {
         let log = log
         shared.engine.perform({ engine in
             try engine.read(id, rows: sequences).map { row in
-                (sequence: row.sequence, body: try RecordCodec.decode(row.payload, expecting: id, row.sequence).body)
+                (
+                    sequence: row.sequence,
+                    body: try RecordCodec.decode(row.payload, expecting: id, row.sequence).body
+                )
             }
         }) { result in
             switch result {
             case .success(let records): mailbox.post(.partition(id, .records(records, token: token)))
             case .failure(let error):
-                log.error("bodies could not be read", metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
+                log.error(
+                    "bodies could not be read",
+                    metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
                 mailbox.post(.partition(id, .records([], token: token)))
             }
         }
@@ -219,7 +254,9 @@ final class NodeLoop: @unchecked Sendable {
             switch result {
             case .success: mailbox.post(.partition(id, .snapshotWritten(covering: covering)))
             case .failure(let error):
-                log.error("a snapshot was not written", metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
+                log.error(
+                    "a snapshot was not written",
+                    metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
                 mailbox.post(.partition(id, .snapshotFailed))
             }
         }
@@ -280,10 +317,13 @@ final class NodeLoop: @unchecked Sendable {
     /// Its machine is thrown away; who waited is told; another is made from the journal.
     private func lose(_ id: PartitionID, mayHaveAppended: Bool, reason: String) {
         guard let partition = partitions.removeValue(forKey: id) else { return }
-        log.error("a partition is read again", metadata: ["partition": "\(id.rawValue)", "reason": "\(reason)"])
+        log.error(
+            "a partition is read again", metadata: ["partition": "\(id.rawValue)", "reason": "\(reason)"])
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: mayHaveAppended, reason: reason, into: &replies)
-        for (request, reply) in replies { send(.reply(request, reply), toLoop: Int(request.gateway.rawValue)) }
+        for (request, reply) in replies {
+            send(.reply(request, reply), toLoop: Int(request.gateway.rawValue))
+        }
         for loop in 0..<shared.loopCount {
             send(.run { $0.streams.lost(id, sink: $0.front) }, toLoop: loop)
         }

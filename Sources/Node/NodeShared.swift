@@ -15,14 +15,21 @@ final class NodeShared: Sendable {
     let engine: EngineThread
     let options: PartitionOptions
     let counters = NodeCounters()
+    let administrator: Administrator
+    private let onFatal: @Sendable (String) -> Void
+    private let readiness = Mutex<String?>("starting")
+    private let fatalReason = Mutex<String?>(nil)
     let log: Logger
     private let epochs: Mutex<[Epoch]>
     private let trims: Mutex<Set<PartitionID>> = Mutex([])
 
     init(
         partitions: [OwnedPartition], loopCount: Int, session: SessionID, engine: EngineThread,
-        options: PartitionOptions, log: Logger
+        options: PartitionOptions, administrator: Administrator, log: Logger,
+        onFatal: @escaping @Sendable (String) -> Void
     ) {
+        self.administrator = administrator
+        self.onFatal = onFatal
         partitionCount = partitions.count
         self.loopCount = loopCount
         histories = partitions.map(\.history)
@@ -35,6 +42,25 @@ final class NodeShared: Sendable {
 
     func loop(of partition: PartitionID) -> Int { Int(partition.rawValue) % loopCount }
     func epoch(of partition: PartitionID) -> Epoch { epochs.withLock { $0[Int(partition.rawValue)] } }
+
+    // MARK: State of the node
+
+    /// Why the node takes no traffic; `nil` where it does.
+    var notReady: String? { readiness.withLock { $0 } }
+    func becomeReady() { readiness.withLock { $0 = nil } }
+    func beginDraining() { readiness.withLock { $0 = "draining" } }
+
+    /// Why the node must end, if it must.
+    var fatal: String? { fatalReason.withLock { $0 } }
+
+    /// Something is so wrong that going on would make it worse.
+    func stop(_ reason: String) {
+        fatalReason.withLock { $0 = $0 ?? reason }
+        log.critical("the node stops", metadata: ["reason": "\(reason)"])
+        onFatal(reason)
+    }
+
+    func metricsText() -> String { MetricsText.make(self) }
 
     /// Rows that a call of the engine deletes at the most, so that appends never wait long behind it.
     static let trimSlice = 500
@@ -49,7 +75,8 @@ final class NodeShared: Sendable {
         let session = session
         engine.perform({ engine in
             try engine.trim(
-                session: session, partition: partition, below: below, keeping: keeping, limit: NodeShared.trimSlice)
+                session: session, partition: partition, below: below, keeping: keeping,
+                limit: NodeShared.trimSlice)
         }) { result in
             switch result {
             case .success(let left) where left > 0:
@@ -58,7 +85,8 @@ final class NodeShared: Sendable {
                 self.trims.withLock { _ = $0.remove(partition) }
             case .failure(let error):
                 self.log.error(
-                    "the journal was not trimmed", metadata: ["partition": "\(partition.rawValue)", "error": "\(error)"])
+                    "the journal was not trimmed",
+                    metadata: ["partition": "\(partition.rawValue)", "error": "\(error)"])
                 self.trims.withLock { _ = $0.remove(partition) }
             }
         }
@@ -72,10 +100,13 @@ final class NodeShared: Sendable {
             case .success(let loaded): mailbox.post(.run { $0.restore(loaded) })
             case .failure(let error):
                 self.log.error(
-                    "a partition could not be read", metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
+                    "a partition could not be read",
+                    metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
                 mailbox.post(
                     .run { loop in
-                        loop.eventLoop.assumeIsolated().scheduleTask(in: .seconds(1)) { self.recover(id, onto: loop) }
+                        loop.eventLoop.assumeIsolated().scheduleTask(in: .seconds(1)) {
+                            self.recover(id, onto: loop)
+                        }
                     })
             }
         }
@@ -96,4 +127,6 @@ struct OwnedPartition: Sendable {
     var id: PartitionID
     var history: History
     var epoch: Epoch
+    /// The sequence that its next record will have.
+    var next: Sequence
 }

@@ -34,14 +34,16 @@ enum Recovery {
         for row in try engine.partitions() {
             let last = try engine.lastSequence(row.id)
             let epoch = Epoch(row.epoch.rawValue + 1)
-            let header = RecordHeader(partition: row.id, sequence: last.next, epoch: epoch, history: row.history)
+            let header = RecordHeader(
+                partition: row.id, sequence: last.next, epoch: epoch, history: row.history)
             let payload = try RecordCodec.encode(
                 header: header, body: Partition.barrier(session: session, epoch: epoch))
             let barrier = Row(partition: row.id, sequence: last.next, payload: payload)
             guard let taken = try engine.take(row.id, from: row, by: session, barrier: barrier) else {
                 throw EngineError.fenced
             }
-            owned.append(OwnedPartition(id: row.id, history: row.history, epoch: taken))
+            owned.append(
+                OwnedPartition(id: row.id, history: row.history, epoch: taken, next: last.next.next))
         }
         return owned
     }
@@ -81,7 +83,8 @@ extension NodeLoop {
     /// Folds a partition from what was read, and begins to serve it.
     func restore(_ loaded: LoadedPartition) {
         let partition = Partition(
-            id: loaded.id, history: shared.histories[Int(loaded.id.rawValue)], options: shared.options, names: names,
+            id: loaded.id, history: shared.histories[Int(loaded.id.rawValue)], options: shared.options,
+            names: names,
             proofs: keys)
         do {
             if let snapshot = loaded.snapshot { try partition.restore(snapshot: snapshot) }
@@ -91,6 +94,9 @@ extension NodeLoop {
             shared.stop("partition \(loaded.id.rawValue) cannot be folded from its journal: \(error)")
             return
         }
+        shared.engine.open(loaded.id, next: partition.applied.next)
         adopt(partition)
     }
 }
+
+extension RegistrationKeys: DeviceProofMaker {}

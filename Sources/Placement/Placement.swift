@@ -1,4 +1,5 @@
 import Model
+
 public enum Placement {
     public static func partition(of topic: TopicName, in project: ProjectNumber, count: Int) -> PartitionID {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325 ^ UInt64(project.rawValue)

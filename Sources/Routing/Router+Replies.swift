@@ -28,7 +28,8 @@ extension Router {
         }
     }
 
-    func refusal(_ refusal: PartitionRefusal) -> Refusal {
+    /// A partition's refusal as the API knows it.
+    public func refusal(_ refusal: PartitionRefusal) -> Refusal {
         switch refusal {
         case .unregistered: .unregistered
         case .invalidToken: .invalidToken

@@ -30,7 +30,9 @@ final class Authenticator {
 
     /// `nil` where nobody is shown to speak.
     func principal(_ request: HTTPRequest, _ directory: Directory, now: WallTime) -> Principal? {
-        guard let field = request.fields["authorization"], let token = Authenticator.bearer(field) else { return nil }
+        guard let field = request.fields["authorization"], let token = Authenticator.bearer(field) else {
+            return nil
+        }
         if let known = verified[token], known.until > now.milliseconds { return known.principal }
         guard let (principal, until) = verify(token, directory, now) else { return nil }
         if verified.count >= Authenticator.cacheMax { verified.removeAll(keepingCapacity: true) }
@@ -54,7 +56,9 @@ final class Authenticator {
         if let (project, until) = readAccessToken(token), until > now.milliseconds {
             return directory.byNumber[project].map { _ in (.project(project), min(until, soon)) }
         }
-        if let key = directory.keys[KeyHash.of(token)], key.kind == .bearer { return (.project(key.project), soon) }
+        if let key = directory.keys[KeyHash.of(token)], key.kind == .bearer {
+            return (.project(key.project), soon)
+        }
         return nil
     }
 

@@ -15,7 +15,9 @@ public struct Project: Hashable, Sendable {
         var last: UInt8 = 0
         for byte in id {
             switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"): last = byte
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
+                UInt8(ascii: "-"):
+                last = byte
             default: return false
             }
         }
@@ -68,7 +70,9 @@ public struct Directory: Sendable {
     /// By id, or by number without padding.
     public func project(_ name: String) -> Project? {
         if let project = byID[name] { return project }
-        guard let number = UInt32(name), number < ProjectNumber.limit, String(number) == name else { return nil }
+        guard let number = UInt32(name), number < ProjectNumber.limit, String(number) == name else {
+            return nil
+        }
         return byNumber[ProjectNumber(number)]
     }
 }

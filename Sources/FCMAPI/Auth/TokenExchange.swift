@@ -6,7 +6,8 @@ struct TokenExchange {
     static let skew: Int64 = 300
     static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
     private static let scopes: Set<String> = [
-        "https://www.googleapis.com/auth/firebase.messaging", "https://www.googleapis.com/auth/cloud-platform",
+        "https://www.googleapis.com/auth/firebase.messaging",
+        "https://www.googleapis.com/auth/cloud-platform",
     ]
 
     struct Failure: Error {
@@ -22,7 +23,8 @@ struct TokenExchange {
     /// The project that an assertion speaks for.
     func project(_ form: [String: String], now: WallTime) throws(Failure) -> ProjectNumber {
         guard form["grant_type"] == TokenExchange.grantType else {
-            throw Failure(code: "unsupported_grant_type", description: "Only the JWT-bearer grant is offered.")
+            throw Failure(
+                code: "unsupported_grant_type", description: "Only the JWT-bearer grant is offered.")
         }
         guard let assertion = form["assertion"] else {
             throw Failure(code: "invalid_request", description: "The assertion is missing.")
@@ -32,7 +34,9 @@ struct TokenExchange {
             let body = Base64URL.decode(parts[1]), let signature = Base64URL.decode(parts[2])
         else { throw grant("The assertion is no JWT.") }
         let header = try claims(head)
-        guard header["alg"] as? String == "RS256" else { throw grant("The assertion is not signed with RS256.") }
+        guard header["alg"] as? String == "RS256" else {
+            throw grant("The assertion is not signed with RS256.")
+        }
         guard let kid = header["kid"] as? String, let account = directory.accounts[kid] else {
             throw grant("Invalid JWT: the key is not known.")
         }
@@ -44,9 +48,13 @@ struct TokenExchange {
         return account.project
     }
 
-    private func check(_ claims: [String: Any], _ account: Directory.ServiceAccount, _ now: WallTime) throws(Failure) {
+    private func check(_ claims: [String: Any], _ account: Directory.ServiceAccount, _ now: WallTime)
+        throws(Failure)
+    {
         let second = now.milliseconds / 1000
-        guard claims["iss"] as? String == account.email else { throw grant("The issuer is not the key's account.") }
+        guard claims["iss"] as? String == account.email else {
+            throw grant("The issuer is not the key's account.")
+        }
         guard let audience = claims["aud"] as? String, tokenURIs.contains(audience) else {
             throw grant("Invalid JWT: the audience is not this server's token URI.")
         }
@@ -54,16 +62,23 @@ struct TokenExchange {
             throw grant("Invalid JWT: iat and exp are needed.")
         }
         guard expires > second - TokenExchange.skew, issued <= second + TokenExchange.skew else {
-            throw grant("Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe.")
+            throw grant(
+                "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe.")
         }
-        guard expires - issued <= 3600, expires > issued else { throw grant("Invalid JWT: it lives for more than an hour.") }
+        guard expires - issued <= 3600, expires > issued else {
+            throw grant("Invalid JWT: it lives for more than an hour.")
+        }
         let asked = Set((claims["scope"] as? String ?? "").split(separator: " ").map(String.init))
         guard !asked.isDisjoint(with: TokenExchange.scopes) else {
-            throw Failure(code: "invalid_scope", description: "Neither firebase.messaging nor cloud-platform was asked for.")
+            throw Failure(
+                code: "invalid_scope",
+                description: "Neither firebase.messaging nor cloud-platform was asked for.")
         }
     }
 
-    private func grant(_ description: String) -> Failure { Failure(code: "invalid_grant", description: description) }
+    private func grant(_ description: String) -> Failure {
+        Failure(code: "invalid_grant", description: description)
+    }
 
     /// The strings and whole numbers of a JSON object.
     private func claims(_ bytes: [UInt8]) throws(Failure) -> [String: any Sendable] {
@@ -74,7 +89,11 @@ struct TokenExchange {
         try? object.forEachField { (name, value) throws(APIError) in
             let key = String(decoding: name, as: UTF8.self)
             claims[key] = nil
-            if let text = value.text { claims[key] = text } else if let number = value.integer { claims[key] = number }
+            if let text = value.text {
+                claims[key] = text
+            } else if let number = value.integer {
+                claims[key] = number
+            }
         }
         return claims
     }

@@ -43,7 +43,8 @@ public struct APIError: Error, Sendable {
 
     static func invalid(_ field: String, _ description: String) -> APIError {
         APIError(
-            status: .invalidArgument, message: "Request contains an invalid argument.", fcmCode: "INVALID_ARGUMENT",
+            status: .invalidArgument, message: "Request contains an invalid argument.",
+            fcmCode: "INVALID_ARGUMENT",
             violations: [(field, description)])
     }
 
@@ -63,10 +64,12 @@ public struct APIError: Error, Sendable {
 
     static func badJSON(_ reason: String) -> APIError {
         APIError(
-            status: .invalidArgument, message: "Invalid JSON payload received. \(reason)", fcmCode: "INVALID_ARGUMENT")
+            status: .invalidArgument, message: "Invalid JSON payload received. \(reason)",
+            fcmCode: "INVALID_ARGUMENT")
     }
 
-    static let notFoundHere = APIError(status: .notFound, message: "The requested URL was not found on this server.")
+    static let notFoundHere = APIError(
+        status: .notFound, message: "The requested URL was not found on this server.")
     static let unauthenticated = APIError(
         status: .unauthenticated,
         message: "Request had invalid authentication credentials. Expected OAuth 2 access token.")
@@ -86,10 +89,13 @@ public struct APIError: Error, Sendable {
         case .wrongCredential:
             self.init(status: .permissionDenied, message: "The credential is not this device's.")
         case .tooManyTopics:
-            self.init(status: .invalidArgument, message: "The device has too many topics.", fcmCode: "TOO_MANY_TOPICS")
+            self.init(
+                status: .invalidArgument, message: "The device has too many topics.",
+                fcmCode: "TOO_MANY_TOPICS")
         case .quota(let refusal):
             self.init(
-                status: .resourceExhausted, message: QuotaTexts(refusal.kind).message, fcmCode: "QUOTA_EXCEEDED")
+                status: .resourceExhausted, message: QuotaTexts(refusal.kind).message,
+                fcmCode: "QUOTA_EXCEEDED")
             quota = (refusal, project)
         case .unavailable(let reason):
             self.init(
@@ -129,11 +135,16 @@ struct QuotaTexts {
                 "topic_subscription_changes", "SubscriptionChangesPerSecondPerProject", "1/s/{project}",
                 "the project's subscription changes")
         case .registrations:
-            self.init("registrations", "RegistrationsPerSecondPerProject", "1/s/{project}", "the project's registrations")
+            self.init(
+                "registrations", "RegistrationsPerSecondPerProject", "1/s/{project}",
+                "the project's registrations")
         case .fanouts:
-            self.init("concurrent_fanouts", "ConcurrentFanoutsPerProject", "1/{project}", "the project's unfinished fan-outs")
+            self.init(
+                "concurrent_fanouts", "ConcurrentFanoutsPerProject", "1/{project}",
+                "the project's unfinished fan-outs")
         case .deviceMinute:
-            self.init("device_messages", "MessagesPerMinutePerDevice", "1/min/{device}", "messages to one device")
+            self.init(
+                "device_messages", "MessagesPerMinutePerDevice", "1/min/{device}", "messages to one device")
         case .deviceHour:
             self.init("device_messages", "MessagesPerHourPerDevice", "1/h/{device}", "messages to one device")
         }
@@ -171,7 +182,8 @@ extension APIError {
         var fields = [(name: "content-type", value: APIError.jsonType)]
         if status == .unauthenticated { fields.append(("www-authenticate", "Bearer realm=\"tidecast\"")) }
         if retryAfter, let quota {
-            fields.append(("retry-after", "\(max(1, (quota.refusal.retryDelay + 999_999_999) / 1_000_000_000))"))
+            fields.append(
+                ("retry-after", "\(max(1, (quota.refusal.retryDelay + 999_999_999) / 1_000_000_000))"))
         }
         return HTTPResponse(status: status.code, fields: fields, body: out.bytes)
     }

@@ -32,7 +32,8 @@ struct MessageReader {
     let now: WallTime
 
     private enum Place {
-        static let data = 1, notification = 2, android = 3, androidV2 = 4, webpush = 5, apns = 6, fcmOptions = 7
+        static let data = 1, notification = 2, android = 3, androidV2 = 4, webpush = 5, apns = 6,
+            fcmOptions = 7
         static let fid = 8, token = 9, topic = 10, condition = 11
     }
 
@@ -55,15 +56,21 @@ struct MessageReader {
         self.id.append(to: &id)
         out.field("messageId", id)
         out.key("from")
-        if case .topic(let name) = target { out.string(Array("/topics/".utf8) + name.utf8) } else { out.string(project) }
+        if case .topic(let name) = target {
+            out.string(Array("/topics/".utf8) + name.utf8)
+        } else {
+            out.string(project)
+        }
         out.key("sentTime")
         out.number(now.milliseconds)
         let payload = try writeContent(values, to: &out)
-        let isTopic = if case .topic = target { true } else if case .condition = target { true } else { false }
+        let isTopic =
+            if case .topic = target { true } else if case .condition = target { true } else { false }
         let bytesMax = isTopic ? limits.topicPayloadBytesMax : limits.payloadBytesMax
         guard payload <= bytesMax else {
             throw APIError(
-                status: .invalidArgument, message: "Message too big: \(payload) bytes, where \(bytesMax) are allowed.",
+                status: .invalidArgument,
+                message: "Message too big: \(payload) bytes, where \(bytesMax) are allowed.",
                 fcmCode: "INVALID_ARGUMENT")
         }
         let delivery = try delivery(values)
@@ -87,7 +94,9 @@ struct MessageReader {
             error.message = "Recipient of the message is not set."
             throw error
         }
-        guard named.count == 1 else { throw .invalid("message", "Exactly one of fid, token, topic and condition must be set.") }
+        guard named.count == 1 else {
+            throw .invalid("message", "Exactly one of fid, token, topic and condition must be set.")
+        }
         let names = ["fid", "token", "topic", "condition"]
         let field = "message.\(names[place - Place.fid])"
         guard let text = value.string else { throw .type(field, "TYPE_STRING", value) }
@@ -164,7 +173,9 @@ struct MessageReader {
     // MARK: Delivery
 
     /// How long it waits and what it replaces, from whichever platform says so first.
-    private func delivery(_ values: [JSONValue?]) throws(APIError) -> (ttlSeconds: UInt32, collapseKey: [UInt8]) {
+    private func delivery(_ values: [JSONValue?]) throws(APIError) -> (
+        ttlSeconds: UInt32, collapseKey: [UInt8]
+    ) {
         var ttl: UInt64?
         var key: [UInt8] = []
         if let android = values[Place.android] ?? values[Place.androidV2], android.kind == .object {
@@ -179,7 +190,9 @@ struct MessageReader {
         if let apns = values[Place.apns] {
             try headers(apns) { (name, value) throws(APIError) in
                 if name == "apns-collapse-id", key.isEmpty { key = Array(value) }
-                if name == "apns-expiration", ttl == nil, let until = Int64(String(decoding: value, as: UTF8.self)) {
+                if name == "apns-expiration", ttl == nil,
+                    let until = Int64(String(decoding: value, as: UTF8.self))
+                {
                     let rest = until - now.milliseconds / 1000
                     ttl = UInt64(max(0, min(rest, Int64(MessageLimits.ttlSecondsMax))))
                 }
@@ -193,7 +206,9 @@ struct MessageReader {
                 }
             }
         }
-        guard key.count <= 1024 else { throw .invalid("message.android.collapse_key", "The collapse key is too long.") }
+        guard key.count <= 1024 else {
+            throw .invalid("message.android.collapse_key", "The collapse key is too long.")
+        }
         return (UInt32(ttl ?? MessageLimits.ttlSecondsMax), key)
     }
 
@@ -237,9 +252,11 @@ enum PlatformRules {
                 try value.forEachField { (inner, _) throws(APIError) in
                     has.insert(String(decoding: inner, as: UTF8.self).replacing("_", with: "").lowercased())
                 }
-                for part in ["title", "body"] where has.contains("\(part)locargs") && !has.contains("\(part)lockey") {
+                for part in ["title", "body"]
+                where has.contains("\(part)locargs") && !has.contains("\(part)lockey") {
                     throw .invalid(
-                        "message.android.notification.\(part)_loc_args", "\(part)_loc_key is required with \(part)_loc_args.")
+                        "message.android.notification.\(part)_loc_args",
+                        "\(part)_loc_key is required with \(part)_loc_args.")
                 }
             } else if Schema.equal(name, "fcmOptions") || Schema.equal(name, "fcm_options") {
                 try checkLabel(value, "message.android.fcm_options")
@@ -262,7 +279,8 @@ enum PlatformRules {
     /// `^[a-zA-Z0-9-_.~%]{1,50}$`
     private static func checkLabel(_ options: JSONValue, _ path: String) throws(APIError) {
         try options.forEachField { (name, value) throws(APIError) in
-            guard Schema.equal(name, "analyticsLabel") || Schema.equal(name, "analytics_label"), let text = value.string
+            guard Schema.equal(name, "analyticsLabel") || Schema.equal(name, "analytics_label"),
+                let text = value.string
             else { return }
             guard !text.isEmpty, text.count <= 50, text.allSatisfy(TopicName.allows) else {
                 throw .invalid("\(path).analytics_label", "Invalid analytics label.")

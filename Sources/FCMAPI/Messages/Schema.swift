@@ -39,7 +39,8 @@ struct Schema: Sendable {
     let fields: [Field]
 
     func place(of name: UnsafeBufferPointer<UInt8>) -> Int? {
-        for (place, field) in fields.enumerated() where Schema.equal(name, field.camel) || Schema.equal(name, field.snake) {
+        for (place, field) in fields.enumerated()
+        where Schema.equal(name, field.camel) || Schema.equal(name, field.snake) {
             return place
         }
         return nil
@@ -74,7 +75,8 @@ struct Schema: Sendable {
         Field("title", .string), Field("body", .string), Field("icon", .string), Field("color", .color),
         Field("sound", .string), Field("tag", .string), Field("clickAction", "click_action", .string),
         Field("bodyLocKey", "body_loc_key", .string), Field("bodyLocArgs", "body_loc_args", .list(.string)),
-        Field("titleLocKey", "title_loc_key", .string), Field("titleLocArgs", "title_loc_args", .list(.string)),
+        Field("titleLocKey", "title_loc_key", .string),
+        Field("titleLocArgs", "title_loc_args", .list(.string)),
         Field("channelId", "channel_id", .string), Field("ticker", .string), Field("sticky", .bool),
         Field("eventTime", "event_time", .timestamp), Field("localOnly", "local_only", .bool),
         Field(
@@ -95,7 +97,8 @@ struct Schema: Sendable {
     private static let androidShared: [Field] = [
         Field("collapseKey", "collapse_key", .string), Field("ttl", .duration),
         Field("restrictedPackageName", "restricted_package_name", .string), Field("data", .stringMap),
-        Field("fcmOptions", "fcm_options", .object(fcmOptions)), Field("directBootOk", "direct_boot_ok", .bool),
+        Field("fcmOptions", "fcm_options", .object(fcmOptions)),
+        Field("directBootOk", "direct_boot_ok", .bool),
         Field("bandwidthConstrainedOk", "bandwidth_constrained_ok", .bool),
         Field("restrictedSatelliteOk", "restricted_satellite_ok", .bool),
     ]
@@ -109,7 +112,8 @@ struct Schema: Sendable {
                     Schema(
                         fields: androidNotificationFields + [
                             Field("bypassProxyNotification", "bypass_proxy_notification", .bool),
-                            Field("proxy", .word(["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"])),
+                            Field(
+                                "proxy", .word(["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"])),
                         ]))),
         ])
 
@@ -121,7 +125,11 @@ struct Schema: Sendable {
                     Schema(fields: [
                         Field(
                             "notification",
-                            .object(Schema(fields: androidNotificationFields + [Field("id", .int32(min: Int64(Int32.min)))]))),
+                            .object(
+                                Schema(
+                                    fields: androidNotificationFields + [
+                                        Field("id", .int32(min: Int64(Int32.min)))
+                                    ]))),
                         Field("mutableContent", "mutable_content", .bool),
                         Field("useAsV1DataMessage", "use_as_v1_data_message", .bool),
                     ]))),
@@ -133,7 +141,8 @@ struct Schema: Sendable {
         Field(
             "fcmOptions", "fcm_options",
             .object(
-                Schema(fields: [Field("link", .string), Field("analyticsLabel", "analytics_label", .string)]))),
+                Schema(fields: [Field("link", .string), Field("analyticsLabel", "analytics_label", .string)]))
+        ),
     ])
 
     static let apns = Schema(fields: [
@@ -141,7 +150,8 @@ struct Schema: Sendable {
         Field(
             "fcmOptions", "fcm_options",
             .object(
-                Schema(fields: [Field("image", .string), Field("analyticsLabel", "analytics_label", .string)]))),
+                Schema(fields: [Field("image", .string), Field("analyticsLabel", "analytics_label", .string)])
+            )),
         Field("liveActivityToken", "live_activity_token", .string),
     ])
 
@@ -149,7 +159,8 @@ struct Schema: Sendable {
         Field("name", .string), Field("data", .stringMap), Field("notification", .object(notification)),
         Field("android", .object(android)), Field("androidV2", "android_v2", .object(androidV2)),
         Field("webpush", .object(webpush)), Field("apns", .object(apns)),
-        Field("fcmOptions", "fcm_options", .object(fcmOptions)), Field("fid", .string), Field("token", .string),
+        Field("fcmOptions", "fcm_options", .object(fcmOptions)), Field("fid", .string),
+        Field("token", .string),
         Field("topic", .string), Field("condition", .string),
     ])
     static let request = Schema(fields: [

@@ -1,7 +1,8 @@
 /// Checks values against their types and writes them in canonical form.
 enum SchemaReader {
     /// The value of each field of an object, the last where a field stands twice; `null` is not there.
-    static func fields(_ object: JSONValue, _ schema: Schema, _ path: String) throws(APIError) -> [JSONValue?] {
+    static func fields(_ object: JSONValue, _ schema: Schema, _ path: String) throws(APIError) -> [JSONValue?]
+    {
         guard object.kind == .object else { throw .type(path, "MESSAGE", object) }
         var values = [JSONValue?](repeating: nil, count: schema.fields.count)
         try object.forEachField { (name, value) throws(APIError) in
@@ -108,7 +109,9 @@ enum SchemaReader {
         var pairs: [(Bytes, Bytes)] = []
         var number = 0
         try map.forEachField { (key, value) throws(APIError) in
-            guard let text = value.string else { throw .type("\(path)[\(number)].value", "TYPE_STRING", value) }
+            guard let text = value.string else {
+                throw .type("\(path)[\(number)].value", "TYPE_STRING", value)
+            }
             number += 1
             if let known = pairs.firstIndex(where: { $0.0.elementsEqual(key) }) {
                 pairs[known].1 = text
@@ -170,7 +173,9 @@ enum Timestamp {
         for (place, wanted) in pattern.enumerated() {
             if wanted == 0x30 {
                 guard Duration.digit(text[place]) != nil else { return false }
-            } else if text[place] != wanted && !(wanted == UInt8(ascii: "T") && text[place] == UInt8(ascii: "t")) {
+            } else if text[place] != wanted
+                && !(wanted == UInt8(ascii: "T") && text[place] == UInt8(ascii: "t"))
+            {
                 return false
             }
         }
@@ -182,11 +187,15 @@ enum Timestamp {
             guard place > start, place - start <= 9 else { return false }
         }
         guard place < text.count else { return false }
-        if text[place] == UInt8(ascii: "Z") || text[place] == UInt8(ascii: "z") { return place + 1 == text.count }
-        guard text[place] == UInt8(ascii: "+") || text[place] == UInt8(ascii: "-"), place + 6 == text.count else {
+        if text[place] == UInt8(ascii: "Z") || text[place] == UInt8(ascii: "z") {
+            return place + 1 == text.count
+        }
+        guard text[place] == UInt8(ascii: "+") || text[place] == UInt8(ascii: "-"), place + 6 == text.count
+        else {
             return false
         }
-        return [1, 2, 4, 5].allSatisfy { Duration.digit(text[place + $0]) != nil } && text[place + 3] == UInt8(ascii: ":")
+        return [1, 2, 4, 5].allSatisfy { Duration.digit(text[place + $0]) != nil }
+            && text[place + 3] == UInt8(ascii: ":")
     }
 
     /// `2026-11-20T22:26:44.123Z`
@@ -195,7 +204,8 @@ enum Timestamp {
         let rest = Int(milliseconds - Int64(days) * 86_400_000)
         func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
         let thousandths = String(rest % 1000 + 1000).dropFirst()
-        let clock = "\(two(rest / 3_600_000)):\(two(rest / 60_000 % 60)):\(two(rest / 1000 % 60)).\(thousandths)Z"
+        let clock =
+            "\(two(rest / 3_600_000)):\(two(rest / 60_000 % 60)):\(two(rest / 1000 % 60)).\(thousandths)Z"
         return "\(date(days))T\(clock)"
     }
 

@@ -28,7 +28,8 @@ extension API {
         case (.devices(let devices, let next), _): return self.devices(devices, next, form)
         default: break
         }
-        return APIError(status: .internalError, message: "The answer has no form.", fcmCode: "INTERNAL").response()
+        return APIError(status: .internalError, message: "The answer has no form.", fcmCode: "INTERNAL")
+            .response()
     }
 
     static func object(status: Int = 200, _ body: (inout JSONWriter) -> Void) -> HTTPResponse {
@@ -49,7 +50,9 @@ extension API {
         switch form.kind {
         case .batch, .relation: return error.iidResponse()
         case .info:
-            if case .unregistered = refusal { return error.iidResponse("No information found about this instance id.") }
+            if case .unregistered = refusal {
+                return error.iidResponse("No information found about this instance id.")
+            }
             return error.iidResponse()
         case .classic: return classic("Error=\(API.classicWord(refusal))")
         case .send: return error.response(retryAfter: settings.retryAfterOnSends)
@@ -60,7 +63,8 @@ extension API {
     }
 
     private func classic(_ text: String) -> HTTPResponse {
-        HTTPResponse(status: 200, fields: [("content-type", "text/plain; charset=UTF-8")], body: Array(text.utf8))
+        HTTPResponse(
+            status: 200, fields: [("content-type", "text/plain; charset=UTF-8")], body: Array(text.utf8))
     }
 
     private static func classicWord(_ refusal: Refusal) -> String {
@@ -112,10 +116,12 @@ extension API {
 
     private func changed(_ change: ChangeOutcome, _ form: ResponseForm) -> HTTPResponse {
         if case .refused(let refusal) = change { return refused(refusal, form) }
-        let missing = APIError(status: .notFound, message: "The device is not subscribed to the topic.", fcmCode: "NOT_FOUND")
+        let missing = APIError(
+            status: .notFound, message: "The device is not subscribed to the topic.", fcmCode: "NOT_FOUND")
         switch (form.kind, change) {
         case (.topicCreate, .unchanged):
-            return APIError(status: .alreadyExists, message: "The device is subscribed to the topic already.").response()
+            return APIError(status: .alreadyExists, message: "The device is subscribed to the topic already.")
+                .response()
         case (.topicDelete(allowMissing: false), .unchanged): return missing.response()
         case (.topicCreate(let device, let topic), .changed(let day)),
             (.topicUpsert(let device, let topic), .changed(let day)),
@@ -126,7 +132,9 @@ extension API {
         }
     }
 
-    private func write(_ device: String, _ topic: TopicName, _ since: Day, _ project: Project, _ out: inout JSONWriter) {
+    private func write(
+        _ device: String, _ topic: TopicName, _ since: Day, _ project: Project, _ out: inout JSONWriter
+    ) {
         out.field("name", "projects/\(project.id)/registrations/\(device)/topicSubscriptions/\(topic)")
         out.field("topicName", topic.utf8)
         out.field("createTime", "\(Timestamp.date(Int(since.rawValue)))T00:00:00Z")
@@ -139,7 +147,8 @@ extension API {
         case .topicGet(let device, let topic):
             guard let found = list.first(where: { $0.topic == topic }) else {
                 return APIError(
-                    status: .notFound, message: "The device is not subscribed to the topic.", fcmCode: "NOT_FOUND"
+                    status: .notFound, message: "The device is not subscribed to the topic.",
+                    fcmCode: "NOT_FOUND"
                 ).response()
             }
             return API.object { write(device, topic, found.since, form.project, &$0) }
@@ -209,13 +218,16 @@ extension API {
         }
     }
 
-    private func devices(_ devices: [DeviceSummary], _ next: PageToken?, _ form: ResponseForm) -> HTTPResponse {
+    private func devices(_ devices: [DeviceSummary], _ next: PageToken?, _ form: ResponseForm) -> HTTPResponse
+    {
         API.object { out in
             out.key("registrations")
             out.beginArray()
             for device in devices {
                 out.beginObject()
-                out.field("name", Array("projects/\(form.project.id)/registrations/".utf8) + keys.fid(device.registration))
+                out.field(
+                    "name",
+                    Array("projects/\(form.project.id)/registrations/".utf8) + keys.fid(device.registration))
                 out.field("lastSeenDate", Timestamp.date(Int(device.lastSeen.rawValue)))
                 out.key("topicCount")
                 out.number(device.topicCount)

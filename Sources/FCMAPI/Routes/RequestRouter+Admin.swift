@@ -21,7 +21,8 @@ extension RequestRouter {
             }
         }
         let name = String(decoding: try segment(2), as: UTF8.self)
-        if count == 4, target.matches(3, "quotas"), request.method == .patch, api.directory.project(name) == nil,
+        if count == 4, target.matches(3, "quotas"), request.method == .patch,
+            api.directory.project(name) == nil,
             api.settings.isDev, Project.isValid(name.utf8)
         {
             return .makeProject(name)
@@ -39,7 +40,9 @@ extension RequestRouter {
             if request.method == .get { return .node(.quotas(project)) }
             if request.method == .patch { return .admin(.setQuota(project, try numbers())) }
         }
-        if target.matches(3, "subscribe"), request.method == .post { return try batch(.subscribe, by: .owner, in: project) }
+        if target.matches(3, "subscribe"), request.method == .post {
+            return try batch(.subscribe, by: .owner, in: project)
+        }
         if target.matches(3, "unsubscribe"), request.method == .post {
             return try batch(.unsubscribe, by: .owner, in: project)
         }

@@ -22,7 +22,8 @@ extension RequestRouter {
     /// The IID API takes OAuth tokens only with their sign; a legacy server key is refused.
     private func iidPrincipal() throws(APIError) -> Principal {
         if isAdmin { return .owner }
-        guard let sign = request.fields["access_token_auth"], sign.elementsEqual("true".utf8), let principal else {
+        guard let sign = request.fields["access_token_auth"], sign.elementsEqual("true".utf8), let principal
+        else {
             throw .unauthenticated
         }
         return principal
@@ -49,12 +50,16 @@ extension RequestRouter {
                 errors = []
                 devices = []
                 try value.forEachElement { (_, token) throws(APIError) in
-                    guard let text = token.string else { throw .type("registration_tokens", "TYPE_STRING", token) }
+                    guard let text = token.string else {
+                        throw .type("registration_tokens", "TYPE_STRING", token)
+                    }
                     errors.append(read(text, &project, &devices))
                 }
             }
         }
-        guard let to, let topic = TopicName(to) else { throw .invalid("to", "A topic is wanted: /topics/NAME.") }
+        guard let to, let topic = TopicName(to) else {
+            throw .invalid("to", "A topic is wanted: /topics/NAME.")
+        }
         guard (1...1000).contains(errors.count) else {
             throw .invalid("registration_tokens", "From 1 to 1,000 tokens are wanted.")
         }
@@ -73,7 +78,9 @@ extension RequestRouter {
         case .failure(.malformed): return "INVALID_ARGUMENT"
         case .failure(.retiredKey): return "NOT_FOUND"
         case .success(let registration):
-            guard Int(registration.partition.rawValue) < api.settings.partitionCount else { return "INVALID_ARGUMENT" }
+            guard Int(registration.partition.rawValue) < api.settings.partitionCount else {
+                return "INVALID_ARGUMENT"
+            }
             if project == nil { project = api.directory.byNumber[registration.project] }
             guard registration.project == project?.number else { return "INVALID_ARGUMENT" }
             devices.append(registration)
@@ -95,7 +102,8 @@ extension RequestRouter {
         let (device, project) = try device(2)
         let details = target.parameter("details") == "true"
         return .operation(
-            .subscriptions(of: device, by: .backend), ResponseForm(kind: .info(details: details), project: project))
+            .subscriptions(of: device, by: .backend),
+            ResponseForm(kind: .info(details: details), project: project))
     }
 
     private func relation() throws(APIError) -> APIAction {
@@ -115,7 +123,8 @@ extension RequestRouter {
         func fail(_ code: String) -> APIAction {
             .respond(
                 HTTPResponse(
-                    status: 200, fields: [("content-type", "text/plain; charset=UTF-8")], body: Array("Error=\(code)".utf8)))
+                    status: 200, fields: [("content-type", "text/plain; charset=UTF-8")],
+                    body: Array("Error=\(code)".utf8)))
         }
         guard let name = form["X-gcm.topic"] ?? form["X-scope"], let topic = TopicName(name) else {
             return fail("INVALID_PARAMETERS")

@@ -41,7 +41,8 @@ extension RequestRouter {
         case .token(let text): target = .device(try registration(text, in: project, field: "message.token"))
         }
         let send = Send(
-            project: project.number, target: target, message: message.envelope, validateOnly: message.validateOnly)
+            project: project.number, target: target, message: message.envelope,
+            validateOnly: message.validateOnly)
         return .operation(.send(send), ResponseForm(kind: .send, project: project))
     }
 
@@ -79,7 +80,8 @@ extension RequestRouter {
             case nil: api.settings.isDev || hasAPIKey(project)
             }
         guard isAllowed else {
-            throw APIError(status: .unauthenticated, message: "An API key of the project is needed to register.")
+            throw APIError(
+                status: .unauthenticated, message: "An API key of the project is needed to register.")
         }
         if !request.body.isEmpty { _ = try json() }
         return .operation(.register(project: project.number), ResponseForm(kind: .register, project: project))
@@ -132,7 +134,9 @@ extension RequestRouter {
             guard let text = value.string else { throw .type("event_id", "TYPE_STRING", value) }
             event = EventID(text)
         }
-        guard let event else { throw .invalid("event_id", "The id of an event is wanted, as the stream gave it.") }
+        guard let event else {
+            throw .invalid("event_id", "The id of an event is wanted, as the stream gave it.")
+        }
         return .operation(
             .acknowledge(device, by: .device(credential), event), ResponseForm(kind: .done, project: project))
     }
@@ -177,10 +181,13 @@ extension RequestRouter {
             case .post:
                 let named = target.parameter("topic_name", "topicName") ?? ""
                 let topic = try topic(Array(named.utf8))
-                return change(.subscribe, topic, device, .backend, project, .topicCreate(registration: shown, topic: topic))
+                return change(
+                    .subscribe, topic, device, .backend, project,
+                    .topicCreate(registration: shown, topic: topic))
             case .get:
                 let from = Int(target.parameter("pageToken", "page_token") ?? "0") ?? 0
-                let form = ResponseForm.Kind.topicList(registration: shown, size: pageSize, from: max(0, from))
+                let form = ResponseForm.Kind.topicList(
+                    registration: shown, size: pageSize, from: max(0, from))
                 return .operation(list, ResponseForm(kind: form, project: project))
             default: throw .notFoundHere
             }
@@ -189,9 +196,11 @@ extension RequestRouter {
         let allowMissing = target.parameter("allow_missing", "allowMissing") == "true"
         switch request.method {
         case .delete:
-            return change(.unsubscribe, topic, device, .backend, project, .topicDelete(allowMissing: allowMissing))
+            return change(
+                .unsubscribe, topic, device, .backend, project, .topicDelete(allowMissing: allowMissing))
         case .patch where allowMissing:
-            return change(.subscribe, topic, device, .backend, project, .topicUpsert(registration: shown, topic: topic))
+            return change(
+                .subscribe, topic, device, .backend, project, .topicUpsert(registration: shown, topic: topic))
         case .get, .patch:
             let form = ResponseForm.Kind.topicGet(registration: shown, topic: topic)
             return .operation(list, ResponseForm(kind: form, project: project))
@@ -206,7 +215,8 @@ extension RequestRouter {
         if target.segments.count == 5 {
             let topic = try topic(try segment(4))
             return .operation(
-                .topic(project: project.number, topic), ResponseForm(kind: .topicCount(topic), project: project))
+                .topic(project: project.number, topic),
+                ResponseForm(kind: .topicCount(topic), project: project))
         }
         return .operation(
             .topics(project: project.number, page: pageToken, limit: pageSize),

@@ -21,7 +21,9 @@ struct RequestRouter {
     }
 
     mutating func route() throws(APIError) -> APIAction {
-        if target.matches(0, "v1"), target.matches(1, "projects"), target.segments.count >= 4 { return try projects() }
+        if target.matches(0, "v1"), target.matches(1, "projects"), target.segments.count >= 4 {
+            return try projects()
+        }
         if target.matches(0, "iid") { return try iid() }
         if target.segments.count == 1 {
             if target.matches(0, "token"), request.method == .post { return .respond(exchange()) }
@@ -66,12 +68,16 @@ struct RequestRouter {
 
     /// The device's own word: its credential, in any of the places where SDKs put it.
     var credential: DeviceProof? {
-        if let field = request.fields["x-goog-firebase-installations-auth"] { return api.keys.parseProof(field) }
+        if let field = request.fields["x-goog-firebase-installations-auth"] {
+            return api.keys.parseProof(field)
+        }
         if let text = target.parameter("credential") { return api.keys.parseProof(Array(text.utf8)) }
         guard let field = request.fields["authorization"] else { return nil }
         if let bearer = Authenticator.bearer(field) { return api.keys.parseProof(bearer) }
         let login = Array("AidLogin ".utf8)
-        guard field.starts(with: login), let colon = field.lastIndex(of: UInt8(ascii: ":")) else { return nil }
+        guard field.starts(with: login), let colon = field.lastIndex(of: UInt8(ascii: ":")) else {
+            return nil
+        }
         return api.keys.parseProof(field[(colon + 1)...])
     }
 
@@ -86,7 +92,9 @@ struct RequestRouter {
     // MARK: Parts
 
     /// A registration id of the path or body; errors as FCM gives them.
-    func registration(_ text: some RandomAccessCollection<UInt8>, in project: Project?, field: String) throws(APIError) -> Registration {
+    func registration(_ text: some RandomAccessCollection<UInt8>, in project: Project?, field: String)
+        throws(APIError) -> Registration
+    {
         switch api.keys.decipher(text) {
         case .success(let registration):
             guard Int(registration.partition.rawValue) < api.settings.partitionCount else { break }
@@ -102,7 +110,9 @@ struct RequestRouter {
 
     func segment(_ place: Int, lenient: Bool = false) throws(APIError) -> [UInt8] {
         guard let decoded = target.decoded(place, lenient: lenient) else {
-            throw APIError(status: .invalidArgument, message: "The path is not percent-encoded properly.", fcmCode: "INVALID_ARGUMENT")
+            throw APIError(
+                status: .invalidArgument, message: "The path is not percent-encoded properly.",
+                fcmCode: "INVALID_ARGUMENT")
         }
         return decoded
     }
@@ -123,7 +133,7 @@ struct RequestRouter {
     // MARK: OAuth
 
     private func exchange() -> HTTPResponse {
-        let exchange = TokenExchange(directory: api.directory, tokenURIs: api.settings.tokenURIs, parser: api.parser)
+        let exchange = TokenExchange(directory: api.directory, tokenURIs: api.tokenURIs, parser: api.parser)
         var out = JSONWriter()
         out.beginObject()
         var status = 200
@@ -141,6 +151,7 @@ struct RequestRouter {
         }
         out.endObject()
         return HTTPResponse(
-            status: status, fields: [("content-type", APIError.jsonType), ("cache-control", "no-store")], body: out.bytes)
+            status: status, fields: [("content-type", APIError.jsonType), ("cache-control", "no-store")],
+            body: out.bytes)
     }
 }

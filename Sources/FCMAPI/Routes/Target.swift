@@ -49,7 +49,11 @@ struct Target {
         for pair in query.split(separator: UInt8(ascii: "&")) {
             let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
             let key = Target.decode(pair[..<equals], plus: true, lenient: true) ?? []
-            guard names.contains(where: { name in key.elementsEqual(UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)) })
+            guard
+                names.contains(where: { name in
+                    key.elementsEqual(
+                        UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
+                })
             else { continue }
             let value = equals < pair.endIndex ? pair[(equals + 1)...] : []
             found = String(decoding: Target.decode(value, plus: true, lenient: true) ?? [], as: UTF8.self)
@@ -66,7 +70,8 @@ struct Target {
         while place < text.endIndex {
             let byte = text[place]
             if byte == UInt8(ascii: "%") {
-                if place + 2 < text.endIndex, let high = hex(text[place + 1]), let low = hex(text[place + 2]) {
+                if place + 2 < text.endIndex, let high = hex(text[place + 1]), let low = hex(text[place + 2])
+                {
                     out.append(high << 4 | low)
                     place += 3
                     continue
@@ -94,7 +99,8 @@ struct Target {
         for pair in body[...].split(separator: UInt8(ascii: "&")) {
             let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
             let value = equals < pair.endIndex ? pair[(equals + 1)...] : []
-            let key = String(decoding: decode(pair[..<equals], plus: true, lenient: true) ?? [], as: UTF8.self)
+            let key = String(
+                decoding: decode(pair[..<equals], plus: true, lenient: true) ?? [], as: UTF8.self)
             form[key] = String(decoding: decode(value, plus: true, lenient: true) ?? [], as: UTF8.self)
         }
         return form

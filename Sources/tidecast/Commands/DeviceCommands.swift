@@ -7,12 +7,14 @@ struct Device: ParsableCommand {
         subcommands: [Register.self, List.self, Info.self, Delete.self])
 
     struct Register: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Register a device; shows its token and credential once.")
+        static let configuration = CommandConfiguration(
+            abstract: "Register a device; shows its token and credential once.")
         @OptionGroup var connection: Connection
         @Option(help: "The project's id.") var project: String
 
         func run() throws {
-            let answer = try connection.call(.POST, "/v1/projects/\(project.segment)/registrations", [:]).object
+            let answer = try connection.call(.POST, "/v1/projects/\(project.segment)/registrations", [:])
+                .object
             if connection.json { return try Output.json(answer) }
             for field in ["name", "token", "credential", "createTime"] {
                 print("\(field): \(answer[field] as? String ?? "")")
@@ -26,7 +28,8 @@ struct Device: ParsableCommand {
         @Option(help: "The project's id.") var project: String
 
         func run() throws {
-            let devices = try connection.pages("/v1/projects/\(project.segment)/registrations", of: "registrations")
+            let devices = try connection.pages(
+                "/v1/projects/\(project.segment)/registrations", of: "registrations")
             if connection.json { return try Output.json(devices) }
             Output.table(
                 ["DEVICE", "LAST SEEN", "TOPICS", "WAITING"],
@@ -41,7 +44,8 @@ struct Device: ParsableCommand {
     }
 
     struct Info: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "What a device is subscribed to, and since when.")
+        static let configuration = CommandConfiguration(
+            abstract: "What a device is subscribed to, and since when.")
         @OptionGroup var connection: Connection
         @Argument(help: "The device's FID or token.") var token: String
         @Option(help: "The project's id.") var project: String
@@ -74,7 +78,8 @@ struct Topic: ParsableCommand {
         abstract: "List topics and count their members.", subcommands: [List.self, Info.self])
 
     struct List: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "List a project's topics with their members.")
+        static let configuration = CommandConfiguration(
+            abstract: "List a project's topics with their members.")
         @OptionGroup var connection: Connection
         @Option(help: "The project's id.") var project: String
 
@@ -82,18 +87,21 @@ struct Topic: ParsableCommand {
             let topics = try connection.pages("/v1/projects/\(project.segment)/topics", of: "topics")
             if connection.json { return try Output.json(topics) }
             Output.table(
-                ["TOPIC", "MEMBERS"], topics.map { [$0["topicName"] as? String ?? "", "\($0["memberCount"] ?? 0)"] })
+                ["TOPIC", "MEMBERS"],
+                topics.map { [$0["topicName"] as? String ?? "", "\($0["memberCount"] ?? 0)"] })
         }
     }
 
     struct Info: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "How many devices are subscribed, absent ones too.")
+        static let configuration = CommandConfiguration(
+            abstract: "How many devices are subscribed, absent ones too.")
         @OptionGroup var connection: Connection
         @Argument(help: "The topic's name.") var topic: String
         @Option(help: "The project's id.") var project: String
 
         func run() throws {
-            let answer = try connection.call(.GET, "/v1/projects/\(project.segment)/topics/\(topic.segment)").object
+            let answer = try connection.call(.GET, "/v1/projects/\(project.segment)/topics/\(topic.segment)")
+                .object
             if connection.json { return try Output.json(answer) }
             print("\(topic): \(answer["memberCount"] ?? 0) members")
         }

@@ -2,12 +2,16 @@ import ArgumentParser
 import Foundation
 
 /// `subscribe` and `unsubscribe` differ in one word of the path.
-private func change(_ verb: String, _ topic: String, _ tokens: [String], _ project: String, _ connection: Connection) throws {
+private func change(
+    _ verb: String, _ topic: String, _ tokens: [String], _ project: String, _ connection: Connection
+) throws {
     var results: [[String: Any]] = []
     for start in stride(from: 0, to: tokens.count, by: 1000) {
         let batch = Array(tokens[start..<min(start + 1000, tokens.count)])
         let path = "/admin/projects/\(project.segment)/\(verb)"
-        let answer = try connection.call(.POST, path, ["to": "/topics/\(topic)", "registration_tokens": batch]).object
+        let answer = try connection.call(
+            .POST, path, ["to": "/topics/\(topic)", "registration_tokens": batch]
+        ).object
         results += answer["results"] as? [[String: Any]] ?? []
     }
     if connection.json { return try Output.json(["results": results]) }
@@ -36,13 +40,14 @@ struct Unsubscribe: ParsableCommand {
 }
 
 struct Send: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Send a message to a topic, a condition or one device.")
+    static let configuration = CommandConfiguration(
+        abstract: "Send a message to a topic, a condition or one device.")
     @OptionGroup var connection: Connection
     @Option(help: "The project's id.") var project: String
     @Option(help: "Send to a topic.") var topic: String?
     @Option(help: "Send to a condition, such as \"'a' in topics && 'b' in topics\".") var condition: String?
     @Option(help: "Send to one device, by its token or FID.") var device: String?
-    @Option(help: "A data entry, KEY=VALUE; may be repeated.") var data: [String] = []
+    @Option(help: "An entry of the message's data, KEY=VALUE; may be repeated.") var field: [String] = []
     @Option(help: "The notification's title.") var title: String?
     @Option(help: "The notification's body.") var body: String?
     @Option(name: .customLong("ttl"), help: "Seconds for which it waits for absent devices.") var ttl: Int?
@@ -53,7 +58,9 @@ struct Send: ParsableCommand {
         guard [topic, condition, device].compactMap({ $0 }).count == 1 else {
             throw ValidationError("Name exactly one of --topic, --condition and --device.")
         }
-        for entry in data where !entry.contains("=") { throw ValidationError("--data wants KEY=VALUE, not \(entry).") }
+        for entry in field where !entry.contains("=") {
+            throw ValidationError("--field wants KEY=VALUE, not \(entry).")
+        }
     }
 
     func run() throws {
@@ -62,7 +69,7 @@ struct Send: ParsableCommand {
         if let condition { message["condition"] = condition }
         if let device { message["token"] = device }
         var entries: [String: String] = [:]
-        for entry in data {
+        for entry in field {
             let parts = entry.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             entries[String(parts[0])] = String(parts[1])
         }
@@ -77,7 +84,8 @@ struct Send: ParsableCommand {
         if !android.isEmpty { message["android"] = android }
         var request: [String: Any] = ["message": message]
         if validateOnly { request["validate_only"] = true }
-        let answer = try connection.call(.POST, "/v1/projects/\(project.segment)/messages:send", request).object
+        let answer = try connection.call(.POST, "/v1/projects/\(project.segment)/messages:send", request)
+            .object
         if connection.json { try Output.json(answer) } else { print(answer["name"] as? String ?? "") }
     }
 }

@@ -37,7 +37,9 @@ struct Client {
     }
 
     /// A streaming answer: `onChunk` gets the bytes as they come, until the server ends or the connection breaks.
-    func stream(_ path: String, headers: [(String, String)], onChunk: @escaping @Sendable ([UInt8]) -> Void) throws {
+    func stream(_ path: String, headers: [(String, String)], onChunk: @escaping @Sendable ([UInt8]) -> Void)
+        throws
+    {
         let response = try request(.GET, path, nil, headers: headers, onChunk: onChunk)
         guard response.status == 200 else { throw Client.failure(response) }
     }
@@ -54,8 +56,7 @@ struct Client {
         _ method: HTTPMethod, _ path: String, _ body: [String: Any]?, headers: [(String, String)] = [],
         onChunk: (@Sendable ([UInt8]) -> Void)?
     ) throws -> Response {
-        var bytes: [UInt8] = []
-        if let body { bytes = [UInt8](try JSONSerialization.data(withJSONObject: body)) }
+        let bytes = try body.map { [UInt8](try JSONSerialization.data(withJSONObject: $0)) } ?? []
         var head = HTTPRequestHead(version: .http1_1, method: method, uri: path)
         head.headers.add(name: "host", value: "localhost")
         head.headers.add(name: "content-length", value: "\(bytes.count)")

@@ -19,7 +19,9 @@ enum Output {
         func line(_ cells: [String]) -> String {
             var text = ""
             for (column, cell) in cells.enumerated() {
-                text += column + 1 == cells.count ? cell : cell.padding(toLength: widths[column] + 2, withPad: " ", startingAt: 0)
+                text +=
+                    column + 1 == cells.count
+                    ? cell : cell.padding(toLength: widths[column] + 2, withPad: " ", startingAt: 0)
             }
             return text
         }
@@ -31,7 +33,8 @@ enum Output {
 extension String {
     /// One path segment: everything but unreserved characters percent-encoded.
     var segment: String {
-        let allowed = CharacterSet(charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+        let allowed = CharacterSet(
+            charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
         return addingPercentEncoding(withAllowedCharacters: allowed) ?? self
     }
 }
