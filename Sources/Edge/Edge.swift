@@ -40,8 +40,8 @@ public final class Edge: Sendable {
     }
 
     /// Listens on an address; port 0 lets the kernel choose. Returns the port.
-    public func listen(host: String, port: Int) throws -> Int {
-        let channel = try bootstrap().bind(host: host, port: port).wait()
+    public func listen(host: String, port: Int, tls: TLSContext? = nil) throws -> Int {
+        let channel = try bootstrap(tls).bind(host: host, port: port).wait()
         listeners.withLock { $0.append(channel) }
         return channel.localAddress?.port ?? port
     }
@@ -50,11 +50,12 @@ public final class Edge: Sendable {
     public func listen(unixDomainSocketPath path: String, mode: mode_t) throws {
         let former = umask(~mode & 0o777)
         defer { umask(former) }
-        let channel = try bootstrap().bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true).wait()
+        let channel = try bootstrap(nil).bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true)
+            .wait()
         listeners.withLock { $0.append(channel) }
     }
 
-    private func bootstrap() -> ServerBootstrap {
+    private func bootstrap(_ tls: TLSContext?) -> ServerBootstrap {
         let loops = loops
         let counters = counters
         return ServerBootstrap(group: group)
@@ -74,7 +75,15 @@ public final class Edge: Sendable {
                     _ = (channel as? any SocketOptionProvider).map { provider in
                         provider.setSendBufferSize(bound.value.configuration.sendBufferBytes)
                     }
-                    try channel.pipeline.syncOperations.addHandler(ProtocolSniffer(loop: bound.value))
+                    let sniffer = ProtocolSniffer(loop: bound.value, isSecure: tls != nil)
+                    if let tls {
+                        guard let handler = TLSHandler(tls, established: { try sniffer.established($1) })
+                        else {
+                            return channel.close(promise: nil)
+                        }
+                        try channel.pipeline.syncOperations.addHandler(handler)
+                    }
+                    try channel.pipeline.syncOperations.addHandler(sniffer)
                 }
             }
     }
@@ -92,27 +101,42 @@ public final class Edge: Sendable {
     }
 }
 
-/// Reads a connection's first bytes and gives it to the protocol they begin: `PRI` is HTTP/2 (RFC 9113 §3.4), anything
-/// else HTTP/1.1.
+/// Gives a connection to its protocol. In cleartext its first bytes say which: `PRI` is HTTP/2 (RFC 9113 §3.4), anything
+/// else HTTP/1.1. Under TLS it is what ALPN chose; a client that offered nothing gets HTTP/1.1.
 final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
 
     private let loop: EdgeLoop
+    private let isSecure: Bool
+    private var context: ChannelHandlerContext?
     private var seen: ByteBuffer?
     private var deadline: Scheduled<Void>?
 
-    init(loop: EdgeLoop) { self.loop = loop }
+    init(loop: EdgeLoop, isSecure: Bool) {
+        self.loop = loop
+        self.isSecure = isSecure
+    }
 
     func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
         let channel = context.channel
         deadline = context.eventLoop.scheduleTask(in: loop.configuration.handshakeDeadline) {
             channel.close(promise: nil)
         }
     }
 
-    func handlerRemoved(context: ChannelHandlerContext) { deadline?.cancel() }
+    func handlerRemoved(context: ChannelHandlerContext) {
+        deadline?.cancel()
+        self.context = nil
+    }
     func channelInactive(context: ChannelHandlerContext) { deadline?.cancel() }
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+
+    /// TLS is there, and ALPN chose `name`.
+    func established(_ name: String) throws {
+        guard let context else { return }
+        try install(context, isHTTP2: name == "h2")
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         var incoming = unwrapInboundIn(data)
@@ -132,13 +156,13 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler {
         let pipeline = context.pipeline.syncOperations
         let isLoopback = Self.isLoopback(context.remoteAddress)
         if isHTTP2 {
-            try pipeline.addHandler(HTTP2Connection(loop: loop, isSecure: false, isLoopback: isLoopback))
+            try pipeline.addHandler(HTTP2Connection(loop: loop, isSecure: isSecure, isLoopback: isLoopback))
         } else {
             try pipeline.addHandler(HTTPResponseEncoder())
             try pipeline.addHandler(
                 ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes)))
             try pipeline.addHandler(HTTPServerPipelineHandler())
-            try pipeline.addHandler(HTTP1Connection(loop: loop, isSecure: false, isLoopback: isLoopback))
+            try pipeline.addHandler(HTTP1Connection(loop: loop, isSecure: isSecure, isLoopback: isLoopback))
         }
         if let bytes = seen { context.fireChannelRead(NIOAny(bytes)) }
         seen = nil

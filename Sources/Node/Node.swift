@@ -23,6 +23,8 @@ public struct NodeConfiguration: Sendable {
     /// The data folder of the embedded engine.
     public var folder: String
     public var listen: [Address] = []
+    /// A listener with TLS: where, and the PEM files of its certificate chain and key.
+    public var listenTLS: [(address: Address, certificateFile: String, keyFile: String)] = []
     public var isDev = false
     public var partitionCount = 32
     public var loopCount = System.coreCount
@@ -82,6 +84,10 @@ public final class Node: Sendable {
         var ports: [Int] = []
         for address in configuration.listen {
             ports.append(try edge.listen(host: address.host, port: address.port))
+        }
+        for listener in configuration.listenTLS {
+            let tls = try TLSContext(certificateFile: listener.certificateFile, keyFile: listener.keyFile)
+            ports.append(try edge.listen(host: listener.address.host, port: listener.address.port, tls: tls))
         }
         self.ports = ports
         try admin.listen(unixDomainSocketPath: AdminSocket.path(in: folder), mode: 0o600)

@@ -5,7 +5,8 @@ struct Tidecast: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tidecast", abstract: "A self-hosted, FCM-compatible topic-messaging server.",
         subcommands: [
-            Server.self, Project.self, Device.self, Topic.self, Subscribe.self, Unsubscribe.self, Send.self,
+            Server.self, Cert.self, Project.self, Device.self, Topic.self, Subscribe.self, Unsubscribe.self,
+            Send.self,
             Listen.self,
         ])
 }

@@ -35,7 +35,13 @@ struct Server: AsyncParsableCommand {
         if let first = configuration.listen.first {
             configuration.tokenURI = tokenUri ?? "http://\(first.host):\(first.port)/token"
         }
-        if dev { try Server.checkLoopback(configuration.listen) }
+        if let listenTls {
+            guard let cert, let key else { throw ValidationError("--listen-tls needs --cert and --key.") }
+            let address = try Server.address(listenTls)
+            configuration.listenTLS = [(address, cert, key)]
+            configuration.tokenURI = tokenUri ?? "https://\(address.host):\(address.port)/token"
+        }
+        if dev { try Server.checkLoopback(configuration.listen + configuration.listenTLS.map(\.address)) }
         var log = Logger(label: "tidecast") { _ in JSONLog() }
         log.logLevel = Logger.Level(rawValue: environment["TIDECAST_LOG_LEVEL"] ?? "info") ?? .info
         let logger = log
