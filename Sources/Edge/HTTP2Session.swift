@@ -92,16 +92,14 @@ final class HTTP2Session {
     func respond(_ responder: Responder, _ response: HTTPResponse, date: String) {
         responder.body = response.body
         responder.offset = 0
-        submit(
-            responder, response.status,
-            response.fields + [("content-length", String(response.body.count)), ("date", date)],
-            hasBody: !response.body.isEmpty)
+        let length = response.body.count
+        submit(responder, response.status, response.fields, length: length, date, hasBody: length > 0)
     }
 
     func openStream(
         _ responder: Responder, status: Int, fields: [(name: String, value: String)], date: String
     ) {
-        submit(responder, status, fields + [("date", date)], hasBody: true)
+        submit(responder, status, fields, length: nil, date, hasBody: true)
     }
 
     func wake(_ responder: Responder) {
@@ -123,13 +121,16 @@ final class HTTP2Session {
     }
 
     private func submit(
-        _ responder: Responder, _ status: Int, _ fields: [(name: String, value: String)], hasBody: Bool
+        _ responder: Responder, _ status: Int, _ fields: [(name: String, value: String)], length: Int?,
+        _ date: String, hasBody: Bool
     ) {
         guard let session else { return }
         scratch.removeAll(keepingCapacity: true)
         spans.removeAll(keepingCapacity: true)
         add(":status", String(status))
         for field in fields { add(field.name, field.value) }
+        if let length { add("content-length", String(length)) }
+        add("date", date)
         scratch.withUnsafeMutableBufferPointer { buffer in
             guard let base = buffer.baseAddress else { return }
             withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: spans.count) { vector in

@@ -23,7 +23,8 @@ final class Front {
     private var tickets: [Ticket] = []
     private var freeTickets: [Int] = []
     private var responders: [UInt64: Responder] = [:]
-    private var random = SystemRandomNumberGenerator()
+    /// For ids and waits, which are no secrets; seeded by the system once.
+    private var random = SeededGenerator(seed: SystemRandomNumberGenerator.seed())
     private var lastMessageTime: UInt64 = 0
     /// Requests that wait for the administrator.
     private struct Parked {
@@ -42,7 +43,7 @@ final class Front {
     // MARK: Requests
 
     func handle(_ request: HTTPRequest, _ responder: Responder, isAdmin: Bool) {
-        loop.refreshClock()
+        loop.beginTurn()
         let now = loop.now.wall
         let time = max(UInt64(max(0, now.milliseconds)) * 1000, lastMessageTime + 1)
         lastMessageTime = time

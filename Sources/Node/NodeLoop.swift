@@ -68,7 +68,11 @@ final class NodeLoop: @unchecked Sendable {
         router.admission.limits = contents.limits
     }
 
-    func refreshClock() { now = Clock.now() }
+    /// Reads the clock once for all that is handled before the next turn.
+    func beginTurn() {
+        if !isTurnScheduled { now = Clock.now() }
+        scheduleTurn()
+    }
 
     private var keepAliveTask: RepeatedTask?
 
