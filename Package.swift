@@ -10,7 +10,8 @@ extension Target {
         .target(name: name, dependencies: below, swiftSettings: settings)
     }
     static func tests(of name: String, with others: [Target.Dependency] = []) -> Target {
-        .testTarget(name: "\(name)Tests", dependencies: [.byName(name: name)] + others, swiftSettings: settings)
+        .testTarget(
+            name: "\(name)Tests", dependencies: [.byName(name: name)] + others, swiftSettings: settings)
     }
     static func system(_ name: String, pkgConfig: String? = nil, apt: String) -> Target {
         .systemLibrary(name: name, pkgConfig: pkgConfig, providers: [.apt([apt])])
@@ -43,7 +44,7 @@ let core: [Target] = [
     .floor("Journal", on: ["Model", "CLZ4", "CXXHash"]),
     .floor("Quotas", on: ["Model"]),
     .floor("Placement", on: ["Model"]),
-    .floor("Partitions", on: ["Model", "Journal", "CRoaring"]),
+    .floor("Partitions", on: ["Model", "Journal", "Placement", "CRoaring"]),
     .floor("Routing", on: ["Model", "Placement", "Partitions", "Quotas"]),
 ]
 
@@ -60,7 +61,8 @@ let worlds: [Target] = [
     .floor(
         "Node",
         on: [
-            "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "FCMAPI", "Edge",
+            "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "FCMAPI",
+            "Edge",
             "SQLiteEngine", "CJemalloc", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),
@@ -73,14 +75,25 @@ let programs: [Target] = [
     .executableTarget(
         name: "tidecast",
         dependencies: [
-            "Model", "HTTPMessages", "Journal", "Quotas", "FCMAPI", "Edge", "SQLiteEngine", "Node", "COpenSSL", "CJemalloc",
+            "Model", "HTTPMessages", "Journal", "Quotas", "FCMAPI", "Edge", "SQLiteEngine", "Node",
+            "COpenSSL", "CJemalloc",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "Logging", package: "swift-log"),
             .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         ] + nio,
-        swiftSettings: settings)
+        swiftSettings: settings, linkerSettings: [.linkedLibrary("jemalloc")])
 ]
+
+/// Measuring programs, built only on request: `TIDECAST_BENCH=1 swift build -c release --product core-bench`.
+let isBench = Context.environment["TIDECAST_BENCH"] == "1"
+let benches: [Target] =
+    isBench
+    ? [
+        .executableTarget(
+            name: "core-bench", dependencies: ["Model", "Journal", "Placement", "Partitions"],
+            swiftSettings: settings)
+    ] : []
 
 let tests: [Target] = [
     .tests(of: "Model"),
@@ -109,6 +122,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
     ],
-    targets: ground + model + core + api + shells + worlds + programs + tests,
+    targets: ground + model + core + api + shells + worlds + programs + benches + tests,
     cxxLanguageStandard: .cxx17
 )

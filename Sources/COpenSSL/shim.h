@@ -15,3 +15,4 @@ static inline long tidecast_SSL_CTX_set_mode(SSL_CTX *context, long mode) { retu
 static inline int tidecast_SSL_CTX_set_min_proto_version(SSL_CTX *context, int version) {
     return SSL_CTX_set_min_proto_version(context, version);
 }
+static inline EVP_PKEY *tidecast_RSA_generate(unsigned int bits) { return EVP_RSA_gen(bits); }

@@ -1,1 +1,186 @@
-// Edge
+import Glibc
+import HTTPMessages
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Synchronization
+
+/// Counters of the edge, over all loops.
+public final class EdgeCounters: Sendable {
+    public let accepted = Atomic<Int>(0)
+    public let open = Atomic<Int>(0)
+    public let requests = Atomic<Int>(0)
+    init() {}
+}
+
+/// The HTTP server: listeners whose connections are spread over the loops of a group.
+public final class Edge: Sendable {
+    private let group: MultiThreadedEventLoopGroup
+    private let loops: [ObjectIdentifier: NIOLoopBound<EdgeLoop>]
+    private let listeners = Mutex<[any Channel]>([])
+    public let counters = EdgeCounters()
+
+    /// `makeHandler` is called once on each loop.
+    public init(
+        group: MultiThreadedEventLoopGroup, configuration: EdgeConfiguration = EdgeConfiguration(),
+        makeHandler: @escaping @Sendable (any EventLoop) -> any RequestHandler
+    ) throws {
+        self.group = group
+        let counters = counters
+        var loops: [ObjectIdentifier: NIOLoopBound<EdgeLoop>] = [:]
+        for eventLoop in group.makeIterator() {
+            loops[ObjectIdentifier(eventLoop)] = try eventLoop.submit {
+                NIOLoopBound(
+                    EdgeLoop(
+                        eventLoop: eventLoop, handler: makeHandler(eventLoop), configuration: configuration,
+                        counters: counters), eventLoop: eventLoop)
+            }.wait()
+        }
+        self.loops = loops
+    }
+
+    /// Listens on an address; port 0 lets the kernel choose. Returns the port.
+    public func listen(host: String, port: Int, tls: TLSContext? = nil) throws -> Int {
+        let channel = try bootstrap(tls).bind(host: host, port: port).wait()
+        listeners.withLock { $0.append(channel) }
+        return channel.localAddress?.port ?? port
+    }
+
+    /// Listens on a local socket whose file has these permissions; one that is left from before is replaced.
+    public func listen(unixDomainSocketPath path: String, mode: mode_t) throws {
+        let former = umask(~mode & 0o777)
+        defer { umask(former) }
+        let channel = try bootstrap(nil).bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true)
+            .wait()
+        listeners.withLock { $0.append(channel) }
+    }
+
+    private func bootstrap(_ tls: TLSContext?) -> ServerBootstrap {
+        let loops = loops
+        let counters = counters
+        return ServerBootstrap(group: group)
+            .serverChannelOption(.backlog, value: 4096)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelOption(.maxMessagesPerRead, value: 4)
+            .childChannelOption(
+                .recvAllocator,
+                value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: 65536)
+            )
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    guard let bound = loops[ObjectIdentifier(channel.eventLoop)] else { return }
+                    counters.accepted.add(1, ordering: .relaxed)
+                    counters.open.add(1, ordering: .relaxed)
+                    channel.closeFuture.whenComplete { _ in counters.open.subtract(1, ordering: .relaxed) }
+                    _ = (channel as? any SocketOptionProvider).map { provider in
+                        provider.setSendBufferSize(bound.value.configuration.sendBufferBytes)
+                    }
+                    let sniffer = ProtocolSniffer(loop: bound.value, isSecure: tls != nil)
+                    if let tls {
+                        guard let handler = TLSHandler(tls, established: { try sniffer.established($1) })
+                        else {
+                            return channel.close(promise: nil)
+                        }
+                        try channel.pipeline.syncOperations.addHandler(handler)
+                    }
+                    try channel.pipeline.syncOperations.addHandler(sniffer)
+                }
+            }
+    }
+
+    /// Stops accepting, tells every connection to finish, and waits until all are gone or the time is over.
+    public func drain(within limit: TimeAmount) async {
+        for channel in listeners.withLock({ $0 }) { try? await channel.close() }
+        for bound in loops.values {
+            try? await bound.eventLoop.submit { bound.value.connections.drainAll() }.get()
+        }
+        let end = NIODeadline.now() + limit
+        while counters.open.load(ordering: .relaxed) > 0, NIODeadline.now() < end {
+            try? await Task.sleep(for: .milliseconds(20))
+        }
+    }
+}
+
+/// Gives a connection to its protocol. In cleartext its first bytes say which: `PRI` is HTTP/2 (RFC 9113 §3.4), anything
+/// else HTTP/1.1. Under TLS it is what ALPN chose; a client that offered nothing gets HTTP/1.1.
+final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let loop: EdgeLoop
+    private let isSecure: Bool
+    private var context: ChannelHandlerContext?
+    private var seen: ByteBuffer?
+    private var deadline: Scheduled<Void>?
+
+    init(loop: EdgeLoop, isSecure: Bool) {
+        self.loop = loop
+        self.isSecure = isSecure
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        let channel = context.channel
+        deadline = context.eventLoop.scheduleTask(in: loop.configuration.handshakeDeadline) {
+            channel.close(promise: nil)
+        }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        deadline?.cancel()
+        self.context = nil
+    }
+    func channelInactive(context: ChannelHandlerContext) { deadline?.cancel() }
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+
+    /// TLS is there, and ALPN chose `name`.
+    func established(_ name: String) throws {
+        guard let context else { return }
+        try install(context, isHTTP2: name == "h2")
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var incoming = unwrapInboundIn(data)
+        if seen == nil { seen = incoming } else { seen?.writeBuffer(&incoming) }
+        guard let bytes = seen else { return }
+        let start = Array(bytes.readableBytesView.prefix(3))
+        let preface = Array("PRI".utf8)
+        guard start == preface || !preface.starts(with: start) else { return }
+        do {
+            try install(context, isHTTP2: start == preface)
+        } catch {
+            context.close(promise: nil)
+        }
+    }
+
+    private func install(_ context: ChannelHandlerContext, isHTTP2: Bool) throws {
+        let pipeline = context.pipeline.syncOperations
+        let isLoopback = Self.isLoopback(context.remoteAddress)
+        if isHTTP2 {
+            try pipeline.addHandler(HTTP2Connection(loop: loop, isSecure: isSecure, isLoopback: isLoopback))
+        } else {
+            try pipeline.addHandler(HTTPResponseEncoder())
+            try pipeline.addHandler(
+                ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes)))
+            try pipeline.addHandler(HTTPServerPipelineHandler())
+            try pipeline.addHandler(HTTP1Connection(loop: loop, isSecure: isSecure, isLoopback: isLoopback))
+        }
+        if let bytes = seen { context.fireChannelRead(NIOAny(bytes)) }
+        seen = nil
+        pipeline.removeHandler(self, promise: nil)
+    }
+
+    static func isLoopback(_ address: SocketAddress?) -> Bool {
+        switch address {
+        case .v4(let v4): UInt32(bigEndian: v4.address.sin_addr.s_addr) >> 24 == 127
+        case .v6: address?.ipAddress == "::1" || address?.ipAddress?.hasPrefix("::ffff:127.") ?? false
+        case .unixDomainSocket: true
+        case nil: true
+        }
+    }
+}
+
+extension SocketOptionProvider {
+    fileprivate func setSendBufferSize(_ bytes: Int32) {
+        _ = unsafeSetSocketOption(level: .socket, name: .so_sndbuf, value: bytes)
+    }
+}

@@ -97,3 +97,9 @@ public struct HTTPResponse: Sendable {
         self.body = body
     }
 }
+
+/// Bytes that many streams are written from without being copied for each.
+public final class SharedBytes: Sendable {
+    public let bytes: [UInt8]
+    public init(_ bytes: [UInt8]) { self.bytes = bytes }
+}

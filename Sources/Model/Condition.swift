@@ -17,7 +17,8 @@ public struct Condition: Hashable, Sendable {
     public let root: Node
 
     public init(topics: [TopicName], root: Node) {
-        precondition((1...Condition.topicCountMax).contains(topics.count), "a condition has one to five topics")
+        precondition(
+            (1...Condition.topicCountMax).contains(topics.count), "a condition has one to five topics")
         self.topics = topics
         self.root = root
     }

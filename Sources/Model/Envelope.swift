@@ -10,7 +10,8 @@ public struct Envelope: Hashable, Sendable {
     /// Whole seconds, 0...2,419,200. 0 is now or never: only for devices that listen at that moment.
     public var ttlSeconds: UInt32
 
-    public init(id: MessageID, event: [UInt8], collapseKey: [UInt8] = [], sent: WallTime, ttlSeconds: UInt32) {
+    public init(id: MessageID, event: [UInt8], collapseKey: [UInt8] = [], sent: WallTime, ttlSeconds: UInt32)
+    {
         self.id = id
         self.event = event
         self.collapseKey = collapseKey

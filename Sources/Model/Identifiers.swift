@@ -31,7 +31,9 @@ public struct ProjectNumber: Hashable, Comparable, Sendable {
         precondition(rawValue < ProjectNumber.limit, "a project number has 24 bits")
         self.rawValue = rawValue
     }
-    public static func < (left: ProjectNumber, right: ProjectNumber) -> Bool { left.rawValue < right.rawValue }
+    public static func < (left: ProjectNumber, right: ProjectNumber) -> Bool {
+        left.rawValue < right.rawValue
+    }
 }
 
 /// The place of a record in a partition's journal. The first record has sequence 1; 0 means "before the first".

@@ -2,7 +2,9 @@
 public struct MonotonicTime: Hashable, Comparable, Sendable {
     public let nanoseconds: UInt64
     public init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
-    public static func < (left: MonotonicTime, right: MonotonicTime) -> Bool { left.nanoseconds < right.nanoseconds }
+    public static func < (left: MonotonicTime, right: MonotonicTime) -> Bool {
+        left.nanoseconds < right.nanoseconds
+    }
     public func advanced(by nanoseconds: UInt64) -> MonotonicTime {
         MonotonicTime(nanoseconds: self.nanoseconds &+ nanoseconds)
     }

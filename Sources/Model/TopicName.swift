@@ -11,7 +11,9 @@ public struct TopicName: Hashable, Sendable, CustomStringConvertible {
         var rest = bytes[...]
         let prefix = "/topics/".utf8
         if rest.starts(with: prefix) { rest = rest.dropFirst(prefix.count) }
-        guard !rest.isEmpty, rest.count <= TopicName.lengthMax, rest.allSatisfy(TopicName.allows) else { return nil }
+        guard !rest.isEmpty, rest.count <= TopicName.lengthMax, rest.allSatisfy(TopicName.allows) else {
+            return nil
+        }
         utf8 = Array(rest)
     }
 

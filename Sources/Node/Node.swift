@@ -1,1 +1,213 @@
-// Node
+import Edge
+import FCMAPI
+import HTTPMessages
+import Journal
+import Logging
+import Model
+import NIOCore
+import NIOPosix
+import Partitions
+import Routing
+import SQLiteEngine
+import Synchronization
+
+public struct NodeConfiguration: Sendable {
+    public struct Address: Sendable {
+        public var host: String
+        public var port: Int
+        public init(host: String, port: Int) {
+            self.host = host
+            self.port = port
+        }
+    }
+    /// The data folder of the embedded engine.
+    public var folder: String
+    public var listen: [Address] = []
+    /// A listener with TLS: where, and the PEM files of its certificate chain and key.
+    public var listenTLS: [(address: Address, certificateFile: String, keyFile: String)] = []
+    public var isDev = false
+    public var partitionCount = 32
+    public var loopCount = System.coreCount
+    public var name = "node"
+    public var tokenURI = "http://127.0.0.1:8787/token"
+    public var retryAfterOnSends = false
+    public var topicPayloadBytesMax = 4096
+    public init(folder: String) { self.folder = folder }
+}
+
+/// One process of Tidecast: the embedded engine, the loops, and the listeners.
+public final class Node: Sendable {
+    private let group: MultiThreadedEventLoopGroup
+    private let shared: NodeShared
+    private let edge: Edge
+    private let admin: Edge
+    private let log: Logger
+    public let ports: [Int]
+
+    /// Opens the folder, takes its partitions, reads them and begins to serve. `onFatal` is called when the engine
+    /// cannot go on: the process must end.
+    public init(
+        _ configuration: NodeConfiguration, log: Logger, onFatal: @escaping @Sendable (String) -> Void
+    ) throws {
+        self.log = log
+        let boxes = MailboxTable()
+        let folder = configuration.folder
+        let engine = EngineThread(
+            makeEngine: { try SQLiteEngine(folder: folder) },
+            onFatal: onFatal,
+            onResolved: { owner, resolved in boxes.post(resolved, to: owner) })
+        let opened = try engine.wait { engine in try Node.open(engine, configuration) }
+        engine.begin(opened.session)
+        for partition in opened.partitions { engine.open(partition.id, next: partition.next) }
+        group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.loopCount)
+        let administrator = Administrator(
+            opened.contents, engine: engine, defaultTokenURI: configuration.tokenURI)
+        var options = PartitionOptions(partitionCount: opened.partitions.count)
+        options.recordBytesMax = 1 << 20
+        shared = NodeShared(
+            partitions: opened.partitions, loopCount: configuration.loopCount, session: opened.session,
+            engine: engine,
+            options: options, administrator: administrator, log: log, onFatal: onFatal)
+        var settings = APISettings()
+        settings.isDev = configuration.isDev
+        settings.partitionCount = opened.partitions.count
+        settings.signingKey = opened.contents.signingKey
+        settings.tokenURIs = opened.contents.tokenURIs.union([configuration.tokenURI])
+        settings.retryAfterOnSends = configuration.retryAfterOnSends
+        settings.limits.topicPayloadBytesMax = configuration.topicPayloadBytesMax
+        let loops = try Node.makeLoops(group, shared, settings, opened.contents, boxes, log)
+        administrator.begin(boxes.all)
+        try Node.load(shared, loops)
+        let table = LoopTable(loops)
+        edge = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: false) }
+        admin = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: true) }
+        var ports: [Int] = []
+        for address in configuration.listen {
+            ports.append(try edge.listen(host: address.host, port: address.port))
+        }
+        for listener in configuration.listenTLS {
+            let tls = try TLSContext(certificateFile: listener.certificateFile, keyFile: listener.keyFile)
+            ports.append(try edge.listen(host: listener.address.host, port: listener.address.port, tls: tls))
+        }
+        self.ports = ports
+        try admin.listen(unixDomainSocketPath: AdminSocket.path(in: folder), mode: 0o600)
+        shared.becomeReady()
+        table.begin()
+    }
+
+    private struct Opened: Sendable {
+        var session: SessionID
+        var partitions: [OwnedPartition]
+        var contents: Catalog.Contents
+    }
+
+    private static func open(_ engine: any Engine, _ configuration: NodeConfiguration) throws -> Opened {
+        let existing = try engine.partitions()
+        if existing.isEmpty {
+            var random = SystemRandomNumberGenerator()
+            let histories = (0..<configuration.partitionCount).map { _ in History(random.next()) }
+            try engine.createPartitions(count: configuration.partitionCount, histories: histories)
+        }
+        let session = try engine.beginSession(node: configuration.name)
+        return Opened(
+            session: session, partitions: try Recovery.takeAll(session, of: engine),
+            contents: try Catalog.load(engine))
+    }
+
+    private static func makeLoops(
+        _ group: MultiThreadedEventLoopGroup, _ shared: NodeShared, _ settings: APISettings,
+        _ contents: Catalog.Contents, _ boxes: MailboxTable, _ log: Logger
+    ) throws -> [NodeLoop] {
+        var loops: [NodeLoop] = []
+        for (number, eventLoop) in group.makeIterator().enumerated() {
+            let loop = try eventLoop.submit {
+                NodeLoop(
+                    number: number, eventLoop: eventLoop, shared: shared, settings: settings,
+                    keys: RegistrationKeys(contents.registrationKeys), log: log)
+            }.wait()
+            loops.append(loop)
+        }
+        boxes.fill(loops.map { loop in Mailbox(eventLoop: loop.eventLoop) { loop.turn() } })
+        for loop in loops {
+            try loop.eventLoop.submit {
+                loop.mailboxes = boxes.all
+                loop.adopt(contents)
+            }.wait()
+        }
+        return loops
+    }
+
+    /// Reads every partition on the engine's thread while the loops fold those that were read.
+    private static func load(_ shared: NodeShared, _ loops: [NodeLoop]) throws {
+        var folding: [EventLoopFuture<Void>] = []
+        for number in 0..<shared.partitionCount {
+            let id = PartitionID(UInt16(number))
+            let loaded = try shared.engine.wait { engine in try Recovery.load(id, from: engine) }
+            let loop = loops[shared.loop(of: id)]
+            folding.append(loop.eventLoop.submit { loop.restore(loaded) })
+        }
+        for future in folding { try future.wait() }
+        if let reason = shared.fatal { throw NodeError(reason) }
+    }
+
+    /// Not ready, streams told to come back, requests finished, then closed.
+    public func stop(within limit: TimeAmount = .seconds(10)) async {
+        shared.beginDraining()
+        for box in shared.administrator.boxes { box.post(.run { $0.front.endStreams() }) }
+        await edge.drain(within: limit)
+        await admin.drain(within: .seconds(1))
+        shared.engine.shutdown()
+        try? await group.shutdownGracefully()
+    }
+}
+
+public struct NodeError: Error, CustomStringConvertible {
+    public var description: String
+    init(_ description: String) { self.description = description }
+}
+
+/// Where the admin socket of a data folder is.
+public enum AdminSocket {
+    public static func path(in folder: String) -> String { "\(folder)/admin.sock" }
+}
+
+/// The loops by their event loop.
+// Immutable; each loop is used on its own event loop only.
+private final class LoopTable: @unchecked Sendable {
+    private let loops: [ObjectIdentifier: NodeLoop]
+    init(_ loops: [NodeLoop]) {
+        self.loops = Dictionary(uniqueKeysWithValues: loops.map { (ObjectIdentifier($0.eventLoop), $0) })
+    }
+    func loop(of eventLoop: any EventLoop) -> NodeLoop {
+        guard let loop = loops[ObjectIdentifier(eventLoop)] else {
+            preconditionFailure("a loop of another node")
+        }
+        return loop
+    }
+    /// Starts what each loop does by itself.
+    func begin() {
+        for loop in loops.values { loop.eventLoop.execute { loop.beginKeepAlive() } }
+    }
+}
+
+/// The loops' mailboxes, which are there a little later than the engine's thread.
+final class MailboxTable: Sendable {
+    private let boxes = Mutex<[Mailbox]>([])
+    func fill(_ boxes: [Mailbox]) { self.boxes.withLock { $0 = boxes } }
+    var all: [Mailbox] { boxes.withLock { $0 } }
+
+    /// What became of a loop's rows.
+    func post(_ resolved: [Resolved], to owner: Int) {
+        let messages: [LoopMessage] = resolved.map { resolved in
+            switch resolved.resolution {
+            case .durable: .partition(resolved.partition, .appended(resolved.sequence))
+            case .fenced:
+                .lost(resolved.partition, mayHaveAppended: true, reason: "the session was fenced")
+            case .taken:
+                .lost(resolved.partition, mayHaveAppended: false, reason: "another owner wrote the partition")
+            case .refused(let reason): .lost(resolved.partition, mayHaveAppended: false, reason: reason)
+            }
+        }
+        boxes.withLock { $0[owner] }.post(messages)
+    }
+}

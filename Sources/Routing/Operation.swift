@@ -22,13 +22,8 @@ public enum Operation: Sendable {
     case devices(project: ProjectNumber, page: PageToken?, limit: Int)
 }
 
-/// On whose word an operation on a device is done.
-public enum Caller: Hashable, Sendable {
-    /// A backend with authority over the project, or an operator.
-    case backend
-    /// The device itself, by its credential.
-    case device(DeviceProof)
-}
+/// On whose word an operation on a device is done: a backend's, or the device's own.
+public typealias Caller = Authority
 
 public struct Send: Sendable {
     public enum Target: Sendable {
@@ -50,7 +45,7 @@ public struct Send: Sendable {
 }
 
 public struct SubscriptionChange: Sendable {
-    public enum Kind: Hashable, Sendable { case subscribe, unsubscribe }
+    public typealias Kind = Request.ChangeKind
     public var project: ProjectNumber
     public var kind: Kind
     public var topic: TopicName
@@ -58,7 +53,8 @@ public struct SubscriptionChange: Sendable {
     public var devices: [Registration]
     public var caller: Caller
     public init(
-        project: ProjectNumber, kind: Kind, topic: TopicName, devices: [Registration], caller: Caller = .backend
+        project: ProjectNumber, kind: Kind, topic: TopicName, devices: [Registration],
+        caller: Caller = .backend
     ) {
         self.project = project
         self.kind = kind

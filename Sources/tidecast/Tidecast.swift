@@ -1,7 +1,12 @@
 import ArgumentParser
 
 @main
-struct Tidecast: ParsableCommand {
+struct Tidecast: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "tidecast", abstract: "A self-hosted, FCM-compatible topic-messaging cluster.")
+        commandName: "tidecast", abstract: "A self-hosted, FCM-compatible topic-messaging server.",
+        subcommands: [
+            Server.self, Cert.self, Project.self, Device.self, Topic.self, Subscribe.self, Unsubscribe.self,
+            Send.self,
+            Listen.self,
+        ])
 }

@@ -1,1 +1,148 @@
+import Model
 import Testing
+
+@testable import Partitions
+
+@Suite("A partition")
+struct PartitionTests {
+    @Test("a subscribed device that listens gets what is sent to its topic")
+    func delivery() throws {
+        let house = House()
+        let (device, credential) = try #require(house.register(in: 2))
+        #expect(house.change(.subscribe, "news", [device]) == [.changed(house.now.wall.day)])
+        house.listen(device, credential, stream: 1)
+        guard case .accepted = house.publish("one", to: "news") else {
+            Issue.record("the send was not accepted")
+            return
+        }
+        house.publish("two", to: "news")
+        house.publish("else", to: "other")
+        #expect(house.takeEvents() == ["attached", "one", "two"])
+    }
+
+    @Test("a device that was away gets what waited, in order, and nothing that it acknowledged")
+    func resume() throws {
+        let house = House()
+        let (device, credential) = try #require(house.register(in: 0))
+        _ = house.change(.subscribe, "news", [device])
+        for number in 1...5 { house.publish("m\(number)", to: "news") }
+        house.listen(device, credential, stream: 1)
+        guard case .events(_, _, _, let events) = house.frames.last else {
+            Issue.record("nothing came")
+            return
+        }
+        #expect(house.takeEvents() == ["attached", "m1", "m2", "m3", "m4", "m5"])
+        let history = UInt16(truncatingIfNeeded: house.partitions[0].history.rawValue)
+        house.listen(
+            device, credential, stream: 2, resume: EventID(position: events[2].position, history: history))
+        #expect(house.takeEvents() == ["replaced", "attached", "m4", "m5"])
+        house.listen(device, credential, stream: 3)
+        #expect(house.takeEvents() == ["replaced", "attached", "m4", "m5"])
+    }
+
+    @Test("the 101st waiting message drops the older ones, and the device is told once")
+    func overflow() throws {
+        let house = House()
+        let (device, credential) = try #require(house.register(in: 0))
+        _ = house.change(.subscribe, "news", [device])
+        for number in 1...101 { house.publish("m\(number)", to: "news") }
+        house.listen(device, credential, stream: 1)
+        #expect(house.takeEvents() == ["attached", "deleted", "m101"])
+    }
+
+    @Test("a newer message with the same collapse key replaces the older; a fifth key drops the oldest")
+    func collapsing() throws {
+        let house = House()
+        let (device, credential) = try #require(house.register(in: 0))
+        _ = house.change(.subscribe, "news", [device])
+        for text in ["a1", "b1", "a2", "c1", "d1", "e1"] {
+            house.publish(text, to: "news", key: String(text.prefix(1)))
+        }
+        house.listen(device, credential, stream: 1)
+        #expect(house.takeEvents() == ["attached", "a2", "c1", "d1", "e1"])
+    }
+
+    @Test("a live device's window passes as delivered instead of overflowing, once its gateway wrote it")
+    func window() throws {
+        let house = House()
+        let (device, credential) = try #require(house.register(in: 0))
+        _ = house.change(.subscribe, "news", [device])
+        house.listen(device, credential, stream: 1)
+        for number in 1...300 {
+            house.publish("m\(number)", to: "news")
+            for case .push(let push) in house.frames.suffix(1) {
+                house.send(.stream(.processed(House.gateway, frame: push.number)), to: device.partition)
+            }
+        }
+        #expect(house.takeEvents() == ["attached"] + (1...300).map { "m\($0)" })
+        house.listen(device, credential, stream: 2)
+        let again = house.takeEvents()
+        #expect(
+            again.count == 102 && again.last == "m300" && again[2] == "m201", "the last hundred come again")
+    }
+
+    @Test("a condition reaches those for whom it holds")
+    func condition() throws {
+        let house = House()
+        let devices = (0..<4).compactMap { house.register(in: UInt16($0)) }
+        for (place, (device, credential)) in devices.enumerated() {
+            if place & 1 != 0 { _ = house.change(.subscribe, "a", [device]) }
+            if place & 2 != 0 { _ = house.change(.subscribe, "b", [device]) }
+            house.listen(device, credential, stream: UInt64(place))
+        }
+        _ = house.takeEvents()
+        let names = ["a", "b"].compactMap { TopicName($0) }
+        let condition = Condition(topics: names, root: .and(.topic(0), .not(.topic(1))))
+        _ = house.request(
+            .sendToCondition(nil, project: House.project, condition, house.envelope("x"), fanoutsMax: 10),
+            of: house.home("a"))
+        #expect(house.takeEvents() == ["x"])
+    }
+
+    @Test("replaying the journal gives the state that lived, and so does a snapshot")
+    func replay() throws {
+        let house = House()
+        var devices: [Registration] = []
+        for number in 0..<300 {
+            if let (device, _) = house.register(in: UInt16(number % 2)) { devices.append(device) }
+        }
+        for topic in ["a", "b", "c"] {
+            for partition in 0..<2 {
+                _ = house.change(.subscribe, topic, devices.filter { $0.partition.rawValue == partition })
+            }
+        }
+        for number in 0..<150 {
+            house.publish("m\(number)", to: number % 2 == 0 ? "a" : "b", key: number % 7 == 0 ? "k" : "")
+        }
+        _ = house.change(.unsubscribe, "a", Array(devices.filter { $0.partition.rawValue == 0 }.prefix(40)))
+        _ = house.request(.unregister(devices[3], by: .backend), of: devices[3].partition)
+        house.settle()
+        for number in 0..<house.count {
+            let lived = house.partitions[number].image()
+            #expect(try house.replayed(number).image() == lived, "partition \(number)")
+            let restored = Partition(
+                id: PartitionID(UInt16(number)), history: house.partitions[number].history,
+                options: PartitionOptions(partitionCount: house.count), names: TopicNames(),
+                proofs: House.Proofs())
+            try restored.restore(snapshot: lived)
+            #expect(restored.image() == lived, "snapshot of partition \(number)")
+        }
+    }
+
+    @Test("what is gone, foreign or wrong is refused")
+    func refusals() throws {
+        let house = House()
+        let (device, credential) = try #require(house.register(in: 1))
+        var wrong = device
+        wrong.nonce ^= 1
+        #expect(house.change(.subscribe, "a", [wrong]) == [.refused(.unregistered)])
+        wrong = device
+        wrong.suffix = DeviceProof(high: 0, low: 0)
+        #expect(house.change(.subscribe, "a", [wrong]) == [.refused(.invalidToken)])
+        house.listen(device, DeviceProof(high: 1, low: 1), stream: 9)
+        #expect(house.takeEvents() == ["refused"])
+        _ = house.request(.unregister(device, by: .device(credential)), of: device.partition)
+        house.listen(device, credential, stream: 10)
+        #expect(house.takeEvents() == ["refused"])
+    }
+}

@@ -1,0 +1,107 @@
+import HTTPMessages
+import NIOCore
+
+/// A connection that speaks HTTP/2: its session, and the bytes in and out.
+final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flushable {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private let loop: EdgeLoop
+    private let isSecure: Bool
+    private let isLoopback: Bool
+    private var session: HTTP2Session?
+    private var context: ChannelHandlerContext?
+    private var isDirty = false
+    private var isClosing = false
+
+    init(loop: EdgeLoop, isSecure: Bool, isLoopback: Bool) {
+        self.loop = loop
+        self.isSecure = isSecure
+        self.isLoopback = isLoopback
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        session = HTTP2Session(delegate: self, configuration: loop.configuration)
+        loop.connections.insert(ObjectIdentifier(self)) { [weak self] in self?.drain() }
+        markDirty()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isClosing, let session else { return }
+        let isGood = unwrapInboundIn(data).withUnsafeReadableBytes { session.receive($0) }
+        if !isGood { isClosing = true }
+        markDirty()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        loop.connections.remove(ObjectIdentifier(self))
+        isClosing = true
+        let ending = session
+        session = nil
+        self.context = nil
+        ending?.end()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable { markDirty() }
+    }
+
+    private func drain() {
+        session?.goAway()
+        markDirty()
+    }
+
+    // MARK: Writing
+
+    private func markDirty() {
+        guard !isDirty, context != nil else { return }
+        isDirty = true
+        loop.markDirty(self)
+    }
+
+    func flush() {
+        isDirty = false
+        guard let context, let session, context.channel.isWritable || isClosing else { return }
+        var buffer = context.channel.allocator.buffer(capacity: 4096)
+        session.produce(limit: loop.configuration.pendingBytesMax) { buffer.writeBytes($0) }
+        if buffer.readableBytes > 0 { context.writeAndFlush(wrapOutboundOut(buffer), promise: nil) }
+        if isClosing || !session.wantsToGoOn { context.close(promise: nil) }
+    }
+
+    // MARK: Requests
+
+    func received(_ responder: Responder) {
+        responder.request.isSecure = isSecure
+        responder.request.isLoopback = isLoopback
+        var request = HTTPRequest(method: .get, target: [])
+        swap(&request, &responder.request)
+        loop.counters.requests.add(1, ordering: .relaxed)
+        loop.handler.handle(request, responder)
+    }
+
+    func closed(_ responder: Responder) {
+        let mustTell = responder.state != .answered
+        responder.close()
+        if mustTell { loop.handler.cancelled(responder) }
+    }
+
+    func drained(_ responder: Responder) { loop.handler.drained(responder) }
+
+    func respond(_ responder: Responder, _ response: HTTPResponse) {
+        session?.respond(responder, response, date: loop.date)
+        markDirty()
+    }
+
+    func openStream(_ responder: Responder, status: Int, fields: [(name: String, value: String)]) {
+        session?.openStream(responder, status: status, fields: fields, date: loop.date)
+        markDirty()
+    }
+
+    func wake(_ responder: Responder) {
+        session?.wake(responder)
+        markDirty()
+    }
+}

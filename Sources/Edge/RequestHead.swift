@@ -1,0 +1,148 @@
+import HTTPMessages
+
+/// What RFC 9113 §8.2–8.3 demands of a request's header block, checked field by field while it is read.
+///
+/// libnghttp2 has these checks too, but with them it refuses the `:scheme` that one SDK sends (`https:`), and they can only
+/// be switched off together.
+struct RequestHead {
+    /// For the limits; counted by the session.
+    var bytes = 0
+    var fields = 0
+    var isTooLarge = false
+    private var isMalformed = false
+    private var hasMethod = false
+    private var hasScheme = false
+    private var hasPath = false
+    private var hasAuthority = false
+    private var sawRegular = false
+    private(set) var contentLength: Int?
+
+    /// Takes one field; false where the request is malformed (and stays so).
+    mutating func take(
+        _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, isTrailer: Bool,
+        into request: inout HTTPRequest
+    ) -> Bool {
+        let isGood = check(name, value, isTrailer: isTrailer, &request)
+        if !isGood { isMalformed = true }
+        return isGood
+    }
+
+    /// Whether the block had all that a request needs.
+    func isComplete(_ request: inout HTTPRequest) -> Bool {
+        !isMalformed && !isTooLarge && hasMethod && hasScheme && hasPath
+    }
+
+    private mutating func check(
+        _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, isTrailer: Bool,
+        _ request: inout HTTPRequest
+    ) -> Bool {
+        guard RequestHead.isValue(value) else { return false }
+        if name.first == UInt8(ascii: ":") {
+            guard !sawRegular, !isTrailer else { return false }
+            return pseudo(name, value, &request)
+        }
+        guard RequestHead.isName(name), !RequestHead.isConnectionSpecific(name) else { return false }
+        sawRegular = true
+        if RequestHead.equal(name, "te"), !RequestHead.equal(value, "trailers") { return false }
+        if RequestHead.equal(name, "content-length") {
+            guard let length = RequestHead.number(value), contentLength == nil || contentLength == length
+            else {
+                return false
+            }
+            contentLength = length
+        }
+        if RequestHead.equal(name, "host"), !hasAuthority { request.authority = Array(value) }
+        if !isTrailer { request.fields.append(name: name, value: value) }
+        return true
+    }
+
+    private mutating func pseudo(
+        _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, _ request: inout HTTPRequest
+    ) -> Bool {
+        if RequestHead.equal(name, ":method") {
+            guard !hasMethod, !value.isEmpty, let method = RequestHead.method(value) else { return false }
+            hasMethod = true
+            request.method = method
+        } else if RequestHead.equal(name, ":path") {
+            guard !hasPath, value.first == UInt8(ascii: "/") || RequestHead.equal(value, "*") else {
+                return false
+            }
+            hasPath = true
+            request.target = Array(value)
+        } else if RequestHead.equal(name, ":scheme") {
+            guard !hasScheme, !value.isEmpty else { return false }
+            hasScheme = true
+        } else if RequestHead.equal(name, ":authority") {
+            guard !hasAuthority else { return false }
+            hasAuthority = true
+            request.authority = Array(value)
+        } else {
+            return false
+        }
+        return true
+    }
+
+    static func method(_ value: UnsafeBufferPointer<UInt8>) -> HTTPMethod? {
+        if equal(value, "POST") { return .post }
+        if equal(value, "GET") { return .get }
+        if equal(value, "DELETE") { return .delete }
+        if equal(value, "PATCH") { return .patch }
+        if equal(value, "PUT") { return .put }
+        if equal(value, "HEAD") { return .head }
+        if equal(value, "OPTIONS") { return .options }
+        guard value.count <= 32, isToken(value) else { return nil }
+        return .other(String(decoding: value, as: UTF8.self))
+    }
+
+    /// A field name: lower-case token characters (RFC 9110 §5.1, RFC 9113 §8.2).
+    private static func isName(_ name: UnsafeBufferPointer<UInt8>) -> Bool {
+        isToken(name) && !name.contains { $0 >= UInt8(ascii: "A") && $0 <= UInt8(ascii: "Z") }
+    }
+
+    private static func isToken(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard !bytes.isEmpty else { return false }
+        for byte in bytes {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"),
+                UInt8(ascii: "."),
+                UInt8(ascii: "!"), UInt8(ascii: "#"), UInt8(ascii: "$"), UInt8(ascii: "%"), UInt8(ascii: "&"),
+                UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"), UInt8(ascii: "^"), UInt8(ascii: "`"),
+                UInt8(ascii: "|"), UInt8(ascii: "~"):
+                continue
+            default: return false
+            }
+        }
+        return true
+    }
+
+    /// No NUL, CR or LF, no blank at either end (RFC 9113 §8.2.1).
+    private static func isValue(_ value: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard let first = value.first, let last = value.last else { return true }
+        if first == 0x20 || first == 0x09 || last == 0x20 || last == 0x09 { return false }
+        for byte in value where byte == 0 || byte == 0x0A || byte == 0x0D { return false }
+        return true
+    }
+
+    private static func isConnectionSpecific(_ name: UnsafeBufferPointer<UInt8>) -> Bool {
+        equal(name, "connection") || equal(name, "transfer-encoding") || equal(name, "keep-alive")
+            || equal(name, "upgrade") || equal(name, "proxy-connection")
+    }
+
+    static func number(_ value: UnsafeBufferPointer<UInt8>) -> Int? {
+        guard !value.isEmpty, value.count <= 18 else { return nil }
+        var number = 0
+        for byte in value {
+            guard byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
+            number = number * 10 + Int(byte - UInt8(ascii: "0"))
+        }
+        return number
+    }
+
+    @inline(__always)
+    static func equal(_ bytes: UnsafeBufferPointer<UInt8>, _ text: StaticString) -> Bool {
+        guard bytes.count == text.utf8CodeUnitCount else { return false }
+        for place in 0..<bytes.count where bytes[place] != text.utf8Start[place] { return false }
+        return true
+    }
+}

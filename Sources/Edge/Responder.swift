@@ -1,0 +1,133 @@
+import HTTPMessages
+
+/// What a loop does with requests. Called on its loop only.
+public protocol RequestHandler: AnyObject {
+    /// The whole request is there. Answer through `responder`, now or later, on the same event loop, at most once.
+    func handle(_ request: HTTPRequest, _ responder: Responder)
+    /// The client went away or gave up before an answer, or a stream has ended. At most once for each responder.
+    func cancelled(_ responder: Responder)
+    /// A stream that refused a chunk has room again.
+    func drained(_ responder: Responder)
+}
+
+/// The connection that a responder belongs to, of whichever protocol.
+protocol ResponderTransport: AnyObject {
+    func respond(_ responder: Responder, _ response: HTTPResponse)
+    func openStream(_ responder: Responder, status: Int, fields: [(name: String, value: String)])
+    /// Chunks were queued, or the stream was ended.
+    func wake(_ responder: Responder)
+}
+
+/// One request's way back to its client. Confined to its event loop.
+public final class Responder {
+    /// Chunks that one stream may have queued, and their bytes.
+    public static let queueChunksMax = 128
+    public static let queueBytesMax = 256 << 10
+
+    /// Free for the handler's use.
+    public var userTag: UInt64 = 0
+    public internal(set) var isOpen = true
+
+    weak var transport: (any ResponderTransport)?
+    var streamID: Int32
+    /// The request while it is being read.
+    var request = HTTPRequest(method: .get, target: [])
+    var bodyBytes = 0
+    var head = RequestHead()
+    var state: State = .waiting
+    /// Whether a streaming answer has begun.
+    public var hasBegun: Bool { state == .streaming || state == .ending }
+    /// A whole answer, or what is queued of a stream.
+    var body: [UInt8] = []
+    var offset = 0
+    private(set) var queue: [SharedBytes] = []
+    private var queueHead = 0
+    private var queuedBytes = 0
+    private var wasRefused = false
+    /// nghttp2 asked for data when there was none.
+    var isDeferred = false
+
+    enum State { case waiting, answered, streaming, ending }
+
+    init(transport: any ResponderTransport, streamID: Int32) {
+        self.transport = transport
+        self.streamID = streamID
+    }
+
+    public func respond(_ response: HTTPResponse) {
+        guard isOpen, state == .waiting else { return }
+        state = .answered
+        transport?.respond(self, response)
+    }
+
+    /// Begins a streaming answer.
+    public func openStream(status: Int, fields: [(name: String, value: String)]) {
+        guard isOpen, state == .waiting else { return }
+        state = .streaming
+        transport?.openStream(self, status: status, fields: fields)
+    }
+
+    /// Queues a chunk. False where the queue is past its bound or the stream is closed: the chunk is not queued.
+    public func write(_ chunk: SharedBytes) -> Bool {
+        guard isOpen, state == .streaming else { return false }
+        if queue.count - queueHead >= Responder.queueChunksMax || queuedBytes >= Responder.queueBytesMax {
+            wasRefused = true
+            return false
+        }
+        queue.append(chunk)
+        queuedBytes += chunk.bytes.count
+        transport?.wake(self)
+        return true
+    }
+
+    /// Ends the stream after what is queued.
+    public func endStream() {
+        guard isOpen, state == .streaming else { return }
+        state = .ending
+        transport?.wake(self)
+    }
+
+    var hasQueued: Bool { queueHead < queue.count }
+
+    /// Copies up to `count` queued bytes to `target`.
+    func take(_ target: UnsafeMutablePointer<UInt8>, _ count: Int) -> Int {
+        var copied = 0
+        while copied < count, queueHead < queue.count {
+            let chunk = queue[queueHead].bytes
+            let size = min(count - copied, chunk.count - offset)
+            chunk.withUnsafeBufferPointer { source in
+                if let base = source.baseAddress {
+                    (target + copied).update(from: base + offset, count: size)
+                }
+            }
+            copied += size
+            offset += size
+            if offset == chunk.count {
+                queueHead += 1
+                offset = 0
+            }
+        }
+        queuedBytes -= copied
+        if queueHead == queue.count {
+            queue.removeAll(keepingCapacity: queueHead <= 4)
+            queueHead = 0
+        }
+        return copied
+    }
+
+    /// Whether the handler is to be told that there is room again.
+    func noteDrained() -> Bool {
+        guard wasRefused, queue.count - queueHead < Responder.queueChunksMax / 2,
+            queuedBytes < Responder.queueBytesMax / 2
+        else { return false }
+        wasRefused = false
+        return true
+    }
+
+    func close() {
+        isOpen = false
+        queue = []
+        queueHead = 0
+        body = []
+    }
+}

@@ -1,0 +1,135 @@
+import COpenSSL
+import NIOCore
+
+/// TLS over memory: ciphertext from and to the socket, plaintext from and to the rest of the pipeline.
+final class TLSHandler: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// Plaintext that is handed on at once.
+    private static let readBytes = 16 << 10
+
+    private let ssl: OpaquePointer
+    private let incoming: OpaquePointer
+    private let outgoing: OpaquePointer
+    /// Called once with what ALPN chose; empty where the client offered nothing.
+    private let established: (ChannelHandlerContext, String) throws -> Void
+    private var isEstablished = false
+    private var waiting: [ByteBuffer] = []
+
+    /// `nil` where libssl gives no memory.
+    init?(_ tls: TLSContext, established: @escaping (ChannelHandlerContext, String) throws -> Void) {
+        guard let ssl = SSL_new(tls.raw) else { return nil }
+        guard let incoming = BIO_new(BIO_s_mem()), let outgoing = BIO_new(BIO_s_mem()) else {
+            SSL_free(ssl)
+            return nil
+        }
+        self.ssl = ssl
+        self.incoming = incoming
+        self.outgoing = outgoing
+        self.established = established
+        SSL_set_bio(ssl, incoming, outgoing)
+        SSL_set_accept_state(ssl)
+    }
+
+    deinit { SSL_free(ssl) }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let bytes = unwrapInboundIn(data)
+        bytes.withUnsafeReadableBytes { raw in
+            _ = BIO_write(incoming, raw.baseAddress, Int32(clamping: raw.count))
+        }
+        if !isEstablished, !handshake(context) { return }
+        read(context)
+        drain(context)
+    }
+
+    /// True when the handshake is complete.
+    private func handshake(_ context: ChannelHandlerContext) -> Bool {
+        let result = SSL_do_handshake(ssl)
+        drain(context)
+        if result != 1 {
+            let error = SSL_get_error(ssl, result)
+            if error != SSL_ERROR_WANT_READ, error != SSL_ERROR_WANT_WRITE {
+                ERR_clear_error()
+                context.close(promise: nil)
+            }
+            return false
+        }
+        isEstablished = true
+        var name: UnsafePointer<UInt8>?
+        var length: UInt32 = 0
+        SSL_get0_alpn_selected(ssl, &name, &length)
+        let chosen = String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
+        do {
+            try established(context, chosen)
+        } catch {
+            context.close(promise: nil)
+            return false
+        }
+        for buffer in waiting { encrypt(buffer) }
+        waiting = []
+        return true
+    }
+
+    private func read(_ context: ChannelHandlerContext) {
+        while true {
+            var plain = context.channel.allocator.buffer(capacity: TLSHandler.readBytes)
+            var result: Int32 = 0
+            plain.writeWithUnsafeMutableBytes(minimumWritableBytes: TLSHandler.readBytes) { raw in
+                result = SSL_read(ssl, raw.baseAddress, Int32(clamping: raw.count))
+                return max(0, Int(result))
+            }
+            guard result > 0 else {
+                let error = SSL_get_error(ssl, result)
+                if error != SSL_ERROR_WANT_READ, error != SSL_ERROR_WANT_WRITE {
+                    ERR_clear_error()
+                    context.close(promise: nil)
+                }
+                return
+            }
+            context.fireChannelRead(wrapInboundOut(plain))
+        }
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        let buffer = unwrapOutboundIn(data)
+        if isEstablished { encrypt(buffer) } else { waiting.append(buffer) }
+        promise?.succeed(())
+    }
+
+    private func encrypt(_ buffer: ByteBuffer) {
+        buffer.withUnsafeReadableBytes { raw in
+            var offset = 0
+            while offset < raw.count {
+                let count = Int32(clamping: raw.count - offset)
+                let written = SSL_write(ssl, raw.baseAddress.map { $0 + offset }, count)
+                guard written > 0 else { return ERR_clear_error() }
+                offset += Int(written)
+            }
+        }
+    }
+
+    func flush(context: ChannelHandlerContext) { drain(context) }
+
+    /// Hands what libssl wants to send to the socket, in one piece.
+    private func drain(_ context: ChannelHandlerContext) {
+        let pending = BIO_ctrl_pending(outgoing)
+        guard pending > 0 else { return }
+        var cipher = context.channel.allocator.buffer(capacity: pending)
+        cipher.writeWithUnsafeMutableBytes(minimumWritableBytes: pending) { raw in
+            max(0, Int(BIO_read(outgoing, raw.baseAddress, Int32(clamping: pending))))
+        }
+        context.writeAndFlush(wrapOutboundOut(cipher), promise: nil)
+    }
+
+    func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        if isEstablished, mode != .input {
+            SSL_shutdown(ssl)
+            drain(context)
+        }
+        context.close(mode: mode, promise: promise)
+    }
+}

@@ -1,0 +1,163 @@
+import HTTPMessages
+import Model
+import Routing
+
+/// Settings of the API.
+public struct APISettings: Sendable {
+    public var limits = MessageLimits()
+    /// Loopback only, any project, bearer `owner` for every project.
+    public var isDev = false
+    /// Whether a refused send carries `Retry-After`: one SDK then blocks its caller for as long.
+    public var retryAfterOnSends = false
+    /// What service-account files name as `token_uri`: the audiences that assertions may have.
+    public var tokenURIs: Set<String> = []
+    /// The key under which access tokens are signed.
+    public var signingKey: [UInt8] = []
+    public var partitionCount = 32
+    public init() {}
+}
+
+/// What is to be done with a request.
+public enum APIAction: Sendable {
+    /// Run it, then answer with `render(outcome, form)`.
+    case operation(Operation, ResponseForm)
+    case listen(ListenRequest)
+    case respond(HTTPResponse)
+    /// Development only: the project is to be made, and the request routed again.
+    case makeProject(String)
+    case node(NodeRequest)
+    case admin(AdminRequest)
+}
+
+/// A device wants its messages.
+public struct ListenRequest: Sendable {
+    public var registration: Registration
+    public var credential: DeviceProof
+    public var resume: EventID?
+}
+
+public enum NodeRequest: Sendable {
+    case health, ready, metrics
+    case quotas(Project)
+}
+
+/// What only an operator may ask; carried out by the node.
+public enum AdminRequest: Sendable {
+    case createProject(id: String, tokenURI: String?)
+    case projects
+    case deleteProject(Project)
+    case createKey(Project, Directory.KeyKind)
+    case setQuota(Project, [String: UInt64])
+}
+
+/// The form in which an outcome is answered.
+public struct ResponseForm: Sendable {
+    enum Kind: Sendable {
+        case send
+        /// One slot for each token of the batch: an error known already, or `nil` for the next of the outcomes.
+        case batch([String?])
+        case topicCreate(registration: String, topic: TopicName)
+        case topicDelete(allowMissing: Bool)
+        case topicGet(registration: String, topic: TopicName)
+        case topicList(registration: String, size: Int, from: Int)
+        case topicUpsert(registration: String, topic: TopicName)
+        case info(details: Bool)
+        case relation
+        case deviceChange
+        case classic(token: String)
+        case register
+        case done
+        case topicCount(TopicName)
+        case topics
+        case devices
+    }
+    var kind: Kind
+    var project: Project
+}
+
+/// FCM's wire forms on one side, operations and outcomes on the other. Confined to one loop.
+public final class API {
+    public var directory = Directory() { didSet { authenticator.forget() } }
+    public let settings: APISettings
+    /// What service-account files name as `token_uri`: the audiences that assertions may have.
+    public var tokenURIs: Set<String>
+    public let keys: RegistrationKeys
+    let authenticator: Authenticator
+    let parser = JSONParser()
+
+    public init(settings: APISettings, keys: RegistrationKeys) {
+        self.settings = settings
+        tokenURIs = settings.tokenURIs
+        self.keys = keys
+        authenticator = Authenticator(signingKey: settings.signingKey, isDev: settings.isDev)
+    }
+
+    /// `isAdmin`: the request came over the admin socket. `id` is for the message, if it is one.
+    public func route(_ request: HTTPRequest, isAdmin: Bool, now: WallTime, id: MessageID) -> APIAction {
+        if request.method == .options { return .respond(API.preflight(request)) }
+        var router = RequestRouter(api: self, request: request, isAdmin: isAdmin, now: now, id: id)
+        let isIID = router.target.matches(0, "iid")
+        do {
+            return try router.route()
+        } catch {
+            return .respond(isIID ? error.iidResponse() : error.response())
+        }
+    }
+
+    /// What an answer to `OPTIONS` says: a page of any origin may listen and register with keys that it has.
+    private static func preflight(_ request: HTTPRequest) -> HTTPResponse {
+        HTTPResponse(
+            status: 204,
+            fields: [
+                ("access-control-allow-origin", "*"),
+                ("access-control-allow-methods", "GET, POST, DELETE, PATCH, OPTIONS"),
+                (
+                    "access-control-allow-headers",
+                    "authorization, content-type, last-event-id, x-goog-api-key, x-goog-firebase-installations-auth"
+                ),
+                ("access-control-max-age", "86400"),
+            ])
+    }
+
+    /// Fields of a stream's answer.
+    public static let streamFields: [(name: String, value: String)] = [
+        ("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-store"),
+        ("access-control-allow-origin", "*"), ("x-accel-buffering", "no"),
+    ]
+
+    // MARK: Events
+
+    /// The bytes of an event: `id`, `event: message`, `data`.
+    public static func event(_ body: [UInt8], _ id: EventID) -> [UInt8] {
+        frame("message", body, id)
+    }
+
+    /// Older messages were dropped: the app should ask its server what it missed.
+    public static func deletedMessages(_ id: EventID) -> [UInt8] {
+        frame("deleted_messages", Array("{}".utf8), id)
+    }
+
+    /// Why a stream ends. The client's `EventSource` comes back by itself unless the page closes it.
+    public static func ending(_ event: String, retryMilliseconds: Int? = nil) -> [UInt8] {
+        var out = Array("event: \(event)\ndata: {}\n".utf8)
+        if let retryMilliseconds { out += Array("retry: \(retryMilliseconds)\n".utf8) }
+        out.append(0x0A)
+        return out
+    }
+
+    public static let keepAlive = Array(": keep-alive\n\n".utf8)
+    public static let opening = Array(": listening\n\n".utf8)
+
+    private static func frame(_ event: StaticString, _ body: [UInt8], _ id: EventID) -> [UInt8] {
+        var out: [UInt8] = []
+        out.reserveCapacity(body.count + 64)
+        out.append(contentsOf: "id: ".utf8)
+        id.append(to: &out)
+        out.append(contentsOf: "\nevent: ".utf8)
+        event.withUTF8Buffer { out.append(contentsOf: $0) }
+        out.append(contentsOf: "\ndata: ".utf8)
+        out.append(contentsOf: body)
+        out.append(contentsOf: "\n\n".utf8)
+        return out
+    }
+}

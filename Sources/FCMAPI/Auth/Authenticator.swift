@@ -1,0 +1,89 @@
+import HTTPMessages
+import Model
+
+/// On whose behalf a request speaks.
+public enum Principal: Hashable, Sendable {
+    /// An operator on the admin socket, or the development server's `owner`: every project.
+    case owner
+    case project(ProjectNumber)
+}
+
+/// Decides who a request's bearer is.
+///
+/// Access tokens are signed by the server and checked without asking anybody; keys are looked up by their hash. What was
+/// verified is kept for a while, because a backend sends the same token with every message. Confined to one loop.
+final class Authenticator {
+    static let cacheMax = 4096
+    static let tokenLifetime: Int64 = 3600
+
+    private let signingKey: [UInt8]
+    private let isDev: Bool
+    private var verified: [ArraySlice<UInt8>: (principal: Principal, until: Int64)] = [:]
+
+    init(signingKey: [UInt8], isDev: Bool) {
+        self.signingKey = signingKey
+        self.isDev = isDev
+    }
+
+    /// The directory changed: what was verified under the old one counts no more.
+    func forget() { verified.removeAll(keepingCapacity: true) }
+
+    /// `nil` where nobody is shown to speak.
+    func principal(_ request: HTTPRequest, _ directory: Directory, now: WallTime) -> Principal? {
+        guard let field = request.fields["authorization"], let token = Authenticator.bearer(field) else {
+            return nil
+        }
+        if let known = verified[token], known.until > now.milliseconds { return known.principal }
+        guard let (principal, until) = verify(token, directory, now) else { return nil }
+        if verified.count >= Authenticator.cacheMax { verified.removeAll(keepingCapacity: true) }
+        verified[ArraySlice(Array(token))] = (principal, until)
+        return principal
+    }
+
+    /// The token of `Bearer TOKEN`, the scheme in any case (RFC 9110 §11.1).
+    static func bearer(_ field: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
+        let scheme = Array("bearer ".utf8)
+        guard field.count > scheme.count else { return nil }
+        for (byte, wanted) in zip(field, scheme) where byte | 0x20 != wanted { return nil }
+        return field.dropFirst(scheme.count)
+    }
+
+    private func verify(
+        _ token: ArraySlice<UInt8>, _ directory: Directory, _ now: WallTime
+    ) -> (principal: Principal, until: Int64)? {
+        let soon = now.milliseconds + 60_000
+        if isDev, token.elementsEqual("owner".utf8) { return (.owner, soon) }
+        if let (project, until) = readAccessToken(token), until > now.milliseconds {
+            return directory.byNumber[project].map { _ in (.project(project), min(until, soon)) }
+        }
+        if let key = directory.keys[KeyHash.of(token)], key.kind == .bearer {
+            return (.project(key.project), soon)
+        }
+        return nil
+    }
+
+    // MARK: Access tokens
+
+    private static let prefix = Array("tca.".utf8)
+
+    /// `tca.` and base64url of project (4 bytes), expiry (8 bytes, milliseconds) and 16 bytes of HMAC-SHA256 over both.
+    func makeAccessToken(_ project: ProjectNumber, now: WallTime) -> (token: [UInt8], expiresIn: Int64) {
+        let until = now.milliseconds + Authenticator.tokenLifetime * 1000
+        var body: [UInt8] = []
+        withUnsafeBytes(of: project.rawValue.bigEndian) { body.append(contentsOf: $0) }
+        withUnsafeBytes(of: until.bigEndian) { body.append(contentsOf: $0) }
+        body += Crypto.hmacSHA256(signingKey, body)[..<16]
+        return (Authenticator.prefix + Base64URL.encode(body), Authenticator.tokenLifetime - 1)
+    }
+
+    private func readAccessToken(_ token: ArraySlice<UInt8>) -> (ProjectNumber, Int64)? {
+        guard token.starts(with: Authenticator.prefix),
+            let body = Base64URL.decode(token.dropFirst(Authenticator.prefix.count)), body.count == 28,
+            Crypto.equal(Crypto.hmacSHA256(signingKey, Array(body[..<12]))[..<16], body[12...])
+        else { return nil }
+        let number = body[..<4].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+        let until = body[4..<12].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        guard number < ProjectNumber.limit else { return nil }
+        return (ProjectNumber(number), Int64(bitPattern: until))
+    }
+}

@@ -1,0 +1,45 @@
+import COpenSSL
+import Model
+
+/// Hashes and signatures by libcrypto.
+enum Crypto {
+    static func sha256(_ bytes: some Collection<UInt8>) -> [UInt8] {
+        let input = Array(bytes)
+        var digest = [UInt8](repeating: 0, count: 32)
+        SHA256(input, input.count, &digest)
+        return digest
+    }
+
+    static func hmacSHA256(_ key: [UInt8], _ message: [UInt8]) -> [UInt8] {
+        var digest = [UInt8](repeating: 0, count: 32)
+        var count: UInt32 = 0
+        HMAC(EVP_sha256(), key, Int32(key.count), message, message.count, &digest, &count)
+        return digest
+    }
+
+    /// In a time that does not depend on where they differ.
+    static func equal(_ left: some Collection<UInt8>, _ right: some Collection<UInt8>) -> Bool {
+        guard left.count == right.count else { return false }
+        var difference: UInt8 = 0
+        for (one, other) in zip(left, right) { difference |= one ^ other }
+        return difference == 0
+    }
+
+    /// RS256 (RFC 7518 §3.3).
+    static func verifyRS256(_ message: [UInt8], signature: [UInt8], publicKey pem: String) -> Bool {
+        let bytes = Array(pem.utf8)
+        guard let bio = BIO_new_mem_buf(bytes, Int32(bytes.count)) else { return false }
+        defer { BIO_free(bio) }
+        guard let key = PEM_read_bio_PUBKEY(bio, nil, nil, nil) else { return false }
+        defer { EVP_PKEY_free(key) }
+        guard let context = EVP_MD_CTX_new() else { return false }
+        defer { EVP_MD_CTX_free(context) }
+        guard EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1 else { return false }
+        return EVP_DigestVerify(context, signature, signature.count, message, message.count) == 1
+    }
+}
+
+public enum KeyHash {
+    /// What a key is known by in the directory.
+    public static func of(_ key: some Collection<UInt8>) -> String { Hex.text(Crypto.sha256(key)) }
+}

@@ -1,0 +1,257 @@
+import HTTPMessages
+import Model
+import Quotas
+import Routing
+
+/// An error in FCM's terms: a status, a message, and the details that SDKs look for.
+///
+/// Source: fcm.googleapis.com v1, `google.rpc.Status` and `google.firebase.fcm.v1.FcmError`. `status` is one of the sixteen
+/// words that every SDK knows.
+public struct APIError: Error, Sendable {
+    enum Status: String, Sendable {
+        case invalidArgument = "INVALID_ARGUMENT"
+        case unauthenticated = "UNAUTHENTICATED"
+        case permissionDenied = "PERMISSION_DENIED"
+        case notFound = "NOT_FOUND"
+        case alreadyExists = "ALREADY_EXISTS"
+        case resourceExhausted = "RESOURCE_EXHAUSTED"
+        case internalError = "INTERNAL"
+        case unavailable = "UNAVAILABLE"
+        case deadlineExceeded = "DEADLINE_EXCEEDED"
+
+        var code: Int {
+            switch self {
+            case .invalidArgument: 400
+            case .unauthenticated: 401
+            case .permissionDenied: 403
+            case .notFound: 404
+            case .alreadyExists: 409
+            case .resourceExhausted: 429
+            case .internalError: 500
+            case .unavailable: 503
+            case .deadlineExceeded: 504
+            }
+        }
+    }
+
+    var status: Status
+    var message: String
+    /// `FcmError.errorCode`; sends always carry one where FCM has a word for it.
+    var fcmCode: String?
+    var violations: [(field: String, description: String)] = []
+    var quota: (refusal: QuotaRefusal, project: String)?
+
+    static func invalid(_ field: String, _ description: String) -> APIError {
+        APIError(
+            status: .invalidArgument, message: "Request contains an invalid argument.",
+            fcmCode: "INVALID_ARGUMENT",
+            violations: [(field, description)])
+    }
+
+    /// A value of the wrong JSON type: FCM gives the field, and no `FcmError`.
+    static func type(_ field: String, _ wanted: String, _ value: JSONValue) -> APIError {
+        let text = "Invalid value at '\(field)' (\(wanted)), \(value.shown)"
+        return APIError(
+            status: .invalidArgument, message: text, fcmCode: nil, violations: [(field, text)])
+    }
+
+    static func unknownField(_ name: String, at path: String) -> APIError {
+        let place = path.isEmpty ? "" : " at '\(path)'"
+        let text = "Invalid JSON payload received. Unknown name \"\(name)\"\(place): Cannot find field."
+        return APIError(
+            status: .invalidArgument, message: text, fcmCode: nil, violations: [(path, text)])
+    }
+
+    static func badJSON(_ reason: String) -> APIError {
+        APIError(
+            status: .invalidArgument, message: "Invalid JSON payload received. \(reason)",
+            fcmCode: "INVALID_ARGUMENT")
+    }
+
+    static let notFoundHere = APIError(
+        status: .notFound, message: "The requested URL was not found on this server.")
+    static let unauthenticated = APIError(
+        status: .unauthenticated,
+        message: "Request had invalid authentication credentials. Expected OAuth 2 access token.")
+    static let permissionDenied = APIError(
+        status: .permissionDenied, message: "The caller does not have permission for this project.")
+    static let projectUnknown = APIError(status: .notFound, message: "The project does not exist.")
+
+    /// A refusal of the core.
+    init(_ refusal: Refusal, project: String, isSend: Bool) {
+        switch refusal {
+        case .unregistered:
+            self.init(status: .notFound, message: "Requested entity was not found.", fcmCode: "UNREGISTERED")
+        case .invalidToken:
+            self = .invalid("message.token", "The registration token is not a valid FCM registration token")
+        case .senderMismatch:
+            self.init(status: .permissionDenied, message: "SenderId mismatch", fcmCode: "SENDER_ID_MISMATCH")
+        case .wrongCredential:
+            self.init(status: .permissionDenied, message: "The credential is not this device's.")
+        case .tooManyTopics:
+            self.init(
+                status: .invalidArgument, message: "The device has too many topics.",
+                fcmCode: "TOO_MANY_TOPICS")
+        case .quota(let refusal):
+            self.init(
+                status: .resourceExhausted, message: QuotaTexts(refusal.kind).message,
+                fcmCode: "QUOTA_EXCEEDED")
+            quota = (refusal, project)
+        case .unavailable(let reason):
+            self.init(
+                status: .unavailable, message: "The service is currently unavailable: \(reason).",
+                fcmCode: "UNAVAILABLE")
+        case .deadlineExceeded:
+            self.init(
+                status: .deadlineExceeded,
+                message: "It is not known whether the message was accepted before the deadline.")
+        }
+    }
+
+    init(
+        status: Status, message: String, fcmCode: String? = nil,
+        violations: [(field: String, description: String)] = []
+    ) {
+        self.status = status
+        self.message = message
+        self.fcmCode = fcmCode
+        self.violations = violations
+    }
+}
+
+/// What a quota is called in error details.
+struct QuotaTexts {
+    var metric: String
+    var limit: String
+    var unit: String
+    var message: String
+
+    init(_ kind: QuotaKind) {
+        switch kind {
+        case .sends:
+            self.init("send_requests", "SendsPerSecondPerProject", "1/s/{project}", "the project's sends")
+        case .subscriptionChanges:
+            self.init(
+                "topic_subscription_changes", "SubscriptionChangesPerSecondPerProject", "1/s/{project}",
+                "the project's subscription changes")
+        case .registrations:
+            self.init(
+                "registrations", "RegistrationsPerSecondPerProject", "1/s/{project}",
+                "the project's registrations")
+        case .fanouts:
+            self.init(
+                "concurrent_fanouts", "ConcurrentFanoutsPerProject", "1/{project}",
+                "the project's unfinished fan-outs")
+        case .deviceMinute:
+            self.init(
+                "device_messages", "MessagesPerMinutePerDevice", "1/min/{device}", "messages to one device")
+        case .deviceHour:
+            self.init("device_messages", "MessagesPerHourPerDevice", "1/h/{device}", "messages to one device")
+        }
+    }
+
+    private init(_ metric: String, _ limit: String, _ unit: String, _ what: String) {
+        self.metric = "fcm.googleapis.com/\(metric)"
+        self.limit = limit
+        self.unit = unit
+        message = "Quota exceeded for \(what)."
+    }
+}
+
+extension APIError {
+    static let jsonType = "application/json; charset=UTF-8"
+
+    /// The v1 envelope. `retryAfter` adds the header, which some SDKs then wait for.
+    func response(retryAfter: Bool = false) -> HTTPResponse {
+        var out = JSONWriter()
+        out.beginObject()
+        out.key("error")
+        out.beginObject()
+        out.key("code")
+        out.number(status.code)
+        out.field("message", message)
+        out.field("status", status.rawValue)
+        if fcmCode != nil || !violations.isEmpty || quota != nil {
+            out.key("details")
+            out.beginArray()
+            writeDetails(&out)
+            out.endArray()
+        }
+        out.endObject()
+        out.endObject()
+        var fields = [(name: "content-type", value: APIError.jsonType)]
+        if status == .unauthenticated { fields.append(("www-authenticate", "Bearer realm=\"tidecast\"")) }
+        if retryAfter, let quota {
+            fields.append(
+                ("retry-after", "\(max(1, (quota.refusal.retryDelay + 999_999_999) / 1_000_000_000))"))
+        }
+        return HTTPResponse(status: status.code, fields: fields, body: out.bytes)
+    }
+
+    private func writeDetails(_ out: inout JSONWriter) {
+        if !violations.isEmpty {
+            out.beginObject()
+            out.field("@type", "type.googleapis.com/google.rpc.BadRequest")
+            out.key("fieldViolations")
+            out.beginArray()
+            for violation in violations {
+                out.beginObject()
+                out.field("field", violation.field)
+                out.field("description", violation.description)
+                out.endObject()
+            }
+            out.endArray()
+            out.endObject()
+        }
+        if let fcmCode {
+            out.beginObject()
+            out.field("@type", "type.googleapis.com/google.firebase.fcm.v1.FcmError")
+            out.field("errorCode", fcmCode)
+            out.endObject()
+        }
+        if let quota { writeQuota(quota.refusal, quota.project, &out) }
+    }
+
+    private func writeQuota(_ refusal: QuotaRefusal, _ project: String, _ out: inout JSONWriter) {
+        let texts = QuotaTexts(refusal.kind)
+        out.beginObject()
+        out.field("@type", "type.googleapis.com/google.rpc.QuotaFailure")
+        out.key("violations")
+        out.beginArray()
+        out.beginObject()
+        out.field("subject", "project:\(project)")
+        out.field("description", "\(texts.message) The limit is \(refusal.limit) (\(texts.unit)).")
+        out.endObject()
+        out.endArray()
+        out.endObject()
+        out.beginObject()
+        out.field("@type", "type.googleapis.com/google.rpc.ErrorInfo")
+        out.field("reason", "RATE_LIMIT_EXCEEDED")
+        out.field("domain", "googleapis.com")
+        out.key("metadata")
+        out.beginObject()
+        out.field("quota_metric", texts.metric)
+        out.field("quota_limit", texts.limit)
+        out.field("quota_limit_value", "\(refusal.limit)")
+        out.field("quota_unit", texts.unit)
+        out.field("consumer", "projects/\(project)")
+        out.endObject()
+        out.endObject()
+        out.beginObject()
+        out.field("@type", "type.googleapis.com/google.rpc.RetryInfo")
+        let milliseconds = refusal.retryDelay / 1_000_000
+        let thousandths = String(milliseconds % 1000 + 1000).dropFirst()
+        out.field("retryDelay", "\(milliseconds / 1000).\(thousandths)s")
+        out.endObject()
+    }
+
+    /// The IID API's form: a plain string.
+    func iidResponse(_ word: String? = nil) -> HTTPResponse {
+        var out = JSONWriter()
+        out.beginObject()
+        out.field("error", word ?? status.rawValue)
+        out.endObject()
+        return HTTPResponse(
+            status: status.code, fields: [(name: "content-type", value: APIError.jsonType)], body: out.bytes)
+    }
+}

@@ -1,0 +1,169 @@
+/// What a field of a message may hold.
+indirect enum FieldType: Sendable {
+    case string
+    case bool
+    case int32(min: Int64)
+    /// One of these words; lower case is taken too where SDKs send it.
+    case word([String])
+    /// `^\d+(\.\d{1,9})?s$`
+    case duration
+    /// RFC 3339.
+    case timestamp
+    case stringMap
+    case list(FieldType)
+    case object(Schema)
+    /// Any JSON object, passed on as it is.
+    case free
+    /// #RRGGBB
+    case color
+    /// 0...1
+    case fraction
+}
+
+struct Field: Sendable {
+    let camel: StaticString
+    let snake: StaticString
+    let type: FieldType
+    init(_ camel: StaticString, _ snake: StaticString, _ type: FieldType) {
+        self.camel = camel
+        self.snake = snake
+        self.type = type
+    }
+    init(_ name: StaticString, _ type: FieldType) { self.init(name, name, type) }
+}
+
+/// The fields of one object: each may be written in camelCase or snake_case, and is passed on in camelCase.
+///
+/// Source: FCM v1 discovery document, revision 20261023.
+struct Schema: Sendable {
+    let fields: [Field]
+
+    func place(of name: UnsafeBufferPointer<UInt8>) -> Int? {
+        for (place, field) in fields.enumerated()
+        where Schema.equal(name, field.camel) || Schema.equal(name, field.snake) {
+            return place
+        }
+        return nil
+    }
+
+    @inline(__always)
+    static func equal(_ bytes: UnsafeBufferPointer<UInt8>, _ text: StaticString) -> Bool {
+        guard bytes.count == text.utf8CodeUnitCount else { return false }
+        for place in 0..<bytes.count where bytes[place] != text.utf8Start[place] { return false }
+        return true
+    }
+
+    static let notification = Schema(fields: [
+        Field("title", .string), Field("body", .string), Field("image", .string),
+    ])
+
+    static let fcmOptions = Schema(fields: [Field("analyticsLabel", "analytics_label", .string)])
+
+    private static let light = Schema(fields: [
+        Field(
+            "color",
+            .object(
+                Schema(fields: [
+                    Field("red", .fraction), Field("green", .fraction), Field("blue", .fraction),
+                    Field("alpha", .fraction),
+                ]))),
+        Field("lightOnDuration", "light_on_duration", .duration),
+        Field("lightOffDuration", "light_off_duration", .duration),
+    ])
+
+    private static let androidNotificationFields: [Field] = [
+        Field("title", .string), Field("body", .string), Field("icon", .string), Field("color", .color),
+        Field("sound", .string), Field("tag", .string), Field("clickAction", "click_action", .string),
+        Field("bodyLocKey", "body_loc_key", .string), Field("bodyLocArgs", "body_loc_args", .list(.string)),
+        Field("titleLocKey", "title_loc_key", .string),
+        Field("titleLocArgs", "title_loc_args", .list(.string)),
+        Field("channelId", "channel_id", .string), Field("ticker", .string), Field("sticky", .bool),
+        Field("eventTime", "event_time", .timestamp), Field("localOnly", "local_only", .bool),
+        Field(
+            "notificationPriority", "notification_priority",
+            .word([
+                "PRIORITY_UNSPECIFIED", "PRIORITY_MIN", "PRIORITY_LOW", "PRIORITY_DEFAULT", "PRIORITY_HIGH",
+                "PRIORITY_MAX",
+            ])),
+        Field("defaultSound", "default_sound", .bool),
+        Field("defaultVibrateTimings", "default_vibrate_timings", .bool),
+        Field("defaultLightSettings", "default_light_settings", .bool),
+        Field("vibrateTimings", "vibrate_timings", .list(.duration)),
+        Field("visibility", .word(["VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"])),
+        Field("notificationCount", "notification_count", .int32(min: 0)),
+        Field("lightSettings", "light_settings", .object(light)), Field("image", .string),
+    ]
+
+    private static let androidShared: [Field] = [
+        Field("collapseKey", "collapse_key", .string), Field("ttl", .duration),
+        Field("restrictedPackageName", "restricted_package_name", .string), Field("data", .stringMap),
+        Field("fcmOptions", "fcm_options", .object(fcmOptions)),
+        Field("directBootOk", "direct_boot_ok", .bool),
+        Field("bandwidthConstrainedOk", "bandwidth_constrained_ok", .bool),
+        Field("restrictedSatelliteOk", "restricted_satellite_ok", .bool),
+    ]
+
+    static let android = Schema(
+        fields: androidShared + [
+            Field("priority", .word(["NORMAL", "HIGH"])),
+            Field(
+                "notification",
+                .object(
+                    Schema(
+                        fields: androidNotificationFields + [
+                            Field("bypassProxyNotification", "bypass_proxy_notification", .bool),
+                            Field(
+                                "proxy", .word(["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"])),
+                        ]))),
+        ])
+
+    static let androidV2 = Schema(
+        fields: androidShared + [
+            Field(
+                "remoteNotification", "remote_notification",
+                .object(
+                    Schema(fields: [
+                        Field(
+                            "notification",
+                            .object(
+                                Schema(
+                                    fields: androidNotificationFields + [
+                                        Field("id", .int32(min: Int64(Int32.min)))
+                                    ]))),
+                        Field("mutableContent", "mutable_content", .bool),
+                        Field("useAsV1DataMessage", "use_as_v1_data_message", .bool),
+                    ]))),
+            Field("backgroundSync", "background_sync", .object(Schema(fields: []))),
+        ])
+
+    static let webpush = Schema(fields: [
+        Field("headers", .stringMap), Field("data", .stringMap), Field("notification", .free),
+        Field(
+            "fcmOptions", "fcm_options",
+            .object(
+                Schema(fields: [Field("link", .string), Field("analyticsLabel", "analytics_label", .string)]))
+        ),
+    ])
+
+    static let apns = Schema(fields: [
+        Field("headers", .stringMap), Field("payload", .free),
+        Field(
+            "fcmOptions", "fcm_options",
+            .object(
+                Schema(fields: [Field("image", .string), Field("analyticsLabel", "analytics_label", .string)])
+            )),
+        Field("liveActivityToken", "live_activity_token", .string),
+    ])
+
+    static let message = Schema(fields: [
+        Field("name", .string), Field("data", .stringMap), Field("notification", .object(notification)),
+        Field("android", .object(android)), Field("androidV2", "android_v2", .object(androidV2)),
+        Field("webpush", .object(webpush)), Field("apns", .object(apns)),
+        Field("fcmOptions", "fcm_options", .object(fcmOptions)), Field("fid", .string),
+        Field("token", .string),
+        Field("topic", .string), Field("condition", .string),
+    ])
+    static let request = Schema(fields: [
+        Field("message", .object(message)), Field("validateOnly", "validate_only", .bool),
+    ])
+}

@@ -1,0 +1,253 @@
+import HTTPMessages
+import Model
+import Partitions
+import Routing
+
+// Outcomes in the form that the request's API has for them.
+
+extension API {
+    public func render(_ outcome: Outcome, _ form: ResponseForm) -> HTTPResponse {
+        if case .refused(let refusal) = outcome { return refused(refusal, form) }
+        switch (outcome, form.kind) {
+        case (.accepted(let id), _):
+            return API.object { $0.field("name", "projects/\(form.project.id)/messages/\(id.text)") }
+        case (.changes(let changes), .batch(let errors)): return batch(changes, errors)
+        case (.changes(let changes), _):
+            guard let change = changes.first else { break }
+            return changed(change, form)
+        case (.subscriptions(let list), _): return subscriptions(list, form)
+        case (.registered(let new), _): return registered(new, form)
+        case (.done, _): return API.object { _ in }
+        case (.topic(let members), .topicCount(let topic)):
+            return API.object {
+                $0.field("topicName", topic.utf8)
+                $0.key("memberCount")
+                $0.number(members)
+            }
+        case (.topics(let topics, let next), _): return self.topics(topics, next)
+        case (.devices(let devices, let next), _): return self.devices(devices, next, form)
+        default: break
+        }
+        return APIError(status: .internalError, message: "The answer has no form.", fcmCode: "INTERNAL")
+            .response()
+    }
+
+    static func object(status: Int = 200, _ body: (inout JSONWriter) -> Void) -> HTTPResponse {
+        var out = JSONWriter(capacity: 128)
+        out.beginObject()
+        body(&out)
+        out.endObject()
+        return HTTPResponse(status: status, fields: jsonFields, body: out.bytes)
+    }
+
+    static let jsonFields = [(name: "content-type", value: APIError.jsonType)]
+
+    // MARK: Refusals
+
+    private func refused(_ refusal: Refusal, _ form: ResponseForm) -> HTTPResponse {
+        let isSend = if case .send = form.kind { true } else { false }
+        var error = APIError(refusal, project: form.project.id, isSend: isSend)
+        switch form.kind {
+        case .batch, .relation: return error.iidResponse()
+        case .info:
+            if case .unregistered = refusal {
+                return error.iidResponse("No information found about this instance id.")
+            }
+            return error.iidResponse()
+        case .classic: return classic("Error=\(API.classicWord(refusal))")
+        case .send: return error.response(retryAfter: settings.retryAfterOnSends)
+        default:
+            if case .quota = refusal { error.fcmCode = "RESOURCE_EXHAUSTED" }
+            return error.response(retryAfter: true)
+        }
+    }
+
+    private func classic(_ text: String) -> HTTPResponse {
+        HTTPResponse(
+            status: 200, fields: [("content-type", "text/plain; charset=UTF-8")], body: Array(text.utf8))
+    }
+
+    private static func classicWord(_ refusal: Refusal) -> String {
+        switch refusal {
+        case .unregistered: "INVALID_SENDER"
+        case .invalidToken, .senderMismatch: "INVALID_PARAMETERS"
+        case .wrongCredential: "AUTHENTICATION_FAILED"
+        case .tooManyTopics: "TOO_MANY_TOPICS"
+        case .quota: "QUOTA_EXCEEDED"
+        case .unavailable, .deadlineExceeded: "SERVICE_NOT_AVAILABLE"
+        }
+    }
+
+    /// The word of the IID API for one token of a batch.
+    private static func iidWord(_ refusal: Refusal) -> String {
+        switch refusal {
+        case .unregistered: "NOT_FOUND"
+        case .invalidToken, .senderMismatch: "INVALID_ARGUMENT"
+        case .wrongCredential: "PERMISSION_DENIED"
+        case .tooManyTopics: "TOO_MANY_TOPICS"
+        case .quota: "RESOURCE_EXHAUSTED"
+        case .unavailable: "INTERNAL"
+        case .deadlineExceeded: "DEADLINE_EXCEEDED"
+        }
+    }
+
+    // MARK: Changes
+
+    private func batch(_ changes: [ChangeOutcome], _ errors: [String?]) -> HTTPResponse {
+        var out = JSONWriter(capacity: 32 + errors.count * 4)
+        out.beginObject()
+        out.key("results")
+        out.beginArray()
+        var next = 0
+        for known in errors {
+            var word = known
+            if known == nil, next < changes.count {
+                if case .refused(let refusal) = changes[next] { word = API.iidWord(refusal) }
+                next += 1
+            }
+            out.beginObject()
+            if let word { out.field("error", word) }
+            out.endObject()
+        }
+        out.endArray()
+        out.endObject()
+        return HTTPResponse(status: 200, fields: API.jsonFields, body: out.bytes)
+    }
+
+    private func changed(_ change: ChangeOutcome, _ form: ResponseForm) -> HTTPResponse {
+        if case .refused(let refusal) = change { return refused(refusal, form) }
+        let missing = APIError(
+            status: .notFound, message: "The device is not subscribed to the topic.", fcmCode: "NOT_FOUND")
+        switch (form.kind, change) {
+        case (.topicCreate, .unchanged):
+            return APIError(status: .alreadyExists, message: "The device is subscribed to the topic already.")
+                .response()
+        case (.topicDelete(allowMissing: false), .unchanged): return missing.response()
+        case (.topicCreate(let device, let topic), .changed(let day)),
+            (.topicUpsert(let device, let topic), .changed(let day)),
+            (.topicUpsert(let device, let topic), .unchanged(.some(let day))):
+            return API.object { write(device, topic, day, form.project, &$0) }
+        case (.classic(let token), _): return classic("token=\(token)")
+        default: return API.object { _ in }
+        }
+    }
+
+    private func write(
+        _ device: String, _ topic: TopicName, _ since: Day, _ project: Project, _ out: inout JSONWriter
+    ) {
+        out.field("name", "projects/\(project.id)/registrations/\(device)/topicSubscriptions/\(topic)")
+        out.field("topicName", topic.utf8)
+        out.field("createTime", "\(Timestamp.date(Int(since.rawValue)))T00:00:00Z")
+    }
+
+    // MARK: Reading
+
+    private func subscriptions(_ list: [Subscription], _ form: ResponseForm) -> HTTPResponse {
+        switch form.kind {
+        case .topicGet(let device, let topic):
+            guard let found = list.first(where: { $0.topic == topic }) else {
+                return APIError(
+                    status: .notFound, message: "The device is not subscribed to the topic.",
+                    fcmCode: "NOT_FOUND"
+                ).response()
+            }
+            return API.object { write(device, topic, found.since, form.project, &$0) }
+        case .topicList(let device, let size, let from):
+            let sorted = list.sorted { $0.topic.utf8.lexicographicallyPrecedes($1.topic.utf8) }
+            let page = sorted.dropFirst(from).prefix(size)
+            return API.object { out in
+                out.key("topicSubscriptions")
+                out.beginArray()
+                for subscription in page {
+                    out.beginObject()
+                    write(device, subscription.topic, subscription.since, form.project, &out)
+                    out.endObject()
+                }
+                out.endArray()
+                out.field("nextPageToken", from + page.count < sorted.count ? "\(from + page.count)" : "")
+            }
+        default:
+            let details = if case .info(details: true) = form.kind { true } else { false }
+            return API.object { writeInfo(details ? list : [], form.project, &$0) }
+        }
+    }
+
+    private func writeInfo(_ list: [Subscription], _ project: Project, _ out: inout JSONWriter) {
+        out.field("application", "tidecast")
+        out.field("authorizedEntity", "\(project.number.rawValue)")
+        out.field("applicationVersion", "1")
+        out.field("platform", "ANDROID")
+        guard !list.isEmpty else { return }
+        out.key("rel")
+        out.beginObject()
+        out.key("topics")
+        out.beginObject()
+        for subscription in list {
+            out.key(subscription.topic.utf8)
+            out.beginObject()
+            out.field("addDate", Timestamp.date(Int(subscription.since.rawValue)))
+            out.endObject()
+        }
+        out.endObject()
+        out.endObject()
+    }
+
+    private func registered(_ new: NewRegistration, _ form: ResponseForm) -> HTTPResponse {
+        let fid = keys.fid(new.registration)
+        return API.object { out in
+            out.field("name", Array("projects/\(form.project.id)/registrations/".utf8) + fid)
+            out.field("token", keys.token(new.registration, secret: new.secret))
+            out.field("credential", keys.credential(secret: new.secret))
+            out.field("createTime", Timestamp.text(new.created.milliseconds))
+        }
+    }
+
+    private func topics(_ topics: [(name: TopicName, members: UInt64)], _ next: PageToken?) -> HTTPResponse {
+        API.object { out in
+            out.key("topics")
+            out.beginArray()
+            for topic in topics {
+                out.beginObject()
+                out.field("topicName", topic.name.utf8)
+                out.key("memberCount")
+                out.number(topic.members)
+                out.endObject()
+            }
+            out.endArray()
+            out.field("nextPageToken", API.text(next))
+        }
+    }
+
+    private func devices(_ devices: [DeviceSummary], _ next: PageToken?, _ form: ResponseForm) -> HTTPResponse
+    {
+        API.object { out in
+            out.key("registrations")
+            out.beginArray()
+            for device in devices {
+                out.beginObject()
+                out.field(
+                    "name",
+                    Array("projects/\(form.project.id)/registrations/".utf8) + keys.fid(device.registration))
+                out.field("lastSeenDate", Timestamp.date(Int(device.lastSeen.rawValue)))
+                out.key("topicCount")
+                out.number(device.topicCount)
+                out.key("waitingCount")
+                out.number(device.waitingCount)
+                out.endObject()
+            }
+            out.endArray()
+            out.field("nextPageToken", API.text(next))
+        }
+    }
+
+    private static func text(_ token: PageToken?) -> String {
+        token.map { "\($0.partition.rawValue).\($0.place)" } ?? ""
+    }
+
+    /// A refusal where a stream should have begun.
+    public func refuseStream(_ refusal: Refusal) -> HTTPResponse {
+        var response = APIError(refusal, project: "", isSend: false).response()
+        response.fields.append(("access-control-allow-origin", "*"))
+        return response
+    }
+}

@@ -1,0 +1,70 @@
+import HTTPMessages
+import Model
+import Routing
+
+// /admin/…, over the admin socket only.
+
+extension RequestRouter {
+    func admin() throws(APIError) -> APIAction {
+        guard target.matches(1, "projects") else { throw .notFoundHere }
+        let count = target.segments.count
+        if count == 2 {
+            switch request.method {
+            case .get: return .admin(.projects)
+            case .post:
+                let fields = try texts()
+                guard let id = fields["id"], Project.isValid(id.utf8) else {
+                    throw .invalid("id", "A project's id has 1 to 63 of a-z, 0-9 and inner hyphens.")
+                }
+                return .admin(.createProject(id: id, tokenURI: fields["tokenUri"]))
+            default: throw .notFoundHere
+            }
+        }
+        let name = String(decoding: try segment(2), as: UTF8.self)
+        if count == 4, target.matches(3, "quotas"), request.method == .patch,
+            api.directory.project(name) == nil,
+            api.settings.isDev, Project.isValid(name.utf8)
+        {
+            return .makeProject(name)
+        }
+        guard let project = api.directory.project(name) else { throw .projectUnknown }
+        if count == 3, request.method == .delete { return .admin(.deleteProject(project)) }
+        guard count == 4 else { throw .notFoundHere }
+        if target.matches(3, "keys"), request.method == .post {
+            guard let kind = Directory.KeyKind(rawValue: try texts()["kind"] ?? "") else {
+                throw .invalid("kind", "device or bearer is wanted.")
+            }
+            return .admin(.createKey(project, kind))
+        }
+        if target.matches(3, "quotas") {
+            if request.method == .get { return .node(.quotas(project)) }
+            if request.method == .patch { return .admin(.setQuota(project, try numbers())) }
+        }
+        if target.matches(3, "subscribe"), request.method == .post {
+            return try batch(.subscribe, by: .owner, in: project)
+        }
+        if target.matches(3, "unsubscribe"), request.method == .post {
+            return try batch(.unsubscribe, by: .owner, in: project)
+        }
+        throw .notFoundHere
+    }
+
+    private func texts() throws(APIError) -> [String: String] {
+        var fields: [String: String] = [:]
+        try json().forEachField { (name, value) throws(APIError) in
+            fields[String(decoding: name, as: UTF8.self)] = value.text
+        }
+        return fields
+    }
+
+    private func numbers() throws(APIError) -> [String: UInt64] {
+        var fields: [String: UInt64] = [:]
+        try json().forEachField { (name, value) throws(APIError) in
+            guard let number = value.integer, number >= 0 else {
+                throw .type(String(decoding: name, as: UTF8.self), "TYPE_UINT64", value)
+            }
+            fields[String(decoding: name, as: UTF8.self)] = UInt64(number)
+        }
+        return fields
+    }
+}

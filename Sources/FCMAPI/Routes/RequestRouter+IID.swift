@@ -1,0 +1,139 @@
+import HTTPMessages
+import Model
+import Routing
+
+// The Instance ID API: /iid/…
+
+extension RequestRouter {
+    func iid() throws(APIError) -> APIAction {
+        let count = target.segments.count
+        if count == 2, request.method == .post {
+            if target.matches(1, "v1:batchAdd") { return try batch(.subscribe) }
+            if target.matches(1, "v1:batchRemove") { return try batch(.unsubscribe) }
+            if target.matches(1, "register") { return try classic() }
+        }
+        if count == 3, target.matches(1, "info"), request.method == .get { return try info() }
+        if count == 6, target.matches(1, "v1"), target.matches(3, "rel"), target.matches(4, "topics") {
+            return try relation()
+        }
+        throw .notFoundHere
+    }
+
+    /// The IID API takes OAuth tokens only with their sign; a legacy server key is refused.
+    private func iidPrincipal() throws(APIError) -> Principal {
+        if isAdmin { return .owner }
+        guard let sign = request.fields["access_token_auth"], sign.elementsEqual("true".utf8), let principal
+        else {
+            throw .unauthenticated
+        }
+        return principal
+    }
+
+    private func batch(_ kind: SubscriptionChange.Kind) throws(APIError) -> APIAction {
+        try batch(kind, by: try iidPrincipal(), in: nil)
+    }
+
+    /// The project is the token's; for an operator it is that of the registrations themselves.
+    func batch(
+        _ kind: SubscriptionChange.Kind, by principal: Principal, in named: Project?
+    ) throws(APIError) -> APIAction {
+        var to: [UInt8]?
+        var errors: [String?] = []
+        var devices: [Registration] = []
+        var project = named
+        if case .project(let number) = principal { project = api.directory.byNumber[number] }
+        try json().forEachField { (name, value) throws(APIError) in
+            if Schema.equal(name, "to") {
+                to = value.string.map { Array($0) }
+            } else if Schema.equal(name, "registration_tokens") {
+                guard value.kind == .array else { throw .type("registration_tokens", "LIST", value) }
+                errors = []
+                devices = []
+                try value.forEachElement { (_, token) throws(APIError) in
+                    guard let text = token.string else {
+                        throw .type("registration_tokens", "TYPE_STRING", token)
+                    }
+                    errors.append(read(text, &project, &devices))
+                }
+            }
+        }
+        guard let to, let topic = TopicName(to) else {
+            throw .invalid("to", "A topic is wanted: /topics/NAME.")
+        }
+        guard (1...1000).contains(errors.count) else {
+            throw .invalid("registration_tokens", "From 1 to 1,000 tokens are wanted.")
+        }
+        let owner = project ?? Project(id: "", number: ProjectNumber(0))
+        let form = ResponseForm(kind: .batch(errors), project: owner)
+        guard !devices.isEmpty else { return .respond(api.render(.changes([]), form)) }
+        let change = SubscriptionChange(project: owner.number, kind: kind, topic: topic, devices: devices)
+        return .operation(.changeSubscriptions(change), form)
+    }
+
+    /// Takes one token of a batch: a word where it is known already that it fails.
+    private func read(
+        _ text: UnsafeBufferPointer<UInt8>, _ project: inout Project?, _ devices: inout [Registration]
+    ) -> String? {
+        switch api.keys.decipher(text) {
+        case .failure(.malformed): return "INVALID_ARGUMENT"
+        case .failure(.retiredKey): return "NOT_FOUND"
+        case .success(let registration):
+            guard Int(registration.partition.rawValue) < api.settings.partitionCount else {
+                return "INVALID_ARGUMENT"
+            }
+            if project == nil { project = api.directory.byNumber[registration.project] }
+            guard registration.project == project?.number else { return "INVALID_ARGUMENT" }
+            devices.append(registration)
+            return nil
+        }
+    }
+
+    /// A registration of the path, and the project that it must be of.
+    private func device(_ place: Int) throws(APIError) -> (Registration, Project) {
+        let principal = try iidPrincipal()
+        let text = try segment(place)
+        let device = try registration(text, in: nil, field: "token")
+        if case .project(let number) = principal, number != device.project { throw .permissionDenied }
+        guard let project = api.directory.byNumber[device.project] else { throw .projectUnknown }
+        return (device, project)
+    }
+
+    private func info() throws(APIError) -> APIAction {
+        let (device, project) = try device(2)
+        let details = target.parameter("details") == "true"
+        return .operation(
+            .subscriptions(of: device, by: .backend),
+            ResponseForm(kind: .info(details: details), project: project))
+    }
+
+    private func relation() throws(APIError) -> APIAction {
+        let (device, project) = try device(2)
+        let topic = try topic(try segment(5))
+        switch request.method {
+        case .post: return change(.subscribe, topic, device, .backend, project, .relation)
+        case .delete: return change(.unsubscribe, topic, device, .backend, project, .relation)
+        default: throw .notFoundHere
+        }
+    }
+
+    /// `POST /iid/register`, a form: how the classic device SDK subscribes itself. Only the answer's text counts there.
+    private func classic() throws(APIError) -> APIAction {
+        let form = Target.form(request.body)
+        let token = form["sender"] ?? form["token"] ?? ""
+        func fail(_ code: String) -> APIAction {
+            .respond(
+                HTTPResponse(
+                    status: 200, fields: [("content-type", "text/plain; charset=UTF-8")],
+                    body: Array("Error=\(code)".utf8)))
+        }
+        guard let name = form["X-gcm.topic"] ?? form["X-scope"], let topic = TopicName(name) else {
+            return fail("INVALID_PARAMETERS")
+        }
+        guard case .success(let device) = api.keys.decipher(Array(token.utf8)),
+            let project = api.directory.byNumber[device.project]
+        else { return fail("INVALID_SENDER") }
+        guard let credential else { return fail("AUTHENTICATION_FAILED") }
+        let kind: SubscriptionChange.Kind = form["delete"] == "true" ? .unsubscribe : .subscribe
+        return change(kind, topic, device, .device(credential), project, .classic(token: token))
+    }
+}

@@ -1,0 +1,240 @@
+import HTTPMessages
+import Model
+import Routing
+
+// /v1/projects/{project}/…
+
+extension RequestRouter {
+    mutating func projects() throws(APIError) -> APIAction {
+        let name = String(decoding: try segment(2), as: UTF8.self)
+        let count = target.segments.count
+        if count == 4, target.matches(3, "messages:send") { return try send(name) }
+        if target.matches(3, "registrations") { return try registrations(name) }
+        if count == 4, target.matches(3, "quotas"), request.method == .get {
+            return try with(try authorized(name)) { .node(.quotas($0)) }
+        }
+        if target.matches(3, "topics"), count <= 5, request.method == .get { return try topics(name) }
+        throw .notFoundHere
+    }
+
+    private func with(
+        _ found: Found, _ body: (Project) throws(APIError) -> APIAction
+    ) throws(APIError) -> APIAction {
+        switch found {
+        case .known(let project): return try body(project)
+        case .missing(let name): return .makeProject(name)
+        }
+    }
+
+    // MARK: Sending
+
+    private func send(_ name: String) throws(APIError) -> APIAction {
+        guard request.method == .post else { throw .notFoundHere }
+        guard case .known(let project) = try authorized(name) else { return .makeProject(name) }
+        let reader = MessageReader(limits: api.settings.limits, project: project.id, id: id, now: now)
+        let message = try reader.read(try json())
+        let target: Send.Target
+        switch message.target {
+        case .topic(let topic): target = .topic(topic)
+        case .condition(let condition): target = .condition(condition)
+        case .fid(let text): target = .device(try registration(text, in: project, field: "message.fid"))
+        case .token(let text): target = .device(try registration(text, in: project, field: "message.token"))
+        }
+        let send = Send(
+            project: project.number, target: target, message: message.envelope,
+            validateOnly: message.validateOnly)
+        return .operation(.send(send), ResponseForm(kind: .send, project: project))
+    }
+
+    // MARK: Registrations
+
+    private mutating func registrations(_ name: String) throws(APIError) -> APIAction {
+        let count = target.segments.count
+        if count == 4 {
+            if request.method == .post { return try register(name) }
+            guard request.method == .get else { throw .notFoundHere }
+            return try with(try authorized(name)) { project throws(APIError) in
+                .operation(
+                    .devices(project: project.number, page: pageToken, limit: pageSize),
+                    ResponseForm(kind: .devices, project: project))
+            }
+        }
+        if count == 5 {
+            if request.method == .get, target.takeVerb(":listen") { return try listen(name) }
+            if request.method == .post, target.takeVerb(":acknowledge") { return try acknowledge(name) }
+            if request.method == .delete { return try unregister(name) }
+            throw .notFoundHere
+        }
+        guard target.matches(5, "topicSubscriptions"), count <= 7 else { throw .notFoundHere }
+        if count == 7, request.method == .post { return try deviceChange(name) }
+        return try topicSubscriptions(name)
+    }
+
+    private func register(_ name: String) throws(APIError) -> APIAction {
+        let found = try project(name)
+        guard case .known(let project) = found else { return .makeProject(name) }
+        let isAllowed =
+            switch principal {
+            case .owner: true
+            case .project(let number): number == project.number
+            case nil: api.settings.isDev || hasAPIKey(project)
+            }
+        guard isAllowed else {
+            throw APIError(
+                status: .unauthenticated, message: "An API key of the project is needed to register.")
+        }
+        if !request.body.isEmpty { _ = try json() }
+        return .operation(.register(project: project.number), ResponseForm(kind: .register, project: project))
+    }
+
+    /// A device by its own credential, or anybody with authority over the project.
+    private func caller(_ project: Project) throws(APIError) -> Caller {
+        switch principal {
+        case .owner: return .backend
+        case .project(let number):
+            guard number == project.number else { throw .permissionDenied }
+            return .backend
+        case nil:
+            guard let credential else { throw .unauthenticated }
+            return .device(credential)
+        }
+    }
+
+    private func known(_ name: String) throws(APIError) -> Project {
+        guard case .known(let project) = try project(name) else { throw .projectUnknown }
+        return project
+    }
+
+    private func unregister(_ name: String) throws(APIError) -> APIAction {
+        let project = try known(name)
+        let caller = try caller(project)
+        let device = try registration(try segment(4), in: project, field: "name")
+        return .operation(.unregister(device, by: caller), ResponseForm(kind: .done, project: project))
+    }
+
+    private func listen(_ name: String) throws(APIError) -> APIAction {
+        guard case .known(let project) = try project(name) else { throw .projectUnknown }
+        guard let credential else { throw .unauthenticated }
+        let device = try registration(try segment(4), in: project, field: "name")
+        var last = request.fields["last-event-id"].map { Array($0) }
+        if last == nil { last = target.parameter("lastEventId", "last_event_id").map { Array($0.utf8) } }
+        return .listen(
+            ListenRequest(registration: device, credential: credential, resume: last.flatMap { EventID($0) }))
+    }
+
+    private func acknowledge(_ name: String) throws(APIError) -> APIAction {
+        let project = try known(name)
+        guard let credential else { throw .unauthenticated }
+        let device = try registration(try segment(4), in: project, field: "name")
+        var event: EventID?
+        try json().forEachField { (field, value) throws(APIError) in
+            guard Schema.equal(field, "eventId") || Schema.equal(field, "event_id") else {
+                throw .unknownField(String(decoding: field, as: UTF8.self), at: "")
+            }
+            guard let text = value.string else { throw .type("event_id", "TYPE_STRING", value) }
+            event = EventID(text)
+        }
+        guard let event else {
+            throw .invalid("event_id", "The id of an event is wanted, as the stream gave it.")
+        }
+        return .operation(
+            .acknowledge(device, by: .device(credential), event), ResponseForm(kind: .done, project: project))
+    }
+
+    // MARK: Topic subscriptions
+
+    /// `…/topicSubscriptions/T:subscribe` and `:unsubscribe`, as device SDKs call it.
+    private mutating func deviceChange(_ name: String) throws(APIError) -> APIAction {
+        let kind: SubscriptionChange.Kind
+        if target.takeVerb(":unsubscribe") {
+            kind = .unsubscribe
+        } else if target.takeVerb(":subscribe") {
+            kind = .subscribe
+        } else {
+            throw .notFoundHere
+        }
+        let project = try known(name)
+        let caller: Caller
+        if let credential { caller = .device(credential) } else { caller = try self.caller(project) }
+        let device = try registration(try segment(4), in: project, field: "name")
+        let topic = try topic(try segment(6, lenient: true))
+        return change(kind, topic, device, caller, project, .deviceChange)
+    }
+
+    func change(
+        _ kind: SubscriptionChange.Kind, _ topic: TopicName, _ device: Registration, _ caller: Caller,
+        _ project: Project, _ form: ResponseForm.Kind
+    ) -> APIAction {
+        let change = SubscriptionChange(
+            project: project.number, kind: kind, topic: topic, devices: [device], caller: caller)
+        return .operation(.changeSubscriptions(change), ResponseForm(kind: form, project: project))
+    }
+
+    private func topicSubscriptions(_ name: String) throws(APIError) -> APIAction {
+        guard case .known(let project) = try authorized(name) else { throw .projectUnknown }
+        let text = try segment(4)
+        let shown = String(decoding: text, as: UTF8.self)
+        let device = try registration(text, in: project, field: "name")
+        let list = Operation.subscriptions(of: device, by: .backend)
+        if target.segments.count == 6 {
+            switch request.method {
+            case .post:
+                let named = target.parameter("topic_name", "topicName") ?? ""
+                let topic = try topic(Array(named.utf8))
+                return change(
+                    .subscribe, topic, device, .backend, project,
+                    .topicCreate(registration: shown, topic: topic))
+            case .get:
+                let from = Int(target.parameter("pageToken", "page_token") ?? "0") ?? 0
+                let form = ResponseForm.Kind.topicList(
+                    registration: shown, size: pageSize, from: max(0, from))
+                return .operation(list, ResponseForm(kind: form, project: project))
+            default: throw .notFoundHere
+            }
+        }
+        let topic = try topic(try segment(6))
+        let allowMissing = target.parameter("allow_missing", "allowMissing") == "true"
+        switch request.method {
+        case .delete:
+            return change(
+                .unsubscribe, topic, device, .backend, project, .topicDelete(allowMissing: allowMissing))
+        case .patch where allowMissing:
+            return change(
+                .subscribe, topic, device, .backend, project, .topicUpsert(registration: shown, topic: topic))
+        case .get, .patch:
+            let form = ResponseForm.Kind.topicGet(registration: shown, topic: topic)
+            return .operation(list, ResponseForm(kind: form, project: project))
+        default: throw .notFoundHere
+        }
+    }
+
+    // MARK: Listings
+
+    private func topics(_ name: String) throws(APIError) -> APIAction {
+        guard case .known(let project) = try authorized(name) else { return .makeProject(name) }
+        if target.segments.count == 5 {
+            let topic = try topic(try segment(4))
+            return .operation(
+                .topic(project: project.number, topic),
+                ResponseForm(kind: .topicCount(topic), project: project))
+        }
+        return .operation(
+            .topics(project: project.number, page: pageToken, limit: pageSize),
+            ResponseForm(kind: .topics, project: project))
+    }
+
+    /// Default 1,000, at most 2,000.
+    private var pageSize: Int {
+        let asked = Int(target.parameter("pageSize", "page_size") ?? "") ?? 1000
+        return asked <= 0 ? 1000 : min(asked, 2000)
+    }
+
+    private var pageToken: PageToken? {
+        guard let text = target.parameter("pageToken", "page_token") else { return nil }
+        let parts = text.split(separator: ".")
+        guard parts.count == 2, let partition = UInt16(parts[0]), let place = UInt64(parts[1]),
+            Int(partition) < api.settings.partitionCount
+        else { return nil }
+        return PageToken(partition: PartitionID(partition), place: place)
+    }
+}

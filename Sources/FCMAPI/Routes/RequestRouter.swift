@@ -1,0 +1,157 @@
+import HTTPMessages
+import Model
+import Routing
+
+/// Finds out what one request asks for, and whether its sender may.
+struct RequestRouter {
+    let api: API
+    let request: HTTPRequest
+    let isAdmin: Bool
+    let now: WallTime
+    let id: MessageID
+    var target: Target
+
+    init(api: API, request: HTTPRequest, isAdmin: Bool, now: WallTime, id: MessageID) {
+        self.api = api
+        self.request = request
+        self.isAdmin = isAdmin
+        self.now = now
+        self.id = id
+        target = Target(request.target)
+    }
+
+    mutating func route() throws(APIError) -> APIAction {
+        if target.matches(0, "v1"), target.matches(1, "projects"), target.segments.count >= 4 {
+            return try projects()
+        }
+        if target.matches(0, "iid") { return try iid() }
+        if target.segments.count == 1 {
+            if target.matches(0, "token"), request.method == .post { return .respond(exchange()) }
+            if target.matches(0, "healthz") { return .node(.health) }
+            if target.matches(0, "readyz") { return .node(.ready) }
+            if target.matches(0, "metrics"), request.method == .get { return .node(.metrics) }
+        }
+        if isAdmin, target.matches(0, "admin") { return try admin() }
+        throw .notFoundHere
+    }
+
+    // MARK: Who
+
+    var principal: Principal? {
+        isAdmin ? .owner : api.authenticator.principal(request, api.directory, now: now)
+    }
+
+    /// The project of the path, if the request may speak for it; or the wish to make it first.
+    func authorized(_ name: String) throws(APIError) -> Found {
+        guard let principal else { throw .unauthenticated }
+        let found = try project(name)
+        if case .known(let project) = found, case .project(let number) = principal, number != project.number {
+            throw .permissionDenied
+        }
+        return found
+    }
+
+    enum Found {
+        case known(Project)
+        case missing(String)
+    }
+
+    func project(_ name: String) throws(APIError) -> Found {
+        if let project = api.directory.project(name) { return .known(project) }
+        guard api.settings.isDev, Project.isValid(name.utf8) else {
+            // A token of one project says nothing of which others there are.
+            if case .project = principal { throw .permissionDenied }
+            throw .projectUnknown
+        }
+        return .missing(name)
+    }
+
+    /// The device's own word: its credential, in any of the places where SDKs put it.
+    var credential: DeviceProof? {
+        if let field = request.fields["x-goog-firebase-installations-auth"] {
+            return api.keys.parseProof(field)
+        }
+        if let text = target.parameter("credential") { return api.keys.parseProof(Array(text.utf8)) }
+        guard let field = request.fields["authorization"] else { return nil }
+        if let bearer = Authenticator.bearer(field) { return api.keys.parseProof(bearer) }
+        let login = Array("AidLogin ".utf8)
+        guard field.starts(with: login), let colon = field.lastIndex(of: UInt8(ascii: ":")) else {
+            return nil
+        }
+        return api.keys.parseProof(field[(colon + 1)...])
+    }
+
+    /// Whether the request carries a key that lets apps of the project register.
+    func hasAPIKey(_ project: Project) -> Bool {
+        var shown = request.fields["x-goog-api-key"].map { Array($0) }
+        if shown == nil { shown = target.parameter("key").map { Array($0.utf8) } }
+        guard let shown, let key = api.directory.keys[KeyHash.of(shown)] else { return false }
+        return key.kind == .device && key.project == project.number
+    }
+
+    // MARK: Parts
+
+    /// A registration id of the path or body; errors as FCM gives them.
+    func registration(_ text: some RandomAccessCollection<UInt8>, in project: Project?, field: String)
+        throws(APIError) -> Registration
+    {
+        switch api.keys.decipher(text) {
+        case .success(let registration):
+            guard Int(registration.partition.rawValue) < api.settings.partitionCount else { break }
+            if let project, registration.project != project.number {
+                throw APIError(.senderMismatch, project: project.id, isSend: true)
+            }
+            return registration
+        case .failure(.retiredKey): throw APIError(.unregistered, project: project?.id ?? "", isSend: true)
+        case .failure(.malformed): break
+        }
+        throw .invalid(field, "The registration token is not a valid FCM registration token")
+    }
+
+    func segment(_ place: Int, lenient: Bool = false) throws(APIError) -> [UInt8] {
+        guard let decoded = target.decoded(place, lenient: lenient) else {
+            throw APIError(
+                status: .invalidArgument, message: "The path is not percent-encoded properly.",
+                fcmCode: "INVALID_ARGUMENT")
+        }
+        return decoded
+    }
+
+    func topic(_ bytes: [UInt8], field: String = "topic_name") throws(APIError) -> TopicName {
+        guard let name = TopicName(bytes) else { throw .invalid(field, "Invalid topic name.") }
+        return name
+    }
+
+    func json() throws(APIError) -> JSONValue {
+        do {
+            return try api.parser.parse(request.body)
+        } catch {
+            throw .badJSON(error.reason)
+        }
+    }
+
+    // MARK: OAuth
+
+    private func exchange() -> HTTPResponse {
+        let exchange = TokenExchange(directory: api.directory, tokenURIs: api.tokenURIs, parser: api.parser)
+        var out = JSONWriter()
+        out.beginObject()
+        var status = 200
+        do {
+            let project = try exchange.project(Target.form(request.body), now: now)
+            let (token, seconds) = api.authenticator.makeAccessToken(project, now: now)
+            out.field("access_token", token)
+            out.key("expires_in")
+            out.number(seconds)
+            out.field("token_type", "Bearer")
+        } catch {
+            status = 400
+            out.field("error", error.code)
+            out.field("error_description", error.description)
+        }
+        out.endObject()
+        return HTTPResponse(
+            status: status, fields: [("content-type", APIError.jsonType), ("cache-control", "no-store")],
+            body: out.bytes)
+    }
+}

@@ -1,0 +1,108 @@
+import HTTPMessages
+
+/// A request's path and query, taken apart. Percent-encoding is undone once, after the split at `/`.
+struct Target {
+    /// As they were sent.
+    private(set) var segments: [ArraySlice<UInt8>] = []
+    private let query: ArraySlice<UInt8>
+
+    init(_ target: [UInt8]) {
+        let mark = target.firstIndex(of: UInt8(ascii: "?")) ?? target.count
+        query = mark < target.count ? target[(mark + 1)...] : []
+        var start = 1
+        guard mark > 0, target[0] == UInt8(ascii: "/") else { return }
+        for place in 1..<max(mark, 1) where target[place] == UInt8(ascii: "/") {
+            segments.append(target[start..<place])
+            start = place + 1
+        }
+        if start <= mark { segments.append(target[start..<mark]) }
+    }
+
+    func matches(_ place: Int, _ text: StaticString) -> Bool {
+        guard place < segments.count, segments[place].count == text.utf8CodeUnitCount else { return false }
+        var offset = 0
+        for byte in segments[place] {
+            if byte != text.utf8Start[offset] { return false }
+            offset += 1
+        }
+        return true
+    }
+
+    /// A segment, decoded; `nil` where its percent-encoding is broken and `lenient` does not hold. Leniently a `%` that
+    /// encodes nothing stands for itself: one SDK puts topics into the path as they are.
+    func decoded(_ place: Int, lenient: Bool = false) -> [UInt8]? {
+        place < segments.count ? Target.decode(segments[place], plus: false, lenient: lenient) : nil
+    }
+
+    /// Takes `:verb` off the last segment, if it ends so.
+    mutating func takeVerb(_ verb: StaticString) -> Bool {
+        guard let last = segments.last, last.count >= verb.utf8CodeUnitCount else { return false }
+        let tail = last.suffix(verb.utf8CodeUnitCount)
+        for (offset, byte) in tail.enumerated() where byte != verb.utf8Start[offset] { return false }
+        segments[segments.count - 1] = last.dropLast(verb.utf8CodeUnitCount)
+        return true
+    }
+
+    /// The last value of a query parameter, decoded.
+    func parameter(_ names: StaticString...) -> String? {
+        var found: String?
+        for pair in query.split(separator: UInt8(ascii: "&")) {
+            let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
+            let key = Target.decode(pair[..<equals], plus: true, lenient: true) ?? []
+            guard
+                names.contains(where: { name in
+                    key.elementsEqual(
+                        UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
+                })
+            else { continue }
+            let value = equals < pair.endIndex ? pair[(equals + 1)...] : []
+            found = String(decoding: Target.decode(value, plus: true, lenient: true) ?? [], as: UTF8.self)
+        }
+        return found
+    }
+
+    static func decode(_ text: ArraySlice<UInt8>, plus: Bool, lenient: Bool) -> [UInt8]? {
+        guard text.contains(where: { $0 == UInt8(ascii: "%") || (plus && $0 == UInt8(ascii: "+")) }) else {
+            return Array(text)
+        }
+        var out: [UInt8] = []
+        var place = text.startIndex
+        while place < text.endIndex {
+            let byte = text[place]
+            if byte == UInt8(ascii: "%") {
+                if place + 2 < text.endIndex, let high = hex(text[place + 1]), let low = hex(text[place + 2])
+                {
+                    out.append(high << 4 | low)
+                    place += 3
+                    continue
+                }
+                guard lenient else { return nil }
+            }
+            out.append(plus && byte == UInt8(ascii: "+") ? 0x20 : byte)
+            place += 1
+        }
+        return out
+    }
+
+    private static func hex(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case 0x30...0x39: byte - 0x30
+        case 0x41...0x46: byte - 0x41 + 10
+        case 0x61...0x66: byte - 0x61 + 10
+        default: nil
+        }
+    }
+
+    /// `application/x-www-form-urlencoded`; the last of a repeated name counts.
+    static func form(_ body: [UInt8]) -> [String: String] {
+        var form: [String: String] = [:]
+        for pair in body[...].split(separator: UInt8(ascii: "&")) {
+            let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
+            let value = equals < pair.endIndex ? pair[(equals + 1)...] : []
+            let key = String(
+                decoding: decode(pair[..<equals], plus: true, lenient: true) ?? [], as: UTF8.self)
+            form[key] = String(decoding: decode(value, plus: true, lenient: true) ?? [], as: UTF8.self)
+        }
+        return form
+    }
+}

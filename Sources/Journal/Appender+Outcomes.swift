@@ -1,0 +1,143 @@
+import Model
+
+extension Appender {
+    mutating func finished(
+        _ outcome: AppendOutcome, _ resolved: inout [Resolved], _ effects: inout [Effect]
+    ) {
+        guard case .appending(var batch) = state else {
+            preconditionFailure("an append finished that was not in flight")
+        }
+        switch outcome {
+        case .rows(let outcomes):
+            precondition(outcomes.count == max(1, batch.rows.count), "an engine answers for each row")
+            settle(batch, outcomes, &resolved, &effects)
+        case .refused(let reason) where !batch.isInDoubt:
+            state = .idle
+            refuse(batch.rows, reason, &resolved)
+        case .refused, .unknown:
+            batch.isInDoubt = true
+            launch(batch, &effects)
+        }
+    }
+
+    private mutating func settle(
+        _ batch: Batch, _ outcomes: [RowOutcome], _ resolved: inout [Resolved], _ effects: inout [Effect]
+    ) {
+        if outcomes.contains(.appended) { confirm(&resolved) }
+        guard !batch.rows.isEmpty else {
+            state = .idle
+            if outcomes.contains(.fenced) { buryWith([], [], &resolved) }
+            return
+        }
+        let findings = outcomes.map { outcome in
+            switch outcome {
+            case .appended: Finding.appended
+            case .fenced: Finding.fenced
+            case .taken: Finding.looking
+            }
+        }
+        conclude(batch, findings, &resolved, &effects)
+        guard case .looking = state else { return }
+        for (row, outcome) in zip(batch.rows, outcomes) where outcome == .taken {
+            effects.append(.look(row.partition, row.sequence))
+        }
+    }
+
+    /// An append after them was acknowledged, and implies them.
+    private mutating func confirm(_ resolved: inout [Resolved]) {
+        resolved.append(contentsOf: unconfirmed)
+        unconfirmed.removeAll()
+    }
+
+    mutating func looked(
+        _ partition: PartitionID, _ sequence: Sequence, _ found: BatchID?, _ resolved: inout [Resolved],
+        _ effects: inout [Effect]
+    ) {
+        guard case .looking(let batch, var findings) = state,
+            let index = batch.rows.firstIndex(where: { $0.partition == partition && $0.sequence == sequence })
+        else { preconditionFailure("a look was answered that was not asked for") }
+        if let found {
+            findings[index] = found == batch.id ? .mine : .foreign
+        } else {
+            findings[index] = .absent
+        }
+        conclude(batch, findings, &resolved, &effects)
+    }
+
+    /// Once nothing more has to be looked at, says what became of each row.
+    private mutating func conclude(
+        _ batch: Batch, _ findings: [Finding], _ resolved: inout [Resolved], _ effects: inout [Effect]
+    ) {
+        if findings.contains(where: { if case .looking = $0 { true } else { false } }) {
+            state = .looking(batch, findings)
+            return
+        }
+        if findings.contains(where: { if case .fenced = $0 { true } else { false } }) {
+            buryWith(batch.rows, findings, &resolved)
+            return
+        }
+        state = .idle
+        var again: [Row] = []
+        for (row, finding) in zip(batch.rows, findings) {
+            var result = Resolved(partition: row.partition, sequence: row.sequence, resolution: .durable)
+            switch finding {
+            case _ where isLost(row.partition):
+                result.resolution = .taken
+                resolved.append(result)
+            case .foreign:
+                result.resolution = .taken
+                resolved.append(result)
+                tails[row.partition] = .lost
+            case .appended: resolved.append(result)
+            case .mine: unconfirmed.append(result)
+            case .absent, .looking, .fenced: again.append(row)
+            }
+        }
+        dropLost(&resolved)
+        // It was taken and then was not there: whoever stood there was rolled back. Ours may still go in.
+        if !again.isEmpty { launch(Batch(id: batch.id, rows: again, isInDoubt: true), &effects) }
+    }
+
+    private func isLost(_ partition: PartitionID) -> Bool {
+        if case .lost = tails[partition] { true } else { false }
+    }
+
+    private mutating func dropLost(_ resolved: inout [Resolved]) {
+        let lost = Set(tails.compactMap { if case .lost = $0.value { $0.key } else { nil } })
+        guard !lost.isEmpty else { return }
+        for row in waiting.remove(where: { lost.contains($0.partition) }) {
+            resolved.append(Resolved(partition: row.partition, sequence: row.sequence, resolution: .taken))
+        }
+    }
+
+    /// Nothing of these is in: their partitions go on where they stood before, and what waits behind goes
+    /// with them.
+    private mutating func refuse(_ rows: [Row], _ reason: String, _ resolved: inout [Resolved]) {
+        var first: [PartitionID: Sequence] = [:]
+        for row in rows where first[row.partition] == nil { first[row.partition] = row.sequence }
+        for row in rows + waiting.remove(where: { first[$0.partition] != nil }) {
+            resolved.append(
+                Resolved(partition: row.partition, sequence: row.sequence, resolution: .refused(reason)))
+        }
+        for (partition, sequence) in first { tails[partition] = .next(sequence) }
+    }
+
+    /// The session is dead. Only rows whose own commit was acknowledged before it died are durable.
+    private mutating func buryWith(_ rows: [Row], _ findings: [Finding], _ resolved: inout [Resolved]) {
+        state = .fenced
+        for (row, finding) in zip(rows, findings) {
+            let isIn = if case .appended = finding { true } else { false }
+            resolved.append(
+                Resolved(
+                    partition: row.partition, sequence: row.sequence, resolution: isIn ? .durable : .fenced))
+        }
+        for var one in unconfirmed {
+            one.resolution = .fenced
+            resolved.append(one)
+        }
+        unconfirmed.removeAll()
+        for row in waiting.remove(where: { _ in true }) {
+            resolved.append(Resolved(partition: row.partition, sequence: row.sequence, resolution: .fenced))
+        }
+    }
+}

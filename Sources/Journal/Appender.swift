@@ -1,0 +1,184 @@
+import Model
+
+/// What became of one record that was offered.
+public enum Resolution: Hashable, Sendable {
+    /// Durable under this session: what waited for it may leave.
+    case durable
+    /// The session is dead. The record was not acknowledged; after a lost reply it may still be in, and
+    /// whoever owns the partition next decides what it reads.
+    case fenced
+    /// Another session's record stands at this place: the partition is lost.
+    case taken
+    /// Known not to be in. Nothing behind it went in either; the partition goes on at this same sequence.
+    case refused(String)
+}
+
+public struct Resolved: Hashable, Sendable {
+    public var partition: PartitionID
+    public var sequence: Sequence
+    public var resolution: Resolution
+
+    public init(partition: PartitionID, sequence: Sequence, resolution: Resolution) {
+        self.partition = partition
+        self.sequence = sequence
+        self.resolution = resolution
+    }
+}
+
+/// Group commit for one session: decides what the next transaction holds, and what a lost reply means.
+///
+/// Rows of all partitions wait in one queue; one batch is in flight; the moment it is done, the next takes
+/// everything that came in meanwhile, up to a bound. So the batch grows with the load, and nobody waits for a
+/// timer.
+///
+/// **A reply that is lost** (design 5.4) leaves the batch neither in nor out. It is appended again at the
+/// same sequences under the same batch id, as often as it takes; a refusal of the repeat says nothing about
+/// the first try, so it is repeated as well. Places that turn out taken are looked at: under our batch id the
+/// first try went in. Such a row is not reported yet. Its commit was never acknowledged, and a database that
+/// fails over may forget it; only a *later* append that is acknowledged implies it. The next batch is that
+/// append; where nothing waits, an append of no rows, which engines answer only when all that this session
+/// saw is durable. A row that the repeat itself put in needs no such thing: its own commit was acknowledged.
+///
+/// **Journals have no holes.** A record behind one that was refused is refused too, also if it was offered
+/// before its partition could know: the machine remembers which sequence each partition must offer next.
+public struct Appender: Sendable {
+    public static let batchRowsMax = 256
+    public static let batchBytesMax = 8 << 20
+    /// Rows and bytes that wait. Past either, rows are refused.
+    public static let waitingRowsMax = 65_536
+    public static let waitingBytesMax = 256 << 20
+
+    public enum Event: Sendable {
+        /// Rows to append, each partition's in order and without gaps.
+        case offered([Row])
+        /// The append in flight is done.
+        case finished(AppendOutcome)
+        case looked(PartitionID, Sequence, BatchID?)
+        /// The session took this partition, or begins to write it: its next record has this sequence.
+        case opened(PartitionID, next: Sequence)
+    }
+
+    public enum Effect: Hashable, Sendable {
+        /// Answered by `finished`. Never two at once.
+        case append(BatchID, [Row])
+        /// Answered by `looked`.
+        case look(PartitionID, Sequence)
+        /// In each partition by rising sequence.
+        case resolved([Resolved])
+    }
+
+    struct Batch: Sendable {
+        var id: BatchID
+        var rows: [Row]
+        /// An earlier try may be in, or may still go in.
+        var isInDoubt: Bool
+    }
+
+    /// What is known of a row of the batch, between the answer of the append and the last look.
+    enum Finding: Sendable { case appended, fenced, looking, mine, foreign, absent }
+
+    enum State: Sendable {
+        case idle
+        case appending(Batch)
+        /// Invariant: at least one finding is `looking`.
+        case looking(Batch, [Finding])
+        /// The session is dead, for good.
+        case fenced
+    }
+
+    /// What a partition may offer next.
+    enum Tail: Sendable {
+        case next(Sequence)
+        /// Another's record was found; until it is opened again, nothing more goes in.
+        case lost
+    }
+
+    public let session: SessionID
+    var state = State.idle
+    var waiting = RowQueue()
+    /// Found in, waiting for a later append to be acknowledged.
+    var unconfirmed: [Resolved] = []
+    var tails: [PartitionID: Tail] = [:]
+    private var batchCount: UInt64 = 0
+
+    public init(session: SessionID) { self.session = session }
+
+    /// Whether nothing is in flight and nothing waits.
+    public var isIdle: Bool {
+        switch state {
+        case .idle: waiting.isEmpty && unconfirmed.isEmpty
+        case .fenced: true
+        case .appending, .looking: false
+        }
+    }
+    public var isFenced: Bool { if case .fenced = state { true } else { false } }
+    public var waitingRows: Int { waiting.count }
+    /// Whether the batch in flight is a repeat: whoever drives the engine waits a little before it.
+    public var isInDoubt: Bool { if case .appending(let batch) = state { batch.isInDoubt } else { false } }
+
+    public mutating func on(_ event: Event, into effects: inout [Effect]) {
+        var resolved: [Resolved] = []
+        var following: [Effect] = []
+        switch event {
+        case .offered(let rows): offered(rows, &resolved)
+        case .opened(let partition, let next): tails[partition] = .next(next)
+        case .finished(let outcome): finished(outcome, &resolved, &following)
+        case .looked(let partition, let sequence, let batch):
+            looked(partition, sequence, batch, &resolved, &following)
+        }
+        if !resolved.isEmpty { effects.append(.resolved(resolved)) }
+        effects.append(contentsOf: following)
+        begin(into: &effects)
+    }
+
+    private mutating func offered(_ rows: [Row], _ resolved: inout [Resolved]) {
+        for row in rows {
+            guard let refusal = admit(row) else {
+                waiting.append(row)
+                tails[row.partition] = .next(row.sequence.next)
+                continue
+            }
+            resolved.append(Resolved(partition: row.partition, sequence: row.sequence, resolution: refusal))
+        }
+    }
+
+    /// Why the row cannot wait with the others, or `nil`.
+    private func admit(_ row: Row) -> Resolution? {
+        if isFenced { return .fenced }
+        switch tails[row.partition] {
+        case .lost: return .taken
+        case .next(let next) where next != row.sequence:
+            return .refused("record \(row.sequence.rawValue) is offered where \(next.rawValue) must stand")
+        case .next, nil: break
+        }
+        guard waiting.count < Appender.waitingRowsMax, waiting.byteCount < Appender.waitingBytesMax else {
+            return .refused("too many records wait for the engine")
+        }
+        guard row.sequence > .zero, row.sequence <= EngineRules.sequenceMax else {
+            return .refused("no sequence of a record: \(row.sequence.rawValue)")
+        }
+        return nil
+    }
+
+    /// Puts the next batch in flight, if there is something to do and nothing is.
+    private mutating func begin(into effects: inout [Effect]) {
+        guard case .idle = state, !waiting.isEmpty || !unconfirmed.isEmpty else { return }
+        let rows = waiting.take(rowsMax: Appender.batchRowsMax, bytesMax: Appender.batchBytesMax)
+        launch(Batch(id: nextBatch(), rows: rows, isInDoubt: false), &effects)
+    }
+
+    mutating func launch(_ batch: Batch, _ effects: inout [Effect]) {
+        state = .appending(batch)
+        effects.append(.append(batch.id, batch.rows))
+    }
+
+    /// Unique among all sessions of an engine: 24 bits of session, 40 bits that count its batches from 1.
+    /// Batch 0 of a session is its barriers'.
+    private mutating func nextBatch() -> BatchID {
+        batchCount += 1
+        return BatchID(session.rawValue << 40 | batchCount & (1 << 40 - 1))
+    }
+
+    /// The batch id under which a session's barriers stand.
+    public static func barrierBatch(of session: SessionID) -> BatchID { BatchID(session.rawValue << 40) }
+}

@@ -1,0 +1,200 @@
+import Model
+
+/// One record of one partition, as an engine stores it: `payload` is made by `RecordCodec`.
+public struct Row: Hashable, Sendable {
+    public var partition: PartitionID
+    public var sequence: Sequence
+    public var payload: [UInt8]
+
+    public init(partition: PartitionID, sequence: Sequence, payload: [UInt8]) {
+        self.partition = partition
+        self.sequence = sequence
+        self.payload = payload
+    }
+}
+
+/// What became of one row of an append.
+public enum RowOutcome: Hashable, Sendable {
+    case appended
+    /// The session is dead; nothing that it sends goes in any more.
+    case fenced
+    /// Another row has this sequence already, perhaps an earlier try of the same batch: `look` tells.
+    case taken
+}
+
+/// What became of one append.
+public enum AppendOutcome: Hashable, Sendable {
+    /// The transaction is durable; one outcome for each row, in their order. An append of no rows has exactly
+    /// one:
+    /// `appended` where everything that this session saw in the journal is durable now, or `fenced`.
+    case rows([RowOutcome])
+    /// Nothing of it went in, and the engine goes on: the disk is full, the database is locked.
+    case refused(String)
+    /// The reply was lost. It may be in, it may still go in, it may never have arrived.
+    case unknown(String)
+}
+
+/// One partition's row: who may write it, and since when.
+public struct PartitionRow: Hashable, Sendable {
+    public var id: PartitionID
+    public var history: History
+    public var owner: SessionID?
+    public var epoch: Epoch
+    /// The journal is whole from here on; below it are only rows that a trim was told to keep. At first 1.
+    public var floor: Sequence
+
+    public init(id: PartitionID, history: History, owner: SessionID?, epoch: Epoch, floor: Sequence) {
+        self.id = id
+        self.history = history
+        self.owner = owner
+        self.epoch = epoch
+        self.floor = floor
+    }
+}
+
+public enum EngineError: Error, Hashable, Sendable {
+    /// The session is dead, or owns the partition no more.
+    case fenced
+    /// The engine can no longer be trusted. It does nothing more: stop, start again, check.
+    case ioFailure(String)
+    /// Not done, and the engine goes on: the disk is full, the database is locked, the request makes no sense
+    /// here.
+    case refused(String)
+    /// What is stored is not what was written.
+    case corrupt(String)
+}
+
+/// The small tables beside the journals: text keys and values that their owners encode.
+public enum CatalogTable: String, CaseIterable, Sendable {
+    case project, credential, key, setting
+}
+
+/// A snapshot as the engine's table names it.
+public struct SnapshotRow: Hashable, Sendable {
+    /// It holds everything up to and including the record of this sequence.
+    public var covering: Sequence
+    public var name: String
+
+    public init(covering: Sequence, name: String) {
+        self.covering = covering
+        self.name = name
+    }
+}
+
+/// What stores journals. Synchronous, used from one thread at a time; the same contract for SQLite,
+/// PostgreSQL and memory, and closed: what is not here, no engine is asked for.
+///
+/// Writing is granted by the engine alone: an append goes in under a *living session*, at sequences that
+/// nobody has taken. Snapshots, the floor and trimming demand a living session that *owns the partition*
+/// (design 5.1).
+public protocol Engine: AnyObject {
+    /// Why the engine has given up for good, if it has; from then on every call fails with `ioFailure`, and
+    /// an append is `unknown`. Whoever drives the engine looks here after each call and stops acknowledging.
+    var failure: String? { get }
+
+    /// Begins a new incarnation of `node` and fences all its former ones.
+    func beginSession(node: String) throws(EngineError) -> SessionID
+    /// Marks the session dead; nothing that it sends later goes in. Fencing a dead session is no error.
+    func fence(_ session: SessionID) throws(EngineError)
+    /// Whether the session lives: the read that confirms an epoch (design 5.3).
+    func isAlive(_ session: SessionID) throws(EngineError) -> Bool
+
+    /// Makes the partitions on first start, one history each. Their number never changes afterwards: the same
+    /// number again does nothing, another is refused.
+    func createPartitions(count: Int, histories: [History]) throws(EngineError)
+    /// All partitions by rising id.
+    func partitions() throws(EngineError) -> [PartitionRow]
+    /// Makes `session` the owner, if the row still is as `former` says, together with the barrier row, which
+    /// must stand directly behind the last one. `nil`: somebody was faster. Refused while another living
+    /// session owns it.
+    func take(
+        _ partition: PartitionID, from former: PartitionRow, by session: SessionID, barrier: Row
+    ) throws(EngineError) -> Epoch?
+    /// The sequence of the last record ever appended, 0 before the first.
+    func lastSequence(_ partition: PartitionID) throws(EngineError) -> Sequence
+
+    /// One transaction. A row that is taken does not hinder the others.
+    func append(session: SessionID, batch: BatchID, rows: [Row]) -> AppendOutcome
+    /// The batch that put a row at this place, `nil` where there is none.
+    func look(_ partition: PartitionID, _ sequence: Sequence) throws(EngineError) -> BatchID?
+    /// Rows from `from` on, in order and each verified, until their payloads pass `bytesMax`; at least one if
+    /// there is one. What is missing between them is the reader's to notice.
+    func read(_ partition: PartitionID, from: Sequence, bytesMax: Int) throws(EngineError) -> [Row]
+    /// These rows, as far as they are there, by rising sequence and each verified.
+    func read(_ partition: PartitionID, rows: [Sequence]) throws(EngineError) -> [Row]
+
+    /// Stores a snapshot of everything up to and including `covering`. The two newest are kept.
+    func writeSnapshot(
+        session: SessionID, partition: PartitionID, covering: Sequence, bytes: [UInt8]
+    ) throws(EngineError)
+    /// Newest first.
+    func snapshots(_ partition: PartitionID) throws(EngineError) -> [SnapshotRow]
+    /// Its bytes, verified.
+    func readSnapshot(_ partition: PartitionID, covering: Sequence) throws(EngineError) -> [UInt8]
+    /// Deletes at most `limit` rows below `below`, except those of `keeping`, and moves the floor. `below` is
+    /// cut to what the older of two snapshots covers: before there are two, nothing is deleted. Gives back
+    /// whether rows are left to delete: 0 for none, else how many, counted up to `limit`.
+    func trim(
+        session: SessionID, partition: PartitionID, below: Sequence, keeping: [Sequence], limit: Int
+    ) throws(EngineError) -> Int
+
+    func put(_ table: CatalogTable, key: String, value: [UInt8]) throws(EngineError)
+    func get(_ table: CatalogTable, key: String) throws(EngineError) -> [UInt8]?
+    /// Removing what is not there is no error.
+    func remove(_ table: CatalogTable, key: String) throws(EngineError)
+    /// All entries by rising key (bytewise).
+    func all(_ table: CatalogTable) throws(EngineError) -> [CatalogEntry]
+}
+
+public struct CatalogEntry: Hashable, Sendable {
+    public var key: String
+    public var value: [UInt8]
+
+    public init(key: String, value: [UInt8]) {
+        self.key = key
+        self.value = value
+    }
+}
+
+/// What every engine checks in the same words.
+public enum EngineRules {
+    /// Far from what a partition ever reaches, and safe in every engine's integers.
+    public static let sequenceMax = Sequence((1 << 48) - 1)
+    /// Names of nodes and keys of catalog tables, in bytes.
+    public static let keyBytesMax = 1024
+    public static let catalogValueBytesMax = 1 << 20
+    public static let snapshotBytesMax = 2 << 30
+    /// Snapshots kept of each partition.
+    public static let snapshotsKept = 2
+
+    /// Checks the arguments of `createPartitions`.
+    public static func check(count: Int, histories: [History], existing: Int) throws(EngineError) {
+        if existing > 0, existing != count {
+            throw .refused(
+                "the data has \(existing) partitions, and their number never changes; asked for \(count)")
+        }
+        guard (1...PartitionID.countMax).contains(count) else {
+            throw .refused("a number of partitions is 1 to \(PartitionID.countMax), not \(count)")
+        }
+        guard existing > 0 || histories.count == count else {
+            throw .refused("\(count) partitions need as many histories, not \(histories.count)")
+        }
+    }
+
+    /// Checks the size of a catalog entry.
+    public static func check(key: String, value: [UInt8]) throws(EngineError) {
+        guard key.utf8.count <= keyBytesMax else { throw .refused("a key has at most \(keyBytesMax) bytes") }
+        guard value.count <= catalogValueBytesMax else {
+            throw .refused("a catalog value has at most \(catalogValueBytesMax) bytes")
+        }
+    }
+
+    /// Verifies rows as they are read.
+    public static func verify(_ row: Row) throws(EngineError) {
+        do throws(RecordError) {
+            try RecordCodec.verify(row.payload, expecting: row.partition, row.sequence)
+        } catch {
+            throw .corrupt("partition \(row.partition.rawValue), record \(row.sequence.rawValue): \(error)")
+        }
+    }
+}

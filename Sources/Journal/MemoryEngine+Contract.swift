@@ -1,0 +1,162 @@
+import Model
+
+// Sessions, partitions, reading, snapshots and the catalog of the engine in memory.
+
+extension MemoryEngine {
+    public func beginSession(node: String) throws(EngineError) -> SessionID {
+        try works()
+        for index in sessions.indices where sessions[index].node == node { sessions[index].isAlive = false }
+        sessions.append((node: node, isAlive: true))
+        return SessionID(UInt64(sessions.count))
+    }
+
+    public func fence(_ session: SessionID) throws(EngineError) {
+        try works()
+        if lives(session) { sessions[Int(session.rawValue) - 1].isAlive = false }
+    }
+
+    public func isAlive(_ session: SessionID) throws(EngineError) -> Bool {
+        try works()
+        return lives(session)
+    }
+
+    public func createPartitions(count: Int, histories: [History]) throws(EngineError) {
+        try works()
+        try EngineRules.check(count: count, histories: histories, existing: partitionsByID.count)
+        guard partitionsByID.isEmpty else { return }
+        partitionsByID = histories.enumerated().map { index, history in
+            Partition(
+                row: PartitionRow(
+                    id: PartitionID(UInt16(index)), history: history, owner: nil, epoch: Epoch(0),
+                    floor: Sequence(1)))
+        }
+    }
+
+    public func partitions() throws(EngineError) -> [PartitionRow] {
+        try works()
+        return partitionsByID.map(\.row)
+    }
+
+    public func take(
+        _ partition: PartitionID, from former: PartitionRow, by session: SessionID, barrier: Row
+    ) throws(EngineError) -> Epoch? {
+        let index = try self.partition(partition)
+        guard lives(session) else { throw .fenced }
+        if let owner = former.owner, owner != session, lives(owner) {
+            throw .refused("session \(owner.rawValue) lives and owns partition \(partition.rawValue)")
+        }
+        let row = partitionsByID[index].row
+        guard row.owner == former.owner, row.epoch == former.epoch,
+            barrier.sequence == partitionsByID[index].last.next
+        else { return nil }
+        let epoch = Epoch(row.epoch.rawValue + 1)
+        partitionsByID[index].row.owner = session
+        partitionsByID[index].row.epoch = epoch
+        partitionsByID[index].journal[barrier.sequence] = Stored(
+            batch: Appender.barrierBatch(of: session), payload: barrier.payload)
+        unacknowledged.removeAll()
+        return epoch
+    }
+
+    public func lastSequence(_ partition: PartitionID) throws(EngineError) -> Sequence {
+        partitionsByID[try self.partition(partition)].last
+    }
+
+    public func read(
+        _ partition: PartitionID, from: Sequence, bytesMax: Int
+    ) throws(EngineError) -> [Row] {
+        let journal = partitionsByID[try self.partition(partition)].journal
+        var rows: [Row] = []
+        var bytes = 0
+        for sequence in journal.keys.filter({ $0 >= from }).sorted() {
+            guard let stored = journal[sequence] else { continue }
+            if !rows.isEmpty, bytes + stored.payload.count > bytesMax { break }
+            bytes += stored.payload.count
+            rows.append(Row(partition: partition, sequence: sequence, payload: stored.payload))
+        }
+        for row in rows { try EngineRules.verify(row) }
+        return rows
+    }
+
+    public func read(_ partition: PartitionID, rows: [Sequence]) throws(EngineError) -> [Row] {
+        let journal = partitionsByID[try self.partition(partition)].journal
+        var found: [Row] = []
+        for sequence in Set(rows).sorted() {
+            guard let stored = journal[sequence] else { continue }
+            found.append(Row(partition: partition, sequence: sequence, payload: stored.payload))
+        }
+        for row in found { try EngineRules.verify(row) }
+        return found
+    }
+
+    // MARK: Snapshots
+
+    public func writeSnapshot(
+        session: SessionID, partition: PartitionID, covering: Sequence, bytes: [UInt8]
+    ) throws(EngineError) {
+        let index = try owned(partition, by: session)
+        guard covering <= partitionsByID[index].last else {
+            throw .refused("a snapshot covers durable records only")
+        }
+        var snapshots = partitionsByID[index].snapshots.filter { $0.covering != covering }
+        snapshots.append(Snapshot(covering: covering, bytes: bytes, checksum: Checksum.of(bytes)))
+        snapshots.sort { $0.covering > $1.covering }
+        partitionsByID[index].snapshots = Array(snapshots.prefix(EngineRules.snapshotsKept))
+    }
+
+    public func snapshots(_ partition: PartitionID) throws(EngineError) -> [SnapshotRow] {
+        partitionsByID[try self.partition(partition)].snapshots.map {
+            SnapshotRow(covering: $0.covering, name: "\(partition.rawValue)-\($0.covering.rawValue)")
+        }
+    }
+
+    public func readSnapshot(_ partition: PartitionID, covering: Sequence) throws(EngineError) -> [UInt8] {
+        let snapshots = partitionsByID[try self.partition(partition)].snapshots
+        guard let found = snapshots.first(where: { $0.covering == covering }) else {
+            throw .refused("partition \(partition.rawValue) has no snapshot up to \(covering.rawValue)")
+        }
+        guard Checksum.of(found.bytes) == found.checksum else {
+            throw .corrupt("the snapshot of partition \(partition.rawValue) up to \(covering.rawValue)")
+        }
+        return found.bytes
+    }
+
+    public func trim(
+        session: SessionID, partition: PartitionID, below: Sequence, keeping: [Sequence], limit: Int
+    ) throws(EngineError) -> Int {
+        let index = try owned(partition, by: session)
+        guard partitionsByID[index].snapshots.count >= EngineRules.snapshotsKept,
+            let oldest = partitionsByID[index].snapshots.last
+        else { return 0 }
+        let bound = min(below, oldest.covering.next)
+        partitionsByID[index].row.floor = max(partitionsByID[index].row.floor, bound)
+        let kept = Set(keeping)
+        let doomed = partitionsByID[index].journal.keys.filter { $0 < bound && !kept.contains($0) }.sorted()
+        for sequence in doomed.prefix(limit) { partitionsByID[index].journal[sequence] = nil }
+        return min(max(0, doomed.count - limit), limit)
+    }
+
+    // MARK: Catalog
+
+    public func put(_ table: CatalogTable, key: String, value: [UInt8]) throws(EngineError) {
+        try works()
+        try EngineRules.check(key: key, value: value)
+        catalog[table, default: [:]][key] = value
+    }
+
+    public func get(_ table: CatalogTable, key: String) throws(EngineError) -> [UInt8]? {
+        try works()
+        return catalog[table]?[key]
+    }
+
+    public func remove(_ table: CatalogTable, key: String) throws(EngineError) {
+        try works()
+        catalog[table]?[key] = nil
+    }
+
+    public func all(_ table: CatalogTable) throws(EngineError) -> [CatalogEntry] {
+        try works()
+        return (catalog[table] ?? [:]).map { CatalogEntry(key: $0.key, value: $0.value) }
+            .sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
+    }
+}

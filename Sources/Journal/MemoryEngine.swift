@@ -1,0 +1,136 @@
+import Model
+
+/// An engine in memory, for tests and the simulator: deterministic, and it fails as it is told.
+///
+/// Three layers tell what a crash keeps. What was acknowledged is there for good. What went in under a lost
+/// reply is visible and may vanish (`crash(keepsUnacknowledged: false)`), until a later append is
+/// acknowledged: so a database behaves whose commit was cut off before its standby had it.
+public final class MemoryEngine: Engine {
+    /// What the next append does instead of working.
+    public enum Fault: Hashable, Sendable {
+        /// The disk is full: nothing goes in.
+        case refuse
+        /// It goes in, and nobody hears of it.
+        case loseReply
+        /// The request was lost: it does not go in, and nobody hears of that either.
+        case loseRequest
+        /// The engine gives up for good, before or after the rows went in.
+        case fail(afterCommit: Bool)
+    }
+
+    struct Stored {
+        var batch: BatchID
+        var payload: [UInt8]
+    }
+    struct Snapshot {
+        var covering: Sequence
+        var bytes: [UInt8]
+        var checksum: UInt64
+    }
+    struct Partition {
+        var row: PartitionRow
+        var journal: [Sequence: Stored] = [:]
+        var snapshots: [Snapshot] = []
+        var last: Sequence { max(journal.keys.max() ?? .zero, Sequence(row.floor.rawValue - 1)) }
+    }
+
+    public internal(set) var failure: String?
+    /// Faults of the next appends, in order; `nil` is an append that works.
+    public var faults: [Fault?] = []
+    /// Appends that were acknowledged, and rows in them.
+    public internal(set) var commits = 0
+    var partitionsByID: [Partition] = []
+    var sessions: [(node: String, isAlive: Bool)] = []
+    var catalog: [CatalogTable: [String: [UInt8]]] = [:]
+    /// Visible, and gone with a crash, until a later append is acknowledged.
+    var unacknowledged: [(partition: PartitionID, sequence: Sequence)] = []
+
+    public init() {}
+
+    /// The machine goes down and comes back: sessions stay as they were, faults are forgotten, the handle
+    /// works again.
+    public func crash(keepsUnacknowledged: Bool) {
+        if !keepsUnacknowledged {
+            for place in unacknowledged {
+                partitionsByID[Int(place.partition.rawValue)].journal[place.sequence] = nil
+            }
+        }
+        unacknowledged.removeAll()
+        faults.removeAll()
+        failure = nil
+    }
+
+    /// Flips bits of a stored payload, as a bad disk does.
+    public func damage(_ partition: PartitionID, _ sequence: Sequence, byte: Int, mask: UInt8) {
+        guard var stored = partitionsByID[Int(partition.rawValue)].journal[sequence],
+            byte < stored.payload.count
+        else { return }
+        stored.payload[byte] ^= mask
+        partitionsByID[Int(partition.rawValue)].journal[sequence] = stored
+    }
+
+    func works() throws(EngineError) {
+        if let failure { throw .ioFailure(failure) }
+    }
+
+    func partition(_ id: PartitionID) throws(EngineError) -> Int {
+        try works()
+        guard Int(id.rawValue) < partitionsByID.count else { throw .refused("no partition \(id.rawValue)") }
+        return Int(id.rawValue)
+    }
+
+    func lives(_ session: SessionID) -> Bool {
+        session.rawValue > 0 && session.rawValue <= UInt64(sessions.count)
+            && sessions[Int(session.rawValue) - 1].isAlive
+    }
+
+    func owned(_ id: PartitionID, by session: SessionID) throws(EngineError) -> Int {
+        let index = try partition(id)
+        guard lives(session), partitionsByID[index].row.owner == session else { throw .fenced }
+        return index
+    }
+
+    // MARK: Appending
+
+    public func append(session: SessionID, batch: BatchID, rows: [Row]) -> AppendOutcome {
+        if let failure { return .unknown(failure) }
+        let fault = faults.isEmpty ? nil : faults.removeFirst()
+        switch fault {
+        case .refuse: return .refused("the disk is full")
+        case .loseRequest: return .unknown("the request was lost")
+        case .fail(afterCommit: false):
+            failure = "the disk failed"
+            return .unknown("the disk failed")
+        case .loseReply, .fail, nil: break
+        }
+        let outcomes = commit(session: session, batch: batch, rows: rows)
+        let appended = zip(rows, outcomes).filter { $0.1 == .appended }.map {
+            ($0.0.partition, $0.0.sequence)
+        }
+        if fault == nil {
+            if outcomes.contains(.appended) { unacknowledged.removeAll() }
+            commits += 1
+            return .rows(outcomes)
+        }
+        unacknowledged.append(contentsOf: appended.map { (partition: $0.0, sequence: $0.1) })
+        if fault == .fail(afterCommit: true) { failure = "the disk failed" }
+        return .unknown("the reply was lost")
+    }
+
+    private func commit(session: SessionID, batch: BatchID, rows: [Row]) -> [RowOutcome] {
+        guard lives(session) else { return Array(repeating: .fenced, count: max(1, rows.count)) }
+        guard !rows.isEmpty else { return [.appended] }
+        return rows.map { row in
+            let index = Int(row.partition.rawValue)
+            guard index < partitionsByID.count, partitionsByID[index].journal[row.sequence] == nil else {
+                return .taken
+            }
+            partitionsByID[index].journal[row.sequence] = Stored(batch: batch, payload: row.payload)
+            return .appended
+        }
+    }
+
+    public func look(_ partition: PartitionID, _ sequence: Sequence) throws(EngineError) -> BatchID? {
+        partitionsByID[try self.partition(partition)].journal[sequence]?.batch
+    }
+}

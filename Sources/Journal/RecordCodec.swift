@@ -1,0 +1,129 @@
+import CLZ4
+import CXXHash
+import Model
+
+/// What stands before every record's body.
+public struct RecordHeader: Hashable, Sendable {
+    public var partition: PartitionID
+    public var sequence: Sequence
+    /// Of the session that wrote it; never falls along a journal.
+    public var epoch: Epoch
+    public var history: History
+
+    public init(partition: PartitionID, sequence: Sequence, epoch: Epoch, history: History) {
+        self.partition = partition
+        self.sequence = sequence
+        self.epoch = epoch
+        self.history = history
+    }
+}
+
+public struct Record: Hashable, Sendable {
+    public var header: RecordHeader
+    public var body: [UInt8]
+
+    public init(header: RecordHeader, body: [UInt8]) {
+        self.header = header
+        self.body = body
+    }
+}
+
+public enum RecordError: Error, Hashable, Sendable {
+    /// Shorter than a header.
+    case truncated(length: Int)
+    case badMagic(UInt16)
+    /// Written by a newer program.
+    case unknownVersion(UInt8)
+    case unknownFlags(UInt8)
+    case checksum
+    /// A body longer than `RecordCodec.bodyBytesMax`, said or given.
+    case lengthOutOfBounds(UInt64)
+    /// The checksum fits and the compressed body does not open.
+    case decompress
+    /// A whole record, in another's place.
+    case misplaced(partition: UInt16, sequence: UInt64)
+}
+
+/// One journal row's payload.
+///
+/// ```
+/// 0  u16 magic   2  u8 version   3  u8 flags (1 = LZ4)   4  u64 checksum
+/// 12 u16 partition   14 u64 sequence   22 u64 epoch   30 u64 history   38 u32 length of the body, unpacked
+/// 42 the body as stored
+/// ```
+/// The checksum is XXH3-64 over everything behind it, seeded with everything before it, so that no bit of a
+/// row can change unseen. It is verified on every read, before anything else of the row is believed;
+/// partition and sequence are inside, so a row that got into another's place is found as well. All integers
+/// are little endian.
+public enum RecordCodec {
+    /// The longest body of a record, unpacked.
+    public static let bodyBytesMax = 4 << 20
+    /// The longest payload that `encode` makes: a body that compression did not shorten is stored as it is.
+    public static let payloadBytesMax = headerBytes + bodyBytesMax
+    /// Below this a body is stored as it is: LZ4 finds nothing in so little.
+    public static let compressBytesMin = 128
+    public static let version: UInt8 = 1
+    public static let headerBytes = 42
+
+    static let magic: UInt16 = 0x4a54
+    static let flagLZ4: UInt8 = 1
+    static let checksumOffset = 4
+    static let checkedOffset = 12
+
+    /// The payload of a row. Throws `lengthOutOfBounds` for a body longer than `bodyBytesMax`, and nothing
+    /// else.
+    public static func encode(header: RecordHeader, body: [UInt8]) throws(RecordError) -> [UInt8] {
+        guard body.count <= bodyBytesMax else { throw .lengthOutOfBounds(UInt64(body.count)) }
+        // Packed, a body must save a sixteenth: unpacking costs more than reading the rest.
+        let packedMax = body.count >= compressBytesMin ? body.count - body.count / 16 : 0
+        return [UInt8](unsafeUninitializedCapacity: headerBytes + body.count) { buffer, count in
+            var flags: UInt8 = 0
+            var stored = body.count
+            let whole = UnsafeMutableRawBufferPointer(buffer)
+            let room = UnsafeMutableRawBufferPointer(rebasing: whole[headerBytes...])
+            body.withUnsafeBytes { source in
+                let packed = pack(source, into: room, atMost: packedMax)
+                if packed > 0 {
+                    flags = flagLZ4
+                    stored = packed
+                } else {
+                    room.copyMemory(from: source)
+                }
+            }
+            write(header, flags: flags, bodyBytes: body.count, to: whole)
+            count = headerBytes + stored
+            let sum = checksum(of: UnsafeRawBufferPointer(rebasing: whole[..<count]))
+            whole.storeBytes(of: sum.littleEndian, toByteOffset: checksumOffset, as: UInt64.self)
+        }
+    }
+
+    private static func write(
+        _ header: RecordHeader, flags: UInt8, bodyBytes: Int, to whole: UnsafeMutableRawBufferPointer
+    ) {
+        whole.storeBytes(of: magic.littleEndian, toByteOffset: 0, as: UInt16.self)
+        whole.storeBytes(of: version, toByteOffset: 2, as: UInt8.self)
+        whole.storeBytes(of: flags, toByteOffset: 3, as: UInt8.self)
+        whole.storeBytes(of: header.partition.rawValue.littleEndian, toByteOffset: 12, as: UInt16.self)
+        whole.storeBytes(of: header.sequence.rawValue.littleEndian, toByteOffset: 14, as: UInt64.self)
+        whole.storeBytes(of: header.epoch.rawValue.littleEndian, toByteOffset: 22, as: UInt64.self)
+        whole.storeBytes(of: header.history.rawValue.littleEndian, toByteOffset: 30, as: UInt64.self)
+        whole.storeBytes(of: UInt32(bodyBytes).littleEndian, toByteOffset: 38, as: UInt32.self)
+    }
+
+    /// Bytes written, 0 where LZ4 does not make it as short as `limit`.
+    private static func pack(
+        _ source: UnsafeRawBufferPointer, into room: UnsafeMutableRawBufferPointer, atMost limit: Int
+    ) -> Int {
+        guard limit > 0 else { return 0 }
+        let from = source.bindMemory(to: CChar.self).baseAddress
+        let to = room.bindMemory(to: CChar.self).baseAddress
+        return Int(LZ4_compress_default(from, to, Int32(source.count), Int32(limit)))
+    }
+
+    /// Requires at least a header's bytes.
+    static func checksum(of payload: UnsafeRawBufferPointer) -> UInt64 {
+        let seed = UInt32(littleEndian: payload.loadUnaligned(fromByteOffset: 0, as: UInt32.self))
+        let checked = UnsafeRawBufferPointer(rebasing: payload[checkedOffset...])
+        return XXH3_64bits_withSeed(checked.baseAddress, checked.count, XXH64_hash_t(seed))
+    }
+}

@@ -1,0 +1,216 @@
+import COpenSSL
+
+/// One of the cluster's keys for registration ids. All nodes know it before it is used.
+public struct RegistrationKey: Hashable, Sendable {
+    public static let materialBytes = 32
+    public var number: UInt8
+    /// 32 random bytes: 16 for ids, 16 for what is made from devices' secrets.
+    public var material: [UInt8]
+    /// A retired key still deciphers, so that its ids are told to be unregistered, not malformed.
+    public var isRetired: Bool
+
+    public init(number: UInt8, material: [UInt8], isRetired: Bool = false) {
+        precondition(material.count == RegistrationKey.materialBytes, "a registration key has 32 bytes")
+        self.number = number
+        self.material = material
+        self.isRetired = isRetired
+    }
+}
+
+public enum RegistrationError: Error, Hashable, Sendable {
+    /// Not of the form, or under no key: it was never made here.
+    case malformed
+    /// It was made here, under a key that was retired since.
+    case retiredKey
+}
+
+/// Makes and reads registration ids and what devices show.
+///
+/// A FID is 22 base64url characters, 132 bits: four fixed bits and one AES-128 block that holds partition (12 bits), index
+/// (28), project (24), nonce (24) and 40 zeros. A token is a FID, a colon and 22 characters made from the device's secret;
+/// a credential is made from the same secret for another use, so that knowing an address says nothing of the other.
+///
+/// Confined to one loop: it reuses its cipher contexts.
+public final class RegistrationKeys {
+    public static let fidLength = 22
+    public static let tokenLength = 45
+    public static let credentialLength = 22
+
+    private struct Key {
+        let key: RegistrationKey
+        let encipher: OpaquePointer
+        let decipher: OpaquePointer
+        let proofs: OpaquePointer
+    }
+    private let keys: [Key]
+    private let newest: Key
+
+    /// `keys` must hold at least one that is not retired; the one with the highest number makes new ids.
+    public init(_ keys: [RegistrationKey]) {
+        self.keys = keys.map { key in
+            let ids = Array(key.material[0..<16])
+            return Key(
+                key: key, encipher: RegistrationKeys.context(ids, encrypt: 1),
+                decipher: RegistrationKeys.context(ids, encrypt: 0),
+                proofs: RegistrationKeys.context(Array(key.material[16..<32]), encrypt: 1))
+        }
+        guard let newest = self.keys.filter({ !$0.key.isRetired }).max(by: { $0.key.number < $1.key.number })
+        else {
+            preconditionFailure("a cluster has a registration key that is not retired")
+        }
+        self.newest = newest
+    }
+
+    deinit {
+        for key in keys {
+            EVP_CIPHER_CTX_free(key.encipher)
+            EVP_CIPHER_CTX_free(key.decipher)
+            EVP_CIPHER_CTX_free(key.proofs)
+        }
+    }
+
+    private static func context(_ key: [UInt8], encrypt: Int32) -> OpaquePointer {
+        guard let context = EVP_CIPHER_CTX_new(),
+            EVP_CipherInit_ex(context, EVP_aes_128_ecb(), nil, key, nil, encrypt) == 1
+        else { fatalError("AES-128 is not to be had from libcrypto") }
+        EVP_CIPHER_CTX_set_padding(context, 0)
+        return context
+    }
+
+    private static func block(_ context: OpaquePointer, _ high: UInt64, _ low: UInt64) -> (
+        high: UInt64, low: UInt64
+    ) {
+        var input = (high.bigEndian, low.bigEndian)
+        var output: (UInt64, UInt64) = (0, 0)
+        withUnsafeBytes(of: &input) { source in
+            withUnsafeMutableBytes(of: &output) { target in
+                var count: Int32 = 0
+                _ = EVP_CipherUpdate(
+                    context, target.bindMemory(to: UInt8.self).baseAddress, &count,
+                    source.bindMemory(to: UInt8.self).baseAddress, 16)
+            }
+        }
+        return (UInt64(bigEndian: output.0), UInt64(bigEndian: output.1))
+    }
+
+    // MARK: Making
+
+    /// The FID of a device, under the newest key.
+    public func fid(_ registration: Registration) -> [UInt8] {
+        let high =
+            UInt64(registration.partition.rawValue) << 52 | UInt64(registration.index.rawValue) << 24
+            | UInt64(registration.project.rawValue)
+        let low = UInt64(registration.nonce & 0xFF_FFFF) << 40
+        let block = RegistrationKeys.block(newest.encipher, high, low)
+        var out: [UInt8] = []
+        out.reserveCapacity(RegistrationKeys.fidLength)
+        RegistrationKeys.append132(0b0111, block.high, block.low, to: &out)
+        return out
+    }
+
+    /// The token of a device whose secret is known.
+    public func token(_ registration: Registration, secret: UInt64) -> [UInt8] {
+        var out = fid(registration)
+        out.append(UInt8(ascii: ":"))
+        if let proof = tokenProof(secret: secret, key: newest.key.number) {
+            RegistrationKeys.append132(0, proof.high, proof.low, to: &out)
+        }
+        return out
+    }
+
+    /// The text of the device's credential.
+    public func credential(secret: UInt64) -> [UInt8] {
+        var out: [UInt8] = []
+        if let proof = credentialProof(secret: secret, key: newest.key.number) {
+            RegistrationKeys.append132(0, proof.high, proof.low, to: &out)
+        }
+        return out
+    }
+
+    public var newestKey: UInt8 { newest.key.number }
+
+    private static let tokenUse: UInt64 = 0x746F_6B65_6E00_0001
+    private static let credentialUse: UInt64 = 0x6372_6564_0000_0001
+
+    public func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? {
+        proof(secret, RegistrationKeys.tokenUse, key)
+    }
+
+    public func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof? {
+        proof(secret, RegistrationKeys.credentialUse, key)
+    }
+
+    private func proof(_ secret: UInt64, _ use: UInt64, _ number: UInt8) -> DeviceProof? {
+        guard let key = keys.first(where: { $0.key.number == number }) else { return nil }
+        let block = RegistrationKeys.block(key.proofs, secret, use)
+        return DeviceProof(high: block.high, low: block.low)
+    }
+
+    // MARK: Reading
+
+    /// A FID or a token, deciphered.
+    public func decipher(_ text: some RandomAccessCollection<UInt8>) -> Result<
+        Registration, RegistrationError
+    > {
+        guard text.count == RegistrationKeys.fidLength || text.count == RegistrationKeys.tokenLength,
+            let id = RegistrationKeys.read132(text.prefix(RegistrationKeys.fidLength)), id.head == 0b0111
+        else { return .failure(.malformed) }
+        var suffix: DeviceProof?
+        if text.count == RegistrationKeys.tokenLength {
+            guard
+                text[text.index(text.startIndex, offsetBy: RegistrationKeys.fidLength)] == UInt8(ascii: ":"),
+                let proof = parseProof(text.suffix(RegistrationKeys.credentialLength))
+            else { return .failure(.malformed) }
+            suffix = proof
+        }
+        for key in keys {
+            let block = RegistrationKeys.block(key.decipher, id.high, id.low)
+            guard block.low & 0xFF_FFFF_FFFF == 0 else { continue }
+            if key.key.isRetired { return .failure(.retiredKey) }
+            let project = UInt32(block.high & 0xFF_FFFF)
+            return .success(
+                Registration(
+                    project: ProjectNumber(project), partition: PartitionID(UInt16(block.high >> 52)),
+                    index: DeviceIndex(UInt32(block.high >> 24 & 0xFFF_FFFF)),
+                    nonce: UInt32(block.low >> 40), key: key.key.number, suffix: suffix))
+        }
+        return .failure(.malformed)
+    }
+
+    /// The text of a credential, or of a token's suffix.
+    public func parseProof(_ text: some Collection<UInt8>) -> DeviceProof? {
+        guard let bits = RegistrationKeys.read132(text), bits.head == 0 else { return nil }
+        return DeviceProof(high: bits.high, low: bits.low)
+    }
+
+    /// 132 bits as 22 characters: 4 bits of head, then 128.
+    private static func append132(_ head: UInt8, _ high: UInt64, _ low: UInt64, to out: inout [UInt8]) {
+        out.append(Base64URL.character(head << 2 | UInt8(high >> 62)))
+        var rest = (high << 2 | low >> 62, low << 2)
+        for _ in 0..<21 {
+            out.append(Base64URL.character(UInt8(rest.0 >> 58)))
+            rest = (rest.0 << 6 | rest.1 >> 58, rest.1 << 6)
+        }
+    }
+
+    private static func read132(_ text: some Collection<UInt8>) -> (head: UInt8, high: UInt64, low: UInt64)? {
+        guard text.count == 22 else { return nil }
+        var head: UInt8 = 0
+        var high: UInt64 = 0
+        var low: UInt64 = 0
+        var isFirst = true
+        for byte in text {
+            let value = Base64URL.value(byte)
+            guard value != 0xFF else { return nil }
+            if isFirst {
+                head = value >> 2
+                low = UInt64(value & 3)
+                isFirst = false
+            } else {
+                high = high << 6 | low >> 58
+                low = low << 6 | UInt64(value)
+            }
+        }
+        return (head, high, low)
+    }
+}

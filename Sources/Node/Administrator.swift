@@ -1,0 +1,180 @@
+import FCMAPI
+import HTTPMessages
+import Journal
+import Model
+import Routing
+import SQLiteEngine
+import Synchronization
+
+/// Changes projects, keys and quotas: first in the engine, one after the other, then on every loop.
+final class Administrator: Sendable {
+    typealias Answer = @Sendable (NodeLoop, HTTPResponse) -> Void
+
+    private let contents: Mutex<Catalog.Contents>
+    private let engine: EngineThread
+    private let defaultTokenURI: String
+    private let mailboxes: Mutex<[Mailbox]> = Mutex([])
+
+    init(_ contents: Catalog.Contents, engine: EngineThread, defaultTokenURI: String) {
+        self.contents = Mutex(contents)
+        self.engine = engine
+        self.defaultTokenURI = defaultTokenURI
+    }
+
+    func begin(_ mailboxes: [Mailbox]) { self.mailboxes.withLock { $0 = mailboxes } }
+
+    var boxes: [Mailbox] { mailboxes.withLock { $0 } }
+
+    var current: Catalog.Contents { contents.withLock { $0 } }
+
+    /// Runs `change` on the engine's thread, where changes come one after the other; then tells all loops.
+    private func change<Value: Sendable>(
+        on loop: NodeLoop, _ change: @escaping @Sendable (any Engine, inout Catalog.Contents) throws -> Value,
+        _ done: @escaping @Sendable (NodeLoop, Result<Value, any Error>) -> Void
+    ) {
+        let mailbox = loop.mailboxes[loop.number]
+        engine.perform({ engine in
+            var next = self.current
+            let value = try change(engine, &next)
+            let contents = next
+            self.contents.withLock { $0 = contents }
+            return value
+        }) { result in
+            let contents = self.current
+            for other in self.mailboxes.withLock({ $0 }) {
+                other.post(.run { $0.adopt(contents) })
+            }
+            mailbox.post(.run { done($0, result) })
+        }
+    }
+
+    /// The project of an id that the development server has not seen before.
+    func makeProject(
+        _ id: String, on loop: NodeLoop, _ done: @escaping @Sendable (NodeLoop, String?) -> Void
+    ) {
+        change(on: loop, { engine, contents in _ = try Administrator.ensure(id, engine, &contents) }) {
+            loop, result in
+            switch result {
+            case .success: done(loop, nil)
+            case .failure(let error): done(loop, "the project could not be made: \(error)")
+            }
+        }
+    }
+
+    /// The project, made where there is none. Numbers rise and are never used twice.
+    private static func ensure(
+        _ id: String, _ engine: any Engine, _ contents: inout Catalog.Contents
+    ) throws -> (project: Project, isNew: Bool) {
+        if let project = contents.directory.byID[id] { return (project, false) }
+        var last: UInt32 = 0
+        if let stored = try engine.get(.setting, key: "last-project-number") {
+            last = stored.reduce(0) { $0 << 8 | UInt32($1) }
+        }
+        guard last + 1 < ProjectNumber.limit else { throw EngineError.refused("no project numbers are left") }
+        let number = last + 1
+        try engine.put(
+            .setting, key: "last-project-number",
+            value: [UInt8(number >> 16), UInt8(number >> 8 & 0xFF), UInt8(number & 0xFF)])
+        let project = Project(id: id, number: ProjectNumber(number))
+        try Catalog.put(project, [:], to: engine)
+        contents.directory.add(project)
+        return (project, true)
+    }
+
+    func carryOut(_ request: AdminRequest, on loop: NodeLoop, _ answer: @escaping Answer) {
+        @Sendable func finish(_ loop: NodeLoop, _ result: Result<HTTPResponse, any Error>) {
+            switch result {
+            case .success(let response): answer(loop, response)
+            case .failure(let error): answer(loop, APIFailure.unavailable("\(error)"))
+            }
+        }
+        switch request {
+        case .projects: answer(loop, projects())
+        case .createProject(let id, let tokenURI):
+            let uri = tokenURI ?? defaultTokenURI
+            change(on: loop, { try Administrator.create(id, uri, $0, &$1) }, finish)
+        case .deleteProject(let project):
+            change(
+                on: loop,
+                { engine, contents in
+                    try Catalog.remove(project, contents.directory, from: engine)
+                    contents.directory.remove(project)
+                    contents.limits[project.number] = nil
+                    return APIAnswer.object([])
+                }, finish)
+        case .createKey(let project, let kind):
+            change(
+                on: loop,
+                { engine, contents in
+                    let prefix = kind == .device ? "tck_" : "tcb_"
+                    let key =
+                        prefix + String(decoding: Base64URL.encode(try Catalog.random(24)), as: UTF8.self)
+                    let hash = KeyHash.of(key.utf8)
+                    try Catalog.put(keyHash: hash, kind, project, to: engine)
+                    contents.directory.keys[hash] = (kind, project.number)
+                    return APIAnswer.object([
+                        ("project", .text(project.id)), ("kind", .text(kind.rawValue)), ("key", .text(key)),
+                    ])
+                }, finish)
+        case .setQuota(let project, let changes):
+            change(
+                on: loop,
+                { engine, contents in
+                    var limits = contents.limits[project.number] ?? [:]
+                    for (name, value) in changes { limits[name] = value }
+                    try Catalog.put(project, limits, to: engine)
+                    contents.limits[project.number] = limits
+                    return QuotaView.limits(limits, project)
+                }, finish)
+        }
+    }
+
+    private static func create(
+        _ id: String, _ tokenURI: String, _ engine: any Engine, _ contents: inout Catalog.Contents
+    ) throws -> HTTPResponse {
+        let (project, isNew) = try ensure(id, engine, &contents)
+        if !isNew, contents.directory.accounts.values.contains(where: { $0.project == project.number }) {
+            return APIFailure.conflict("The project exists already.")
+        }
+        guard let file = ServiceAccountFile.make(project: project, tokenURI: tokenURI) else {
+            throw EngineError.ioFailure("libcrypto made no key")
+        }
+        try Catalog.put(file, project, tokenURI, to: engine)
+        contents.directory.accounts[file.keyID] = .init(
+            project: project.number, email: file.email, publicKey: file.publicKey)
+        contents.tokenURIs.insert(tokenURI)
+        return APIAnswer.object([
+            ("project", .text(id)), ("projectNumber", .number(UInt64(project.number.rawValue))),
+            ("serviceAccount", .text(file.json)),
+        ])
+    }
+
+    private func projects() -> HTTPResponse {
+        let all = current.directory.byID.values.sorted { $0.id < $1.id }
+        return APIAnswer.object([
+            (
+                "projects",
+                .list(
+                    all.map {
+                        .object([
+                            ("project", .text($0.id)), ("projectNumber", .number(UInt64($0.number.rawValue))),
+                        ])
+                    })
+            )
+        ])
+    }
+
+    func quotas(of project: Project, now: Instant) -> HTTPResponse {
+        QuotaView.limits(current.limits[project.number] ?? [:], project)
+    }
+}
+
+/// A project's quotas as the API shows them.
+enum QuotaView {
+    static func limits(_ limits: [String: UInt64], _ project: Project) -> HTTPResponse {
+        APIAnswer.object([
+            ("project", .text(project.id)),
+            ("limits", .object(limits.sorted { $0.key < $1.key }.map { ($0.key, .number($0.value)) })),
+        ])
+    }
+}

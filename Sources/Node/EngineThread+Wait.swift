@@ -1,0 +1,27 @@
+import Glibc
+import Journal
+import SQLiteEngine
+import Synchronization
+
+extension EngineThread {
+    /// Runs `body` on the engine's thread and waits for it. Only where a thread may wait: at start, never on a loop.
+    func wait<Value: Sendable>(_ body: @escaping @Sendable (any Engine) throws -> Value) throws -> Value {
+        let done = WaitBox<Value>()
+        perform(body) { done.finish($0) }
+        return try done.wait().get()
+    }
+}
+
+/// Hands one value from one thread to another that waits for it.
+private final class WaitBox<Value: Sendable>: Sendable {
+    private let result = Mutex<Result<Value, any Error>?>(nil)
+
+    func finish(_ value: Result<Value, any Error>) { result.withLock { $0 = value } }
+
+    func wait() -> Result<Value, any Error> {
+        while true {
+            if let value = result.withLock({ $0 }) { return value }
+            usleep(200)
+        }
+    }
+}

@@ -1,0 +1,231 @@
+import COpenSSL
+import Edge
+import FCMAPI
+import HTTPMessages
+import Model
+import NIOCore
+import Partitions
+import Routing
+
+/// A loop's side towards clients: requests to operations, outcomes to answers, events to streams.
+///
+/// A ticket stands for a request that is under way; it is the place of its responder in a table, so that finding it
+/// again costs nothing.
+final class Front {
+    unowned let loop: NodeLoop
+    let api: API
+    private struct Ticket {
+        var responder: Responder?
+        var form: ResponseForm?
+        /// For telling whether a ticket is still the same request's.
+        var generation: UInt32
+    }
+    private var tickets: [Ticket] = []
+    private var freeTickets: [Int] = []
+    private var responders: [UInt64: Responder] = [:]
+    private var random = SystemRandomNumberGenerator()
+    private var lastMessageTime: UInt64 = 0
+    /// Requests that wait for the administrator.
+    private struct Parked {
+        var request: HTTPRequest
+        var responder: Responder
+        var isAdmin: Bool
+    }
+    private var parked: [UInt64: Parked] = [:]
+    private var lastParked: UInt64 = 0
+
+    init(loop: NodeLoop, api: API) {
+        self.loop = loop
+        self.api = api
+    }
+
+    // MARK: Requests
+
+    func handle(_ request: HTTPRequest, _ responder: Responder, isAdmin: Bool) {
+        loop.refreshClock()
+        let now = loop.now.wall
+        let time = max(UInt64(max(0, now.milliseconds)) * 1000, lastMessageTime + 1)
+        lastMessageTime = time
+        let id = MessageID(time: time, random: random.next())
+        switch api.route(request, isAdmin: isAdmin, now: now, id: id) {
+        case .respond(let response): responder.respond(response)
+        case .operation(let operation, let form):
+            loop.submit(operation, ticket: open(responder, form))
+        case .listen(let listen): self.listen(listen, responder)
+        case .makeProject(let name):
+            let place = park(Parked(request: request, responder: responder, isAdmin: isAdmin))
+            loop.shared.administrator.makeProject(name, on: loop) { loop, error in
+                guard let parked = loop.front.unpark(place) else { return }
+                if let error { return parked.responder.respond(APIFailure.unavailable(error)) }
+                loop.front.handle(parked.request, parked.responder, isAdmin: parked.isAdmin)
+            }
+        case .node(let wanted): respond(wanted, responder)
+        case .admin(let wanted):
+            let place = park(Parked(request: request, responder: responder, isAdmin: isAdmin))
+            loop.shared.administrator.carryOut(wanted, on: loop) { loop, response in
+                loop.front.unpark(place)?.responder.respond(response)
+            }
+        }
+    }
+
+    private func park(_ request: Parked) -> UInt64 {
+        lastParked += 1
+        parked[lastParked] = request
+        return lastParked
+    }
+
+    private func unpark(_ place: UInt64) -> Parked? { parked.removeValue(forKey: place) }
+
+    private func respond(_ wanted: NodeRequest, _ responder: Responder) {
+        switch wanted {
+        case .health:
+            responder.respond(HTTPResponse(status: 200, fields: Front.text, body: Array("ok\n".utf8)))
+        case .ready:
+            let reason = loop.shared.notReady
+            responder.respond(
+                HTTPResponse(
+                    status: reason == nil ? 200 : 503, fields: Front.text,
+                    body: Array("\(reason ?? "ready")\n".utf8)))
+        case .metrics:
+            responder.respond(
+                HTTPResponse(
+                    status: 200, fields: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
+                    body: Array(loop.shared.metricsText().utf8)))
+        case .quotas(let project):
+            responder.respond(loop.shared.administrator.quotas(of: project, now: loop.now))
+        }
+    }
+
+    static let text = [(name: "content-type", value: "text/plain; charset=utf-8")]
+
+    // MARK: Tickets
+
+    private func open(_ responder: Responder, _ form: ResponseForm) -> UInt64 {
+        let place: Int
+        if let free = freeTickets.popLast() {
+            place = free
+        } else {
+            place = tickets.count
+            tickets.append(Ticket(responder: nil, form: nil, generation: 0))
+        }
+        tickets[place].responder = responder
+        tickets[place].form = form
+        return UInt64(tickets[place].generation) << 32 | UInt64(place)
+    }
+
+    func finish(_ ticket: UInt64, _ outcome: Outcome) {
+        let place = Int(ticket & 0xFFFF_FFFF)
+        guard place < tickets.count, tickets[place].generation == UInt32(ticket >> 32),
+            let responder = tickets[place].responder, let form = tickets[place].form
+        else { return }
+        tickets[place].responder = nil
+        tickets[place].form = nil
+        tickets[place].generation &+= 1
+        freeTickets.append(place)
+        if case .accepted = outcome { loop.shared.counters.sendsAccepted.add(1, ordering: .relaxed) }
+        guard responder.isOpen else { return }
+        responder.respond(api.render(outcome, form))
+    }
+
+    // MARK: Streams
+
+    private func listen(_ listen: ListenRequest, _ responder: Responder) {
+        let (stream, command) = loop.streams.attach(
+            listen.registration, by: .device(listen.credential), resume: listen.resume)
+        responder.userTag = stream
+        responders[stream] = responder
+        loop.tell(listen.registration.partition, command)
+    }
+
+    /// The client is gone, or gave up.
+    func cancelled(_ responder: Responder) {
+        let stream = responder.userTag
+        guard stream > 0, responders[stream] === responder else { return }
+        responders[stream] = nil
+        if let (partition, command) = loop.streams.detach(stream) { loop.tell(partition, command) }
+    }
+
+    func drained(_ responder: Responder) {
+        if let (partition, command) = loop.streams.drained(responder.userTag) {
+            loop.tell(partition, command)
+        }
+    }
+
+    /// A comment on every stream, so that a broken connection shows itself.
+    func keepAlive() {
+        let comment = SharedBytes(API.keepAlive)
+        for responder in responders.values { _ = responder.write(comment) }
+    }
+
+    /// Every stream ends; their devices come back, here or elsewhere, at a time of their own.
+    func endStreams() {
+        for (stream, responder) in responders {
+            let wait = 500 + Int(random.next(upperBound: UInt64(4500)))
+            _ = responder.write(SharedBytes(API.ending("reconnect", retryMilliseconds: wait)))
+            responder.endStream()
+            if let (partition, command) = loop.streams.detach(stream) { loop.tell(partition, command) }
+        }
+        responders = [:]
+    }
+}
+
+extension Front: StreamSink {
+    func event(_ body: [UInt8], position: Position, history: History) -> SharedBytes {
+        SharedBytes(
+            API.event(
+                body, EventID(position: position, history: UInt16(truncatingIfNeeded: history.rawValue))))
+    }
+
+    func deletedMessages(position: Position, history: History) -> SharedBytes {
+        SharedBytes(
+            API.deletedMessages(
+                EventID(position: position, history: UInt16(truncatingIfNeeded: history.rawValue))))
+    }
+
+    func write(_ chunk: SharedBytes, to stream: UInt64) -> Bool { responders[stream]?.write(chunk) ?? false }
+
+    func open(_ stream: UInt64) {
+        guard let responder = responders[stream] else { return }
+        responder.openStream(status: 200, fields: API.streamFields)
+        _ = responder.write(SharedBytes(API.opening))
+    }
+
+    func refuse(_ stream: UInt64, _ refusal: Refusal) {
+        responders.removeValue(forKey: stream)?.respond(api.refuseStream(refusal))
+    }
+
+    func endReplaced(_ stream: UInt64) { end(stream, API.ending("replaced")) }
+    func endUnregistered(_ stream: UInt64) { end(stream, API.ending("unregistered")) }
+    func endForReconnect(_ stream: UInt64) {
+        end(
+            stream,
+            API.ending("reconnect", retryMilliseconds: 500 + Int(random.next(upperBound: UInt64(2000)))))
+    }
+
+    private func end(_ stream: UInt64, _ last: [UInt8]) {
+        guard let responder = responders.removeValue(forKey: stream) else { return }
+        if responder.hasBegun {
+            _ = responder.write(SharedBytes(last))
+            responder.endStream()
+        } else {
+            responder.respond(api.refuseStream(.unavailable("the partition is served anew")))
+        }
+    }
+}
+
+/// What the edge of one listener calls: the loop's front, and whether the listener is the operator's.
+final class EdgeHandler: RequestHandler {
+    private let front: Front
+    private let isAdmin: Bool
+
+    init(front: Front, isAdmin: Bool) {
+        self.front = front
+        self.isAdmin = isAdmin
+    }
+
+    func handle(_ request: HTTPRequest, _ responder: Responder) {
+        front.handle(request, responder, isAdmin: isAdmin)
+    }
+    func cancelled(_ responder: Responder) { front.cancelled(responder) }
+    func drained(_ responder: Responder) { front.drained(responder) }
+}

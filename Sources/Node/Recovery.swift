@@ -1,0 +1,102 @@
+import Journal
+import Model
+import Partitions
+
+/// A partition as the engine has it: the newest snapshot that can be read, and the records after it.
+struct LoadedPartition: Sendable {
+    var id: PartitionID
+    var snapshot: [UInt8]?
+    var records: [(sequence: Sequence, body: [UInt8])]
+}
+
+enum RecoveryError: Error, CustomStringConvertible {
+    case gap(PartitionID, expected: Sequence, found: Sequence)
+    case snapshots(PartitionID, String)
+
+    var description: String {
+        switch self {
+        case .gap(let partition, let expected, let found):
+            "partition \(partition.rawValue): record \(expected.rawValue) is missing, \(found.rawValue) follows; "
+                + "restore the data folder from a backup"
+        case .snapshots(let partition, let what):
+            "partition \(partition.rawValue): no snapshot can be read and the journal does not begin at its start: \(what)"
+        }
+    }
+}
+
+/// Reading partitions from an engine, and taking them. Runs on the engine's thread.
+enum Recovery {
+    static let readBytesMax = 16 << 20
+
+    /// Makes `session` the owner of every partition; each begins its new epoch with a barrier.
+    static func takeAll(_ session: SessionID, of engine: any Engine) throws -> [OwnedPartition] {
+        var owned: [OwnedPartition] = []
+        for row in try engine.partitions() {
+            let last = try engine.lastSequence(row.id)
+            let epoch = Epoch(row.epoch.rawValue + 1)
+            let header = RecordHeader(
+                partition: row.id, sequence: last.next, epoch: epoch, history: row.history)
+            let payload = try RecordCodec.encode(
+                header: header, body: Partition.barrier(session: session, epoch: epoch))
+            let barrier = Row(partition: row.id, sequence: last.next, payload: payload)
+            guard let taken = try engine.take(row.id, from: row, by: session, barrier: barrier) else {
+                throw EngineError.fenced
+            }
+            owned.append(
+                OwnedPartition(id: row.id, history: row.history, epoch: taken, next: last.next.next))
+        }
+        return owned
+    }
+
+    static func load(_ id: PartitionID, from engine: any Engine) throws -> LoadedPartition {
+        var loaded = LoadedPartition(id: id, snapshot: nil, records: [])
+        var from = Sequence(1)
+        var unreadable: [String] = []
+        for row in try engine.snapshots(id) {
+            do {
+                loaded.snapshot = try engine.readSnapshot(id, covering: row.covering)
+                from = row.covering.next
+                break
+            } catch {
+                unreadable.append("\(row.name): \(error)")
+            }
+        }
+        while true {
+            let rows = try engine.read(id, from: from, bytesMax: readBytesMax)
+            for row in rows {
+                guard row.sequence == from else {
+                    if !unreadable.isEmpty, loaded.snapshot == nil {
+                        throw RecoveryError.snapshots(id, unreadable.joined(separator: "; "))
+                    }
+                    throw RecoveryError.gap(id, expected: from, found: row.sequence)
+                }
+                let record = try RecordCodec.decode(row.payload, expecting: id, row.sequence)
+                loaded.records.append((row.sequence, record.body))
+                from = from.next
+            }
+            if rows.isEmpty { return loaded }
+        }
+    }
+}
+
+extension NodeLoop {
+    /// Folds a partition from what was read, and begins to serve it.
+    func restore(_ loaded: LoadedPartition) {
+        let partition = Partition(
+            id: loaded.id, history: shared.histories[Int(loaded.id.rawValue)], options: shared.options,
+            names: names,
+            proofs: keys)
+        do {
+            if let snapshot = loaded.snapshot { try partition.restore(snapshot: snapshot) }
+            for record in loaded.records { try partition.replay(record.sequence, record.body) }
+        } catch {
+            // What was verified by checksum and still cannot be folded is a fault that going on would make worse.
+            shared.stop("partition \(loaded.id.rawValue) cannot be folded from its journal: \(error)")
+            return
+        }
+        shared.engine.open(loaded.id, next: partition.applied.next)
+        adopt(partition)
+    }
+}
+
+extension RegistrationKeys: DeviceProofMaker {}

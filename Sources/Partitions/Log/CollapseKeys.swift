@@ -1,0 +1,78 @@
+import Model
+
+/// Finds the older entries that a new one with the same collapse key replaces.
+///
+/// A key's entries with few targets are indexed by device, because thousands of devices may each have one of their own;
+/// those with many targets stand in a list, which stays short because a message to the same topic empties its
+/// predecessor.
+struct CollapseKeys {
+    private struct Name: Hashable {
+        var project: UInt32
+        var bytes: [UInt8]
+    }
+    private struct Key {
+        var name: Name
+        var entries = 0
+        var small: [UInt32: Position] = [:]
+        var large: [Position] = []
+    }
+    private var numbers: [Name: UInt32] = [:]
+    private var keys: [UInt32: Key] = [:]
+    private var next: UInt32 = 1
+
+    /// The key's number, made where it has none; 0 for the empty key, which is none.
+    mutating func number(of bytes: [UInt8], in project: UInt32) -> UInt32 {
+        guard !bytes.isEmpty else { return 0 }
+        let name = Name(project: project, bytes: bytes)
+        if let number = numbers[name] { return number }
+        while keys[next] != nil || next == 0 { next &+= 1 }
+        numbers[name] = next
+        keys[next] = Key(name: name)
+        return next
+    }
+
+    func bytes(of number: UInt32) -> [UInt8] { keys[number]?.name.bytes ?? [] }
+
+    mutating func add(_ number: UInt32, _ targets: DeviceSet, at position: Position) {
+        keys[number]?.entries += 1
+        if case .many = targets.storage {
+            keys[number]?.large.append(position)
+        } else {
+            targets.forEach { keys[number]?.small[$0] = position }
+        }
+    }
+
+    /// Positions of entries of the key that may have one of `devices`, each once, ascending.
+    func entries(of number: UInt32, sharing devices: DeviceSet) -> [Position] {
+        guard let key = keys[number] else { return [] }
+        var found = Set(key.large)
+        if case .many = devices.storage, key.small.count < devices.count {
+            for (index, position) in key.small where devices.contains(index) { found.insert(position) }
+        } else {
+            devices.forEach { if let position = key.small[$0] { found.insert(position) } }
+        }
+        return found.sorted()
+    }
+
+    /// `leaving` left the entry at `position`.
+    mutating func remove(_ number: UInt32, _ leaving: DeviceSet, at position: Position) {
+        leaving.forEach { index in
+            if keys[number]?.small[index] == position { keys[number]?.small[index] = nil }
+        }
+    }
+
+    /// The entry at `position` is gone. A key without entries is forgotten.
+    mutating func free(_ number: UInt32, at position: Position) {
+        guard keys[number] != nil else { return }
+        keys[number]?.large.removeAll { $0 == position }
+        keys[number]?.entries -= 1
+        forgetIfUnused(number)
+    }
+
+    /// Forgets a number that was asked for and then not used.
+    mutating func forgetIfUnused(_ number: UInt32) {
+        guard let key = keys[number], key.entries == 0 else { return }
+        numbers[key.name] = nil
+        keys[number] = nil
+    }
+}

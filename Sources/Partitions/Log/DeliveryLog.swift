@@ -1,0 +1,252 @@
+import Model
+
+/// Which message waits for which of a partition's devices.
+///
+/// One entry stands for a message and all of its targets here, so a message to a million absent devices costs one
+/// entry and one bitmap. Every rule acts by taking targets out of entries: acknowledged, passed as delivered, replaced
+/// by its collapse key, overflowed, unregistered, expired. An entry is freed when its last target has gone, wherever it
+/// stands. Bodies stay in the journal, except for a bounded number of recent bytes.
+///
+/// The log knows nothing of the device table: each function that takes targets out tells its caller of every device
+/// that left, and with which kind of entry, so that the counts of what waits follow.
+struct DeliveryLog: ~Copyable {
+    /// Bytes of recent bodies that are kept in memory.
+    static let bodyCacheBytesMax = 4 << 20
+
+    /// Told of each device that leaves an entry: its index, and whether the entry had a collapse key.
+    typealias Departure = (_ index: UInt32, _ collapsible: Bool) -> Void
+
+    private(set) var spans: [LogSpan] = []
+    private(set) var count = 0
+    /// The position of the newest entry ever appended.
+    private(set) var last: Position = .zero
+    private(set) var keys = CollapseKeys()
+    /// How many entries have their body in each record.
+    private(set) var records: [UInt64: Int] = [:]
+    /// Bytes of waiting bodies of each project.
+    private(set) var bytes: [UInt32: UInt64] = [:]
+    /// Entries by the minute in which they expire.
+    private var expiring: [Int64: [Position]] = [:]
+    private var cachedBytes = 0
+    private var cacheSweep: Position = .zero
+    /// Whether a block lost its last entry since the last pruning.
+    private var hasEmptied = false
+
+    // MARK: Appending
+
+    /// `entry.position` must be above `last`. Collapsing is the caller's: see `collapse`.
+    mutating func append(_ entry: LogEntry) {
+        precondition(entry.position > last, "positions rise")
+        last = entry.position
+        guard !entry.targets.isEmpty else { return }
+        if spans.last?.isFull ?? true { spans.append(LogSpan()) }
+        let span = spans[spans.count - 1]
+        if span.blocks.last?.isFull ?? true { span.blocks.append(LogBlock()) }
+        let block = span.blocks[span.blocks.count - 1]
+        block.entries.append(entry)
+        block.occupied += 1
+        block.union.formUnion(entry.targets)
+        span.union.formUnion(entry.targets)
+        count += 1
+        records[entry.record.rawValue, default: 0] += 1
+        bytes[entry.project, default: 0] += UInt64(entry.bytes)
+        expiring[entry.expires.milliseconds / 60_000, default: []].append(entry.position)
+        if entry.key != 0 { keys.add(entry.key, entry.targets, at: entry.position) }
+        if let body = entry.body {
+            cachedBytes += body.count
+            if cachedBytes > DeliveryLog.bodyCacheBytesMax { sweepCache() }
+        }
+    }
+
+    /// A position was used that leaves no entry (nobody waits for it).
+    mutating func skip(to position: Position) { last = max(last, position) }
+
+    // MARK: Taking targets out
+
+    /// Takes `devices` out of every entry up to `limit`.
+    mutating func drop(_ devices: DeviceSet, upTo limit: Position, _ departure: Departure) {
+        visit(devices, upTo: limit) { log, block, place in
+            let leaving = block.entries[place].targets.intersection(devices)
+            if !leaving.isEmpty { log.take(leaving, outOf: block, place, departure) }
+            return true
+        }
+    }
+
+    /// Takes each of `devices` out of its `depth` oldest entries without a collapse key, none above `limit`.
+    mutating func dropOldest(_ devices: DeviceSet, depth: Int, upTo limit: Position, _ departure: Departure) {
+        var left: [UInt32: Int] = [:]
+        var rest = devices
+        visit(devices, upTo: limit) { log, block, place in
+            guard block.entries[place].key == 0 else { return true }
+            let leaving = block.entries[place].targets.intersection(rest)
+            guard !leaving.isEmpty else { return true }
+            log.take(leaving, outOf: block, place, departure)
+            var done: [UInt32] = []
+            leaving.forEach { index in
+                let now = (left[index] ?? depth) - 1
+                left[index] = now
+                if now == 0 { done.append(index) }
+            }
+            if !done.isEmpty { rest = rest.subtracting(DeviceSet(sorted: done)) }
+            return !rest.isEmpty
+        }
+    }
+
+    /// Takes `devices` out of the older entries that carry this key.
+    mutating func collapse(_ key: UInt32, _ devices: DeviceSet, _ departure: Departure) {
+        for position in keys.entries(of: key, sharing: devices) {
+            guard let (block, place) = find(position) else { continue }
+            let leaving = block.entries[place].targets.intersection(devices)
+            if !leaving.isEmpty { take(leaving, outOf: block, place, departure) }
+        }
+    }
+
+    /// Takes a device out of the oldest entry with a collapse key that it waits for.
+    mutating func evictOldestCollapsible(_ index: UInt32, _ departure: Departure) {
+        let device = DeviceSet(index)
+        visit(device, upTo: last) { log, block, place in
+            guard block.entries[place].key != 0, block.entries[place].targets.contains(index) else {
+                return true
+            }
+            log.take(device, outOf: block, place, departure)
+            return false
+        }
+    }
+
+    /// Frees the entries whose minute of expiry is wholly over at `now`.
+    mutating func expire(_ now: WallTime, _ departure: Departure) {
+        let minute = now.milliseconds / 60_000
+        for due in expiring.keys.filter({ $0 < minute }).sorted() {
+            for position in expiring.removeValue(forKey: due) ?? [] {
+                guard let (block, place) = find(position) else { continue }
+                take(block.entries[place].targets, outOf: block, place, departure)
+            }
+        }
+    }
+
+    /// The first minute's end at which `expire` has something to do.
+    var nextExpiry: WallTime? {
+        expiring.keys.min().map { WallTime(milliseconds: ($0 + 1) * 60_000) }
+    }
+
+    // MARK: Reading
+
+    /// What waits for a device, in order of position, from above `after`.
+    func waiting(for index: UInt32, after: Position, limit: Int) -> [LogEntry] {
+        var found: [LogEntry] = []
+        for span in spans where span.last > after && span.union.contains(index) {
+            for block in span.blocks where block.last > after && block.union.contains(index) {
+                for entry in block.entries where entry.position > after && entry.targets.contains(index) {
+                    found.append(entry)
+                    if found.count == limit { return found }
+                }
+            }
+        }
+        return found
+    }
+
+    func forEach(_ body: (LogEntry) -> Void) {
+        for span in spans {
+            for block in span.blocks {
+                for entry in block.entries where !entry.targets.isEmpty { body(entry) }
+            }
+        }
+    }
+
+    mutating func key(_ bytes: [UInt8], in project: UInt32) -> UInt32 { keys.number(of: bytes, in: project) }
+
+    // MARK: Inside
+
+    /// Calls `body` for the entries up to `limit` that may have one of `devices`, oldest first, until it returns false.
+    private mutating func visit(
+        _ devices: DeviceSet, upTo limit: Position, _ body: (inout DeliveryLog, LogBlock, Int) -> Bool
+    ) {
+        scan: for span in spans where span.union.mayShare(with: devices) {
+            for block in span.blocks where block.union.mayShare(with: devices) {
+                if block.first > limit { break scan }
+                for place in block.entries.indices {
+                    if block.entries[place].position > limit { break scan }
+                    if block.entries[place].targets.isEmpty { continue }
+                    if !body(&self, block, place) { break scan }
+                }
+            }
+        }
+        if hasEmptied { prune() }
+    }
+
+    private mutating func take(
+        _ leaving: DeviceSet, outOf block: LogBlock, _ place: Int, _ departure: Departure
+    ) {
+        let key = block.entries[place].key
+        leaving.forEach { departure($0, key != 0) }
+        if case .one(let only) = leaving.storage {
+            block.entries[place].targets.remove(only)
+        } else {
+            block.entries[place].targets = block.entries[place].targets.subtracting(leaving)
+        }
+        if key != 0 { keys.remove(key, leaving, at: block.entries[place].position) }
+        if block.entries[place].targets.isEmpty { free(block, place) }
+    }
+
+    private mutating func free(_ block: LogBlock, _ place: Int) {
+        let entry = block.entries[place]
+        if let body = entry.body {
+            cachedBytes -= body.count
+            block.entries[place].body = nil
+        }
+        if entry.key != 0 { keys.free(entry.key, at: entry.position) }
+        block.occupied -= 1
+        if block.occupied == 0 { hasEmptied = true }
+        count -= 1
+        let record = entry.record.rawValue
+        if let left = records[record] { records[record] = left > 1 ? left - 1 : nil }
+        if let held = bytes[entry.project] {
+            let rest = held - UInt64(entry.bytes)
+            bytes[entry.project] = rest > 0 ? rest : nil
+        }
+    }
+
+    /// Lets go of blocks and spans in which nobody waits for anything.
+    private mutating func prune() {
+        hasEmptied = false
+        for span in spans {
+            span.blocks.removeAll { $0.occupied == 0 && ($0.isFull || count == 0) }
+        }
+        spans.removeAll { $0.blocks.isEmpty }
+    }
+
+    private func find(_ position: Position) -> (LogBlock, Int)? {
+        var low = 0
+        var high = spans.count
+        while low < high {
+            let middle = (low + high) / 2
+            if spans[middle].last < position { low = middle + 1 } else { high = middle }
+        }
+        guard low < spans.count else { return nil }
+        let blocks = spans[low].blocks
+        guard let block = blocks.first(where: { $0.last >= position }) else { return nil }
+        guard let place = block.entries.firstIndex(where: { $0.position == position }) else { return nil }
+        return block.entries[place].targets.isEmpty ? nil : (block, place)
+    }
+
+    /// Forgets the oldest cached bodies until half of the bound is left.
+    private mutating func sweepCache() {
+        for span in spans where span.last > cacheSweep {
+            for block in span.blocks where block.last > cacheSweep {
+                for place in block.entries.indices where block.entries[place].body != nil {
+                    cachedBytes -= block.entries[place].body?.count ?? 0
+                    block.entries[place].body = nil
+                }
+                cacheSweep = block.last
+                if cachedBytes <= DeliveryLog.bodyCacheBytesMax / 2 { return }
+            }
+        }
+    }
+
+    /// Puts a body that was read back into its entry, if somebody still waits for it.
+    mutating func cache(_ body: [UInt8], at position: Position) {
+        guard let (block, place) = find(position), block.entries[place].body == nil else { return }
+        block.entries[place].body = body
+        cachedBytes += body.count
+    }
+}

@@ -1,0 +1,250 @@
+import Journal
+import Model
+
+// The parts of facts, as they stand in records, in outbox entries and in snapshots.
+
+extension ByteWriter {
+    mutating func topic(_ project: ProjectNumber, _ topic: TopicName) {
+        varint(UInt64(project.rawValue))
+        string(topic.utf8)
+    }
+
+    /// Ascending; the first as it is, then the distances.
+    mutating func indices(_ indices: [UInt32]) {
+        varint(indices.count)
+        var last: UInt32 = 0
+        for index in indices {
+            varint(UInt64(index - last))
+            last = index
+        }
+    }
+
+    mutating func devices(_ devices: DeviceSet) {
+        if case .many(let bitmap) = devices.storage {
+            let serialized = bitmap.serialized()
+            varint(UInt64(serialized.count) << 1 | 1)
+            raw(serialized)
+        } else {
+            let indices = devices.sorted
+            varint(UInt64(indices.count) << 1)
+            var last: UInt32 = 0
+            for index in indices {
+                varint(UInt64(index - last))
+                last = index
+            }
+        }
+    }
+
+    mutating func requestKey(_ key: RequestKey?) {
+        varint(key?.number ?? 0)
+        if let key { u64(key.session) }
+    }
+
+    mutating func envelope(_ message: Envelope) {
+        u64(message.id.time)
+        u64(message.id.random)
+        u64(UInt64(bitPattern: message.sent.milliseconds))
+        varint(UInt64(message.ttlSeconds))
+        string(message.collapseKey)
+        string(message.event)
+    }
+
+    mutating func condition(_ condition: Condition) {
+        varint(condition.topics.count)
+        for topic in condition.topics { string(topic.utf8) }
+        node(condition.root)
+    }
+
+    private mutating func node(_ node: Condition.Node) {
+        switch node {
+        case .topic(let index):
+            u8(0)
+            u8(UInt8(index))
+        case .not(let inner):
+            u8(1)
+            self.node(inner)
+        case .and(let left, let right):
+            u8(2)
+            self.node(left)
+            self.node(right)
+        case .or(let left, let right):
+            u8(3)
+            self.node(left)
+            self.node(right)
+        }
+    }
+
+    mutating func placing(_ placing: Placing) {
+        let hasPassed: UInt8 = placing.passed.isEmpty ? 0 : 4
+        let hasExempt: UInt8 = placing.exempt.isEmpty ? 0 : 8
+        u8(placing.fate.rawValue | hasPassed | hasExempt)
+        varint(placing.position.rawValue)
+        if hasPassed != 0 {
+            devices(placing.passed)
+            varint(placing.passedUpTo.rawValue)
+        }
+        if hasExempt != 0 { devices(placing.exempt) }
+    }
+
+    mutating func entry(_ entry: OutboxEntry) {
+        varint(entry.number.rawValue)
+        varint(entry.predecessor.rawValue)
+        u64(entry.fingerprint)
+        varint(entry.items.count)
+        for item in entry.items {
+            switch item {
+            case .message(let project, let message, let targets):
+                u8(0)
+                varint(UInt64(project.rawValue))
+                envelope(message)
+                devices(targets)
+            case .join(let project, let name, let members):
+                u8(1)
+                topic(project, name)
+                indices(members)
+            case .leave(let project, let name, let members):
+                u8(2)
+                topic(project, name)
+                indices(members)
+            }
+        }
+    }
+}
+
+extension ByteReader {
+    mutating func number() throws(DecodeError) -> UInt32 {
+        let value = try varint()
+        guard value <= UInt64(UInt32.max) else { throw fail("a number of more than 32 bits") }
+        return UInt32(value)
+    }
+
+    mutating func deviceIndex() throws(DecodeError) -> UInt32 {
+        let value = try varint()
+        guard value < UInt64(DeviceIndex.limit) else { throw fail("a device index of more than 28 bits") }
+        return UInt32(value)
+    }
+
+    mutating func partition() throws(DecodeError) -> PartitionID {
+        let value = try varint()
+        guard value < UInt64(PartitionID.countMax) else { throw fail("a partition of more than 12 bits") }
+        return PartitionID(UInt16(value))
+    }
+
+    mutating func project() throws(DecodeError) -> ProjectNumber {
+        let value = try varint()
+        guard value < UInt64(ProjectNumber.limit) else { throw fail("a project of more than 24 bits") }
+        return ProjectNumber(UInt32(value))
+    }
+
+    mutating func topic() throws(DecodeError) -> (ProjectNumber, TopicName) {
+        (try project(), TopicName(checked: try string(max: TopicName.lengthMax)))
+    }
+
+    mutating func indices() throws(DecodeError) -> [UInt32] {
+        try ascending(count(max: Int(DeviceIndex.limit)))
+    }
+
+    private mutating func ascending(_ count: Int) throws(DecodeError) -> [UInt32] {
+        var indices: [UInt32] = []
+        indices.reserveCapacity(count)
+        var last: UInt64 = 0
+        for place in 0..<count {
+            let step = try varint()
+            guard place == 0 || step > 0, step < UInt64(DeviceIndex.limit),
+                last + step < UInt64(DeviceIndex.limit)
+            else { throw fail("device indices out of order or range") }
+            last += step
+            indices.append(UInt32(last))
+        }
+        return indices
+    }
+
+    mutating func devices() throws(DecodeError) -> DeviceSet {
+        let head = try varint()
+        guard head >> 1 <= UInt64(remaining) else { throw DecodeError(offset: offset, reason: .truncated) }
+        let count = Int(head >> 1)
+        if head & 1 == 0 { return DeviceSet(sorted: try ascending(count)) }
+        guard let bitmap = Bitmap.deserialize(try slice(count)) else { throw fail("a malformed bitmap") }
+        return DeviceSet(bitmap)
+    }
+
+    mutating func requestKey() throws(DecodeError) -> RequestKey? {
+        let number = try varint()
+        return number == 0 ? nil : RequestKey(session: try u64(), number: number)
+    }
+
+    mutating func envelope() throws(DecodeError) -> Envelope {
+        let id = MessageID(time: try u64(), random: try u64())
+        let sent = WallTime(milliseconds: Int64(bitPattern: try u64()))
+        let ttl = try number()
+        let key = try string(max: 4096)
+        return Envelope(
+            id: id, event: try string(max: 1 << 20), collapseKey: key, sent: sent, ttlSeconds: ttl)
+    }
+
+    mutating func condition() throws(DecodeError) -> Condition {
+        let count = try self.count(max: Condition.topicCountMax)
+        guard count > 0 else { throw fail("a condition without topics") }
+        var topics: [TopicName] = []
+        for _ in 0..<count { topics.append(TopicName(checked: try string(max: TopicName.lengthMax))) }
+        return Condition(topics: topics, root: try node(topicCount: count, depth: 0))
+    }
+
+    private mutating func node(topicCount: Int, depth: Int) throws(DecodeError) -> Condition.Node {
+        guard depth <= 256 else { throw fail("a condition nested too deeply") }
+        switch try u8() {
+        case 0:
+            let index = Int(try u8())
+            guard index < topicCount else { throw fail("a topic that the condition does not have") }
+            return .topic(index)
+        case 1: return .not(try node(topicCount: topicCount, depth: depth + 1))
+        case 2:
+            return .and(
+                try node(topicCount: topicCount, depth: depth + 1),
+                try node(topicCount: topicCount, depth: depth + 1))
+        case 3:
+            return .or(
+                try node(topicCount: topicCount, depth: depth + 1),
+                try node(topicCount: topicCount, depth: depth + 1))
+        default: throw fail("an unknown part of a condition")
+        }
+    }
+
+    mutating func placing() throws(DecodeError) -> Placing {
+        let flags = try u8()
+        guard flags < 16, let fate = Placing.Fate(rawValue: flags & 3) else {
+            throw fail("unknown flags of a placing")
+        }
+        var placing = Placing(fate: fate, position: Position(try varint()))
+        if flags & 4 != 0 {
+            placing.passed = try devices()
+            placing.passedUpTo = Position(try varint())
+        }
+        if flags & 8 != 0 { placing.exempt = try devices() }
+        return placing
+    }
+
+    mutating func entry() throws(DecodeError) -> OutboxEntry {
+        let number = Sequence(try varint())
+        let predecessor = Sequence(try varint())
+        let fingerprint = try u64()
+        let count = try self.count(max: Int(UInt32.max))
+        var items: [OutboxItem] = []
+        items.reserveCapacity(count)
+        for _ in 0..<count {
+            switch try u8() {
+            case 0:
+                items.append(
+                    .message(project: try project(), try envelope(), try devices()))
+            case 1:
+                let (project, topic) = try topic()
+                items.append(.join(project: project, topic: topic, indices: try indices()))
+            case 2:
+                let (project, topic) = try topic()
+                items.append(.leave(project: project, topic: topic, indices: try indices()))
+            default: throw fail("an outbox item of unknown kind")
+            }
+        }
+        return OutboxEntry(number: number, predecessor: predecessor, items: items, fingerprint: fingerprint)
+    }
+}

@@ -1,0 +1,177 @@
+import Journal
+import Model
+
+// How facts stand in a record: a tag byte, then the fields. Numbers are varints, times and secrets fixed. A tag that
+// is not known is refused by its number, so that an older binary says so instead of misreading.
+
+extension Fact {
+    func encode(into out: inout ByteWriter) {
+        switch self {
+        case .barrier(let session, let epoch):
+            out.u8(1)
+            out.varint(session.rawValue)
+            out.varint(epoch.rawValue)
+        case .register(let index, let project, let nonce, let secret, let day):
+            out.u8(2)
+            out.varint(UInt64(index))
+            out.varint(UInt64(project.rawValue))
+            out.u32(nonce)
+            out.u64(secret)
+            out.u16(day.rawValue)
+        case .end(let index):
+            out.u8(3)
+            out.varint(UInt64(index))
+        case .subscribe(let project, let topic, let day, let indices):
+            out.u8(4)
+            out.topic(project, topic)
+            out.u16(day.rawValue)
+            out.indices(indices)
+        case .unsubscribe(let project, let topic, let indices):
+            out.u8(5)
+            out.topic(project, topic)
+            out.indices(indices)
+        case .accept(let key, let project, let topic, let message):
+            out.u8(6)
+            out.requestKey(key)
+            out.topic(project, topic)
+            out.envelope(message)
+        case .acceptCondition(let key, let project, let condition, let message):
+            out.u8(7)
+            out.requestKey(key)
+            out.varint(UInt64(project.rawValue))
+            out.condition(condition)
+            out.envelope(message)
+        case .resolve(let ticket, let targets):
+            out.u8(8)
+            out.varint(ticket.record.rawValue)
+            out.varint(UInt64(ticket.ordinal))
+            out.varint(targets.count)
+            for part in targets {
+                out.varint(UInt64(part.partition.rawValue))
+                out.devices(part.devices)
+            }
+        case .acceptDirect(let key, let project, let index, let message, let placing):
+            out.u8(9)
+            out.requestKey(key)
+            out.varint(UInt64(project.rawValue))
+            out.varint(UInt64(index))
+            out.envelope(message)
+            out.placing(placing)
+        case .receive(let from, let history, let entry, let placings):
+            out.u8(10)
+            out.varint(UInt64(from.rawValue))
+            out.u64(history.rawValue)
+            out.entry(entry)
+            for placing in placings { out.placing(placing) }
+        default:
+            encodeBookkeeping(into: &out)
+        }
+    }
+
+    private func encodeBookkeeping(into out: inout ByteWriter) {
+        switch self {
+        case .acknowledge(let marks):
+            out.u8(11)
+            out.varint(marks.count)
+            for mark in marks {
+                out.varint(UInt64(mark.partition.rawValue))
+                out.varint(mark.number.rawValue)
+            }
+        case .read(let cursors):
+            out.u8(12)
+            out.varint(cursors.count)
+            for cursor in cursors {
+                out.varint(cursor.position.rawValue)
+                out.devices(cursor.devices)
+            }
+        case .expire(let now):
+            out.u8(13)
+            out.u64(UInt64(bitPattern: now.milliseconds))
+        case .seen(let day, let devices):
+            out.u8(14)
+            out.u16(day.rawValue)
+            out.devices(devices)
+        case .bury(let session):
+            out.u8(15)
+            out.u64(session)
+        default:
+            preconditionFailure("every fact is encoded in one of the two functions")
+        }
+    }
+
+    static func decode(from reader: inout ByteReader) throws(DecodeError) -> Fact {
+        let tag = try reader.u8()
+        switch tag {
+        case 1: return .barrier(session: SessionID(try reader.varint()), epoch: Epoch(try reader.varint()))
+        case 2:
+            return .register(
+                index: try reader.deviceIndex(), project: try reader.project(), nonce: try reader.u32(),
+                secret: try reader.u64(), day: Day(try reader.u16()))
+        case 3: return .end(index: try reader.deviceIndex())
+        case 4:
+            let (project, topic) = try reader.topic()
+            return .subscribe(
+                project: project, topic: topic, day: Day(try reader.u16()), indices: try reader.indices())
+        case 5:
+            let (project, topic) = try reader.topic()
+            return .unsubscribe(project: project, topic: topic, indices: try reader.indices())
+        case 6:
+            let key = try reader.requestKey()
+            let (project, topic) = try reader.topic()
+            return .accept(key: key, project: project, topic: topic, message: try reader.envelope())
+        case 7:
+            return .acceptCondition(
+                key: try reader.requestKey(), project: try reader.project(),
+                condition: try reader.condition(),
+                message: try reader.envelope())
+        case 8:
+            let ticket = ConditionTicket(record: Sequence(try reader.varint()), ordinal: try reader.number())
+            let count = try reader.count(max: PartitionID.countMax)
+            var targets: [PartitionTargets] = []
+            for _ in 0..<count {
+                targets.append(
+                    PartitionTargets(partition: try reader.partition(), devices: try reader.devices()))
+            }
+            return .resolve(ticket: ticket, targets: targets)
+        case 9:
+            return .acceptDirect(
+                key: try reader.requestKey(), project: try reader.project(), index: try reader.deviceIndex(),
+                message: try reader.envelope(), placing: try reader.placing())
+        case 10:
+            let from = try reader.partition()
+            let history = History(try reader.u64())
+            let entry = try reader.entry()
+            var placings: [Placing] = []
+            for item in entry.items {
+                if case .message = item { placings.append(try reader.placing()) }
+            }
+            return .receive(from: from, history: history, entry: entry, placings: placings)
+        default: return try decodeBookkeeping(tag, from: &reader)
+        }
+    }
+
+    private static func decodeBookkeeping(
+        _ tag: UInt8, from reader: inout ByteReader
+    ) throws(DecodeError) -> Fact {
+        switch tag {
+        case 11:
+            var marks: [OutboxMark] = []
+            for _ in 0..<(try reader.count(max: PartitionID.countMax)) {
+                marks.append(
+                    OutboxMark(partition: try reader.partition(), number: Sequence(try reader.varint())))
+            }
+            return .acknowledge(marks)
+        case 12:
+            var cursors: [ReadUpTo] = []
+            for _ in 0..<(try reader.count(max: Int(UInt32.max))) {
+                cursors.append(
+                    ReadUpTo(position: Position(try reader.varint()), devices: try reader.devices()))
+            }
+            return .read(cursors)
+        case 13: return .expire(now: WallTime(milliseconds: Int64(bitPattern: try reader.u64())))
+        case 14: return .seen(day: Day(try reader.u16()), devices: try reader.devices())
+        case 15: return .bury(session: try reader.u64())
+        default: throw reader.fail("a fact of unknown kind \(tag)")
+        }
+    }
+}

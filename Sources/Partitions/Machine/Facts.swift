@@ -1,0 +1,115 @@
+import Model
+
+// The vocabulary of a partition's journal. A record is a sequence of facts; a partition's state is their fold.
+// Everything that the fold needs stands in the fact: it asks no clock, no generator and no other partition.
+
+/// Which request of which gateway loop a send was, so that a repeated one is not accepted twice.
+public struct RequestKey: Hashable, Sendable {
+    /// One incarnation of a gateway loop.
+    public var session: UInt64
+    /// Dense for each partition, from 1.
+    public var number: UInt64
+    public init(session: UInt64, number: UInt64) {
+        self.session = session
+        self.number = number
+    }
+}
+
+enum Fact: Sendable {
+    /// The first record of an owner.
+    case barrier(session: SessionID, epoch: Epoch)
+    case register(index: UInt32, project: ProjectNumber, nonce: UInt32, secret: UInt64, day: Day)
+    /// The device is gone: unregistered, or unseen for too long.
+    case end(index: UInt32)
+    /// `indices` ascending; none of them is subscribed yet.
+    case subscribe(project: ProjectNumber, topic: TopicName, day: Day, indices: [UInt32])
+    /// `indices` ascending; all of them are subscribed.
+    case unsubscribe(project: ProjectNumber, topic: TopicName, indices: [UInt32])
+    case accept(key: RequestKey?, project: ProjectNumber, topic: TopicName, message: Envelope)
+    case acceptCondition(key: RequestKey?, project: ProjectNumber, condition: Condition, message: Envelope)
+    /// The targets of the condition that was accepted as `ticket`; none where its deadline passed.
+    case resolve(ticket: ConditionTicket, targets: [PartitionTargets])
+    case acceptDirect(
+        key: RequestKey?, project: ProjectNumber, index: UInt32, message: Envelope, placing: Placing)
+    /// Applies one outbox entry of another partition. `placings` has one for each of its messages, in order.
+    case receive(from: PartitionID, history: History, entry: OutboxEntry, placings: [Placing])
+    /// What other partitions have durably applied of this one's outboxes.
+    case acknowledge([OutboxMark])
+    /// Devices that have read the log up to a position.
+    case read([ReadUpTo])
+    /// Minutes before `now` are over.
+    case expire(now: WallTime)
+    case seen(day: Day, devices: DeviceSet)
+    /// Membership has buried this gateway incarnation: its window of request numbers is forgotten.
+    case bury(session: UInt64)
+}
+
+public struct PartitionTargets: Sendable {
+    public var partition: PartitionID
+    public var devices: DeviceSet
+    public init(partition: PartitionID, devices: DeviceSet) {
+        self.partition = partition
+        self.devices = devices
+    }
+}
+
+/// Names an accepted condition: the record that accepted it and its place among that record's facts.
+struct ConditionTicket: Hashable, Sendable {
+    var record: Sequence
+    var ordinal: UInt32
+}
+
+struct OutboxMark: Hashable, Sendable {
+    var partition: PartitionID
+    var number: Sequence
+}
+
+struct ReadUpTo: Sendable {
+    var position: Position
+    var devices: DeviceSet
+}
+
+/// What the owner decided about a message when it came to the delivery log, because it depends on the clock and on
+/// who listens at that moment.
+struct Placing: Sendable {
+    enum Fate: UInt8, Sendable {
+        /// Into the log.
+        case stored = 0
+        /// Time to live is zero: only for those who listen now.
+        case passing = 1
+        /// Its time to live was over when it came.
+        case late = 2
+        /// The project's bound of waiting bytes is reached: its targets are told of a loss.
+        case refused = 3
+    }
+    var fate: Fate
+    /// Above every earlier position by at least 2: the one before it names an overflow that it causes.
+    var position: Position
+    /// Listening devices whose window is full: each leaves its `DeliveryLimits.passDepth` oldest entries up to `passedUpTo`,
+    /// which were written to its stream.
+    var passed = DeviceSet()
+    var passedUpTo = Position.zero
+    /// Listening devices, which do not overflow at the limit of those who are away. Only those near the limit.
+    var exempt = DeviceSet()
+}
+
+/// What one partition tells another, exactly once and in order.
+public enum OutboxItem: Sendable {
+    /// T → D: a message and those of D's devices that get it.
+    case message(project: ProjectNumber, Envelope, DeviceSet)
+    /// D → T: these devices of D are subscribed now. Ascending.
+    case join(project: ProjectNumber, topic: TopicName, indices: [UInt32])
+    /// D → T: these devices of D are subscribed no longer. Ascending.
+    case leave(project: ProjectNumber, topic: TopicName, indices: [UInt32])
+}
+
+/// All that one record of the sender has for one receiver.
+public struct OutboxEntry: Sendable {
+    /// The sequence of the sender's record that made it.
+    public var number: Sequence
+    /// The number of the entry before it in this stream; 0 for the first.
+    public var predecessor: Sequence
+    public var items: [OutboxItem]
+    /// The XOR fingerprint of the pair's members after this entry, as the sender has it.
+    public var fingerprint: UInt64
+}

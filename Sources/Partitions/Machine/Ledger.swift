@@ -1,0 +1,137 @@
+import Journal
+import Model
+
+/// Evidence that the journal holds a partition's records up to one of them, under an epoch that was confirmed.
+///
+/// Whatever a partition says to others (an answer, a frame, a push) it says as `Proven`, and a `Proven` cannot be made
+/// without a proof that reaches as far as what it rests on. Only the ledger makes proofs.
+public struct Proof: Sendable {
+    public let upTo: Sequence
+    fileprivate init(upTo: Sequence) { self.upTo = upTo }
+}
+
+/// A statement that rests on durable records alone.
+public struct Proven<Value: Sendable>: Sendable {
+    public let value: Value
+    init(_ value: Value, restingOn sequence: Sequence, by proof: Proof) {
+        precondition(sequence <= proof.upTo, "nothing leaves on memory alone")
+        self.value = value
+    }
+}
+
+/// What waits for a record to be durable before it may leave.
+struct Gated {
+    var answers: [Answer] = []
+    /// Partitions for which the record made outbox entries.
+    var touched: Set<PartitionID> = []
+    /// Partitions whose outbox entries it applied, and how far.
+    var applied: [PartitionID: InboxMark] = [:]
+    var deliveries: [PartitionState.Delivery] = []
+    /// Conditions that it accepted.
+    var tickets: [ConditionTicket] = []
+}
+
+/// An answer, and what it still waits for.
+struct Answer {
+    enum Recipient {
+        case request(RequestID)
+        case question(ConditionQuestion)
+        case stream(StreamID)
+    }
+    var to: Recipient
+    var reply: Reply
+    /// The receiver of an outbox must have acknowledged up to this number.
+    var outbox: OutboxMark?
+    /// Nothing was appended after the question came, so the epoch is to be confirmed.
+    var needsConfirmation = false
+    /// A send whose fate is unknown when the journal is lost; an idempotent operation otherwise.
+    var isSend = false
+}
+
+/// The records that a partition is writing: one open, some in flight, the rest durable.
+struct Ledger {
+    struct InFlight {
+        var sequence: Sequence
+        var bytes: Int
+        var gated: Gated
+    }
+    private(set) var durable: Sequence
+    private(set) var inFlight: [InFlight] = []
+    /// The facts of the record that is still open.
+    private var writer = ByteWriter()
+    private var cursor: PartitionState.Cursor
+    var gated = Gated()
+    /// Whether somebody waits for the open record; else it may wait for company.
+    var isUrgent = false
+
+    init(durable: Sequence) {
+        self.durable = durable
+        cursor = PartitionState.Cursor(record: durable.next)
+    }
+
+    /// The sequence that the open record will have.
+    var openSequence: Sequence { cursor.record }
+    var isOpenEmpty: Bool { writer.count == 0 }
+    var openBytes: Int { writer.count }
+    /// The newest record that holds anything, durable or not.
+    var newest: Sequence { isOpenEmpty ? Sequence(openSequence.rawValue - 1) : openSequence }
+
+    /// Folds a fact into the state and writes it into the open record.
+    mutating func propose(_ fact: Fact, to state: inout PartitionState) {
+        fact.encode(into: &writer)
+        state.apply(fact, &cursor)
+        if !cursor.touched.isEmpty {
+            gated.touched.formUnion(cursor.touched)
+            cursor.touched.removeAll(keepingCapacity: true)
+        }
+        if !cursor.deliveries.isEmpty {
+            gated.deliveries.append(contentsOf: cursor.deliveries)
+            cursor.deliveries.removeAll(keepingCapacity: true)
+        }
+    }
+
+    /// The ticket that the next accepted condition will have.
+    var nextTicket: ConditionTicket { ConditionTicket(record: cursor.record, ordinal: cursor.ordinal) }
+
+    /// Closes the open record; `nil` where nothing is in it.
+    mutating func seal(_ state: inout PartitionState) -> (sequence: Sequence, body: [UInt8])? {
+        guard !isOpenEmpty else { return nil }
+        let sequence = openSequence
+        let body = writer.bytes
+        inFlight.append(InFlight(sequence: sequence, bytes: body.count, gated: gated))
+        state.applied = sequence
+        writer = ByteWriter(capacity: min(body.count, 1 << 16))
+        gated = Gated()
+        isUrgent = false
+        cursor = PartitionState.Cursor(record: sequence.next)
+        return (sequence, body)
+    }
+
+    /// The oldest record in flight became durable: what waited for it, with the proof.
+    mutating func becameDurable(_ sequence: Sequence) -> (Gated, Proof)? {
+        guard let first = inFlight.first, first.sequence == sequence else { return nil }
+        inFlight.removeFirst()
+        durable = sequence
+        return (first.gated, Proof(upTo: sequence))
+    }
+
+    /// The session was alive after the question came: what is durable is also still ours.
+    func confirmed() -> Proof { Proof(upTo: durable) }
+
+    /// Puts an answer behind everything that was folded before the question came.
+    mutating func hold(_ answer: Answer) {
+        var answer = answer
+        if !isOpenEmpty {
+            answer.needsConfirmation = false
+            gated.answers.append(answer)
+            isUrgent = true
+        } else if inFlight.isEmpty {
+            preconditionFailure("with nothing in flight the answer waits for a confirmation alone")
+        } else {
+            answer.needsConfirmation = true
+            inFlight[inFlight.count - 1].gated.answers.append(answer)
+        }
+    }
+
+    var isIdle: Bool { isOpenEmpty && inFlight.isEmpty }
+}

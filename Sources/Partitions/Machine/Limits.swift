@@ -1,0 +1,40 @@
+/// The bounds of deliveries, each with its reason.
+public enum DeliveryLimits {
+    /// Messages without a collapse key that wait for an absent device (FCM: 100, past which all are dropped and the
+    /// device is told).
+    public static let waitingMax: UInt16 = 100
+    /// Distinct collapse keys that wait for one device (FCM: 4).
+    public static let collapsibleMax: UInt8 = 4
+    /// A listening device's unacknowledged messages are passed in steps, so that the cost is shared by many messages:
+    /// at `waitingMax + passDepth` the `passDepth` oldest pass as delivered.
+    public static let passDepth: UInt16 = 64
+    /// What not even a listening device may exceed, if its gateway has not confirmed writing the oldest.
+    public static let waitingHardMax: UInt16 = 1000
+    /// Topics that one device may be subscribed to (FCM: 2,000).
+    public static let topicsPerDeviceMax = 2000
+}
+
+public struct PartitionOptions: Sendable {
+    /// The number of partitions that the data was made with.
+    public var partitionCount: Int
+    /// Bytes of an open record past which it is closed though another is in flight.
+    public var recordBytesMax = 1 << 20
+    /// Records offered to the journal and not yet durable, past which requests are refused.
+    public var recordsInFlightMax = 8
+    /// Bytes of waiting bodies that one project may have in this partition.
+    public var waitingBytesMax: UInt64 = 256 << 20
+    /// Outbox entries offered to one partition and not yet acknowledged.
+    public var outboxWindow = 64
+    /// Nanoseconds after which an unacknowledged outbox entry is offered again.
+    public var outboxRetry: UInt64 = .seconds(1)
+    /// Frames to one gateway that it has not confirmed, past which its streams fall behind.
+    public var pushWindow = 1024
+    /// Journal bytes after which a snapshot is due, at least.
+    public var snapshotBytesMin = 8 << 20
+    /// Nanoseconds after which a record of bookkeeping alone is written.
+    public var bookkeepingDelay: UInt64 = .seconds(1)
+    /// Days after which an unseen device ends (FCM: 270).
+    public var deviceDaysMax: UInt16 = 270
+
+    public init(partitionCount: Int) { self.partitionCount = partitionCount }
+}

@@ -1,0 +1,220 @@
+import Model
+
+// What goes into a partition and comes out of it. Everything is a value that may cross loops or, later, a network.
+
+/// A gateway loop: what holds device streams and asks on behalf of clients.
+public struct GatewayID: Hashable, Sendable {
+    public let rawValue: UInt32
+    public init(_ rawValue: UInt32) { self.rawValue = rawValue }
+}
+
+/// Where an answer goes.
+public struct RequestID: Hashable, Sendable {
+    public var gateway: GatewayID
+    public var number: UInt64
+    public init(gateway: GatewayID, number: UInt64) {
+        self.gateway = gateway
+        self.number = number
+    }
+}
+
+public struct StreamID: Hashable, Sendable {
+    public var gateway: GatewayID
+    public var number: UInt64
+    public init(gateway: GatewayID, number: UInt64) {
+        self.gateway = gateway
+        self.number = number
+    }
+}
+
+/// On whose word an operation on a device is done.
+public enum Authority: Hashable, Sendable {
+    /// A backend with authority over the project, or an operator.
+    case backend
+    /// The device itself, by its credential.
+    case device(DeviceProof)
+}
+
+public enum Request: Sendable {
+    /// A device for `project`, unless the project has `limit` devices here already.
+    case register(project: ProjectNumber, limit: Int, nonce: UInt32, secret: UInt64)
+    case change(ChangeKind, project: ProjectNumber, topic: TopicName, devices: [Registration], by: Authority)
+    case subscriptions(of: Registration, by: Authority)
+    case unregister(Registration, by: Authority)
+    case acknowledge(Registration, by: Authority, EventID)
+    case sendToTopic(RequestKey?, project: ProjectNumber, TopicName, Envelope, fanoutsMax: Int)
+    case sendToCondition(RequestKey?, project: ProjectNumber, Condition, Envelope, fanoutsMax: Int)
+    case sendToDevice(RequestKey?, Registration, Envelope)
+    /// Everything is looked at, nothing is done.
+    case check(Registration, by: Authority)
+    case members(project: ProjectNumber, TopicName)
+    case topics(project: ProjectNumber, after: UInt64, limit: Int)
+    case devices(project: ProjectNumber, after: UInt64, limit: Int)
+    /// Membership has buried a gateway incarnation.
+    case bury(session: UInt64)
+
+    public enum ChangeKind: Hashable, Sendable { case subscribe, unsubscribe }
+}
+
+public enum Reply: Sendable {
+    case accepted(MessageID)
+    /// One for each device of the request, in its order.
+    case changes([DeviceChange])
+    case subscriptions([(topic: TopicName, since: Day)])
+    case registered(index: DeviceIndex, nonce: UInt32, secret: UInt64)
+    /// The project has as many devices here as the request allows.
+    case full
+    case done
+    case members(UInt64)
+    case topics([(name: TopicName, members: UInt64)], next: UInt64?)
+    case devices([DeviceState], next: UInt64?)
+    case refused(PartitionRefusal)
+    /// To a condition's question: a topic's members.
+    case memberSets([PartitionTargets])
+}
+
+public enum DeviceChange: Hashable, Sendable {
+    case changed(Day)
+    /// It was so already; subscribed since that day.
+    case unchanged(Day?)
+    case refused(PartitionRefusal)
+}
+
+public struct DeviceState: Sendable {
+    public var index: DeviceIndex
+    public var nonce: UInt32
+    public var lastSeen: Day
+    public var topicCount: Int
+    public var waitingCount: Int
+}
+
+public enum PartitionRefusal: Error, Hashable, Sendable {
+    case unregistered
+    case invalidToken
+    case wrongCredential
+    case tooManyTopics
+    /// The project has this many unfinished fan-outs in the partition already.
+    case tooManyFanouts(limit: Int)
+    /// The partition has no index left for new devices.
+    case indicesUsedUp
+    /// Not done; safe to repeat.
+    case unavailable(String)
+    /// The fate of a send is not known.
+    case unknown
+}
+
+/// Outbox entries in order. Without entries it asks for the receiver's mark.
+public struct OutboxFrame: Sendable {
+    public var from: PartitionID
+    public var history: History
+    public var entries: [OutboxEntry]
+}
+
+/// How far a receiver has durably applied an outbox.
+public struct OutboxAcknowledgement: Sendable {
+    public var from: PartitionID
+    /// The history of the sender for which the mark holds.
+    public var history: History
+    public var mark: Sequence
+    /// XOR over the pair's members as the receiver has them at the mark.
+    public var fingerprint: UInt64
+}
+
+/// C asks the owner of one of a condition's topics for its members.
+public struct ConditionQuestion: Hashable, Sendable {
+    var asker: PartitionID
+    var ticket: ConditionTicket
+    var place: Int
+    var project: ProjectNumber
+    var topic: TopicName
+}
+
+public struct ConditionAnswer: Sendable {
+    var ticket: ConditionTicket
+    var place: Int
+    var members: [PartitionTargets]
+}
+
+// MARK: Streams
+
+public enum StreamCommand: Sendable {
+    /// `resume` is the client's `Last-Event-ID`: everything up to it is acknowledged.
+    case attach(StreamID, Registration, by: Authority, resume: EventID?)
+    case detach(StreamID, DeviceIndex)
+    /// The stream could not take an event; it has written everything up to `written`.
+    case fellBehind(StreamID, DeviceIndex, written: Position)
+    /// It can take events again.
+    case caughtUp(StreamID, DeviceIndex)
+    /// Every frame up to this one was handed to its streams, or they were reported as behind before.
+    case processed(GatewayID, frame: UInt64)
+}
+
+/// To one gateway, in order. Frames with deliveries are numbered for each (partition, gateway).
+public enum StreamFrame: Sendable {
+    /// The credential fits; what is waiting comes next.
+    case attached(StreamID, DeviceIndex)
+    case refused(StreamID, PartitionRefusal)
+    /// Another stream of the same device took its place.
+    case replaced(StreamID, DeviceIndex)
+    /// The device is gone.
+    case ended(StreamID, DeviceIndex)
+    /// What waited for one device; `deleted` says that older messages were dropped.
+    case events(StreamID, DeviceIndex, deleted: Position?, [Event])
+    case push(Push)
+
+    public struct Event: Sendable {
+        public var position: Position
+        public var event: [UInt8]
+    }
+    public struct Push: Sendable {
+        public var number: UInt64
+        public var items: [PushItem]
+    }
+    public struct PushItem: Sendable {
+        public var position: Position
+        public var event: [UInt8]
+        public var targets: DeviceSet
+        /// Those of the targets that are told first, as `position - 1`, that older messages were dropped.
+        public var deleted: DeviceSet
+    }
+}
+
+// MARK: Events and effects
+
+public enum PartitionEvent: Sendable {
+    case request(RequestID, Request)
+    case offered(OutboxFrame)
+    case acknowledged(OutboxAcknowledgement)
+    case asked(ConditionQuestion)
+    case told(ConditionAnswer)
+    case stream(StreamCommand)
+    /// The journal holds this record.
+    case appended(Sequence)
+    /// The session was seen alive after the question with this token.
+    case confirmed(UInt64)
+    /// The bodies of records that were asked for; those that are missing are gone.
+    case records([(sequence: Sequence, body: [UInt8])], token: UInt64)
+    case snapshotWritten(covering: Sequence)
+    case snapshotFailed
+    case woke
+}
+
+/// `append`, `confirm`, `readRecords`, `writeSnapshot`, `trim` and `wake` are for the partition's own shell and may go
+/// at once; whatever goes to others is `Proven`.
+public enum PartitionEffect: Sendable {
+    case append(Sequence, body: [UInt8])
+    case confirm(UInt64)
+    case readRecords([Sequence], token: UInt64)
+    case writeSnapshot(covering: Sequence, bytes: [UInt8])
+    /// Records below are not needed any more, but for those in `keeping`, whose bodies somebody waits for.
+    case trim(below: Sequence, keeping: [Sequence])
+    case wake(at: MonotonicTime)
+    case reply(RequestID, Proven<Reply>)
+    case offer(to: PartitionID, Proven<OutboxFrame>)
+    case acknowledge(to: PartitionID, Proven<OutboxAcknowledgement>)
+    case ask(of: PartitionID, Proven<ConditionQuestion>)
+    case tell(PartitionID, Proven<ConditionAnswer>)
+    case stream(GatewayID, Proven<StreamFrame>)
+    /// Both ends of a pair count different members.
+    case fingerprintsDiffer(with: PartitionID)
+}

@@ -1,0 +1,123 @@
+import Model
+
+/// The stream of entries from this partition to one other: ordered, applied exactly once.
+///
+/// An entry's number is the sequence of the record that made it, and it names its predecessor, so a receiver applies
+/// only the entry that follows what it has. Entries leave when the receiver has them durably.
+struct Outbox {
+    /// Not acknowledged yet, oldest first. Invariant: numbers rise, each names the one before.
+    private(set) var entries: [OutboxEntry] = []
+    /// Entries before this place are gone already; the array is shortened now and then.
+    private var head = 0
+    /// The number of the newest entry ever made; 0 for none.
+    private(set) var last: Sequence = .zero
+    /// XOR over the members that the receiver should have of this partition, after `last`.
+    var fingerprint: UInt64 = 0
+
+    var unacknowledged: ArraySlice<OutboxEntry> { entries[head...] }
+    var isEmpty: Bool { head == entries.count }
+
+    /// Adds `item` to the entry of `record`, which is the newest.
+    mutating func append(_ item: OutboxItem, record: Sequence) {
+        if last == record, !isEmpty {
+            entries[entries.count - 1].items.append(item)
+            entries[entries.count - 1].fingerprint = fingerprint
+        } else {
+            precondition(record > last, "outbox numbers rise")
+            entries.append(
+                OutboxEntry(number: record, predecessor: last, items: [item], fingerprint: fingerprint))
+            last = record
+        }
+    }
+
+    /// Lets go of entries up to `number`; calls `gone` for each.
+    mutating func acknowledge(upTo number: Sequence, gone: (OutboxEntry) -> Void) {
+        while head < entries.count, entries[head].number <= number {
+            gone(entries[head])
+            head += 1
+        }
+        if head == entries.count {
+            entries.removeAll(keepingCapacity: head <= 64)
+            head = 0
+        } else if head > 64, head * 2 > entries.count {
+            entries.removeFirst(head)
+            head = 0
+        }
+    }
+
+    /// What a snapshot says.
+    init(entries: [OutboxEntry], last: Sequence, fingerprint: UInt64) {
+        self.entries = entries
+        self.last = last
+        self.fingerprint = fingerprint
+    }
+
+    init() {}
+}
+
+/// How far this partition has applied another's outbox to it.
+struct InboxMark: Hashable, Sendable {
+    /// The sender's history: a number means something only within it.
+    var history: History
+    var number: Sequence
+    /// XOR over the members of the sender's devices in this partition's topics.
+    var fingerprint: UInt64
+}
+
+enum Fingerprint {
+    /// One member's share. The finalizer of SplitMix64 over the topic's hash and the index.
+    static func of(_ topic: UInt64, _ index: UInt32) -> UInt64 {
+        var mixed = topic &+ UInt64(index) &* 0x9E37_79B9_7F4A_7C15
+        mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ mixed >> 31
+    }
+
+    static func of(_ topic: UInt64, _ indices: [UInt32]) -> UInt64 {
+        indices.reduce(0) { $0 ^ of(topic, $1) }
+    }
+
+    static func topic(_ name: some RandomAccessCollection<UInt8>, _ project: ProjectNumber) -> UInt64 {
+        TopicNames.hash(name, project)
+    }
+}
+
+/// Which of a gateway incarnation's requests this partition has accepted: the last 1,024 numbers.
+struct RequestWindow: Hashable, Sendable {
+    static let width: UInt64 = 1024
+    private(set) var highest: UInt64 = 0
+    private(set) var bits = [UInt64](repeating: 0, count: Int(width / 64))
+
+    enum Verdict { case new, repeated, tooOld }
+
+    func verdict(_ number: UInt64) -> Verdict {
+        if number > highest { return .new }
+        if highest - number >= RequestWindow.width { return .tooOld }
+        return isSet(number) ? .repeated : .new
+    }
+
+    mutating func insert(_ number: UInt64) {
+        if number > highest {
+            if number - highest >= RequestWindow.width {
+                for place in bits.indices { bits[place] = 0 }
+            } else {
+                for skipped in highest + 1..<number { clear(skipped) }
+            }
+            highest = number
+        }
+        bits[Int(number % RequestWindow.width / 64)] |= 1 << (number % 64)
+    }
+
+    private func isSet(_ number: UInt64) -> Bool {
+        bits[Int(number % RequestWindow.width / 64)] & 1 << (number % 64) != 0
+    }
+    private mutating func clear(_ number: UInt64) {
+        bits[Int(number % RequestWindow.width / 64)] &= ~(1 << (number % 64))
+    }
+
+    init() {}
+    init(highest: UInt64, bits: [UInt64]) {
+        self.highest = highest
+        self.bits = bits
+    }
+}

@@ -1,0 +1,107 @@
+import Model
+
+/// What a condition still waits for: the members of its topics, place by place.
+struct Resolution {
+    var members: [[PartitionTargets]?]
+    var askedAt: MonotonicTime
+}
+
+// Conditions: C accepts, asks each topic's owner for its members, combines, and only then makes outbox entries.
+
+extension Partition {
+    /// Milliseconds in which a message that is now or never must be resolved.
+    static let nowOrNeverDeadline: Int64 = 10_000
+
+    func beginResolution(
+        _ ticket: ConditionTicket, _ proof: Proof, _ now: Instant, _ effects: inout [PartitionEffect]
+    ) {
+        guard let pending = state.conditions[ticket] else { return }
+        resolutions[ticket] = Resolution(
+            members: Array(repeating: nil, count: pending.condition.topics.count), askedAt: now.monotonic)
+        ask(ticket, proof, &effects)
+    }
+
+    private func ask(_ ticket: ConditionTicket, _ proof: Proof, _ effects: inout [PartitionEffect]) {
+        guard let pending = state.conditions[ticket], let resolution = resolutions[ticket] else { return }
+        for (place, topic) in pending.condition.topics.enumerated() where resolution.members[place] == nil {
+            let question = ConditionQuestion(
+                asker: id, ticket: ticket, place: place, project: pending.project, topic: topic)
+            let home = state.home(of: topic, in: pending.project)
+            effects.append(.ask(of: home, Proven(question, restingOn: ticket.record, by: proof)))
+        }
+    }
+
+    /// T: the members as they are now, told when that is durable.
+    func onAsked(_ question: ConditionQuestion, _ effects: inout [PartitionEffect]) {
+        let number = state.names.number(of: question.topic.utf8, in: question.project)
+        let members = number.map { state.topics.parts($0) } ?? []
+        answer(Answer(to: .question(question), reply: .memberSets(members)))
+    }
+
+    func onTold(_ told: ConditionAnswer, _ now: Instant, _ effects: inout [PartitionEffect]) {
+        guard var resolution = resolutions[told.ticket], told.place < resolution.members.count,
+            let pending = state.conditions[told.ticket]
+        else { return }
+        resolution.members[told.place] = told.members
+        resolutions[told.ticket] = resolution
+        let members = resolution.members.compactMap { $0 }
+        guard members.count == resolution.members.count else { return }
+        resolutions[told.ticket] = nil
+        propose(.resolve(ticket: told.ticket, targets: combine(pending.condition, members)))
+        ledger.isUrgent = true
+    }
+
+    /// Asks again those who did not answer; past its time to live a message goes to nobody.
+    func retryResolutions(_ now: Instant, _ effects: inout [PartitionEffect]) {
+        let proof = ledger.confirmed()
+        for (ticket, resolution) in resolutions
+        where now.monotonic.since(resolution.askedAt) >= options.outboxRetry {
+            guard let pending = state.conditions[ticket] else {
+                resolutions[ticket] = nil
+                continue
+            }
+            let message = pending.message
+            let deadline =
+                message.ttlSeconds == 0
+                ? message.sent.milliseconds + Partition.nowOrNeverDeadline : message.expires.milliseconds
+            if now.wall.milliseconds >= deadline {
+                resolutions[ticket] = nil
+                propose(.resolve(ticket: ticket, targets: []))
+                ledger.isUrgent = true
+            } else {
+                resolutions[ticket]?.askedAt = now.monotonic
+                ask(ticket, proof, &effects)
+            }
+        }
+    }
+
+    /// The devices for which the condition holds, partition by partition. A condition does not hold for who is in none
+    /// of its topics, so the devices of its topics are all that need to be looked at.
+    func combine(_ condition: Condition, _ members: [[PartitionTargets]]) -> [PartitionTargets] {
+        var parts: [PartitionID: [DeviceSet]] = [:]
+        for (place, list) in members.enumerated() {
+            for part in list {
+                parts[part.partition, default: Array(repeating: DeviceSet(), count: members.count)][place] =
+                    part.devices
+            }
+        }
+        var targets: [PartitionTargets] = []
+        for partition in parts.keys.sorted() {
+            guard let sets = parts[partition] else { continue }
+            let universe = sets.reduce(DeviceSet()) { $0.union($1) }
+            let devices = evaluate(condition.root, sets, universe)
+            if !devices.isEmpty { targets.append(PartitionTargets(partition: partition, devices: devices)) }
+        }
+        return targets
+    }
+
+    private func evaluate(_ node: Condition.Node, _ sets: [DeviceSet], _ universe: DeviceSet) -> DeviceSet {
+        switch node {
+        case .topic(let place): sets[place]
+        case .not(let inner): universe.subtracting(evaluate(inner, sets, universe))
+        case .and(let left, let right):
+            evaluate(left, sets, universe).intersection(evaluate(right, sets, universe))
+        case .or(let left, let right): evaluate(left, sets, universe).union(evaluate(right, sets, universe))
+        }
+    }
+}

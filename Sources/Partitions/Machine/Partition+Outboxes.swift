@@ -1,0 +1,178 @@
+import Model
+
+// Between partitions. What a receiver tells the sender, also when an entry is repeated, is its durable mark.
+
+extension Partition {
+    /// Offers what is durable and was not offered yet, within the window.
+    func offer(to partition: PartitionID, _ proof: Proof, _ now: Instant, _ effects: inout [PartitionEffect])
+    {
+        guard let outbox = state.outboxes[partition] else { return }
+        let acknowledged = self.acknowledged[partition] ?? .zero
+        let sent = max(offered[partition]?.upTo ?? .zero, acknowledged)
+        var entries: [OutboxEntry] = []
+        var outstanding = 0
+        for entry in outbox.unacknowledged {
+            if entry.number <= acknowledged { continue }
+            outstanding += 1
+            if entry.number > ledger.durable || outstanding > options.outboxWindow { break }
+            if entry.number > sent { entries.append(entry) }
+        }
+        guard let last = entries.last else { return }
+        offered[partition] = Offered(upTo: last.number, at: now.monotonic)
+        let frame = OutboxFrame(from: id, history: history, entries: entries)
+        effects.append(.offer(to: partition, Proven(frame, restingOn: last.number, by: proof)))
+    }
+
+    func onOffered(_ frame: OutboxFrame, _ now: Instant, _ effects: inout [PartitionEffect]) {
+        let mark = state.marks[frame.from]
+        if let mark, mark.history != frame.history {
+            // Another past of the sender: nothing of it can be placed against this mark.
+            return
+        }
+        var number = mark?.number ?? .zero
+        var applied = false
+        for entry in frame.entries {
+            if entry.number <= number { continue }
+            guard entry.predecessor == number, !isOverloaded else { break }
+            propose(
+                .receive(
+                    from: frame.from, history: frame.history, entry: entry, placings: placings(entry, now)))
+            number = entry.number
+            applied = true
+        }
+        if applied, let mark = state.marks[frame.from] {
+            ledger.gated.applied[frame.from] = mark
+            ledger.isUrgent = true
+        } else {
+            acknowledge(to: frame.from, ledger.confirmed(), &effects)
+        }
+    }
+
+    /// Tells a sender how far its outbox is durably applied here; repeats are answered with the same.
+    func acknowledge(to partition: PartitionID, _ proof: Proof, _ effects: inout [PartitionEffect]) {
+        let mark = durableMarks[partition]
+        let said = OutboxAcknowledgement(
+            from: id, history: mark?.history ?? History(0), mark: mark?.number ?? .zero,
+            fingerprint: mark?.fingerprint ?? 0)
+        effects.append(.acknowledge(to: partition, Proven(said, restingOn: .zero, by: proof)))
+    }
+
+    func onAcknowledged(
+        _ said: OutboxAcknowledgement, _ now: Instant, _ effects: inout [PartitionEffect]
+    ) {
+        guard said.mark == .zero || said.history == history else { return }
+        let outbox = state.outboxes[said.from] ?? Outbox()
+        guard said.mark <= outbox.last else { return }
+        let known = acknowledged[said.from] ?? .zero
+        if said.mark > known || outbox.unacknowledged.first.map({ $0.number <= said.mark }) ?? false {
+            compareFingerprints(said, outbox, &effects)
+            acknowledged[said.from] = said.mark
+            propose(.acknowledge([OutboxMark(partition: said.from, number: said.mark)]))
+        }
+        if let offered = offered[said.from], offered.upTo <= said.mark { self.offered[said.from] = nil }
+        offer(to: said.from, ledger.confirmed(), now, &effects)
+        releaseOutboxWaiters(said.from, &effects)
+    }
+
+    /// Both ends of a pair keep an XOR over its members; a difference is told, once for each acknowledgement.
+    private func compareFingerprints(
+        _ said: OutboxAcknowledgement, _ outbox: Outbox, _ effects: inout [PartitionEffect]
+    ) {
+        let ours: UInt64?
+        if said.mark == outbox.last {
+            ours = outbox.fingerprint
+        } else {
+            ours = outbox.unacknowledged.last { $0.number == said.mark }?.fingerprint
+        }
+        if let ours, ours != said.fingerprint { effects.append(.fingerprintsDiffer(with: said.from)) }
+    }
+
+    func isAcknowledged(_ mark: OutboxMark) -> Bool {
+        if (acknowledged[mark.partition] ?? .zero) >= mark.number { return true }
+        guard let outbox = state.outboxes[mark.partition] else { return true }
+        guard let first = outbox.unacknowledged.first else { return true }
+        return first.number > mark.number
+    }
+
+    private func releaseOutboxWaiters(_ partition: PartitionID, _ effects: inout [PartitionEffect]) {
+        guard let waiters = outboxWaiters[partition] else { return }
+        let mark = acknowledged[partition] ?? .zero
+        guard let first = waiters.first, first.number <= mark else { return }
+        var kept: [OutboxWaiter] = []
+        for waiter in waiters {
+            if waiter.number <= mark {
+                release(waiter.answer, waiter.proof, &effects)
+            } else {
+                kept.append(waiter)
+            }
+        }
+        outboxWaiters[partition] = kept.isEmpty ? nil : kept
+    }
+
+    /// Offers again what was not acknowledged in time.
+    func retryOutboxes(_ now: Instant, _ effects: inout [PartitionEffect]) {
+        let proof = ledger.confirmed()
+        for (partition, last) in offered where now.monotonic.since(last.at) >= options.outboxRetry {
+            offered[partition] = nil
+            offer(to: partition, proof, now, &effects)
+        }
+    }
+
+    // MARK: Placing messages
+
+    /// Decides, for each message of an entry, what depends on the clock and on who listens.
+    func placings(_ entry: OutboxEntry, _ now: Instant) -> [Placing] {
+        var count: UInt16 = 0
+        for item in entry.items {
+            if case .message = item { count = count == .max ? count : count + 1 }
+        }
+        guard count > 0 else { return [] }
+        var placings: [Placing] = []
+        placings.reserveCapacity(Int(count))
+        var last = state.log.last
+        for item in entry.items {
+            guard case .message(let project, let message, let targets) = item else { continue }
+            let placing = place(project, message, targets, companions: count, after: last, now)
+            last = placing.position
+            placings.append(placing)
+        }
+        return placings
+    }
+
+    /// `companions` is how many messages come in the same entry: each may be for the same device.
+    func place(
+        _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, companions: UInt16,
+        after last: Position, _ now: Instant
+    ) -> Placing {
+        let clock = UInt64(max(0, now.wall.milliseconds)) * 1000
+        let position = Position(max(clock, last.rawValue + 2))
+        if message.ttlSeconds == 0 { return Placing(fate: .passing, position: position) }
+        if message.expires <= now.wall { return Placing(fate: .late, position: position) }
+        let held = state.log.bytes[project.rawValue] ?? 0
+        if held + UInt64(message.event.count) > options.waitingBytesMax {
+            return Placing(fate: .refused, position: position)
+        }
+        var placing = Placing(fate: .stored, position: position)
+        if message.collapseKey.isEmpty { exemptListeners(targets, companions, &placing) }
+        return placing
+    }
+
+    private func exemptListeners(_ targets: DeviceSet, _ companions: UInt16, _ placing: inout Placing) {
+        guard streams.count > 0 else { return }
+        let near = DeliveryLimits.waitingMax - min(companions, DeliveryLimits.waitingMax)
+        let passAt = DeliveryLimits.waitingMax + DeliveryLimits.passDepth
+        var exempt: [UInt32] = []
+        var passed: [UInt32] = []
+        targets.forEach { index in
+            guard let (page, place) = state.devices.find(index) else { return }
+            let waiting = page.waiting[place]
+            guard waiting >= near, streams.isLive(index) else { return }
+            exempt.append(index)
+            if waiting >= passAt { passed.append(index) }
+        }
+        placing.exempt = DeviceSet(sorted: exempt)
+        guard !passed.isEmpty else { return }
+        placing.passed = DeviceSet(sorted: passed)
+        placing.passedUpTo = streams.processedByAll
+    }
+}

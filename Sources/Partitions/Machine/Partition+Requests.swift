@@ -1,0 +1,269 @@
+import Model
+
+// Requests of gateways. Errors on which backends destroy tokens wait for proof like every other answer.
+
+extension Partition {
+    func onRequest(_ id: RequestID, _ request: Request, _ now: Instant, _ effects: inout [PartitionEffect]) {
+        switch request {
+        case .register(let project, let limit, let nonce, let secret):
+            register(id, project, limit, nonce, secret, now)
+        case .change(let kind, let project, let topic, let devices, let authority):
+            change(id, kind, project, topic, devices, authority, now)
+        case .subscriptions(let registration, let authority):
+            reply(id, subscriptions(registration, authority))
+        case .unregister(let registration, let authority):
+            unregister(id, registration, authority, &effects)
+        case .acknowledge(let registration, let authority, let event):
+            acknowledgeEvent(id, registration, authority, event)
+        case .sendToTopic(let key, let project, let topic, let message, let fanoutsMax):
+            send(id, key, project, message, fanoutsMax) {
+                .accept(key: key, project: project, topic: topic, message: message)
+            }
+        case .sendToCondition(let key, let project, let condition, let message, let fanoutsMax):
+            let ticket = ledger.nextTicket
+            let sent = send(id, key, project, message, fanoutsMax) {
+                .acceptCondition(key: key, project: project, condition: condition, message: message)
+            }
+            if sent { ledger.gated.tickets.append(ticket) }
+        case .sendToDevice(let key, let registration, let message):
+            sendToDevice(id, key, registration, message, now)
+        case .check(let registration, let authority):
+            let refusal = examine(registration, authority).refusal
+            reply(id, refusal.map { .refused($0) } ?? .done)
+        case .members(let project, let topic):
+            let number = state.names.number(of: topic.utf8, in: project)
+            reply(id, .members(UInt64(number.map { state.topics.members($0) } ?? 0)))
+        case .topics(let project, let after, let limit): reply(id, topics(project, after, limit))
+        case .devices(let project, let after, let limit): reply(id, devices(project, after, limit))
+        case .bury(let session):
+            if state.windows[session] != nil { propose(.bury(session: session)) }
+            reply(id, .done)
+        }
+    }
+
+    private func reply(_ id: RequestID, _ reply: Reply) { answer(Answer(to: .request(id), reply: reply)) }
+    private func refuse(_ id: RequestID, _ refusal: PartitionRefusal) { reply(id, .refused(refusal)) }
+
+    private static let behind = PartitionRefusal.unavailable("the journal is behind")
+
+    // MARK: Devices
+
+    /// Looks a registration up and checks what it and the caller show. A wrong suffix is told before a wrong credential.
+    func examine(
+        _ registration: Registration, _ authority: Authority
+    ) -> (refusal: PartitionRefusal?, page: DevicePage?, place: Int) {
+        guard let (page, place) = state.devices.find(registration.index.rawValue),
+            page.projects[place] == registration.project.rawValue, page.nonces[place] == registration.nonce
+        else { return (.unregistered, nil, 0) }
+        let secret = page.secrets[place]
+        if let suffix = registration.suffix {
+            guard let expected = proofs.tokenProof(secret: secret, key: registration.key),
+                expected.matches(suffix)
+            else { return (.invalidToken, nil, 0) }
+        }
+        if case .device(let shown) = authority {
+            guard let expected = proofs.credentialProof(secret: secret, key: registration.key),
+                expected.matches(shown)
+            else { return (.wrongCredential, nil, 0) }
+        }
+        return (nil, page, place)
+    }
+
+    private func register(
+        _ id: RequestID, _ project: ProjectNumber, _ limit: Int, _ nonce: UInt32, _ secret: UInt64,
+        _ now: Instant
+    ) {
+        guard !isOverloaded else { return refuse(id, Partition.behind) }
+        guard state.devices.counts[project.rawValue] ?? 0 < limit else { return reply(id, .full) }
+        let index = state.devices.next
+        guard index < DeviceIndex.limit else { return refuse(id, .indicesUsedUp) }
+        propose(
+            .register(
+                index: index, project: project, nonce: nonce & 0xFF_FFFF, secret: secret, day: now.wall.day))
+        answerWithOpenRecord(
+            Answer(
+                to: .request(id),
+                reply: .registered(index: DeviceIndex(index), nonce: nonce & 0xFF_FFFF, secret: secret)))
+    }
+
+    private func unregister(
+        _ id: RequestID, _ registration: Registration, _ authority: Authority,
+        _ effects: inout [PartitionEffect]
+    ) {
+        if let refusal = examine(registration, authority).refusal { return refuse(id, refusal) }
+        guard !isOverloaded else { return refuse(id, Partition.behind) }
+        propose(.end(index: registration.index.rawValue))
+        endStream(of: registration.index, &effects)
+        answerWithOpenRecord(Answer(to: .request(id), reply: .done))
+    }
+
+    private func subscriptions(_ registration: Registration, _ authority: Authority) -> Reply {
+        let found = examine(registration, authority)
+        if let refusal = found.refusal { return .refused(refusal) }
+        guard let page = found.page else { return .refused(.unregistered) }
+        let topics = page.topics[found.place]
+        return .subscriptions(
+            (0..<topics.count).map { (state.names.name(topics[$0].topic), topics[$0].since) })
+    }
+
+    private func acknowledgeEvent(
+        _ id: RequestID, _ registration: Registration, _ authority: Authority, _ event: EventID
+    ) {
+        if let refusal = examine(registration, authority).refusal { return refuse(id, refusal) }
+        let index = registration.index.rawValue
+        guard let position = clamp(event), isWaiting(index) else { return reply(id, .done) }
+        propose(.read([ReadUpTo(position: position, devices: DeviceSet(index))]))
+        answerWithOpenRecord(Answer(to: .request(id), reply: .done))
+    }
+
+    /// Whether there is anything that an acknowledgement could change.
+    func isWaiting(_ index: UInt32) -> Bool {
+        guard let (page, place) = state.devices.find(index) else { return false }
+        return page.waiting[place] > 0 || page.collapsible[place] > 0 || state.overflowed[index] != nil
+    }
+
+    /// The position that an event id acknowledges; `nil` where it belongs to another history, whose end is not known.
+    func clamp(_ event: EventID) -> Position? {
+        guard event.history == UInt16(truncatingIfNeeded: history.rawValue) else { return nil }
+        return min(event.position, state.log.last)
+    }
+
+    // MARK: Subscriptions
+
+    private func change(
+        _ id: RequestID, _ kind: Request.ChangeKind, _ project: ProjectNumber, _ topic: TopicName,
+        _ devices: [Registration], _ authority: Authority, _ now: Instant
+    ) {
+        guard !isOverloaded else { return refuse(id, Partition.behind) }
+        var outcomes: [DeviceChange] = []
+        outcomes.reserveCapacity(devices.count)
+        var changing: [UInt32] = []
+        var pending: Set<UInt32> = []
+        let number = state.names.number(of: topic.utf8, in: project)
+        let today = now.wall.day
+        for registration in devices {
+            let found = examine(registration, authority)
+            guard let page = found.page, found.refusal == nil else {
+                outcomes.append(.refused(found.refusal ?? .unregistered))
+                continue
+            }
+            let index = registration.index.rawValue
+            let topics = page.topics[found.place]
+            let since = number.flatMap { topics.place(of: $0) }.map { topics[$0].since }
+            switch kind {
+            case .subscribe:
+                if let since {
+                    outcomes.append(.unchanged(since))
+                } else if pending.contains(index) {
+                    outcomes.append(.unchanged(today))
+                } else if topics.count >= DeliveryLimits.topicsPerDeviceMax {
+                    outcomes.append(.refused(.tooManyTopics))
+                } else {
+                    pending.insert(index)
+                    changing.append(index)
+                    outcomes.append(.changed(today))
+                }
+            case .unsubscribe:
+                if since != nil, pending.insert(index).inserted {
+                    changing.append(index)
+                    outcomes.append(.changed(today))
+                } else {
+                    outcomes.append(.unchanged(nil))
+                }
+            }
+        }
+        changing.sort()
+        switch kind {
+        case _ where changing.isEmpty: break
+        case .subscribe: propose(.subscribe(project: project, topic: topic, day: today, indices: changing))
+        case .unsubscribe: propose(.unsubscribe(project: project, topic: topic, indices: changing))
+        }
+        // Also "it was so already" says that T knows: it waits for whatever was on its way there when it was asked.
+        let home = state.home(of: topic, in: project)
+        let mark = state.outboxes[home].map { OutboxMark(partition: home, number: $0.last) }
+        let answer = Answer(to: .request(id), reply: .changes(outcomes), outbox: mark)
+        if changing.isEmpty { self.answer(answer) } else { answerWithOpenRecord(answer) }
+    }
+
+    // MARK: Sends
+
+    /// Whether the message was folded in now.
+    @discardableResult
+    private func send(
+        _ id: RequestID, _ key: RequestKey?, _ project: ProjectNumber, _ message: Envelope, _ fanoutsMax: Int,
+        _ fact: () -> Fact
+    ) -> Bool {
+        guard admit(id, key, message) else { return false }
+        guard state.fanouts[project.rawValue] ?? 0 < fanoutsMax else {
+            refuse(id, .tooManyFanouts(limit: fanoutsMax))
+            return false
+        }
+        propose(fact())
+        answerWithOpenRecord(Answer(to: .request(id), reply: .accepted(message.id), isSend: true))
+        return true
+    }
+
+    private func sendToDevice(
+        _ id: RequestID, _ key: RequestKey?, _ registration: Registration, _ message: Envelope, _ now: Instant
+    ) {
+        if let refusal = examine(registration, .backend).refusal { return refuse(id, refusal) }
+        guard admit(id, key, message) else { return }
+        let index = registration.index.rawValue
+        let placing = place(
+            registration.project, message, DeviceSet(index), companions: 1, after: state.log.last, now)
+        propose(
+            .acceptDirect(
+                key: key, project: registration.project, index: index, message: message, placing: placing))
+        answerWithOpenRecord(Answer(to: .request(id), reply: .accepted(message.id), isSend: true))
+    }
+
+    /// Whether the message is new and there is room for it; else the answer is under way.
+    private func admit(_ id: RequestID, _ key: RequestKey?, _ message: Envelope) -> Bool {
+        if let key {
+            switch (state.windows[key.session] ?? RequestWindow()).verdict(key.number) {
+            case .new: break
+            case .repeated:
+                answer(Answer(to: .request(id), reply: .accepted(message.id), isSend: true))
+                return false
+            case .tooOld:
+                answer(Answer(to: .request(id), reply: .refused(.unknown), isSend: true))
+                return false
+            }
+        }
+        guard !isOverloaded else {
+            refuse(id, Partition.behind)
+            return false
+        }
+        return true
+    }
+
+    // MARK: Listings
+
+    private func topics(_ project: ProjectNumber, _ after: UInt64, _ limit: Int) -> Reply {
+        let numbers = state.topics.numbers
+            .filter { UInt64($0.rawValue) + 1 > after && state.names.project(of: $0) == project }
+            .sorted { $0.rawValue < $1.rawValue }
+        let page = numbers.prefix(limit)
+        let next = numbers.count > limit ? page.last.map { UInt64($0.rawValue) + 1 } : nil
+        return .topics(page.map { (state.names.name($0), UInt64(state.topics.members($0))) }, next: next)
+    }
+
+    private func devices(_ project: ProjectNumber, _ after: UInt64, _ limit: Int) -> Reply {
+        var found: [DeviceState] = []
+        var next: UInt64?
+        state.devices.forEach(from: UInt32(clamping: after)) { index, page, place in
+            guard page.projects[place] == project.rawValue else { return true }
+            if found.count == limit {
+                next = UInt64(index)
+                return false
+            }
+            found.append(
+                DeviceState(
+                    index: DeviceIndex(index), nonce: page.nonces[place], lastSeen: Day(page.seen[place]),
+                    topicCount: page.topics[place].count,
+                    waitingCount: Int(page.waiting[place]) + Int(page.collapsible[place])))
+            return true
+        }
+        return .devices(found, next: next)
+    }
+}

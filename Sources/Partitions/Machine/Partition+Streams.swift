@@ -1,0 +1,185 @@
+import Journal
+import Model
+
+// Device streams: what a device missed, then what comes, in one ordered link to its gateway.
+
+extension Partition {
+    func onStream(_ command: StreamCommand, _ now: Instant, _ effects: inout [PartitionEffect]) {
+        switch command {
+        case .attach(let stream, let registration, let authority, let resume):
+            attach(stream, registration, authority, resume, now, &effects)
+        case .detach(let stream, let device):
+            if streams.attachment(device.rawValue)?.stream == stream { _ = streams.detach(device.rawValue) }
+        case .fellBehind(let stream, let device, let written):
+            guard streams.attachment(device.rawValue)?.stream == stream else { return }
+            streams.setBehind(device.rawValue, written: written)
+        case .caughtUp(let stream, let device):
+            guard let attachment = streams.attachment(device.rawValue), attachment.stream == stream,
+                case .behind = attachment.state
+            else { return }
+            catchUp(device.rawValue, now, &effects)
+        case .processed(let gateway, let frame):
+            for index in streams.processed(gateway, frame) {
+                if case .behind = streams.attachment(index)?.state { catchUp(index, now, &effects) }
+            }
+        }
+    }
+
+    private func attach(
+        _ stream: StreamID, _ registration: Registration, _ authority: Authority, _ resume: EventID?,
+        _ now: Instant, _ effects: inout [PartitionEffect]
+    ) {
+        let found = examine(registration, authority)
+        guard let page = found.page, found.refusal == nil else {
+            answer(Answer(to: .stream(stream), reply: .refused(found.refusal ?? .unregistered)))
+            return
+        }
+        let index = registration.index.rawValue
+        let device = registration.index
+        if let former = streams.attachment(index) {
+            say(.replaced(former.stream, device), to: former.stream.gateway, &effects)
+        }
+        let from = resume.flatMap(clamp) ?? .zero
+        if from > .zero, isWaiting(index) {
+            propose(.read([ReadUpTo(position: from, devices: DeviceSet(index))]))
+        }
+        passWhatWasWritten(index)
+        if page.seen[found.place] != now.wall.day.rawValue {
+            propose(.seen(day: now.wall.day, devices: DeviceSet(index)))
+        }
+        streams.attach(index, stream, after: from)
+        say(.attached(stream, device), to: stream.gateway, &effects)
+        catchUp(index, now, &effects)
+    }
+
+    /// More than the window can wait only where it was written to an earlier stream: the oldest pass as delivered.
+    private func passWhatWasWritten(_ index: UInt32) {
+        guard let (page, place) = state.devices.find(index) else { return }
+        let surplus = Int(page.waiting[place]) - Int(DeliveryLimits.waitingMax)
+        guard surplus > 0 else { return }
+        let entries = state.log.waiting(for: index, after: .zero, limit: surplus)
+        guard let last = entries.last else { return }
+        propose(.read([ReadUpTo(position: last.position, devices: DeviceSet(index))]))
+    }
+
+    func endStream(of device: DeviceIndex, _ effects: inout [PartitionEffect]) {
+        guard let attachment = streams.detach(device.rawValue) else { return }
+        say(.ended(attachment.stream, device), to: attachment.stream.gateway, &effects)
+    }
+
+    /// Only what rests on durable records is said, so what is durable now is proof enough.
+    private func say(_ frame: StreamFrame, to gateway: GatewayID, _ effects: inout [PartitionEffect]) {
+        effects.append(.stream(gateway, Proven(frame, restingOn: .zero, by: ledger.confirmed())))
+    }
+
+    /// Sends the next of what waits, or makes the device live where nothing durable does.
+    func catchUp(_ index: UInt32, _ now: Instant, _ effects: inout [PartitionEffect]) {
+        guard let attachment = streams.attachment(index) else { return }
+        let waiting = durableWaiting(index, after: attachment.written, now)
+        let told = state.overflowed[index].flatMap { $0 > attachment.written ? $0 : nil }
+        if waiting.isEmpty, told == nil {
+            if case .behind = attachment.state {
+                // Its gateway writes it nothing until it hears that it is up to date.
+                say(
+                    .events(attachment.stream, DeviceIndex(index), deleted: nil, []),
+                    to: attachment.stream.gateway, &effects)
+            }
+            streams.setLive(index)
+            return
+        }
+        let missing = Set(waiting.filter { $0.body == nil }.map(\.record)).sorted()
+        streams.setReading(index)
+        guard missing.isEmpty else {
+            effects.append(.readRecords(missing, token: UInt64(index)))
+            return
+        }
+        sendWaiting(index, attachment, waiting, told, &effects)
+        catchUp(index, now, &effects)
+    }
+
+    /// What waits for the device and rests on durable records, without what is past its time to live.
+    private func durableWaiting(_ index: UInt32, after: Position, _ now: Instant) -> [LogEntry] {
+        let durable = ledger.durable
+        let limit = Int(DeliveryLimits.waitingHardMax)
+        return state.log.waiting(for: index, after: after, limit: limit)
+            .filter { $0.record <= durable && $0.expires > now.wall }
+    }
+
+    private func sendWaiting(
+        _ index: UInt32, _ attachment: StreamTable.Attachment, _ waiting: [LogEntry], _ told: Position?,
+        _ effects: inout [PartitionEffect]
+    ) {
+        let events = waiting.map { StreamFrame.Event(position: $0.position, event: $0.body ?? []) }
+        let frame = StreamFrame.events(attachment.stream, DeviceIndex(index), deleted: told, events)
+        say(frame, to: attachment.stream.gateway, &effects)
+        streams.setWritten(index, max(told ?? .zero, waiting.last?.position ?? .zero))
+    }
+
+    func onRecords(
+        _ records: [(sequence: Sequence, body: [UInt8])], _ token: UInt64, _ now: Instant,
+        _ effects: inout [PartitionEffect]
+    ) {
+        let index = UInt32(truncatingIfNeeded: token)
+        guard let attachment = streams.attachment(index), case .reading = attachment.state else { return }
+        var bodies: [Sequence: [[UInt8]]] = [:]
+        for record in records { bodies[record.sequence] = Fact.events(in: record.body) }
+        var waiting = durableWaiting(index, after: attachment.written, now)
+        for place in waiting.indices where waiting[place].body == nil {
+            guard let events = bodies[waiting[place].record], waiting[place].ordinal < events.count else {
+                continue
+            }
+            waiting[place].body = events[Int(waiting[place].ordinal)]
+        }
+        // What came to wait in the meantime and is not in memory is asked for in the next turn.
+        let ready = waiting.prefix { $0.body != nil }
+        let told = state.overflowed[index].flatMap { $0 > attachment.written ? $0 : nil }
+        guard !ready.isEmpty || told != nil else { return }
+        sendWaiting(index, attachment, Array(ready), told, &effects)
+        catchUp(index, now, &effects)
+    }
+
+    /// A record became durable: its messages go to the live ones of their targets, one frame to each gateway.
+    func push(_ deliveries: [PartitionState.Delivery], _ proof: Proof, _ effects: inout [PartitionEffect]) {
+        for (gateway, link) in streams.links where link.liveCount > 0 {
+            let live = DeviceSet(link.live)
+            var items: [StreamFrame.PushItem] = []
+            for delivery in deliveries {
+                let targets = delivery.targets.intersection(live)
+                guard !targets.isEmpty else { continue }
+                items.append(
+                    StreamFrame.PushItem(
+                        position: delivery.position, event: delivery.event, targets: targets,
+                        deleted: delivery.overflowed.intersection(live)))
+            }
+            guard let last = items.last, let first = items.first else { continue }
+            if link.outstanding.count >= options.pushWindow {
+                streams.cutOff(gateway, from: Position(first.position.rawValue - 2))
+                continue
+            }
+            let number = streams.number(gateway, last.position)
+            let frame = StreamFrame.push(StreamFrame.Push(number: number, items: items))
+            effects.append(.stream(gateway, Proven(frame, restingOn: proof.upTo, by: proof)))
+        }
+    }
+}
+
+extension Fact {
+    /// The event bodies of a record, in the order of their ordinals. A condition's acceptance takes an ordinal too.
+    static func events(in body: [UInt8]) -> [[UInt8]] {
+        var reader = ByteReader(body)
+        var events: [[UInt8]] = []
+        while !reader.isAtEnd, let fact = try? Fact.decode(from: &reader) {
+            switch fact {
+            case .accept(_, _, _, let message), .acceptCondition(_, _, _, let message),
+                .acceptDirect(_, _, _, let message, _):
+                events.append(message.event)
+            case .receive(_, _, let entry, _):
+                for item in entry.items {
+                    if case .message(_, let message, _) = item { events.append(message.event) }
+                }
+            default: break
+            }
+        }
+        return events
+    }
+}

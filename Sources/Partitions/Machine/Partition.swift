@@ -1,0 +1,303 @@
+import Journal
+import Model
+
+/// Makes the proofs that a device shows from the secret that its partition keeps.
+public protocol DeviceProofMaker: AnyObject {
+    /// What stands behind the colon of the device's token; `nil` for a key that is not known.
+    func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof?
+    func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof?
+}
+
+/// One partition: the machine around the fold.
+///
+/// Events come in, effects go out; it does no I/O and asks no clock. An event is folded into the state at once and
+/// written into the open record; what it has to say to others waits with that record. `flush` closes the record when
+/// none is in flight, so that everything which came meanwhile shares the next commit. When the journal says that the
+/// record is in, what waited goes out. When it says anything else, the machine is thrown away with `abandon`, and
+/// another is made from the journal: memory is never ahead of the truth for longer than a commit.
+///
+/// Confined to one event loop.
+public final class Partition {
+    public let id: PartitionID
+    let options: PartitionOptions
+    let proofs: any DeviceProofMaker
+    var state: PartitionState
+    var ledger: Ledger
+    /// How far the outboxes of others are durably applied here.
+    var durableMarks: [PartitionID: InboxMark] = [:]
+    /// What other partitions said they have durably applied, also before that is in the journal.
+    var acknowledged: [PartitionID: Sequence] = [:]
+    /// The newest outbox entry that was offered to each, and when.
+    var offered: [PartitionID: Offered] = [:]
+    var outboxWaiters: [PartitionID: [OutboxWaiter]] = [:]
+    var resolutions: [ConditionTicket: Resolution] = [:]
+    var streams = StreamTable()
+    private var confirmations: [(token: UInt64, answer: Answer)] = []
+    private var lastToken: UInt64 = 0
+    private var confirmInFlight = false
+    private var bookkeepingDue: MonotonicTime?
+    private var wakeAt: MonotonicTime?
+    var snapshots: SnapshotPlan
+
+    struct Offered {
+        var upTo: Sequence
+        var at: MonotonicTime
+    }
+    /// An answer that leaves when a receiver has acknowledged this number.
+    struct OutboxWaiter {
+        var number: Sequence
+        var answer: Answer
+        var proof: Proof
+    }
+
+    /// An empty partition before its first record. `names` is shared by the partitions of one loop.
+    public init(
+        id: PartitionID, history: History, options: PartitionOptions, names: TopicNames,
+        proofs: any DeviceProofMaker
+    ) {
+        self.id = id
+        self.options = options
+        self.proofs = proofs
+        state = PartitionState(
+            id: id, history: history, partitionCount: options.partitionCount, names: names)
+        ledger = Ledger(durable: .zero)
+        snapshots = SnapshotPlan(covering: .zero, bytesMin: options.snapshotBytesMin)
+    }
+
+    public var history: History { state.history }
+    public var applied: Sequence { state.applied }
+    public var deviceCount: Int { state.devices.count }
+    public var topicCount: Int { state.topics.count }
+    public var waitingEntryCount: Int { state.log.count }
+    public var streamCount: Int { streams.count }
+    /// Whether something waits for the journal.
+    public var isIdle: Bool { ledger.isIdle && confirmations.isEmpty }
+
+    /// The body of the record that a new owner begins with.
+    public static func barrier(session: SessionID, epoch: Epoch) -> [UInt8] {
+        var writer = ByteWriter()
+        Fact.barrier(session: session, epoch: epoch).encode(into: &writer)
+        return writer.bytes
+    }
+
+    /// Folds one durable record in, in the order of sequences. Only before `begin`.
+    public func replay(_ sequence: Sequence, _ body: [UInt8]) throws(DecodeError) {
+        guard sequence == state.applied.next else {
+            throw DecodeError(
+                offset: 0,
+                reason: .invalid(
+                    "record \(sequence.rawValue) where \(state.applied.next.rawValue) should follow"))
+        }
+        var reader = ByteReader(body)
+        var cursor = PartitionState.Cursor(record: sequence)
+        while !reader.isAtEnd { state.apply(try Fact.decode(from: &reader), &cursor) }
+        state.applied = sequence
+        snapshots.note(bytes: body.count)
+    }
+
+    /// Everything durable is folded in: begin to serve. Receivers are asked for their marks before anything is offered.
+    public func begin(now: Instant, into effects: inout [PartitionEffect]) {
+        ledger = Ledger(durable: state.applied)
+        let proof = ledger.confirmed()
+        durableMarks = state.marks
+        for (partition, outbox) in state.outboxes where !outbox.isEmpty {
+            offered[partition] = Offered(upTo: .zero, at: now.monotonic)
+            let frame = OutboxFrame(from: id, history: history, entries: [])
+            effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
+        }
+        for ticket in state.conditions.keys.sorted(by: ConditionTicket.isBefore) {
+            beginResolution(ticket, proof, now, &effects)
+        }
+        scheduleWake(now, &effects)
+    }
+
+    // MARK: Events
+
+    public func handle(_ event: PartitionEvent, now: Instant, into effects: inout [PartitionEffect]) {
+        switch event {
+        case .request(let id, let request): onRequest(id, request, now, &effects)
+        case .offered(let frame): onOffered(frame, now, &effects)
+        case .acknowledged(let acknowledgement): onAcknowledged(acknowledgement, now, &effects)
+        case .asked(let question): onAsked(question, &effects)
+        case .told(let answer): onTold(answer, now, &effects)
+        case .stream(let command): onStream(command, now, &effects)
+        case .appended(let sequence): onAppended(sequence, now, &effects)
+        case .confirmed(let token): onConfirmed(token, now, &effects)
+        case .records(let records, let token): onRecords(records, token, now, &effects)
+        case .snapshotWritten(let covering): onSnapshotWritten(covering, &effects)
+        case .snapshotFailed: snapshots.failed()
+        case .woke: onWoke(now, &effects)
+        }
+    }
+
+    /// The end of a turn of the loop: closes the open record if the journal is free for it.
+    public func flush(now: Instant, into effects: inout [PartitionEffect]) {
+        let mayWait = !ledger.isUrgent && ledger.openBytes < options.recordBytesMax / 4
+        if mayWait, !ledger.isOpenEmpty, bookkeepingDue == nil {
+            bookkeepingDue = now.monotonic.advanced(by: options.bookkeepingDelay)
+        }
+        let due = bookkeepingDue.map { $0 <= now.monotonic } ?? false
+        let isFree =
+            ledger.inFlight.isEmpty
+            || (ledger.openBytes >= options.recordBytesMax
+                && ledger.inFlight.count < options.recordsInFlightMax)
+        if isFree, !ledger.isOpenEmpty, !mayWait || due { seal(&effects) }
+        if !confirmInFlight, let newest = confirmations.last {
+            confirmInFlight = true
+            effects.append(.confirm(newest.token))
+        }
+        scheduleWake(now, &effects)
+    }
+
+    private func seal(_ effects: inout [PartitionEffect]) {
+        guard let record = ledger.seal(&state) else { return }
+        bookkeepingDue = nil
+        effects.append(.append(record.sequence, body: record.body))
+        snapshots.note(bytes: record.body.count)
+        if snapshots.isDue { snapshots.begin(covering: record.sequence, bytes: state.snapshot()) }
+    }
+
+    /// Whether another request may be folded in, or the journal is too far behind.
+    var isOverloaded: Bool {
+        ledger.openBytes >= options.recordBytesMax && ledger.inFlight.count >= options.recordsInFlightMax
+    }
+
+    // MARK: The journal's answers
+
+    private func onAppended(_ sequence: Sequence, _ now: Instant, _ effects: inout [PartitionEffect]) {
+        guard let (gated, proof) = ledger.becameDurable(sequence) else { return }
+        for answer in gated.answers { release(answer, proof, &effects) }
+        for partition in gated.touched.sorted() { offer(to: partition, proof, now, &effects) }
+        for (partition, mark) in gated.applied.sorted(by: { $0.key < $1.key }) {
+            durableMarks[partition] = mark
+            acknowledge(to: partition, proof, &effects)
+        }
+        if !gated.deliveries.isEmpty { push(gated.deliveries, proof, &effects) }
+        for ticket in gated.tickets { beginResolution(ticket, proof, now, &effects) }
+        if let ready = snapshots.ready(durable: sequence) {
+            effects.append(.writeSnapshot(covering: ready.covering, bytes: ready.bytes))
+        }
+    }
+
+    private func onConfirmed(_ token: UInt64, _ now: Instant, _ effects: inout [PartitionEffect]) {
+        confirmInFlight = false
+        let proof = ledger.confirmed()
+        while let first = confirmations.first, first.token <= token {
+            confirmations.removeFirst()
+            var answer = first.answer
+            answer.needsConfirmation = false
+            release(answer, proof, &effects)
+        }
+    }
+
+    /// An answer whose record is durable: on to what else it waits for, or out.
+    func release(_ answer: Answer, _ proof: Proof, _ effects: inout [PartitionEffect]) {
+        if answer.needsConfirmation {
+            confirm(answer)
+            return
+        }
+        if let mark = answer.outbox, !isAcknowledged(mark) {
+            outboxWaiters[mark.partition, default: []].append(
+                OutboxWaiter(number: mark.number, answer: answer, proof: proof))
+            return
+        }
+        switch answer.to {
+        case .request(let id):
+            effects.append(.reply(id, Proven(answer.reply, restingOn: .zero, by: proof)))
+        case .question(let question):
+            guard case .memberSets(let members) = answer.reply else { return }
+            let told = ConditionAnswer(ticket: question.ticket, place: question.place, members: members)
+            effects.append(.tell(question.asker, Proven(told, restingOn: .zero, by: proof)))
+        case .stream(let stream):
+            guard case .refused(let refusal) = answer.reply else { return }
+            effects.append(
+                .stream(stream.gateway, Proven(.refused(stream, refusal), restingOn: .zero, by: proof)))
+        }
+    }
+
+    /// Answers with what is known now, as soon as that is proven.
+    func answer(_ answer: Answer) {
+        if ledger.isIdle { confirm(answer) } else { ledger.hold(answer) }
+    }
+
+    /// Answers when the open record, which holds what the answer is about, is durable.
+    func answerWithOpenRecord(_ answer: Answer) {
+        ledger.gated.answers.append(answer)
+        ledger.isUrgent = true
+    }
+
+    private func confirm(_ answer: Answer) {
+        lastToken += 1
+        confirmations.append((lastToken, answer))
+    }
+
+    func propose(_ fact: Fact) { ledger.propose(fact, to: &state) }
+
+    // MARK: The end
+
+    /// The journal is lost to this machine: everybody who waits is told that it is unknown (sends) or to try again.
+    /// `appended` says of records in flight whether they may have gone in.
+    public func abandon(mayHaveAppended: Bool, reason: String, into replies: inout [(RequestID, Reply)]) {
+        var answers = ledger.gated.answers + confirmations.map(\.answer)
+        for record in ledger.inFlight { answers += record.gated.answers }
+        for waiters in outboxWaiters.values { answers += waiters.map(\.answer) }
+        for answer in answers {
+            guard case .request(let id) = answer.to else { continue }
+            let unknown = answer.isSend && mayHaveAppended
+            replies.append((id, .refused(unknown ? .unknown : .unavailable(reason))))
+        }
+    }
+
+    // MARK: Time
+
+    private func onWoke(_ now: Instant, _ effects: inout [PartitionEffect]) {
+        wakeAt = nil
+        retryOutboxes(now, &effects)
+        retryResolutions(now, &effects)
+        if let expiry = state.log.nextExpiry, expiry <= now.wall {
+            propose(.expire(now: now.wall))
+        }
+        endUnseen(now)
+    }
+
+    private func scheduleWake(_ now: Instant, _ effects: inout [PartitionEffect]) {
+        var next = bookkeepingDue
+        func consider(_ time: MonotonicTime?) {
+            guard let time else { return }
+            next = min(next ?? time, time)
+        }
+        consider(offered.values.map { $0.at.advanced(by: options.outboxRetry) }.min())
+        consider(resolutions.values.map { $0.askedAt.advanced(by: options.outboxRetry) }.min())
+        if let expiry = state.log.nextExpiry {
+            let wait = UInt64(max(0, expiry.milliseconds - now.wall.milliseconds))
+            consider(now.monotonic.advanced(by: .milliseconds(min(wait, 3_600_000) + 1)))
+        }
+        if state.devices.count > 0 { consider(now.monotonic.advanced(by: .seconds(6 * 3600))) }
+        guard let next, next < (wakeAt ?? MonotonicTime(nanoseconds: .max)) else { return }
+        wakeAt = next
+        effects.append(.wake(at: next))
+    }
+
+    private var lastSweep: Day?
+
+    /// Devices that were not seen for `deviceDaysMax` days end; looked for once a day.
+    private func endUnseen(_ now: Instant) {
+        let today = now.wall.day
+        guard lastSweep != today else { return }
+        lastSweep = today
+        guard today.rawValue > options.deviceDaysMax else { return }
+        let oldest = today.rawValue - options.deviceDaysMax
+        var unseen: [UInt32] = []
+        state.devices.forEach { index, page, place in
+            if page.seen[place] < oldest, streams.attachment(index) == nil { unseen.append(index) }
+            return unseen.count < 100_000
+        }
+        for index in unseen { propose(.end(index: index)) }
+    }
+}
+
+extension ConditionTicket {
+    static func isBefore(_ left: ConditionTicket, _ right: ConditionTicket) -> Bool {
+        (left.record, left.ordinal) < (right.record, right.ordinal)
+    }
+}

@@ -1,0 +1,169 @@
+import Model
+import Placement
+
+extension PartitionState {
+    func home(of topic: TopicName, in project: ProjectNumber) -> PartitionID {
+        Placement.partition(of: topic, in: project, count: partitionCount)
+    }
+
+    mutating func subscribe(
+        _ project: ProjectNumber, _ topic: TopicName, _ day: Day, _ indices: [UInt32], _ cursor: inout Cursor
+    ) {
+        guard !indices.isEmpty else { return }
+        let number = names.retain(topic.utf8, in: project)
+        for index in indices {
+            guard let (page, place) = devices.find(index) else {
+                preconditionFailure("subscribing a device that is gone")
+            }
+            names.retain(number)
+            page.topics[place].append(number, since: day)
+        }
+        names.release(number)
+        let home = home(of: topic, in: project)
+        note(home, topic, project, indices)
+        send(.join(project: project, topic: topic, indices: indices), to: home, &cursor)
+    }
+
+    mutating func unsubscribe(
+        _ project: ProjectNumber, _ topic: TopicName, _ indices: [UInt32], _ cursor: inout Cursor
+    ) {
+        guard !indices.isEmpty, let number = names.number(of: topic.utf8, in: project) else { return }
+        for index in indices {
+            guard let (page, place) = devices.find(index), let at = page.topics[place].place(of: number)
+            else {
+                preconditionFailure("unsubscribing a device that is not subscribed")
+            }
+            page.topics[place].remove(at: at)
+            names.release(number)
+        }
+        let home = home(of: topic, in: project)
+        note(home, topic, project, indices)
+        send(.leave(project: project, topic: topic, indices: indices), to: home, &cursor)
+    }
+
+    mutating func end(_ index: UInt32, _ cursor: inout Cursor) {
+        guard let (page, place) = devices.find(index) else { return }
+        let project = ProjectNumber(page.projects[place])
+        for at in 0..<page.topics[place].count {
+            let number = page.topics[place][at].topic
+            let topic = names.name(number)
+            let home = home(of: topic, in: project)
+            note(home, topic, project, [index])
+            send(.leave(project: project, topic: topic, indices: [index]), to: home, &cursor)
+            names.release(number)
+        }
+        if page.waiting[place] > 0 || page.collapsible[place] > 0 {
+            log.drop(DeviceSet(index), upTo: log.last) { _, _ in }
+        }
+        overflowed[index] = nil
+        devices.remove(index: index)
+    }
+
+    /// Brings the fingerprint of what `home` should have of this partition up to date, before the item is sent.
+    private mutating func note(
+        _ home: PartitionID, _ topic: TopicName, _ project: ProjectNumber, _ indices: [UInt32]
+    ) {
+        outboxes[home, default: Outbox()].fingerprint ^= Fingerprint.of(
+            Fingerprint.topic(topic.utf8, project), indices)
+    }
+
+    // MARK: Deliveries
+
+    /// Puts a message into the log for those of `targets` that are still devices of its project.
+    mutating func deliver(
+        _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, _ placing: Placing,
+        _ cursor: inout Cursor
+    ) {
+        let ordinal = cursor.ordinal
+        cursor.ordinal += 1
+        defer { log.skip(to: placing.position) }
+        guard placing.fate != .late else { return }
+        let targets = registered(targets, project)
+        guard !targets.isEmpty else { return }
+        var delivery = Delivery(
+            position: placing.position, event: message.event, targets: targets, overflowed: DeviceSet())
+        switch placing.fate {
+        case .stored:
+            delivery.overflowed = store(project, message, targets, placing, cursor.record, ordinal)
+        case .refused:
+            let told = Position(placing.position.rawValue - 1)
+            targets.forEach { overflowed[$0] = told }
+            delivery.overflowed = targets
+        case .passing, .late: break
+        }
+        cursor.deliveries.append(delivery)
+    }
+
+    private func registered(_ targets: DeviceSet, _ project: ProjectNumber) -> DeviceSet {
+        var strangers = 0
+        targets.forEach { if devices.project($0) != project.rawValue { strangers += 1 } }
+        return strangers == 0 ? targets : targets.filtered { devices.project($0) == project.rawValue }
+    }
+
+    /// Returns those who lost older messages by it.
+    private mutating func store(
+        _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, _ placing: Placing,
+        _ record: Sequence,
+        _ ordinal: UInt32
+    ) -> DeviceSet {
+        if !placing.passed.isEmpty {
+            log.dropOldest(
+                placing.passed, depth: Int(DeliveryLimits.passDepth), upTo: placing.passedUpTo,
+                departure(&devices))
+        }
+        let key = log.key(message.collapseKey, in: project.rawValue)
+        let lost = key == 0 ? overflow(targets, placing) : collapse(key, targets)
+        log.append(
+            LogEntry(
+                position: placing.position, expires: message.expires, project: project.rawValue, key: key,
+                record: record, ordinal: ordinal, bytes: UInt32(message.event.count), targets: targets,
+                body: message.event))
+        return lost
+    }
+
+    /// Counts a message without a key; a target at its limit loses all that it has.
+    private mutating func overflow(_ targets: DeviceSet, _ placing: Placing) -> DeviceSet {
+        var full: [UInt32] = []
+        targets.forEach { index in
+            guard let (page, place) = devices.find(index) else { return }
+            let waiting = page.waiting[place]
+            if waiting >= DeliveryLimits.waitingMax,
+                waiting >= DeliveryLimits.waitingHardMax || !placing.exempt.contains(index)
+            {
+                full.append(index)
+            } else {
+                page.waiting[place] = waiting + 1
+            }
+        }
+        guard !full.isEmpty else { return DeviceSet() }
+        let lost = DeviceSet(sorted: full)
+        log.drop(lost, upTo: log.last, departure(&devices))
+        let told = Position(placing.position.rawValue - 1)
+        for index in full {
+            overflowed[index] = told
+            if let (page, place) = devices.find(index) { page.waiting[place] = 1 }
+        }
+        return lost
+    }
+
+    /// Takes the targets out of older entries with the key; who has four other keys loses the oldest of them.
+    private mutating func collapse(_ key: UInt32, _ targets: DeviceSet) -> DeviceSet {
+        log.collapse(key, targets, departure(&devices))
+        targets.forEach { index in
+            guard let (page, place) = devices.find(index) else { return }
+            if page.collapsible[place] >= DeliveryLimits.collapsibleMax {
+                log.evictOldestCollapsible(index, departure(&devices))
+            }
+            page.collapsible[place] += 1
+        }
+        return DeviceSet()
+    }
+
+    mutating func read(_ cursor: ReadUpTo) {
+        log.drop(cursor.devices, upTo: cursor.position, departure(&devices))
+        guard !overflowed.isEmpty else { return }
+        cursor.devices.forEach { index in
+            if let told = overflowed[index], told <= cursor.position { overflowed[index] = nil }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+import Journal
+import Model
+
+// A partition's state as bytes. Written in a fixed order, so that equal states are equal bytes.
+
+extension PartitionState {
+    static let snapshotVersion: UInt8 = 1
+
+    func snapshot() -> [UInt8] {
+        var out = ByteWriter(capacity: 64 + devices.count * 40)
+        out.u8(PartitionState.snapshotVersion)
+        out.u64(history.rawValue)
+        out.varint(applied.rawValue)
+        out.varint(epoch.rawValue)
+        let order = writeNames(&out)
+        writeDevices(order, &out)
+        writeTopics(order, &out)
+        writeLog(&out)
+        writeStreams(&out)
+        return out.bytes
+    }
+
+    mutating func restore(_ bytes: [UInt8]) throws(DecodeError) {
+        var reader = ByteReader(bytes)
+        let version = try reader.u8()
+        guard version == PartitionState.snapshotVersion else {
+            throw reader.fail("snapshot version \(version)")
+        }
+        guard try reader.u64() == history.rawValue else { throw reader.fail("a snapshot of another history") }
+        applied = Sequence(try reader.varint())
+        epoch = Epoch(try reader.varint())
+        let numbers = try readNames(&reader)
+        try readDevices(numbers, &reader)
+        try readTopics(numbers, &reader)
+        try readLog(&reader)
+        try readStreams(&reader)
+        try reader.expectEnd()
+        for number in numbers { names.release(number) }
+    }
+
+    // MARK: Names
+
+    /// Every topic that a device or a set here speaks of, in order of project and name.
+    private func writeNames(_ out: inout ByteWriter) -> [UInt32: UInt32] {
+        var used = Set(topics.numbers.map(\.rawValue))
+        devices.forEach { _, page, place in
+            let list = page.topics[place]
+            for at in 0..<list.count { used.insert(list[at].topic.rawValue) }
+            return true
+        }
+        let sorted = used.map { TopicNumber(rawValue: $0) }.sorted { left, right in
+            let (one, other) = (names.project(of: left), names.project(of: right))
+            return one != other
+                ? one < other : names.nameBytes(left).lexicographicallyPrecedes(names.nameBytes(right))
+        }
+        out.varint(sorted.count)
+        var order: [UInt32: UInt32] = [:]
+        order.reserveCapacity(sorted.count)
+        for (place, number) in sorted.enumerated() {
+            out.varint(UInt64(names.project(of: number).rawValue))
+            out.string(names.nameBytes(number))
+            order[number.rawValue] = UInt32(place)
+        }
+        return order
+    }
+
+    /// Each is retained once, until the tables have retained what they use.
+    private func readNames(_ reader: inout ByteReader) throws(DecodeError) -> [TopicNumber] {
+        let count = try reader.count(max: Int(UInt32.max), elementBytesMin: 2)
+        var numbers: [TopicNumber] = []
+        numbers.reserveCapacity(count)
+        for _ in 0..<count {
+            let project = try reader.project()
+            numbers.append(names.retain(try reader.stringSlice(max: TopicName.lengthMax), in: project))
+        }
+        return numbers
+    }
+
+    // MARK: Devices
+
+    private func writeDevices(_ order: [UInt32: UInt32], _ out: inout ByteWriter) {
+        out.varint(UInt64(devices.next))
+        out.varint(devices.count)
+        var last: UInt32 = 0
+        devices.forEach { index, page, place in
+            out.varint(UInt64(index - last))
+            last = index
+            out.varint(UInt64(page.projects[place]))
+            out.u32(page.nonces[place])
+            out.u64(page.secrets[place])
+            out.u16(page.seen[place])
+            let list = page.topics[place]
+            let sorted = (0..<list.count).map { (order[list[$0].topic.rawValue] ?? 0, list[$0].since) }
+                .sorted { $0.0 < $1.0 }
+            out.varint(sorted.count)
+            for (topic, since) in sorted {
+                out.varint(UInt64(topic))
+                out.u16(since.rawValue)
+            }
+            return true
+        }
+        out.varint(overflowed.count)
+        for index in overflowed.keys.sorted() {
+            out.varint(UInt64(index))
+            out.varint(overflowed[index]?.rawValue ?? 0)
+        }
+    }
+
+    private mutating func readDevices(_ numbers: [TopicNumber], _ reader: inout ByteReader)
+        throws(DecodeError)
+    {
+        let next = try reader.number()
+        let count = try reader.count(max: Int(DeviceIndex.limit), elementBytesMin: 16)
+        var index: UInt32 = 0
+        for place in 0..<count {
+            let step = try reader.deviceIndex()
+            guard place == 0 || step > 0, index + step < DeviceIndex.limit else {
+                throw reader.fail("devices out of order")
+            }
+            index += step
+            let project = try reader.project()
+            guard project.rawValue > 0 else { throw reader.fail("a device of no project") }
+            devices.add(
+                index: index, project: project, nonce: try reader.u32(), secret: try reader.u64(),
+                seen: Day(try reader.u16()))
+            guard let (page, at) = devices.find(index) else {
+                throw reader.fail("a device that is not there")
+            }
+            for _ in 0..<(try reader.count(max: DeliveryLimits.topicsPerDeviceMax, elementBytesMin: 3)) {
+                let topic = Int(try reader.number())
+                guard topic < numbers.count else { throw reader.fail("a topic without a name") }
+                names.retain(numbers[topic])
+                page.topics[at].append(numbers[topic], since: Day(try reader.u16()))
+            }
+        }
+        devices.skip(to: next)
+        for _ in 0..<(try reader.count(max: Int(DeviceIndex.limit), elementBytesMin: 2)) {
+            overflowed[try reader.deviceIndex()] = Position(try reader.varint())
+        }
+    }
+
+    // MARK: Topics
+
+    private func writeTopics(_ order: [UInt32: UInt32], _ out: inout ByteWriter) {
+        let sorted = topics.numbers.map { (order[$0.rawValue] ?? 0, $0) }.sorted { $0.0 < $1.0 }
+        out.varint(sorted.count)
+        for (local, number) in sorted {
+            out.varint(UInt64(local))
+            let parts = topics.parts(number)
+            out.varint(parts.count)
+            for part in parts {
+                out.varint(UInt64(part.partition.rawValue))
+                out.devices(part.devices)
+            }
+        }
+    }
+
+    private mutating func readTopics(_ numbers: [TopicNumber], _ reader: inout ByteReader) throws(DecodeError)
+    {
+        for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 2)) {
+            let local = Int(try reader.number())
+            guard local < numbers.count else { throw reader.fail("a topic without a name") }
+            var parts: [(partition: PartitionID, devices: DeviceSet)] = []
+            for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 2)) {
+                parts.append((try reader.partition(), try reader.devices()))
+            }
+            names.retain(numbers[local])
+            topics.restore(numbers[local], MemberSet(parts: parts))
+        }
+    }
+
+    // MARK: Log
+
+    private func writeLog(_ out: inout ByteWriter) {
+        out.varint(log.last.rawValue)
+        out.varint(log.count)
+        log.forEach { entry in
+            out.varint(entry.position.rawValue)
+            out.u64(UInt64(bitPattern: entry.expires.milliseconds))
+            out.varint(UInt64(entry.project))
+            out.string(log.keys.bytes(of: entry.key))
+            out.varint(entry.record.rawValue)
+            out.varint(UInt64(entry.ordinal))
+            out.varint(UInt64(entry.bytes))
+            out.devices(entry.targets)
+        }
+    }
+
+    private mutating func readLog(_ reader: inout ByteReader) throws(DecodeError) {
+        let last = Position(try reader.varint())
+        for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 12)) {
+            let position = Position(try reader.varint())
+            guard position > log.last else { throw reader.fail("positions out of order") }
+            let expires = WallTime(milliseconds: Int64(bitPattern: try reader.u64()))
+            let project = try reader.project().rawValue
+            let key = log.key(try reader.string(max: 4096), in: project)
+            let entry = LogEntry(
+                position: position, expires: expires, project: project, key: key,
+                record: Sequence(try reader.varint()), ordinal: try reader.number(),
+                bytes: try reader.number(),
+                targets: try reader.devices())
+            entry.targets.forEach { index in
+                guard let (page, place) = devices.find(index) else { return }
+                if key == 0 { page.waiting[place] &+= 1 } else { page.collapsible[place] &+= 1 }
+            }
+            log.append(entry)
+        }
+        log.skip(to: last)
+    }
+
+    // MARK: Outboxes, marks, windows, conditions
+
+    private func writeStreams(_ out: inout ByteWriter) {
+        out.varint(outboxes.count)
+        for (partition, outbox) in outboxes.sorted(by: { $0.key < $1.key }) {
+            out.varint(UInt64(partition.rawValue))
+            out.varint(outbox.last.rawValue)
+            out.u64(outbox.fingerprint)
+            out.varint(outbox.unacknowledged.count)
+            for entry in outbox.unacknowledged { out.entry(entry) }
+        }
+        out.varint(marks.count)
+        for (partition, mark) in marks.sorted(by: { $0.key < $1.key }) {
+            out.varint(UInt64(partition.rawValue))
+            out.u64(mark.history.rawValue)
+            out.varint(mark.number.rawValue)
+            out.u64(mark.fingerprint)
+        }
+        out.varint(windows.count)
+        for (session, window) in windows.sorted(by: { $0.key < $1.key }) {
+            out.u64(session)
+            out.varint(window.highest)
+            for word in window.bits { out.u64(word) }
+        }
+        out.varint(conditions.count)
+        for (ticket, pending) in conditions.sorted(by: { ConditionTicket.isBefore($0.key, $1.key) }) {
+            out.varint(ticket.record.rawValue)
+            out.varint(UInt64(ticket.ordinal))
+            out.varint(UInt64(pending.project.rawValue))
+            out.condition(pending.condition)
+            out.envelope(pending.message)
+        }
+    }
+
+    private mutating func readStreams(_ reader: inout ByteReader) throws(DecodeError) {
+        for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 11)) {
+            let partition = try reader.partition()
+            let last = Sequence(try reader.varint())
+            let fingerprint = try reader.u64()
+            var entries: [OutboxEntry] = []
+            for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 11)) {
+                let entry = try reader.entry()
+                for item in entry.items {
+                    if case .message(let project, let message, _) = item { beginFanout(project, message.id) }
+                }
+                entries.append(entry)
+            }
+            outboxes[partition] = Outbox(entries: entries, last: last, fingerprint: fingerprint)
+        }
+        for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 18)) {
+            marks[try reader.partition()] = InboxMark(
+                history: History(try reader.u64()), number: Sequence(try reader.varint()),
+                fingerprint: try reader.u64())
+        }
+        for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 137)) {
+            let session = try reader.u64()
+            let highest = try reader.varint()
+            var bits: [UInt64] = []
+            for _ in 0..<Int(RequestWindow.width / 64) { bits.append(try reader.u64()) }
+            windows[session] = RequestWindow(highest: highest, bits: bits)
+        }
+        for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 30)) {
+            let ticket = ConditionTicket(record: Sequence(try reader.varint()), ordinal: try reader.number())
+            let pending = PendingCondition(
+                project: try reader.project(), condition: try reader.condition(),
+                message: try reader.envelope())
+            beginFanout(pending.project, pending.message.id)
+            conditions[ticket] = pending
+        }
+    }
+}

@@ -1,0 +1,202 @@
+import Journal
+import Model
+import Placement
+
+/// What a partition's records add up to. `apply` is the fold; nothing else changes the state.
+///
+/// It holds two tables. *Devices*: those that were registered here, the topics of each, and the delivery log they share;
+/// this is the authority on who is subscribed to what. *Topics*: those whose names hash here, each with the set of
+/// its members from all partitions, derived from what their partitions say through outboxes.
+struct PartitionState: ~Copyable {
+    let id: PartitionID
+    let history: History
+    let partitionCount: Int
+    /// The newest record that was folded in.
+    var applied: Sequence = .zero
+    var epoch = Epoch(0)
+
+    let names: TopicNames
+    var topics = TopicTable()
+    var devices = DeviceTable()
+    var log = DeliveryLog()
+    /// Devices that lost messages to a bound and have not acknowledged being told, with the position that says so.
+    var overflowed: [UInt32: Position] = [:]
+
+    var outboxes: [PartitionID: Outbox] = [:]
+    var marks: [PartitionID: InboxMark] = [:]
+    var windows: [UInt64: RequestWindow] = [:]
+    var conditions: [ConditionTicket: PendingCondition] = [:]
+    /// Topic messages of each project that some partition has not taken over yet.
+    private(set) var fanouts: [UInt32: Int] = [:]
+    /// How many partitions have not taken over each of them (and one for a condition that is not resolved).
+    private var unfinished: [MessageID: Int] = [:]
+
+    init(id: PartitionID, history: History, partitionCount: Int, names: TopicNames) {
+        self.id = id
+        self.history = history
+        self.partitionCount = partitionCount
+        self.names = names
+    }
+
+    /// Where `ordinal` stands: the event bodies of a record are numbered in the order of its facts.
+    struct Cursor {
+        var record: Sequence
+        var ordinal: UInt32 = 0
+        /// What this record put into outboxes.
+        var touched: Set<PartitionID> = []
+        /// What this record has for devices that listen.
+        var deliveries: [Delivery] = []
+    }
+
+    /// A message for devices of this partition, to be pushed when its record is durable.
+    struct Delivery {
+        var position: Position
+        var event: [UInt8]
+        var targets: DeviceSet
+        /// Those of the targets that lost older messages by it, told at `position - 1`.
+        var overflowed: DeviceSet
+    }
+
+    mutating func apply(_ fact: Fact, _ cursor: inout Cursor) {
+        switch fact {
+        case .barrier(_, let epoch):
+            self.epoch = max(self.epoch, epoch)
+        case .register(let index, let project, let nonce, let secret, let day):
+            devices.add(index: index, project: project, nonce: nonce, secret: secret, seen: day)
+        case .end(let index):
+            end(index, &cursor)
+        case .subscribe(let project, let topic, let day, let indices):
+            subscribe(project, topic, day, indices, &cursor)
+        case .unsubscribe(let project, let topic, let indices):
+            unsubscribe(project, topic, indices, &cursor)
+        case .accept(let key, let project, let topic, let message):
+            insert(key)
+            fanOut(project, topic, message, &cursor)
+        case .acceptCondition(let key, let project, let condition, let message):
+            insert(key)
+            let ticket = ConditionTicket(record: cursor.record, ordinal: cursor.ordinal)
+            cursor.ordinal += 1
+            conditions[ticket] = PendingCondition(project: project, condition: condition, message: message)
+            beginFanout(project, message.id)
+        case .resolve(let ticket, let targets):
+            guard let pending = conditions.removeValue(forKey: ticket) else { return }
+            for part in targets where !part.devices.isEmpty {
+                send(
+                    .message(project: pending.project, pending.message, part.devices), to: part.partition,
+                    &cursor)
+            }
+            endFanout(pending.project, pending.message.id)
+        case .acceptDirect(let key, let project, let index, let message, let placing):
+            insert(key)
+            deliver(project, message, DeviceSet(index), placing, &cursor)
+        case .receive(let from, let history, let entry, let placings):
+            receive(from, history, entry, placings, &cursor)
+        case .acknowledge(let marks):
+            for mark in marks { acknowledge(mark) }
+        case .read(let cursors):
+            for cursor in cursors { read(cursor) }
+        case .expire(let now):
+            log.expire(now, departure(&devices))
+        case .seen(let day, let seen):
+            seen.forEach { index in
+                if let (page, place) = devices.find(index) { page.seen[place] = day.rawValue }
+            }
+        case .bury(let session):
+            windows[session] = nil
+        }
+    }
+
+    private mutating func insert(_ key: RequestKey?) {
+        guard let key else { return }
+        windows[key.session, default: RequestWindow()].insert(key.number)
+    }
+
+    // MARK: Outboxes
+
+    mutating func send(_ item: OutboxItem, to partition: PartitionID, _ cursor: inout Cursor) {
+        if case .message(let project, let message, _) = item { beginFanout(project, message.id) }
+        outboxes[partition, default: Outbox()].append(item, record: cursor.record)
+        cursor.touched.insert(partition)
+    }
+
+    private mutating func acknowledge(_ mark: OutboxMark) {
+        var ended: [(ProjectNumber, MessageID)] = []
+        outboxes[mark.partition]?.acknowledge(upTo: mark.number) { entry in
+            for item in entry.items {
+                if case .message(let project, let message, _) = item { ended.append((project, message.id)) }
+            }
+        }
+        for (project, message) in ended { endFanout(project, message) }
+    }
+
+    mutating func beginFanout(_ project: ProjectNumber, _ message: MessageID) {
+        let parts = unfinished[message, default: 0]
+        unfinished[message] = parts + 1
+        if parts == 0 { fanouts[project.rawValue, default: 0] += 1 }
+    }
+
+    private mutating func endFanout(_ project: ProjectNumber, _ message: MessageID) {
+        guard let parts = unfinished[message] else { return }
+        unfinished[message] = parts > 1 ? parts - 1 : nil
+        guard parts == 1, let left = fanouts[project.rawValue] else { return }
+        fanouts[project.rawValue] = left > 1 ? left - 1 : nil
+    }
+
+    private mutating func receive(
+        _ from: PartitionID, _ history: History, _ entry: OutboxEntry, _ placings: [Placing],
+        _ cursor: inout Cursor
+    ) {
+        var mark = marks[from] ?? InboxMark(history: history, number: .zero, fingerprint: 0)
+        precondition(mark.number == entry.predecessor, "only the entry that follows the mark is applied")
+        mark.number = entry.number
+        mark.history = history
+        var next = 0
+        for item in entry.items {
+            switch item {
+            case .message(let project, let message, let targets):
+                deliver(project, message, targets, placings[next], &cursor)
+                next += 1
+            case .join(let project, let topic, let indices):
+                mark.fingerprint ^= topics.join(names, project, topic, from, indices)
+            case .leave(let project, let topic, let indices):
+                mark.fingerprint ^= topics.leave(names, project, topic, from, indices)
+            }
+        }
+        marks[from] = mark
+    }
+
+    // MARK: Topics
+
+    private mutating func fanOut(
+        _ project: ProjectNumber, _ topic: TopicName, _ message: Envelope, _ cursor: inout Cursor
+    ) {
+        cursor.ordinal += 1
+        guard let number = names.number(of: topic.utf8, in: project) else { return }
+        for part in topics.parts(number) {
+            send(.message(project: project, message, part.devices), to: part.partition, &cursor)
+        }
+    }
+}
+
+/// A condition that was accepted and whose topics' owners have not all been heard.
+struct PendingCondition: Sendable {
+    var project: ProjectNumber
+    var condition: Condition
+    var message: Envelope
+}
+
+/// Takes a device that leaves an entry off the counts of what waits for it.
+@inline(__always)
+func departure(_ devices: inout DeviceTable) -> DeliveryLog.Departure {
+    let pages = devices.pages
+    return { index, collapsible in
+        let number = Int(index) / DeviceTable.pageSize
+        guard number < pages.count, let page = pages[number] else { return }
+        let place = Int(index) % DeviceTable.pageSize
+        if collapsible {
+            if page.collapsible[place] > 0 { page.collapsible[place] -= 1 }
+        } else if page.waiting[place] > 0 {
+            page.waiting[place] -= 1
+        }
+    }
+}

@@ -1,0 +1,74 @@
+import Journal
+import Model
+
+/// When a snapshot is due, and what is to be done with it.
+///
+/// A snapshot is made at the moment a record is closed, when the state is exactly the fold up to that record; it is
+/// written only when that record is durable. Two are kept, and the journal back to the older.
+struct SnapshotPlan {
+    private let bytesMin: Int
+    /// What the newest written snapshot covers, and the one before it.
+    private(set) var covering: Sequence
+    private(set) var former: Sequence = .zero
+    private var size = 0
+    private var bytesSince = 0
+    private var made: (covering: Sequence, bytes: [UInt8])?
+    private var isWriting = false
+
+    init(covering: Sequence, bytesMin: Int) {
+        self.covering = covering
+        self.bytesMin = bytesMin
+    }
+
+    mutating func note(bytes: Int) { bytesSince += bytes }
+
+    /// Due when the journal since the last one outweighs it, so that writing snapshots costs as much as journaling.
+    var isDue: Bool { made == nil && !isWriting && bytesSince >= max(bytesMin, size) }
+
+    mutating func begin(covering: Sequence, bytes: [UInt8]) {
+        made = (covering, bytes)
+        bytesSince = 0
+    }
+
+    mutating func ready(durable: Sequence) -> (covering: Sequence, bytes: [UInt8])? {
+        guard let snapshot = made, snapshot.covering <= durable else { return nil }
+        made = nil
+        isWriting = true
+        size = snapshot.bytes.count
+        return snapshot
+    }
+
+    mutating func written(_ sequence: Sequence) {
+        isWriting = false
+        former = covering
+        covering = sequence
+    }
+
+    /// Tried again after as much journal once more.
+    mutating func failed() { isWriting = false }
+
+    mutating func restored(_ sequence: Sequence, bytes: Int) {
+        covering = sequence
+        size = bytes
+        bytesSince = 0
+    }
+}
+
+extension Partition {
+    func onSnapshotWritten(_ covering: Sequence, _ effects: inout [PartitionEffect]) {
+        snapshots.written(covering)
+        let below = snapshots.former
+        guard below > .zero else { return }
+        let keeping = state.log.records.keys.filter { $0 < below.rawValue }.sorted().map { Sequence($0) }
+        effects.append(.trim(below: below, keeping: keeping))
+    }
+
+    /// Begins from a snapshot instead of the first record. Only on a new partition.
+    public func restore(snapshot bytes: [UInt8]) throws(DecodeError) {
+        try state.restore(bytes)
+        snapshots.restored(state.applied, bytes: bytes.count)
+    }
+
+    /// The whole state as bytes; equal states give equal bytes. For checks that a replay gives what lived.
+    public func image() -> [UInt8] { state.snapshot() }
+}

@@ -1,0 +1,118 @@
+import Model
+
+/// Who listens: the streams of one partition's devices, and the ordered link to each gateway that has any.
+///
+/// None of this is in the journal. A device is *live* when it has everything that was durable and is sent each new
+/// message as it becomes so; else it reads the log until it is.
+struct StreamTable {
+    struct Attachment {
+        var stream: StreamID
+        var state: State
+        /// Everything up to here was sent to the stream. Not kept up for live ones.
+        var written: Position
+        enum State {
+            /// Waits for bodies that are being read.
+            case reading
+            case live
+            /// The stream is full; its gateway will say when it is not.
+            case behind
+        }
+    }
+    /// The ordered link to one gateway.
+    struct Link {
+        /// Live devices. Never shared: changed in place.
+        let live = Bitmap()
+        var liveCount = 0
+        var sent: UInt64 = 0
+        var processed: UInt64 = 0
+        /// Frames that are not confirmed, with the newest position of each.
+        var outstanding: [(number: UInt64, position: Position)] = []
+        /// Every push up to here was handed to its streams.
+        var processedPosition = Position.zero
+        /// Devices that were cut off because the gateway confirmed too little; read the log when it has caught up.
+        var cutOff: [UInt32] = []
+    }
+
+    private var attachments: [UInt32: Attachment] = [:]
+    private(set) var links: [GatewayID: Link] = [:]
+
+    var count: Int { attachments.count }
+    func attachment(_ index: UInt32) -> Attachment? { attachments[index] }
+    func isLive(_ index: UInt32) -> Bool {
+        guard case .live = attachments[index]?.state else { return false }
+        return true
+    }
+
+    /// A position up to which every gateway has handed all pushes to its streams.
+    var processedByAll: Position {
+        links.values.reduce(Position(.max)) { least, link in
+            link.outstanding.isEmpty ? least : min(least, link.processedPosition)
+        }
+    }
+
+    mutating func attach(_ index: UInt32, _ stream: StreamID, after: Position) {
+        _ = detach(index)
+        if links[stream.gateway] == nil { links[stream.gateway] = Link() }
+        attachments[index] = Attachment(stream: stream, state: .reading, written: after)
+    }
+
+    mutating func detach(_ index: UInt32) -> Attachment? {
+        guard let attachment = attachments.removeValue(forKey: index) else { return nil }
+        if case .live = attachment.state { leaveLive(index, attachment.stream.gateway) }
+        return attachment
+    }
+
+    mutating func setLive(_ index: UInt32) {
+        guard let attachment = attachments[index] else { return }
+        attachments[index]?.state = .live
+        if links[attachment.stream.gateway]?.live.add(index) ?? false {
+            links[attachment.stream.gateway]?.liveCount += 1
+        }
+    }
+
+    mutating func setBehind(_ index: UInt32, written: Position) {
+        guard let attachment = attachments[index] else { return }
+        if case .live = attachment.state { leaveLive(index, attachment.stream.gateway) }
+        attachments[index]?.state = .behind
+        attachments[index]?.written = written
+    }
+
+    mutating func setReading(_ index: UInt32) { attachments[index]?.state = .reading }
+    mutating func setWritten(_ index: UInt32, _ position: Position) {
+        guard let attachment = attachments[index], attachment.written < position else { return }
+        attachments[index]?.written = position
+    }
+
+    private mutating func leaveLive(_ index: UInt32, _ gateway: GatewayID) {
+        if links[gateway]?.live.remove(index) ?? false { links[gateway]?.liveCount -= 1 }
+    }
+
+    /// Numbers a frame whose newest push is at `position`.
+    mutating func number(_ gateway: GatewayID, _ position: Position) -> UInt64 {
+        links[gateway]?.sent += 1
+        let number = links[gateway]?.sent ?? 0
+        links[gateway]?.outstanding.append((number, position))
+        return number
+    }
+
+    /// Returns the devices to bring back when everything was confirmed and some had been cut off.
+    mutating func processed(_ gateway: GatewayID, _ number: UInt64) -> [UInt32] {
+        guard var link = links[gateway], number > link.processed, number <= link.sent else { return [] }
+        link.processed = number
+        let confirmed = link.outstanding.prefix { $0.number <= number }
+        if let last = confirmed.last { link.processedPosition = max(link.processedPosition, last.position) }
+        link.outstanding.removeFirst(confirmed.count)
+        var returning: [UInt32] = []
+        if link.outstanding.isEmpty { swap(&returning, &link.cutOff) }
+        links[gateway] = link
+        return returning
+    }
+
+    /// The gateway confirms too little: its live devices read the log later.
+    mutating func cutOff(_ gateway: GatewayID, from position: Position) {
+        guard let live = links[gateway]?.live else { return }
+        let devices = DeviceSet(live.copy()).sorted
+        for index in devices { setBehind(index, written: position) }
+        links[gateway]?.cutOff += devices
+    }
+}

@@ -1,0 +1,151 @@
+import Model
+
+/// A topic's number within one loop: names are stored once and spoken of by number.
+struct TopicNumber: Hashable {
+    let rawValue: UInt32
+}
+
+/// The names of all topics that a loop's partitions know, each stored once.
+///
+/// A million names as Swift strings in a dictionary cost 124 bytes each; here a name costs its bytes, 12 bytes of
+/// place, project and count of uses, and its share of an open-addressed table of 4-byte numbers. Confined to its loop.
+public final class TopicNames {
+    private struct Entry {
+        var start: UInt32
+        var length: UInt16
+        /// How many topics' sets and devices' lists speak of it. 0 is a free number.
+        var uses: UInt32
+        var project: UInt32
+    }
+    private var bytes: [UInt8] = []
+    private var entries: ContiguousArray<Entry> = []
+    private var freeNumbers: [UInt32] = []
+    /// Bytes of names that are no longer used; past half of all, the names are packed anew.
+    private var wasted = 0
+    /// Number + 1, 0 for an empty place; linear probing; a power of two, at most 2/3 full.
+    private var table: ContiguousArray<UInt32>
+    private var used = 0
+
+    public init() { table = ContiguousArray(repeating: 0, count: 64) }
+
+    var count: Int { used }
+
+    /// The number of a name, made where there is none yet, with one use more.
+    func retain(_ name: some RandomAccessCollection<UInt8>, in project: ProjectNumber) -> TopicNumber {
+        let slot = find(name, project)
+        if table[slot] != 0 {
+            entries[Int(table[slot] - 1)].uses += 1
+            return TopicNumber(rawValue: table[slot] - 1)
+        }
+        let entry = Entry(
+            start: UInt32(bytes.count), length: UInt16(name.count), uses: 1, project: project.rawValue)
+        bytes.append(contentsOf: name)
+        let number: UInt32
+        if let free = freeNumbers.popLast() {
+            number = free
+            entries[Int(free)] = entry
+        } else {
+            number = UInt32(entries.count)
+            entries.append(entry)
+        }
+        table[slot] = number + 1
+        used += 1
+        if used * 3 > table.count * 2 { rebuild(size: table.count * 2) }
+        return TopicNumber(rawValue: number)
+    }
+
+    /// The number of a name if anybody uses it.
+    func number(of name: some RandomAccessCollection<UInt8>, in project: ProjectNumber) -> TopicNumber? {
+        let found = table[find(name, project)]
+        return found == 0 ? nil : TopicNumber(rawValue: found - 1)
+    }
+
+    func retain(_ number: TopicNumber) { entries[Int(number.rawValue)].uses += 1 }
+
+    func release(_ number: TopicNumber) {
+        let place = Int(number.rawValue)
+        precondition(entries[place].uses > 0, "a topic number is released as often as it is retained")
+        entries[place].uses -= 1
+        guard entries[place].uses == 0 else { return }
+        erase(slot: find(nameBytes(number), project(of: number)))
+        wasted += Int(entries[place].length)
+        used -= 1
+        freeNumbers.append(number.rawValue)
+        if wasted > 65_536, wasted * 2 > bytes.count { pack() }
+    }
+
+    func project(of number: TopicNumber) -> ProjectNumber {
+        ProjectNumber(entries[Int(number.rawValue)].project)
+    }
+    func nameBytes(_ number: TopicNumber) -> ArraySlice<UInt8> {
+        let entry = entries[Int(number.rawValue)]
+        return bytes[Int(entry.start)..<Int(entry.start) + Int(entry.length)]
+    }
+    func name(_ number: TopicNumber) -> TopicName { TopicName(checked: Array(nameBytes(number))) }
+
+    // MARK: Table
+
+    private func find(_ name: some RandomAccessCollection<UInt8>, _ project: ProjectNumber) -> Int {
+        let mask = table.count - 1
+        var slot = Int(truncatingIfNeeded: TopicNames.hash(name, project)) & mask
+        while table[slot] != 0 {
+            let number = TopicNumber(rawValue: table[slot] - 1)
+            let entry = entries[Int(number.rawValue)]
+            if entry.project == project.rawValue, Int(entry.length) == name.count,
+                nameBytes(number).elementsEqual(name)
+            {
+                return slot
+            }
+            slot = (slot + 1) & mask
+        }
+        return slot
+    }
+
+    /// Spreads names over a table; it protects nothing and is part of no format.
+    static func hash(_ name: some RandomAccessCollection<UInt8>, _ project: ProjectNumber) -> UInt64 {
+        var hash = 0x9E37_79B9_7F4A_7C15 ^ UInt64(project.rawValue)
+        for byte in name { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+        hash ^= hash >> 32
+        hash &*= 0xD6E8_FEB8_6659_FD93
+        return hash ^ hash >> 32
+    }
+
+    /// Removes one place and moves back what had been pushed past it.
+    private func erase(slot erased: Int) {
+        let mask = table.count - 1
+        var hole = erased
+        var slot = (hole + 1) & mask
+        while table[slot] != 0 {
+            let number = TopicNumber(rawValue: table[slot] - 1)
+            let home = Int(truncatingIfNeeded: TopicNames.hash(nameBytes(number), project(of: number))) & mask
+            if (slot &- home) & mask >= (slot &- hole) & mask {
+                table[hole] = table[slot]
+                hole = slot
+            }
+            slot = (slot + 1) & mask
+        }
+        table[hole] = 0
+    }
+
+    private func rebuild(size: Int) {
+        table = ContiguousArray(repeating: 0, count: size)
+        for place in entries.indices where entries[place].uses > 0 {
+            let number = TopicNumber(rawValue: UInt32(place))
+            table[find(nameBytes(number), project(of: number))] = number.rawValue + 1
+        }
+    }
+
+    private func pack() {
+        var packed: [UInt8] = []
+        packed.reserveCapacity(bytes.count - wasted)
+        for place in entries.indices where entries[place].uses > 0 {
+            let name = nameBytes(TopicNumber(rawValue: UInt32(place)))
+            entries[place].start = UInt32(packed.count)
+            packed.append(contentsOf: name)
+        }
+        bytes = packed
+        wasted = 0
+    }
+
+    var bytesHeld: Int { bytes.capacity + entries.capacity * MemoryLayout<Entry>.stride + table.capacity * 4 }
+}

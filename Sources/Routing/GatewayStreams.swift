@@ -1,0 +1,206 @@
+import Model
+import Partitions
+
+/// What a gateway's streams are written into: the shell's side of a loop's device streams.
+public protocol StreamSink: AnyObject {
+    /// An event's bytes, made once and shared by every stream that gets it.
+    associatedtype Chunk
+
+    func event(_ body: [UInt8], position: Position, history: History) -> Chunk
+    /// The event that says that older messages were dropped.
+    func deletedMessages(position: Position, history: History) -> Chunk
+    /// Queues a chunk; false where the stream is full or gone, and nothing was queued.
+    func write(_ chunk: Chunk, to stream: UInt64) -> Bool
+    /// The device is who it says it is: the stream begins.
+    func open(_ stream: UInt64)
+    /// The answer instead of a stream.
+    func refuse(_ stream: UInt64, _ refusal: Refusal)
+    /// Another stream of the same device took its place: said on the stream, which then ends.
+    func endReplaced(_ stream: UInt64)
+    /// The device is unregistered: said on the stream, which then ends.
+    func endUnregistered(_ stream: UInt64)
+    /// The partition is served anew, elsewhere or after a loss: the stream ends, the device comes back and resumes.
+    func endForReconnect(_ stream: UInt64)
+}
+
+/// The device streams of one gateway loop: which device each is for, and how far it was written.
+///
+/// A partition sends one frame for a message and all of its targets here; this finds the streams, writes the shared bytes
+/// to each, and tells the partition which could not take them. Such a stream has fallen behind: it is written
+/// nothing more until its partition brings it up to date from the log. Lower positions than the last written are
+/// never written, whatever comes twice.
+public struct GatewayStreams {
+    struct Stream {
+        var partition: PartitionID
+        var device: DeviceIndex
+        var written = Position.zero
+        var isBehind = false
+    }
+    private static let pageSize = 1024
+
+    private let gateway: GatewayID
+    private(set) var streams: [UInt64: Stream] = [:]
+    /// Stream number by device index, in pages, for each partition; 0 for none.
+    private var byDevice: [PartitionID: [[UInt64]]] = [:]
+    private var lastNumber: UInt64 = 0
+    private let histories: [History]
+
+    /// `histories` by partition number.
+    public init(gateway: GatewayID, histories: [History]) {
+        self.gateway = gateway
+        self.histories = histories
+    }
+
+    public var count: Int { streams.count }
+
+    // MARK: From clients
+
+    /// A device wants to listen. The number of its stream, and what to tell its partition.
+    public mutating func attach(
+        _ registration: Registration, by authority: Authority, resume: EventID?
+    ) -> (stream: UInt64, command: StreamCommand) {
+        lastNumber += 1
+        streams[lastNumber] = Stream(partition: registration.partition, device: registration.index)
+        let id = StreamID(gateway: gateway, number: lastNumber)
+        return (lastNumber, .attach(id, registration, by: authority, resume: resume))
+    }
+
+    /// The client is gone.
+    public mutating func detach(_ number: UInt64) -> (PartitionID, StreamCommand)? {
+        guard let stream = forget(number) else { return nil }
+        return (stream.partition, .detach(StreamID(gateway: gateway, number: number), stream.device))
+    }
+
+    /// The client has read enough that a stream which fell behind can take events again.
+    public func drained(_ number: UInt64) -> (PartitionID, StreamCommand)? {
+        guard let stream = streams[number], stream.isBehind else { return nil }
+        return (stream.partition, .caughtUp(StreamID(gateway: gateway, number: number), stream.device))
+    }
+
+    // MARK: From partitions
+
+    /// Carries out a partition's frame; `commands` is what to tell that partition, in order.
+    public mutating func receive<Sink: StreamSink>(
+        _ frame: StreamFrame, from partition: PartitionID, sink: Sink, refusal: (PartitionRefusal) -> Refusal,
+        commands: inout [StreamCommand]
+    ) {
+        switch frame {
+        case .attached(let id, let device):
+            guard streams[id.number] != nil else { return commands.append(.detach(id, device)) }
+            place(id.number, partition, device)
+            sink.open(id.number)
+        case .refused(let id, let reason):
+            if forget(id.number) != nil { sink.refuse(id.number, refusal(reason)) }
+        case .replaced(let id, _):
+            if forget(id.number) != nil { sink.endReplaced(id.number) }
+        case .ended(let id, _):
+            if forget(id.number) != nil { sink.endUnregistered(id.number) }
+        case .events(let id, let device, let deleted, let events):
+            write(events, deleted, to: id, device, partition, sink, &commands)
+        case .push(let push):
+            for item in push.items { self.push(item, partition, sink, &commands) }
+            commands.append(.processed(gateway, frame: push.number))
+        }
+    }
+
+    /// The partition is gone from its owner: its streams end, and their devices come back.
+    public mutating func lost<Sink: StreamSink>(_ partition: PartitionID, sink: Sink) {
+        for (number, stream) in streams where stream.partition == partition {
+            _ = forget(number)
+            sink.endForReconnect(number)
+        }
+    }
+
+    private mutating func write<Sink: StreamSink>(
+        _ events: [StreamFrame.Event], _ deleted: Position?, to id: StreamID, _ device: DeviceIndex,
+        _ partition: PartitionID, _ sink: Sink, _ commands: inout [StreamCommand]
+    ) {
+        guard var stream = streams[id.number] else { return }
+        let history = histories[Int(partition.rawValue)]
+        stream.isBehind = false
+        if let deleted, deleted > stream.written {
+            if sink.write(sink.deletedMessages(position: deleted, history: history), to: id.number) {
+                stream.written = deleted
+            } else {
+                stream.isBehind = true
+            }
+        }
+        for event in events where event.position > stream.written && !stream.isBehind {
+            let chunk = sink.event(event.event, position: event.position, history: history)
+            if sink.write(chunk, to: id.number) {
+                stream.written = event.position
+            } else {
+                stream.isBehind = true
+            }
+        }
+        streams[id.number] = stream
+        if stream.isBehind {
+            unplace(id.number, stream)
+            commands.append(.fellBehind(id, device, written: stream.written))
+        } else {
+            place(id.number, partition, device)
+        }
+    }
+
+    private mutating func push<Sink: StreamSink>(
+        _ item: StreamFrame.PushItem, _ partition: PartitionID, _ sink: Sink,
+        _ commands: inout [StreamCommand]
+    ) {
+        guard let pages = byDevice[partition] else { return }
+        let history = histories[Int(partition.rawValue)]
+        let chunk = sink.event(item.event, position: item.position, history: history)
+        let deleted = item.deleted
+        let told = Position(item.position.rawValue - 1)
+        var behind: [UInt64] = []
+        item.targets.forEach { index in
+            let page = Int(index) / GatewayStreams.pageSize
+            guard page < pages.count, !pages[page].isEmpty else { return }
+            let number = pages[page][Int(index) % GatewayStreams.pageSize]
+            guard number > 0 else { return }
+            if !deleted.isEmpty, deleted.contains(index) {
+                let said = sink.write(sink.deletedMessages(position: told, history: history), to: number)
+                if !said { return behind.append(number) }
+            }
+            if !sink.write(chunk, to: number) { behind.append(number) }
+        }
+        for number in behind {
+            guard var stream = streams[number], !stream.isBehind else { continue }
+            stream.isBehind = true
+            streams[number] = stream
+            unplace(number, stream)
+            // What was written before this push is not kept for each stream: the one before it is sure.
+            let written = max(stream.written, Position(item.position.rawValue - 2))
+            commands.append(
+                .fellBehind(StreamID(gateway: gateway, number: number), stream.device, written: written))
+        }
+    }
+
+    // MARK: Table
+
+    private mutating func place(_ number: UInt64, _ partition: PartitionID, _ device: DeviceIndex) {
+        let page = Int(device.rawValue) / GatewayStreams.pageSize
+        var pages = byDevice[partition] ?? []
+        byDevice[partition] = nil
+        while pages.count <= page { pages.append([]) }
+        if pages[page].isEmpty { pages[page] = Array(repeating: 0, count: GatewayStreams.pageSize) }
+        pages[page][Int(device.rawValue) % GatewayStreams.pageSize] = number
+        byDevice[partition] = pages
+    }
+
+    private mutating func forget(_ number: UInt64) -> Stream? {
+        guard let stream = streams.removeValue(forKey: number) else { return nil }
+        unplace(number, stream)
+        return stream
+    }
+
+    /// Pushes do not find the stream any more: it has ended, or fallen behind.
+    private mutating func unplace(_ number: UInt64, _ stream: Stream) {
+        let page = Int(stream.device.rawValue) / GatewayStreams.pageSize
+        let place = Int(stream.device.rawValue) % GatewayStreams.pageSize
+        if let pages = byDevice[stream.partition], page < pages.count, !pages[page].isEmpty,
+            pages[page][place] == number
+        {
+            byDevice[stream.partition]?[page][place] = 0
+        }
+    }
+}

@@ -1,0 +1,172 @@
+import Model
+import Partitions
+import Placement
+import Quotas
+
+extension Router {
+    /// A partition's reply. Replies to what is not known any more (past its deadline) are dropped.
+    public func replied(_ number: UInt64, _ reply: Reply, now: Instant, into effects: inout [RouterEffect]) {
+        guard let asked = pending.removeValue(forKey: number) else { return }
+        switch asked.kind {
+        case .part(let whole, let places): finishPart(whole, places, reply, &effects)
+        case .register(let project): finishRegistration(asked, project, reply, now, &effects)
+        case .topics, .devices: continueListing(asked, reply, now, &effects)
+        case .send, .simple, .whole: finish(asked.ticket, outcome(reply, asked), &effects)
+        }
+    }
+
+    private func outcome(_ reply: Reply, _ asked: Pending) -> Outcome {
+        switch reply {
+        case .accepted(let id): .accepted(id)
+        case .done: .done
+        case .members(let count): .topic(members: count)
+        case .subscriptions(let list):
+            .subscriptions(list.map { Subscription(topic: $0.topic, since: $0.since) })
+        case .refused(let refusal): .refused(self.refusal(refusal))
+        case .changes, .registered, .full, .topics, .devices, .memberSets:
+            .refused(.unavailable("an answer to another question"))
+        }
+    }
+
+    /// A partition's refusal as the API knows it.
+    public func refusal(_ refusal: PartitionRefusal) -> Refusal {
+        switch refusal {
+        case .unregistered: .unregistered
+        case .invalidToken: .invalidToken
+        case .wrongCredential: .wrongCredential
+        case .tooManyTopics: .tooManyTopics
+        case .tooManyFanouts(let limit):
+            .quota(QuotaRefusal(kind: .fanouts, limit: UInt64(limit), retryDelay: .seconds(1)))
+        case .indicesUsedUp: .unavailable("the partition takes no new devices")
+        case .unavailable(let reason): .unavailable(reason)
+        case .unknown: .deadlineExceeded
+        }
+    }
+
+    // MARK: Changes
+
+    private func finishPart(_ whole: UInt64, _ places: [Int], _ reply: Reply, _ effects: inout [RouterEffect])
+    {
+        guard var sum = pending[whole], case .whole(var outcomes, let partsLeft) = sum.kind else { return }
+        switch reply {
+        case .changes(let changes) where changes.count == places.count:
+            for (place, change) in zip(places, changes) { outcomes[place] = outcome(change) }
+        case .refused(let refusal):
+            // One part that cannot be said to be done makes the whole worth repeating, which is safe.
+            pending[whole] = nil
+            return finish(sum.ticket, .refused(self.refusal(refusal)), &effects)
+        default:
+            pending[whole] = nil
+            return finish(sum.ticket, .refused(.unavailable("an answer to another question")), &effects)
+        }
+        if partsLeft > 1 {
+            sum.kind = .whole(outcomes: outcomes, partsLeft: partsLeft - 1)
+            pending[whole] = sum
+        } else {
+            pending[whole] = nil
+            finish(sum.ticket, .changes(outcomes.compactMap { $0 }), &effects)
+        }
+    }
+
+    private func outcome(_ change: DeviceChange) -> ChangeOutcome {
+        switch change {
+        case .changed(let day): .changed(day)
+        case .unchanged(let day): .unchanged(day)
+        case .refused(let refusal): .refused(self.refusal(refusal))
+        }
+    }
+
+    // MARK: Registering
+
+    func register(_ project: ProjectNumber, _ ticket: UInt64, _ now: Instant, _ effects: inout [RouterEffect])
+    {
+        let placement =
+            placements[project.rawValue] ?? DevicePlacement(of: project, count: options.partitionCount)
+        placements[project.rawValue] = placement
+        let request = Request.register(
+            project: project, limit: placement.limit,
+            nonce: UInt32(truncatingIfNeeded: random.next()) & 0xFF_FFFF,
+            secret: random.next())
+        ask(placement.partition, request, ticket, .register(project: project), now, &effects)
+    }
+
+    private func finishRegistration(
+        _ asked: Pending, _ project: ProjectNumber, _ reply: Reply, _ now: Instant,
+        _ effects: inout [RouterEffect]
+    ) {
+        switch reply {
+        case .registered(let index, let nonce, let secret):
+            let registration = Registration(
+                project: project, partition: asked.partition, index: index, nonce: nonce, key: 0)
+            let new = NewRegistration(registration: registration, secret: secret, created: now.wall)
+            finish(asked.ticket, .registered(new), &effects)
+        case .full:
+            placements[project.rawValue]?.full(asked.partition)
+            register(project, asked.ticket, now, &effects)
+        case .refused(.indicesUsedUp):
+            placements[project.rawValue]?.full(asked.partition)
+            finish(asked.ticket, .refused(.unavailable("the partition takes no new devices")), &effects)
+        default: finish(asked.ticket, outcome(reply, asked), &effects)
+        }
+    }
+
+    // MARK: Listings
+
+    func list(
+        _ kind: Pending.Kind, _ from: PageToken, _ ticket: UInt64, _ now: Instant,
+        _ effects: inout [RouterEffect]
+    ) {
+        switch kind {
+        case .topics(let project, let limit, let found):
+            let request = Request.topics(project: project, after: from.place, limit: limit - found.count)
+            ask(from.partition, request, ticket, kind, now, &effects)
+        case .devices(let project, let limit, let found):
+            let request = Request.devices(project: project, after: from.place, limit: limit - found.count)
+            ask(from.partition, request, ticket, kind, now, &effects)
+        default: break
+        }
+    }
+
+    /// Goes on with the next partition until the page is full.
+    private func continueListing(
+        _ asked: Pending, _ reply: Reply, _ now: Instant, _ effects: inout [RouterEffect]
+    ) {
+        var kind = asked.kind
+        var place: UInt64?
+        var isFull = false
+        switch (kind, reply) {
+        case (.topics(let project, let limit, let found), .topics(let more, let next)):
+            kind = .topics(project: project, limit: limit, found: found + more)
+            place = next
+            isFull = found.count + more.count >= limit
+        case (.devices(let project, let limit, let found), .devices(let more, let next)):
+            let summaries = more.map { summary($0, project, asked.partition) }
+            kind = .devices(project: project, limit: limit, found: found + summaries)
+            place = next
+            isFull = found.count + more.count >= limit
+        default: return finish(asked.ticket, outcome(reply, asked), &effects)
+        }
+        let following = Int(asked.partition.rawValue) + 1
+        var token: PageToken?
+        if let place {
+            token = PageToken(partition: asked.partition, place: place)
+        } else if following < options.partitionCount {
+            token = PageToken(partition: PartitionID(UInt16(following)), place: 0)
+        }
+        if !isFull, let token { return list(kind, token, asked.ticket, now, &effects) }
+        switch kind {
+        case .topics(_, _, let found): finish(asked.ticket, .topics(found, next: token), &effects)
+        case .devices(_, _, let found): finish(asked.ticket, .devices(found, next: token), &effects)
+        default: break
+        }
+    }
+
+    private func summary(_ state: DeviceState, _ project: ProjectNumber, _ partition: PartitionID)
+        -> DeviceSummary
+    {
+        DeviceSummary(
+            registration: Registration(
+                project: project, partition: partition, index: state.index, nonce: state.nonce, key: 0),
+            lastSeen: state.lastSeen, topicCount: state.topicCount, waitingCount: state.waitingCount)
+    }
+}

@@ -1,0 +1,243 @@
+import Model
+import Partitions
+import Placement
+import Quotas
+
+/// What a router wants done. `ticket` is whatever the caller of `submit` chose to know the operation by.
+public enum RouterEffect: Sendable {
+    case ask(PartitionID, RequestID, Request)
+    case finish(ticket: UInt64, Outcome)
+    case wake(at: MonotonicTime)
+}
+
+/// Turns the operations of one gateway loop into requests of partitions, and their replies into outcomes.
+///
+/// It decides to which partition a request goes, splits what concerns several and puts the answers together again in
+/// the caller's order, takes tokens from the project's buckets before anything is asked, and holds each operation to
+/// its deadline: a send whose fate is not known by then is `deadlineExceeded`, which no SDK repeats by itself, anything
+/// else `unavailable`, which is safe to repeat.
+///
+/// Confined to one loop. Random bits for new devices come from the generator that is handed in.
+public final class Router {
+    public struct Options: Sendable {
+        public var partitionCount: Int
+        public var gateway: GatewayID
+        /// One incarnation of this loop: request numbers mean something only within it.
+        public var session: UInt64
+        /// Nanoseconds that an operation may take.
+        public var deadline: UInt64 = .seconds(25)
+        /// Operations under way, past which new ones are refused.
+        public var operationsMax = 65_536
+        public init(partitionCount: Int, gateway: GatewayID, session: UInt64) {
+            self.partitionCount = partitionCount
+            self.gateway = gateway
+            self.session = session
+        }
+    }
+
+    let options: Options
+    public var admission: Admission
+    var random: any RandomNumberGenerator
+    var pending: [UInt64: Pending] = [:]
+    private var deadlines: [(at: MonotonicTime, number: UInt64)] = []
+    private var deadlinesHead = 0
+    private var lastNumber: UInt64 = 0
+    /// The last number of a send to each partition: dense, so that a partition's window of them is long in time.
+    private var sendNumbers: [UInt64]
+    var placements: [UInt32: DevicePlacement] = [:]
+    private var wakeAt: MonotonicTime?
+
+    struct Pending {
+        enum Kind {
+            case send
+            case simple
+            case register(project: ProjectNumber)
+            /// One part of a change that was split by partition: `places` of the whole.
+            case part(of: UInt64, places: [Int])
+            /// The whole of it.
+            case whole(outcomes: [ChangeOutcome?], partsLeft: Int)
+            case topics(project: ProjectNumber, limit: Int, found: [(name: TopicName, members: UInt64)])
+            case devices(project: ProjectNumber, limit: Int, found: [DeviceSummary])
+        }
+        var ticket: UInt64
+        var kind: Kind
+        var partition: PartitionID
+    }
+
+    public init(options: Options, admission: Admission, random: any RandomNumberGenerator) {
+        self.options = options
+        self.admission = admission
+        self.random = random
+        sendNumbers = Array(repeating: 0, count: options.partitionCount)
+    }
+
+    public var operationCount: Int { pending.count }
+
+    // MARK: In
+
+    public func submit(
+        _ operation: Operation, ticket: UInt64, now: Instant, into effects: inout [RouterEffect]
+    ) {
+        guard pending.count < options.operationsMax else {
+            return finish(ticket, .refused(.unavailable("too many operations are under way")), &effects)
+        }
+        switch operation {
+        case .send(let send): submit(send, ticket, now, &effects)
+        case .changeSubscriptions(let change): submit(change, ticket, now, &effects)
+        case .subscriptions(let registration, let caller):
+            ask(
+                registration.partition, .subscriptions(of: registration, by: caller), ticket, .simple, now,
+                &effects)
+        case .register(let project):
+            if let refusal = admission.take(.registrations, 1, project, now: now.monotonic) {
+                return finish(ticket, .refused(.quota(refusal)), &effects)
+            }
+            register(project, ticket, now, &effects)
+        case .unregister(let registration, let caller):
+            ask(registration.partition, .unregister(registration, by: caller), ticket, .simple, now, &effects)
+        case .acknowledge(let registration, let caller, let event):
+            ask(
+                registration.partition, .acknowledge(registration, by: caller, event), ticket, .simple, now,
+                &effects)
+        case .topic(let project, let name):
+            let home = Placement.partition(of: name, in: project, count: options.partitionCount)
+            ask(home, .members(project: project, name), ticket, .simple, now, &effects)
+        case .topics(let project, let page, let limit):
+            let from = page ?? PageToken(partition: PartitionID(0), place: 0)
+            list(.topics(project: project, limit: limit, found: []), from, ticket, now, &effects)
+        case .devices(let project, let page, let limit):
+            let from = page ?? PageToken(partition: PartitionID(0), place: 0)
+            list(.devices(project: project, limit: limit, found: []), from, ticket, now, &effects)
+        }
+    }
+
+    private func submit(_ send: Send, _ ticket: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
+        if let refusal = admission.take(.sends, 1, send.project, now: now.monotonic) {
+            return finish(ticket, .refused(.quota(refusal)), &effects)
+        }
+        let fanoutsMax = admission.fanoutsMax(send.project)
+        switch send.target {
+        case .device(let registration):
+            if send.validateOnly {
+                return ask(
+                    registration.partition, .check(registration, by: .backend), ticket, .send, now, &effects)
+            }
+            if let refusal = admission.take(device: registration, now: now.monotonic) {
+                return finish(ticket, .refused(.quota(refusal)), &effects)
+            }
+            let key = nextKey(registration.partition)
+            ask(
+                registration.partition, .sendToDevice(key, registration, send.message), ticket, .send, now,
+                &effects)
+        case _ where send.validateOnly:
+            finish(ticket, .accepted(send.message.id), &effects)
+        case .topic(let topic):
+            let home = Placement.partition(of: topic, in: send.project, count: options.partitionCount)
+            let request = Request.sendToTopic(
+                nextKey(home), project: send.project, topic, send.message, fanoutsMax: fanoutsMax)
+            ask(home, request, ticket, .send, now, &effects)
+        case .condition(let condition):
+            let home = Placement.partition(
+                of: condition.topics[0], in: send.project, count: options.partitionCount)
+            let request = Request.sendToCondition(
+                nextKey(home), project: send.project, condition, send.message, fanoutsMax: fanoutsMax)
+            ask(home, request, ticket, .send, now, &effects)
+        }
+    }
+
+    private func nextKey(_ partition: PartitionID) -> RequestKey {
+        sendNumbers[Int(partition.rawValue)] += 1
+        return RequestKey(session: options.session, number: sendNumbers[Int(partition.rawValue)])
+    }
+
+    /// Splits a change by the partitions of its devices. Tokens are taken for as many devices as the bucket holds; the
+    /// rest are refused one by one.
+    private func submit(
+        _ change: SubscriptionChange, _ ticket: UInt64, _ now: Instant, _ effects: inout [RouterEffect]
+    ) {
+        let wanted = change.devices.count
+        guard wanted > 0 else { return finish(ticket, .changes([]), &effects) }
+        guard change.devices.allSatisfy({ Int($0.partition.rawValue) < options.partitionCount }) else {
+            return finish(ticket, .refused(.unavailable("no such partition")), &effects)
+        }
+        let (granted, refusal) = admission.takeUpTo(
+            wanted, .subscriptionChanges, change.project, now: now.monotonic)
+        if granted == 0, let refusal { return finish(ticket, .refused(.quota(refusal)), &effects) }
+        var outcomes: [ChangeOutcome?] = Array(repeating: nil, count: wanted)
+        if let refusal {
+            for place in granted..<wanted { outcomes[place] = .refused(.quota(refusal)) }
+        }
+        var parts: [PartitionID: [Int]] = [:]
+        for place in 0..<granted { parts[change.devices[place].partition, default: []].append(place) }
+        lastNumber += 1
+        let whole = lastNumber
+        pending[whole] = Pending(
+            ticket: ticket, kind: .whole(outcomes: outcomes, partsLeft: parts.count),
+            partition: PartitionID(0))
+        for partition in parts.keys.sorted() {
+            guard let places = parts[partition] else { continue }
+            let devices =
+                parts.count == 1 && granted == wanted ? change.devices : places.map { change.devices[$0] }
+            let request = Request.change(
+                change.kind, project: change.project, topic: change.topic, devices: devices, by: change.caller
+            )
+            ask(partition, request, ticket, .part(of: whole, places: places), now, &effects)
+        }
+    }
+
+    func ask(
+        _ partition: PartitionID, _ request: Request, _ ticket: UInt64, _ kind: Pending.Kind, _ now: Instant,
+        _ effects: inout [RouterEffect]
+    ) {
+        guard Int(partition.rawValue) < options.partitionCount else {
+            // Deciphered under a right key, so it was made here once, by data with more partitions.
+            return finish(ticket, .refused(.unavailable("no such partition")), &effects)
+        }
+        lastNumber += 1
+        pending[lastNumber] = Pending(ticket: ticket, kind: kind, partition: partition)
+        let at = now.monotonic.advanced(by: options.deadline)
+        deadlines.append((at, lastNumber))
+        effects.append(.ask(partition, RequestID(gateway: options.gateway, number: lastNumber), request))
+        scheduleWake(&effects)
+    }
+
+    func finish(_ ticket: UInt64, _ outcome: Outcome, _ effects: inout [RouterEffect]) {
+        effects.append(.finish(ticket: ticket, outcome))
+    }
+
+    // MARK: Time
+
+    /// Ends what is past its deadline.
+    public func woke(now: Instant, into effects: inout [RouterEffect]) {
+        wakeAt = nil
+        while deadlinesHead < deadlines.count, deadlines[deadlinesHead].at <= now.monotonic {
+            expire(deadlines[deadlinesHead].number, &effects)
+            deadlinesHead += 1
+        }
+        if deadlinesHead > 1024, deadlinesHead * 2 > deadlines.count {
+            deadlines.removeFirst(deadlinesHead)
+            deadlinesHead = 0
+        }
+        scheduleWake(&effects)
+    }
+
+    private func expire(_ number: UInt64, _ effects: inout [RouterEffect]) {
+        guard let late = pending.removeValue(forKey: number) else { return }
+        switch late.kind {
+        case .send: finish(late.ticket, .refused(.deadlineExceeded), &effects)
+        case .part(let whole, _):
+            if pending.removeValue(forKey: whole) != nil {
+                finish(late.ticket, .refused(.unavailable("not answered in time")), &effects)
+            }
+        default: finish(late.ticket, .refused(.unavailable("not answered in time")), &effects)
+        }
+    }
+
+    private func scheduleWake(_ effects: inout [RouterEffect]) {
+        guard wakeAt == nil, deadlinesHead < deadlines.count else { return }
+        // Deadlines all have one length, so the queue is in order; a wake a little late costs nothing.
+        let at = deadlines[deadlinesHead].at.advanced(by: .milliseconds(250))
+        wakeAt = at
+        effects.append(.wake(at: at))
+    }
+}

@@ -1,0 +1,122 @@
+import Glibc
+import Journal
+
+/// The few file operations that the engine does besides SQLite's, with errors in words.
+enum Files {
+    static func reason() -> String { String(cString: strerror(errno)) }
+
+    /// Makes the folder and those above it, readable for nobody else.
+    static func makeFolder(_ path: String) throws(EngineError) {
+        if mkdir(path, 0o700) == 0 { return }
+        if errno == ENOENT, let slash = path.lastIndex(of: "/"), slash > path.startIndex {
+            try makeFolder(String(path[..<slash]))
+            if mkdir(path, 0o700) == 0 { return }
+        }
+        guard errno == EEXIST, isFolder(path) else {
+            throw .refused("cannot make the folder \(path): \(reason())")
+        }
+    }
+
+    static func isFolder(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+    }
+
+    /// Bytes, 0 where there is no such file.
+    static func size(_ path: String) -> Int {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int(status.st_size) : 0
+    }
+
+    /// Makes an empty file, readable for nobody else, if it is not there.
+    static func makeFile(_ path: String) throws(EngineError) {
+        let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard file >= 0 else { throw .refused("cannot make \(path): \(reason())") }
+        close(file)
+    }
+
+    static func syncFolder(_ path: String) throws(EngineError) {
+        let folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard folder >= 0 else { throw .ioFailure("cannot open \(path): \(reason())") }
+        defer { close(folder) }
+        guard fsync(folder) == 0 else { throw .ioFailure("cannot sync \(path): \(reason())") }
+    }
+
+    /// Writes a new file and syncs it. A full disk is `refused`, and the file is removed again.
+    static func write(_ path: String, _ parts: [[UInt8]]) throws(EngineError) {
+        let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard file >= 0 else { throw failure("cannot make \(path)") }
+        defer { close(file) }
+        do throws(EngineError) {
+            for part in parts { try write(part, to: file, path) }
+            guard fsync(file) == 0 else { throw .ioFailure("cannot sync \(path): \(reason())") }
+        } catch {
+            unlink(path)
+            throw error
+        }
+    }
+
+    private static func write(_ bytes: [UInt8], to file: Int32, _ path: String) throws(EngineError) {
+        try bytes.withUnsafeBufferPointer { buffer throws(EngineError) in
+            var written = 0
+            while written < buffer.count {
+                // At most 1 MiB at once: so that a crash in the middle is one that a test can make.
+                let chunk = UnsafeBufferPointer(
+                    rebasing: buffer[written..<min(buffer.count, written + 1 << 20)])
+                let count = Glibc.write(file, chunk.baseAddress, chunk.count)
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else { throw failure("cannot write \(path)") }
+                written += count
+                Failpoint.reach("snapshot.writing")
+            }
+        }
+    }
+
+    private static func failure(_ what: String) -> EngineError {
+        switch errno {
+        case ENOSPC, EDQUOT: .refused("the disk is full")
+        case EMFILE, ENFILE: .refused("too many open files")
+        default: .ioFailure("\(what): \(reason())")
+        }
+    }
+
+    /// The whole file, if it has at most `bytesMax`.
+    static func read(_ path: String, bytesMax: Int) throws(EngineError) -> [UInt8] {
+        let file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard file >= 0 else {
+            if errno == ENOENT { throw .corrupt("\(path) is not there") }
+            throw failure("cannot open \(path)")
+        }
+        defer { close(file) }
+        let size = size(path)
+        guard size <= bytesMax else { throw .corrupt("\(path) has \(size) bytes") }
+        var failed = false
+        let bytes = [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
+            while count < size {
+                let got = Glibc.read(file, buffer.baseAddress.map { $0 + count }, size - count)
+                if got < 0, errno == EINTR { continue }
+                if got < 0 { failed = true }
+                if got <= 0 { break }
+                count += got
+            }
+        }
+        if failed { throw .ioFailure("cannot read \(path): \(reason())") }
+        return bytes
+    }
+
+    /// Names in a folder, without `.` and `..`.
+    static func names(in path: String) -> [String] {
+        guard let folder = opendir(path) else { return [] }
+        defer { closedir(folder) }
+        var names: [String] = []
+        while let entry = readdir(folder) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { field in
+                field.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: field.pointee)) {
+                    String(cString: $0)
+                }
+            }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names.sorted()
+    }
+}

@@ -1,0 +1,33 @@
+import Glibc
+import Journal
+
+/// Held while a process has a data folder open, so that no second one opens it. The kernel lets go of it when
+/// the process ends, however it ends.
+final class FolderLock {
+    private let file: Int32
+
+    init(folder: String) throws(EngineError) {
+        let path = folder + "/LOCK"
+        file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard file >= 0 else { throw .refused("cannot make \(path): \(Files.reason())") }
+        guard flock(file, LOCK_EX | LOCK_NB) == 0 else {
+            let holder = FolderLock.holder(file)
+            close(file)
+            throw .refused("another tidecast (pid \(holder)) has the folder \(folder) open")
+        }
+        let text = Array("\(getpid())\n".utf8)
+        ftruncate(file, 0)
+        text.withUnsafeBytes { _ = pwrite(file, $0.baseAddress, $0.count, 0) }
+    }
+
+    deinit { close(file) }
+
+    private static func holder(_ file: Int32) -> String {
+        var buffer = [UInt8](repeating: 0, count: 20)
+        let count = buffer.withUnsafeMutableBytes { pread(file, $0.baseAddress, $0.count, 0) }
+        let digits = buffer.prefix(max(0, count)).prefix {
+            (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0)
+        }
+        return digits.isEmpty ? "unknown" : String(decoding: digits, as: UTF8.self)
+    }
+}

@@ -1,0 +1,60 @@
+import Glibc
+import Journal
+import Model
+
+/// What loops hand to the engine's thread. They never wait for more than the copy of a few pointers.
+///
+/// `@unchecked Sendable` is sound: `content` is touched only between `pthread_mutex_lock` and `unlock`, and
+/// the mutex and condition stand at fixed addresses for as long as the mailbox lives.
+final class Mailbox: @unchecked Sendable {
+    typealias Job = @Sendable (Result<any Engine, EngineError>) -> Void
+
+    enum Command {
+        case rows([Row], owner: Int)
+        case session(SessionID)
+        case opened(PartitionID, next: Sequence)
+    }
+
+    struct Content {
+        var commands: [Command] = []
+        var jobs: [Job] = []
+        var isClosing = false
+        /// Nothing is taken in any more.
+        var isEnded = false
+        var isEmpty: Bool { commands.isEmpty && jobs.isEmpty }
+    }
+
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+    private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+    private var content = Content()
+
+    init() {
+        pthread_mutex_init(mutex, nil)
+        pthread_cond_init(changed, nil)
+    }
+
+    deinit {
+        pthread_cond_destroy(changed)
+        pthread_mutex_destroy(mutex)
+        changed.deallocate()
+        mutex.deallocate()
+    }
+
+    /// Changes the content and wakes whoever waits for it.
+    func post<Result>(_ change: (inout Content) -> Result) -> Result {
+        pthread_mutex_lock(mutex)
+        defer {
+            pthread_cond_broadcast(changed)
+            pthread_mutex_unlock(mutex)
+        }
+        return change(&content)
+    }
+
+    /// Waits until `ready` says so, then looks at the content or takes from it.
+    func wait<Result>(until ready: (Content) -> Bool, _ take: (inout Content) -> Result) -> Result {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        while !ready(content) { pthread_cond_wait(changed, mutex) }
+        return take(&content)
+    }
+}

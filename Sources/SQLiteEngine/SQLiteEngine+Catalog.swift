@@ -1,0 +1,60 @@
+import Journal
+import Model
+
+// The small tables. A value is stored behind a checksum that its table and key seed, verified on every read.
+
+extension SQLiteEngine {
+    public func put(_ table: CatalogTable, key: String, value: [UInt8]) throws(EngineError) {
+        try EngineRules.check(key: key, value: value)
+        var stored = ByteWriter(capacity: 8 + value.count)
+        stored.u64(SQLiteEngine.checksum(table, key, value[...]))
+        stored.raw(value)
+        try database.transaction { () throws(EngineError) in
+            try database.statement(
+                "INSERT OR REPLACE INTO \"\(table.rawValue)\" (key, value) VALUES (?1, ?2)"
+            )
+            .bind(1, key).bind(2, stored.bytes).run()
+        }
+    }
+
+    public func get(_ table: CatalogTable, key: String) throws(EngineError) -> [UInt8]? {
+        let statement = try database.statement("SELECT value FROM \"\(table.rawValue)\" WHERE key = ?1")
+        statement.bind(1, key)
+        defer { statement.reset() }
+        guard try statement.step() else { return nil }
+        return try SQLiteEngine.open(table, key, statement.bytes(0))
+    }
+
+    public func remove(_ table: CatalogTable, key: String) throws(EngineError) {
+        try database.transaction { () throws(EngineError) in
+            try database.statement("DELETE FROM \"\(table.rawValue)\" WHERE key = ?1").bind(1, key).run()
+        }
+    }
+
+    public func all(_ table: CatalogTable) throws(EngineError) -> [CatalogEntry] {
+        let statement = try database.statement("SELECT key, value FROM \"\(table.rawValue)\" ORDER BY key")
+        defer { statement.reset() }
+        var entries: [CatalogEntry] = []
+        while try statement.step() {
+            let key = statement.text(0)
+            entries.append(
+                CatalogEntry(key: key, value: try SQLiteEngine.open(table, key, statement.bytes(1))))
+        }
+        return entries
+    }
+
+    private static func open(_ table: CatalogTable, _ key: String, _ stored: [UInt8]) throws(EngineError)
+        -> [UInt8]
+    {
+        var reader = ByteReader(stored)
+        guard let sum = try? reader.u64(), sum == checksum(table, key, stored[8...]) else {
+            throw .corrupt("the \(table.rawValue) \(key) is damaged")
+        }
+        return Array(stored[8...])
+    }
+
+    private static func checksum(_ table: CatalogTable, _ key: String, _ value: ArraySlice<UInt8>) -> UInt64 {
+        let seed = Checksum.of(Array("\(table.rawValue)/\(key)".utf8))
+        return value.withUnsafeBytes { Checksum.of($0, seed: seed) }
+    }
+}

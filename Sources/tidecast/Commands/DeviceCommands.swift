@@ -1,0 +1,109 @@
+import ArgumentParser
+import Foundation
+
+struct Device: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Register, list, look at and delete devices.",
+        subcommands: [Register.self, List.self, Info.self, Delete.self])
+
+    struct Register: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Register a device; shows its token and credential once.")
+        @OptionGroup var connection: Connection
+        @Option(help: "The project's id.") var project: String
+
+        func run() throws {
+            let answer = try connection.call(.POST, "/v1/projects/\(project.segment)/registrations", [:])
+                .object
+            if connection.json { return try Output.json(answer) }
+            for field in ["name", "token", "credential", "createTime"] {
+                print("\(field): \(answer[field] as? String ?? "")")
+            }
+        }
+    }
+
+    struct List: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List a project's devices.")
+        @OptionGroup var connection: Connection
+        @Option(help: "The project's id.") var project: String
+
+        func run() throws {
+            let devices = try connection.pages(
+                "/v1/projects/\(project.segment)/registrations", of: "registrations")
+            if connection.json { return try Output.json(devices) }
+            Output.table(
+                ["DEVICE", "LAST SEEN", "TOPICS", "WAITING"],
+                devices.map { device in
+                    [
+                        (device["name"] as? String ?? "").split(separator: "/").last.map(String.init) ?? "",
+                        device["lastSeenDate"] as? String ?? "", "\(device["topicCount"] ?? 0)",
+                        "\(device["waitingCount"] ?? 0)",
+                    ]
+                })
+        }
+    }
+
+    struct Info: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "What a device is subscribed to, and since when.")
+        @OptionGroup var connection: Connection
+        @Argument(help: "The device's FID or token.") var token: String
+        @Option(help: "The project's id.") var project: String
+
+        func run() throws {
+            let path = "/v1/projects/\(project.segment)/registrations/\(token.segment)/topicSubscriptions"
+            let topics = try connection.pages(path, of: "topicSubscriptions")
+            if connection.json { return try Output.json(topics) }
+            Output.table(
+                ["TOPIC", "SINCE"],
+                topics.map { [$0["topicName"] as? String ?? "", $0["createTime"] as? String ?? ""] })
+        }
+    }
+
+    struct Delete: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Unregister a device.")
+        @OptionGroup var connection: Connection
+        @Argument(help: "The device's FID or token.") var token: String
+        @Option(help: "The project's id.") var project: String
+
+        func run() throws {
+            _ = try connection.call(.DELETE, "/v1/projects/\(project.segment)/registrations/\(token.segment)")
+            if connection.json { try Output.json([String: String]()) } else { print("deleted") }
+        }
+    }
+}
+
+struct Topic: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "List topics and count their members.", subcommands: [List.self, Info.self])
+
+    struct List: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "List a project's topics with their members.")
+        @OptionGroup var connection: Connection
+        @Option(help: "The project's id.") var project: String
+
+        func run() throws {
+            let topics = try connection.pages("/v1/projects/\(project.segment)/topics", of: "topics")
+            if connection.json { return try Output.json(topics) }
+            Output.table(
+                ["TOPIC", "MEMBERS"],
+                topics.map { [$0["topicName"] as? String ?? "", "\($0["memberCount"] ?? 0)"] })
+        }
+    }
+
+    struct Info: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "How many devices are subscribed, absent ones too.")
+        @OptionGroup var connection: Connection
+        @Argument(help: "The topic's name.") var topic: String
+        @Option(help: "The project's id.") var project: String
+
+        func run() throws {
+            let answer = try connection.call(.GET, "/v1/projects/\(project.segment)/topics/\(topic.segment)")
+                .object
+            if connection.json { return try Output.json(answer) }
+            print("\(topic): \(answer["memberCount"] ?? 0) members")
+        }
+    }
+}

@@ -1,0 +1,110 @@
+import ArgumentParser
+import Foundation
+
+/// `subscribe` and `unsubscribe` differ in one word of the path.
+private func change(
+    _ verb: String, _ topic: String, _ tokens: [String], _ project: String, _ connection: Connection
+) throws {
+    var results: [[String: Any]] = []
+    for start in stride(from: 0, to: tokens.count, by: 1000) {
+        let batch = Array(tokens[start..<min(start + 1000, tokens.count)])
+        let path = "/admin/projects/\(project.segment)/\(verb)"
+        let answer = try connection.call(
+            .POST, path, ["to": "/topics/\(topic)", "registration_tokens": batch]
+        ).object
+        results += answer["results"] as? [[String: Any]] ?? []
+    }
+    if connection.json { return try Output.json(["results": results]) }
+    let refused = results.enumerated().filter { !$0.element.isEmpty }
+    for (place, result) in refused { print("\(tokens[place]): \(result["error"] as? String ?? "refused")") }
+    print("\(results.count - refused.count) of \(results.count) done")
+    if !refused.isEmpty { throw ExitCode.failure }
+}
+
+struct Subscribe: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Subscribe devices to a topic.")
+    @OptionGroup var connection: Connection
+    @Argument(help: "The topic's name.") var topic: String
+    @Argument(help: "Tokens or FIDs.") var tokens: [String]
+    @Option(help: "The project's id.") var project: String
+    func run() throws { try change("subscribe", topic, tokens, project, connection) }
+}
+
+struct Unsubscribe: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "End subscriptions of devices to a topic.")
+    @OptionGroup var connection: Connection
+    @Argument(help: "The topic's name.") var topic: String
+    @Argument(help: "Tokens or FIDs.") var tokens: [String]
+    @Option(help: "The project's id.") var project: String
+    func run() throws { try change("unsubscribe", topic, tokens, project, connection) }
+}
+
+struct Send: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Send a message to a topic, a condition or one device.")
+    @OptionGroup var connection: Connection
+    @Option(help: "The project's id.") var project: String
+    @Option(help: "Send to a topic.") var topic: String?
+    @Option(help: "Send to a condition, such as \"'a' in topics && 'b' in topics\".") var condition: String?
+    @Option(help: "Send to one device, by its token or FID.") var device: String?
+    @Option(help: "An entry of the message's data, KEY=VALUE; may be repeated.") var field: [String] = []
+    @Option(help: "The notification's title.") var title: String?
+    @Option(help: "The notification's body.") var body: String?
+    @Option(name: .customLong("ttl"), help: "Seconds for which it waits for absent devices.") var ttl: Int?
+    @Option(help: "Replaces what waits under the same key.") var collapseKey: String?
+    @Flag(help: "Check everything, deliver nothing.") var validateOnly = false
+
+    func validate() throws {
+        guard [topic, condition, device].compactMap({ $0 }).count == 1 else {
+            throw ValidationError("Name exactly one of --topic, --condition and --device.")
+        }
+        for entry in field where !entry.contains("=") {
+            throw ValidationError("--field wants KEY=VALUE, not \(entry).")
+        }
+    }
+
+    func run() throws {
+        var message: [String: Any] = [:]
+        if let topic { message["topic"] = topic }
+        if let condition { message["condition"] = condition }
+        if let device { message["token"] = device }
+        var entries: [String: String] = [:]
+        for entry in field {
+            let parts = entry.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            entries[String(parts[0])] = String(parts[1])
+        }
+        if !entries.isEmpty { message["data"] = entries }
+        var notification: [String: String] = [:]
+        if let title { notification["title"] = title }
+        if let body { notification["body"] = body }
+        if !notification.isEmpty { message["notification"] = notification }
+        var android: [String: String] = [:]
+        if let ttl { android["ttl"] = "\(ttl)s" }
+        if let collapseKey { android["collapse_key"] = collapseKey }
+        if !android.isEmpty { message["android"] = android }
+        var request: [String: Any] = ["message": message]
+        if validateOnly { request["validate_only"] = true }
+        let answer = try connection.call(.POST, "/v1/projects/\(project.segment)/messages:send", request)
+            .object
+        if connection.json { try Output.json(answer) } else { print(answer["name"] as? String ?? "") }
+    }
+}
+
+struct Listen: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Listen as a device: print what comes, until Ctrl-C.")
+    @OptionGroup var connection: Connection
+    @Argument(help: "The device's FID or token.") var token: String
+    @Option(help: "The device's credential, as registering showed it.") var credential: String
+    @Option(help: "The project's id.") var project: String
+    @Option(help: "Go on after this event.") var lastEventId: String?
+
+    func run() throws {
+        let path = "/v1/projects/\(project.segment)/registrations/\(token.segment):listen"
+        var headers = [("authorization", "Bearer \(credential)"), ("accept", "text/event-stream")]
+        if let lastEventId { headers.append(("last-event-id", lastEventId)) }
+        try connection.client().stream(path, headers: headers) { bytes in
+            FileHandle.standardOutput.write(Data(bytes))
+        }
+    }
+}

@@ -1,0 +1,106 @@
+import ArgumentParser
+import Foundation
+
+struct Project: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Make and change projects, their keys and quotas.",
+        subcommands: [Create.self, List.self, Delete.self, Quota.self, Key.self])
+
+    struct Create: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Make a project and a service-account file for its backend.")
+        @OptionGroup var connection: Connection
+        @Argument(help: "The project's id.") var id: String
+        @Option(help: "Where to write the service-account file (mode 0600).") var serviceAccount: String
+        @Option(name: .customLong("token-uri"), help: "The token URI in the file; by default this server's.")
+        var tokenURI: String?
+
+        func run() throws {
+            var body = ["id": id]
+            body["tokenUri"] = tokenURI
+            let answer = try connection.call(.POST, "/admin/projects", body).object
+            let file = answer["serviceAccount"] as? String ?? ""
+            guard
+                FileManager.default.createFile(
+                    atPath: serviceAccount, contents: Data(file.utf8), attributes: [.posixPermissions: 0o600])
+            else { throw ClientError("\(serviceAccount) cannot be written") }
+            if connection.json {
+                return try Output.json([
+                    "project": id, "projectNumber": answer["projectNumber"] ?? 0,
+                    "serviceAccount": serviceAccount,
+                ])
+            }
+            print("project \(id) made; service account in \(serviceAccount)")
+        }
+    }
+
+    struct List: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List the projects.")
+        @OptionGroup var connection: Connection
+        func run() throws {
+            let projects =
+                try connection.call(.GET, "/admin/projects").object["projects"] as? [[String: Any]] ?? []
+            if connection.json { return try Output.json(projects) }
+            Output.table(
+                ["PROJECT", "NUMBER"],
+                projects.map { [$0["project"] as? String ?? "", "\($0["projectNumber"] ?? 0)"] })
+        }
+    }
+
+    struct Delete: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Delete a project, its keys and accounts.")
+        @OptionGroup var connection: Connection
+        @Argument(help: "The project's id.") var id: String
+        func run() throws {
+            _ = try connection.call(.DELETE, "/admin/projects/\(id.segment)")
+            if connection.json { try Output.json(["project": id]) } else { print("project \(id) deleted") }
+        }
+    }
+
+    struct Quota: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Show or set a project's quotas.")
+        @OptionGroup var connection: Connection
+        @Argument(help: "The project's id.") var id: String
+        @Option(help: "Messages a minute; the burst is as large.") var sendsPerMinute: Int?
+        @Option(help: "Subscriptions made or ended a second, counted in devices.") var subscriptionsPerSecond:
+            Int?
+        @Option(help: "Devices registered a second.") var registrationsPerSecond: Int?
+        @Option(help: "Topic messages that are accepted and not yet handed to every partition.") var fanouts:
+            Int?
+
+        func run() throws {
+            var changes: [String: Any] = [:]
+            changes["sendsPerMinute"] = sendsPerMinute
+            changes["subscriptionsPerSecond"] = subscriptionsPerSecond
+            changes["registrationsPerSecond"] = registrationsPerSecond
+            changes["fanouts"] = fanouts
+            let path = "/admin/projects/\(id.segment)/quotas"
+            let answer = try connection.call(
+                changes.isEmpty ? .GET : .PATCH, path, changes.isEmpty ? nil : changes
+            ).object
+            if connection.json { return try Output.json(answer) }
+            let limits = answer["limits"] as? [String: Any] ?? [:]
+            Output.table(["QUOTA", "LIMIT"], limits.keys.sorted().map { [$0, "\(limits[$0] ?? "")"] })
+        }
+    }
+
+    struct Key: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Keys of a project.", subcommands: [Create.self])
+
+        struct Create: ParsableCommand {
+            static let configuration = CommandConfiguration(
+                abstract:
+                    "Make a key: for devices to register (device), or a backend's bearer token (bearer).")
+            @OptionGroup var connection: Connection
+            @Argument(help: "The project's id.") var id: String
+            @Option(help: "device or bearer.") var kind: String
+
+            func run() throws {
+                let answer = try connection.call(.POST, "/admin/projects/\(id.segment)/keys", ["kind": kind])
+                    .object
+                if connection.json { try Output.json(answer) } else { print(answer["key"] as? String ?? "") }
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+
+/// What went wrong on the way to a server, or what the server said.
+struct ClientError: Error, CustomStringConvertible {
+    var description: String
+    init(_ description: String) { self.description = description }
+}
+
+/// Speaks HTTP/1.1 to a server: over the admin socket in a data folder, or to a URL.
+struct Client {
+    enum Place {
+        case socket(path: String)
+        case url(host: String, port: Int)
+    }
+    var place: Place
+    /// Sent as `Authorization: Bearer`, where there is one.
+    var token: String?
+
+    struct Response {
+        var status: Int
+        var body: [UInt8]
+
+        /// The body as a JSON object; an empty one where it is none.
+        var object: [String: Any] {
+            (try? JSONSerialization.jsonObject(with: Data(body))) as? [String: Any] ?? [:]
+        }
+    }
+
+    /// A whole request and its whole answer. An error where the status is none of success, in the server's own words.
+    func call(_ method: HTTPMethod, _ path: String, _ body: [String: Any]? = nil) throws -> Response {
+        let response = try request(method, path, body, onChunk: nil)
+        guard (200..<300).contains(response.status) else { throw Client.failure(response) }
+        return response
+    }
+
+    /// A streaming answer: `onChunk` gets the bytes as they come, until the server ends or the connection breaks.
+    func stream(_ path: String, headers: [(String, String)], onChunk: @escaping @Sendable ([UInt8]) -> Void)
+        throws
+    {
+        let response = try request(.GET, path, nil, headers: headers, onChunk: onChunk)
+        guard response.status == 200 else { throw Client.failure(response) }
+    }
+
+    private static func failure(_ response: Response) -> ClientError {
+        if let error = response.object["error"] as? [String: Any], let message = error["message"] as? String {
+            return ClientError("\(message) (\(error["status"] as? String ?? "HTTP \(response.status)"))")
+        }
+        if let error = response.object["error"] as? String { return ClientError(error) }
+        return ClientError("the server answered with HTTP \(response.status)")
+    }
+
+    private func request(
+        _ method: HTTPMethod, _ path: String, _ body: [String: Any]?, headers: [(String, String)] = [],
+        onChunk: (@Sendable ([UInt8]) -> Void)?
+    ) throws -> Response {
+        let bytes = try body.map { [UInt8](try JSONSerialization.data(withJSONObject: $0)) } ?? []
+        var head = HTTPRequestHead(version: .http1_1, method: method, uri: path)
+        head.headers.add(name: "host", value: "localhost")
+        head.headers.add(name: "content-length", value: "\(bytes.count)")
+        if !bytes.isEmpty { head.headers.add(name: "content-type", value: "application/json") }
+        if let token { head.headers.add(name: "authorization", value: "Bearer \(token)") }
+        for (name, value) in headers { head.headers.replaceOrAdd(name: name, value: value) }
+        let group = MultiThreadedEventLoopGroup.singleton
+        let done = group.any().makePromise(of: Response.self)
+        let outgoing = head
+        let bootstrap = ClientBootstrap(group: group)
+            .connectTimeout(.seconds(5))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHTTPClientHandlers()
+                    try channel.pipeline.syncOperations.addHandler(
+                        ClientHandler(head: outgoing, body: bytes, onChunk: onChunk, done: done))
+                }
+            }
+        let connected: EventLoopFuture<any Channel>
+        switch place {
+        case .socket(let path): connected = bootstrap.connect(unixDomainSocketPath: path)
+        case .url(let host, let port): connected = bootstrap.connect(host: host, port: port)
+        }
+        connected.whenFailure { done.fail(ClientError("no server there: \($0)")) }
+        return try done.futureResult.wait()
+    }
+}
+
+private final class ClientHandler: ChannelInboundHandler {
+    typealias InboundIn = HTTPClientResponsePart
+    typealias OutboundOut = HTTPClientRequestPart
+
+    private let head: HTTPRequestHead
+    private let body: [UInt8]
+    private let onChunk: (@Sendable ([UInt8]) -> Void)?
+    private let done: EventLoopPromise<Client.Response>
+    private var response = Client.Response(status: 0, body: [])
+    private var isDone = false
+
+    init(
+        head: HTTPRequestHead, body: [UInt8], onChunk: (@Sendable ([UInt8]) -> Void)?,
+        done: EventLoopPromise<Client.Response>
+    ) {
+        self.head = head
+        self.body = body
+        self.onChunk = onChunk
+        self.done = done
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        if !body.isEmpty {
+            context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: body)))), promise: nil)
+        }
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(let head): response.status = Int(head.status.code)
+        case .body(let buffer):
+            let bytes = [UInt8](buffer.readableBytesView)
+            if let onChunk, response.status == 200 { onChunk(bytes) } else { response.body += bytes }
+        case .end: finish(context)
+        }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        if response.status == 0 {
+            fail(ClientError("the server closed the connection without an answer"), context)
+        } else {
+            finish(context)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { fail(error, context) }
+
+    private func finish(_ context: ChannelHandlerContext) {
+        guard !isDone else { return }
+        isDone = true
+        done.succeed(response)
+        context.close(promise: nil)
+    }
+
+    private func fail(_ error: any Error, _ context: ChannelHandlerContext) {
+        guard !isDone else { return }
+        isDone = true
+        done.fail(error)
+        context.close(promise: nil)
+    }
+}

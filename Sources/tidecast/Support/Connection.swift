@@ -1,0 +1,81 @@
+import ArgumentParser
+import Foundation
+import Logging
+import NIOHTTP1
+import Node
+
+/// Which server a command speaks to.
+struct Connection: ParsableArguments {
+    @Option(help: "The data folder: its running server, or the folder itself where none runs.")
+    var data: String?
+    @Option(help: "The URL of a server, such as http://127.0.0.1:8787.")
+    var server: String?
+    @Option(help: "A bearer token for --server.")
+    var token: String?
+    @Flag(help: "Print JSON for programs.")
+    var json = false
+
+    func validate() throws {
+        guard (data == nil) != (server == nil) || environmentFolder != nil else {
+            throw ValidationError("Say which server: --data FOLDER or --server URL.")
+        }
+    }
+
+    private var environmentFolder: String? {
+        data ?? (server == nil ? ProcessInfo.processInfo.environment["TIDECAST_DATA"] : nil)
+    }
+
+    func client() throws -> Client {
+        if let server {
+            guard let url = URL(string: server), let host = url.host, url.scheme == "http" else {
+                throw ClientError("\(server) is not an http:// URL")
+            }
+            return Client(place: .url(host: host, port: url.port ?? 80), token: token)
+        }
+        guard let folder = environmentFolder else { throw ClientError("no server was named") }
+        let socket = AdminSocket.path(in: folder)
+        if !Connection.isListening(socket) { try OwnServer.start(folder) }
+        return Client(place: .socket(path: socket), token: nil)
+    }
+
+    func call(_ method: HTTPMethod, _ path: String, _ body: [String: Any]? = nil) throws -> Client.Response {
+        try client().call(method, path, body)
+    }
+
+    /// All pages of a listing.
+    func pages(_ path: String, of field: String) throws -> [[String: Any]] {
+        var all: [[String: Any]] = []
+        var token = ""
+        let client = try client()
+        repeat {
+            let query = token.isEmpty ? "" : "?pageToken=\(token.segment)"
+            let page = try client.call(.GET, path + query).object
+            all += page[field] as? [[String: Any]] ?? []
+            token = page["nextPageToken"] as? String ?? ""
+        } while !token.isEmpty
+        return all
+    }
+
+    private static func isListening(_ path: String) -> Bool {
+        guard FileManager.default.fileExists(atPath: path) else { return false }
+        return (try? Client(place: .socket(path: path), token: nil).call(.GET, "/healthz")) != nil
+    }
+}
+
+/// The folder opened by the command itself, because no server runs in it. Ends with the process; what was acknowledged is
+/// in the journal.
+private enum OwnServer {
+    // Set once, from the main thread, before the command goes on.
+    nonisolated(unsafe) private static var node: Node?
+
+    static func start(_ folder: String) throws {
+        var configuration = NodeConfiguration(folder: folder)
+        configuration.loopCount = 1
+        var log = Logger(label: "tidecast")
+        log.logLevel = .error
+        node = try Node(configuration, log: log) { reason in
+            FileHandle.standardError.write(Data("tidecast: \(reason)\n".utf8))
+            exit(70)
+        }
+    }
+}

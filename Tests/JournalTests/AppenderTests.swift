@@ -1,0 +1,215 @@
+import Journal
+import Model
+import Testing
+
+/// The machine of group commit, one branch a test.
+@Suite struct AppenderTests {
+    private let session = SessionID(3)
+    private var first: BatchID { BatchID(3 << 40 | 1) }
+    private var second: BatchID { BatchID(3 << 40 | 2) }
+
+    private func row(_ partition: Int, _ sequence: UInt64, bytes: Int = 10) -> Row {
+        Row(
+            partition: PartitionID(UInt16(partition)), sequence: Sequence(sequence),
+            payload: [UInt8](repeating: 1, count: bytes))
+    }
+
+    private func resolved(_ row: Row, _ resolution: Resolution) -> Resolved {
+        Resolved(partition: row.partition, sequence: row.sequence, resolution: resolution)
+    }
+
+    private func on(_ appender: inout Appender, _ event: Appender.Event) -> [Appender.Effect] {
+        var effects: [Appender.Effect] = []
+        appender.on(event, into: &effects)
+        return effects
+    }
+
+    private func looked(_ row: Row, _ batch: BatchID?) -> Appender.Event {
+        .looked(row.partition, row.sequence, batch)
+    }
+
+    @Test func whatComesDuringACommitGoesIntoTheNext() {
+        var appender = Appender(session: session)
+        let (a, b, c) = (row(0, 1), row(1, 1), row(0, 2))
+        #expect(on(&appender, .offered([a])) == [.append(first, [a])])
+        #expect(on(&appender, .offered([b])) == [])
+        #expect(on(&appender, .offered([c])) == [])
+        #expect(
+            on(&appender, .finished(.rows([.appended]))) == [
+                .resolved([resolved(a, .durable)]), .append(second, [b, c]),
+            ])
+        #expect(
+            on(&appender, .finished(.rows([.appended, .appended]))) == [
+                .resolved([resolved(b, .durable), resolved(c, .durable)])
+            ])
+        #expect(appender.isIdle)
+    }
+
+    @Test func aBatchIsBoundedByRowsAndBytes() {
+        var appender = Appender(session: session)
+        _ = on(&appender, .offered([row(9, 1)]))
+        let rows = (1...300).map { row(0, UInt64($0)) }
+        let large = (1...3).map { row(1, UInt64($0), bytes: Appender.batchBytesMax / 2 + 1) }
+        _ = on(&appender, .offered(rows))
+        _ = on(&appender, .offered(large))
+        var sizes: [Int] = []
+        var effects = on(&appender, .finished(.rows([.appended])))
+        while case .append(_, let batch) = effects.last {
+            sizes.append(batch.count)
+            effects = on(&appender, .finished(.rows(Array(repeating: .appended, count: batch.count))))
+        }
+        #expect(sizes == [256, 45, 1, 1])
+    }
+
+    @Test func aRefusalTakesWhatWaitsBehindIt() {
+        var appender = Appender(session: session)
+        let (a, behind, other) = (row(0, 1), row(0, 2), row(1, 1))
+        _ = on(&appender, .offered([a]))
+        _ = on(&appender, .offered([behind, other]))
+        #expect(
+            on(&appender, .finished(.refused("full"))) == [
+                .resolved([resolved(a, .refused("full")), resolved(behind, .refused("full"))]),
+                .append(second, [other]),
+            ])
+        // Offered before the partition heard of it: no hole.
+        let late = row(0, 3)
+        #expect(
+            on(&appender, .offered([late])) == [
+                .resolved([resolved(late, .refused("record 3 is offered where 1 must stand"))])
+            ])
+        _ = on(&appender, .finished(.rows([.appended])))
+        #expect(on(&appender, .offered([a])).count == 1)
+        #expect(!appender.isIdle)
+    }
+
+    @Test func aLostReplyIsRepeatedUnderTheSameBatch() {
+        var appender = Appender(session: session)
+        let (a, b) = (row(0, 1), row(1, 1))
+        _ = on(&appender, .offered([a, b]))
+        #expect(on(&appender, .finished(.unknown("cut"))) == [.append(first, [a, b])])
+        #expect(appender.isInDoubt)
+        // A refusal of the repeat says nothing of the first try.
+        #expect(on(&appender, .finished(.refused("full"))) == [.append(first, [a, b])])
+        // It went in only now: acknowledged by its own commit.
+        #expect(
+            on(&appender, .finished(.rows([.appended, .appended]))) == [
+                .resolved([resolved(a, .durable), resolved(b, .durable)])
+            ])
+        #expect(appender.isIdle)
+    }
+
+    @Test func whatALostReplyPutInCountsAfterALaterAppend() {
+        var appender = Appender(session: session)
+        let (a, b, later) = (row(0, 1), row(1, 1), row(0, 2))
+        _ = on(&appender, .offered([a, b]))
+        _ = on(&appender, .finished(.unknown("cut")))
+        #expect(
+            on(&appender, .finished(.rows([.taken, .taken]))) == [
+                .look(a.partition, a.sequence), .look(b.partition, b.sequence),
+            ])
+        #expect(on(&appender, .offered([later])) == [])
+        #expect(on(&appender, looked(a, first)) == [])
+        #expect(on(&appender, looked(b, first)) == [.append(second, [later])])
+        #expect(
+            on(&appender, .finished(.rows([.appended]))) == [
+                .resolved([resolved(a, .durable), resolved(b, .durable), resolved(later, .durable)])
+            ])
+    }
+
+    @Test func whereNothingWaitsAnEmptyAppendConfirms() {
+        var appender = Appender(session: session)
+        let a = row(0, 1)
+        _ = on(&appender, .offered([a]))
+        _ = on(&appender, .finished(.unknown("cut")))
+        _ = on(&appender, .finished(.rows([.taken])))
+        #expect(on(&appender, looked(a, first)) == [.append(second, [])])
+        #expect(!appender.isIdle)
+        #expect(on(&appender, .finished(.unknown("cut again"))) == [.append(second, [])])
+        #expect(on(&appender, .finished(.rows([.appended]))) == [.resolved([resolved(a, .durable)])])
+        #expect(appender.isIdle)
+    }
+
+    @Test func anAppendThatPutNothingInConfirmsNothing() {
+        var appender = Appender(session: session)
+        let (a, b) = (row(0, 1), row(1, 1))
+        _ = on(&appender, .offered([a]))
+        _ = on(&appender, .finished(.unknown("cut")))
+        _ = on(&appender, .finished(.rows([.taken])))
+        _ = on(&appender, .offered([b]))
+        #expect(on(&appender, looked(a, first)) == [.append(second, [b])])
+        #expect(on(&appender, .finished(.rows([.taken]))) == [.look(b.partition, b.sequence)])
+        let effects = on(&appender, looked(b, BatchID(99)))
+        #expect(effects.first == .resolved([resolved(b, .taken)]))
+        #expect(effects.last == .append(BatchID(3 << 40 | 3), []))
+    }
+
+    @Test func anothersRecordMeansThatThePartitionIsLost() {
+        var appender = Appender(session: session)
+        let (a, next, waiting, other) = (row(0, 1), row(0, 2), row(0, 3), row(1, 1))
+        _ = on(&appender, .offered([a, next, other]))
+        _ = on(&appender, .offered([waiting]))
+        #expect(
+            on(&appender, .finished(.rows([.taken, .appended, .appended]))) == [
+                .look(a.partition, a.sequence)
+            ])
+        #expect(
+            on(&appender, looked(a, BatchID(1))) == [
+                .resolved([
+                    resolved(a, .taken), resolved(next, .taken), resolved(other, .durable),
+                    resolved(waiting, .taken),
+                ])
+            ])
+        let after = row(0, 4)
+        #expect(on(&appender, .offered([after])) == [.resolved([resolved(after, .taken)])])
+        let again = row(0, 8)
+        _ = on(&appender, .opened(again.partition, next: again.sequence))
+        #expect(on(&appender, .offered([again])) == [.append(second, [again])])
+    }
+
+    @Test func aPlaceThatWasTakenAndIsFreeAgainIsTriedAgain() {
+        var appender = Appender(session: session)
+        let (a, b) = (row(0, 1), row(1, 1))
+        _ = on(&appender, .offered([a, b]))
+        _ = on(&appender, .finished(.rows([.taken, .appended])))
+        #expect(
+            on(&appender, looked(a, nil)) == [.resolved([resolved(b, .durable)]), .append(first, [a])])
+        #expect(on(&appender, .finished(.rows([.appended]))) == [.resolved([resolved(a, .durable)])])
+    }
+
+    @Test func aFencedSessionNeverAppendsAgain() {
+        var appender = Appender(session: session)
+        let (a, b, waiting) = (row(0, 1), row(1, 1), row(0, 2))
+        _ = on(&appender, .offered([a, b]))
+        _ = on(&appender, .offered([waiting]))
+        #expect(
+            on(&appender, .finished(.rows([.fenced, .fenced]))) == [
+                .resolved([resolved(a, .fenced), resolved(b, .fenced), resolved(waiting, .fenced)])
+            ])
+        #expect(appender.isFenced && appender.isIdle)
+        let late = row(1, 2)
+        #expect(on(&appender, .offered([late])) == [.resolved([resolved(late, .fenced)])])
+    }
+
+    @Test func whatIsUnconfirmedWhenTheSessionDiesIsNoSuccess() {
+        var appender = Appender(session: session)
+        let a = row(0, 1)
+        _ = on(&appender, .offered([a]))
+        _ = on(&appender, .finished(.unknown("cut")))
+        _ = on(&appender, .finished(.rows([.taken])))
+        _ = on(&appender, looked(a, first))
+        #expect(on(&appender, .finished(.rows([.fenced]))) == [.resolved([resolved(a, .fenced)])])
+        #expect(appender.isFenced)
+    }
+
+    @Test func theQueueIsBounded() {
+        var appender = Appender(session: session)
+        _ = on(&appender, .offered([row(1, 1)]))
+        let rows = (1...UInt64(Appender.waitingRowsMax)).map { row(0, $0, bytes: 1) }
+        #expect(on(&appender, .offered(rows)) == [])
+        let last = row(0, UInt64(Appender.waitingRowsMax) + 1)
+        #expect(
+            on(&appender, .offered([last])) == [
+                .resolved([resolved(last, .refused("too many records wait for the engine"))])
+            ])
+    }
+}

@@ -1,0 +1,150 @@
+import Journal
+import Model
+import Testing
+
+/// The appender over the engine in memory, under random faults and crashes: what it calls durable is never
+/// lost, what it refuses is never in, and the journal has no holes.
+@Suite struct AppenderOverMemoryTests {
+    private struct World {
+        var engine = MemoryEngine()
+        var session = SessionID(0)
+        var appender: Appender
+        var effects: [Appender.Effect] = []
+        var next: [UInt64]
+        var durable: [Row] = []
+        var offered: [Resolved.Place: Row] = [:]
+    }
+
+    @Test(arguments: 1...60)
+    func durableMeansDurable(seed: UInt64) throws {
+        var generator = Splitmix(state: seed)
+        let count = 3
+        let engine = MemoryEngine()
+        try engine.createPartitions(count: count, histories: (0..<count).map { History(UInt64($0)) })
+        var world = World(appender: Appender(session: SessionID(0)), next: [])
+        world.engine = engine
+        for _ in 0..<4 {
+            try restart(&world, count)
+            for _ in 0..<60 { try step(&world, count, &generator) }
+            engine.faults = []
+            if Bool.random(using: &generator) { try drain(&world) }
+            engine.crash(keepsUnacknowledged: Bool.random(using: &generator))
+            try check(world, count, "seed \(seed)")
+        }
+    }
+
+    private func payload(_ partition: Int, _ sequence: UInt64, _ salt: UInt8) throws -> [UInt8] {
+        try RecordCodec.encode(
+            header: RecordHeader(
+                partition: PartitionID(UInt16(partition)), sequence: Sequence(sequence), epoch: Epoch(1),
+                history: History(1)), body: [salt])
+    }
+
+    private func restart(_ world: inout World, _ count: Int) throws {
+        world.session = try world.engine.beginSession(node: "n")
+        world.appender = Appender(session: world.session)
+        world.effects = []
+        world.offered = [:]
+        world.next = []
+        for former in try world.engine.partitions() {
+            let next = try world.engine.lastSequence(former.id).next
+            let barrier = Row(
+                partition: former.id, sequence: next,
+                payload: try payload(Int(former.id.rawValue), next.rawValue, 0))
+            #expect(
+                try world.engine.take(former.id, from: former, by: world.session, barrier: barrier) != nil)
+            world.durable.append(barrier)
+            world.next.append(next.rawValue + 1)
+        }
+    }
+
+    private func step(_ world: inout World, _ count: Int, _ generator: inout Splitmix) throws {
+        if Int.random(in: 0..<4, using: &generator) == 0 {
+            let faults: [MemoryEngine.Fault?] = [.refuse, .loseReply, .loseRequest, nil]
+            world.engine.faults.append(faults[Int.random(in: 0..<4, using: &generator)])
+        }
+        if Bool.random(using: &generator) {
+            let partition = Int.random(in: 0..<count, using: &generator)
+            let sequence = world.next[partition]
+            world.next[partition] += 1
+            let row = Row(
+                partition: PartitionID(UInt16(partition)), sequence: Sequence(sequence),
+                payload: try payload(partition, sequence, UInt8.random(in: 1...255, using: &generator)))
+            world.offered[Resolved.Place(row)] = row
+            world.appender.on(.offered([row]), into: &world.effects)
+        }
+        try carryOut(&world)
+    }
+
+    private func drain(_ world: inout World) throws {
+        while !world.effects.isEmpty { try carryOut(&world) }
+        #expect(world.appender.isIdle)
+    }
+
+    /// One effect.
+    private func carryOut(_ world: inout World) throws {
+        guard !world.effects.isEmpty else { return }
+        switch world.effects.removeFirst() {
+        case .append(let batch, let rows):
+            let outcome = world.engine.append(session: world.session, batch: batch, rows: rows)
+            world.appender.on(.finished(outcome), into: &world.effects)
+        case .look(let partition, let sequence):
+            let found = try world.engine.look(partition, sequence)
+            world.appender.on(.looked(partition, sequence, found), into: &world.effects)
+        case .resolved(let list):
+            for one in list {
+                let row = try #require(world.offered[one.place])
+                switch one.resolution {
+                case .durable: world.durable.append(row)
+                case .refused:
+                    #expect(try world.engine.read(row.partition, rows: [row.sequence]) != [row])
+                    let partition = Int(row.partition.rawValue)
+                    world.next[partition] = min(world.next[partition], row.sequence.rawValue)
+                case .fenced, .taken: Issue.record("nobody else writes: \(one)")
+                }
+            }
+        }
+    }
+
+    private func check(_ world: World, _ count: Int, _ context: String) throws {
+        for row in world.durable {
+            #expect(try world.engine.read(row.partition, rows: [row.sequence]) == [row], "\(context)")
+        }
+        for partition in 0..<count {
+            let rows = try world.engine.read(PartitionID(UInt16(partition)), from: .zero, bytesMax: .max)
+            #expect(rows.map(\.sequence.rawValue) == Array(1..<UInt64(rows.count + 1)), "\(context)")
+        }
+    }
+
+    @Test func damageIsFoundWhenARowIsRead() throws {
+        let engine = MemoryEngine()
+        try engine.createPartitions(count: 1, histories: [History(1)])
+        let session = try engine.beginSession(node: "n")
+        let one = PartitionID(0)
+        let row = Row(partition: one, sequence: Sequence(1), payload: try payload(0, 1, 5))
+        #expect(engine.append(session: session, batch: BatchID(1), rows: [row]) == .rows([.appended]))
+        engine.damage(one, Sequence(1), byte: 42, mask: 4)
+        #expect(throws: EngineError.self) { try engine.read(one, from: .zero, bytesMax: .max) }
+    }
+
+    @Test func aFailedEngineDoesNothingMore() throws {
+        let engine = MemoryEngine()
+        try engine.createPartitions(count: 1, histories: [History(1)])
+        let session = try engine.beginSession(node: "n")
+        engine.faults = [.fail(afterCommit: true)]
+        let row = Row(partition: PartitionID(0), sequence: Sequence(1), payload: try payload(0, 1, 5))
+        _ = engine.append(session: session, batch: BatchID(1), rows: [row])
+        #expect(engine.failure != nil)
+        #expect(throws: EngineError.self) { try engine.partitions() }
+    }
+}
+
+extension Resolved {
+    struct Place: Hashable {
+        var partition: PartitionID
+        var sequence: Sequence
+        init(_ row: Row) { (partition, sequence) = (row.partition, row.sequence) }
+        init(_ one: Resolved) { (partition, sequence) = (one.partition, one.sequence) }
+    }
+    var place: Place { Place(self) }
+}

@@ -1,0 +1,183 @@
+import Journal
+import Model
+
+@testable import Partitions
+
+/// A few partitions on one thread, with a journal that is always there: every effect is carried out at once.
+final class House {
+    final class Proofs: DeviceProofMaker {
+        func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 1) }
+        func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 2) }
+    }
+    static let project = ProjectNumber(7)
+    static let gateway = GatewayID(1)
+
+    let count: Int
+    let names = TopicNames()
+    var partitions: [Partition] = []
+    var journal: [[(Sequence, [UInt8])]]
+    var replies: [UInt64: Reply] = [:]
+    var frames: [StreamFrame] = []
+    var now = Instant(
+        monotonic: MonotonicTime(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: 1_800_000_000_000))
+    private var nextRequest: UInt64 = 0
+    private var nextMessage: UInt64 = 0
+    private var queue: [(PartitionID, PartitionEvent)] = []
+
+    init(count: Int = 4) {
+        self.count = count
+        journal = Array(repeating: [], count: count)
+        for number in 0..<count {
+            let id = PartitionID(UInt16(number))
+            let partition = Partition(
+                id: id, history: History(UInt64(number) + 100),
+                options: PartitionOptions(partitionCount: count),
+                names: names, proofs: Proofs())
+            let body = Partition.barrier(session: SessionID(1), epoch: Epoch(1))
+            journal[number].append((Sequence(1), body))
+            try? partition.replay(Sequence(1), body)
+            partitions.append(partition)
+            var effects: [PartitionEffect] = []
+            partition.begin(now: now, into: &effects)
+            carryOut(effects, of: id)
+        }
+    }
+
+    func send(_ event: PartitionEvent, to partition: PartitionID) {
+        queue.append((partition, event))
+        while !queue.isEmpty {
+            let (to, event) = queue.removeFirst()
+            var effects: [PartitionEffect] = []
+            partitions[Int(to.rawValue)].handle(event, now: now, into: &effects)
+            partitions[Int(to.rawValue)].flush(now: now, into: &effects)
+            carryOut(effects, of: to)
+        }
+    }
+
+    func request(_ request: Request, of partition: PartitionID) -> Reply? {
+        nextRequest += 1
+        send(.request(RequestID(gateway: House.gateway, number: nextRequest), request), to: partition)
+        return replies[nextRequest]
+    }
+
+    private func carryOut(_ effects: [PartitionEffect], of id: PartitionID) {
+        for effect in effects {
+            switch effect {
+            case .append(let sequence, let body):
+                journal[Int(id.rawValue)].append((sequence, body))
+                queue.append((id, .appended(sequence)))
+            case .confirm(let token): queue.append((id, .confirmed(token)))
+            case .readRecords(let sequences, let token):
+                let found = journal[Int(id.rawValue)].filter { sequences.contains($0.0) }
+                queue.append((id, .records(found.map { (sequence: $0.0, body: $0.1) }, token: token)))
+            case .writeSnapshot(let covering, _): queue.append((id, .snapshotWritten(covering: covering)))
+            case .reply(let request, let reply): replies[request.number] = reply.value
+            case .offer(let to, let frame): queue.append((to, .offered(frame.value)))
+            case .acknowledge(let to, let said): queue.append((to, .acknowledged(said.value)))
+            case .ask(let of, let question): queue.append((of, .asked(question.value)))
+            case .tell(let to, let answer): queue.append((to, .told(answer.value)))
+            case .stream(_, let frame): frames.append(frame.value)
+            case .trim, .wake: break
+            case .fingerprintsDiffer(let with): fatalError("fingerprints of \(id) and \(with) differ")
+            }
+        }
+    }
+
+    // MARK: What clients do
+
+    func register(in partition: UInt16) -> (Registration, DeviceProof)? {
+        nextRequest += 1
+        let secret = nextRequest &* 0x9E37_79B9_7F4A_7C15
+        let reply = request(
+            .register(project: House.project, limit: 4096, nonce: UInt32(nextRequest), secret: secret),
+            of: PartitionID(partition))
+        guard case .registered(let index, let nonce, let secret) = reply else { return nil }
+        let registration = Registration(
+            project: House.project, partition: PartitionID(partition), index: index, nonce: nonce, key: 1)
+        return (registration, DeviceProof(high: secret, low: 2))
+    }
+
+    func change(_ kind: Request.ChangeKind, _ topic: String, _ devices: [Registration]) -> [DeviceChange]? {
+        guard let name = TopicName(topic), let first = devices.first else { return nil }
+        let reply = request(
+            .change(kind, project: House.project, topic: name, devices: devices, by: .backend),
+            of: first.partition)
+        guard case .changes(let changes) = reply else { return nil }
+        return changes
+    }
+
+    func envelope(_ text: String, key: String = "", ttl: UInt32 = 3600) -> Envelope {
+        nextMessage += 1
+        return Envelope(
+            id: MessageID(time: nextMessage, random: 1), event: Array(text.utf8),
+            collapseKey: Array(key.utf8),
+            sent: now.wall, ttlSeconds: ttl)
+    }
+
+    func home(_ topic: String) -> PartitionID {
+        partitions[0].state.home(of: TopicName(checked: Array(topic.utf8)), in: House.project)
+    }
+
+    @discardableResult
+    func publish(_ text: String, to topic: String, key: String = "", ttl: UInt32 = 3600) -> Reply? {
+        request(
+            .sendToTopic(
+                nil, project: House.project, TopicName(checked: Array(topic.utf8)),
+                envelope(text, key: key, ttl: ttl),
+                fanoutsMax: 1000), of: home(topic))
+    }
+
+    func listen(
+        _ registration: Registration, _ credential: DeviceProof, stream: UInt64, resume: EventID? = nil
+    ) {
+        send(
+            .stream(
+                .attach(
+                    StreamID(gateway: House.gateway, number: stream), registration, by: .device(credential),
+                    resume: resume)), to: registration.partition)
+    }
+
+    /// What the streams got, in order, and the frames taken off.
+    func takeEvents() -> [String] {
+        defer { frames = [] }
+        var texts: [String] = []
+        for frame in frames {
+            switch frame {
+            case .events(_, _, let deleted, let events):
+                if deleted != nil { texts.append("deleted") }
+                texts += events.map { String(decoding: $0.event, as: UTF8.self) }
+            case .push(let push):
+                for item in push.items {
+                    item.targets.forEach { index in
+                        if item.deleted.contains(index) { texts.append("deleted") }
+                        texts.append(String(decoding: item.event, as: UTF8.self))
+                    }
+                }
+            case .attached: texts.append("attached")
+            case .replaced: texts.append("replaced")
+            case .ended: texts.append("ended")
+            case .refused: texts.append("refused")
+            }
+        }
+        return texts
+    }
+
+    /// A partition made anew from the journal alone.
+    func replayed(_ number: Int) throws -> Partition {
+        let partition = Partition(
+            id: PartitionID(UInt16(number)), history: History(UInt64(number) + 100),
+            options: PartitionOptions(partitionCount: count), names: TopicNames(), proofs: Proofs())
+        for (sequence, body) in journal[number] { try partition.replay(sequence, body) }
+        return partition
+    }
+
+    /// Lets bookkeeping that waits for company be written.
+    func settle() {
+        now.monotonic = now.monotonic.advanced(by: .seconds(2))
+        now.wall = WallTime(milliseconds: now.wall.milliseconds + 2000)
+        for _ in 0..<2 {
+            for number in 0..<count { send(.woke, to: PartitionID(UInt16(number))) }
+            now.monotonic = now.monotonic.advanced(by: .seconds(2))
+        }
+    }
+}

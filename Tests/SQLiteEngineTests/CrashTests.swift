@@ -1,0 +1,108 @@
+import Foundation
+import Journal
+import Model
+import SQLiteEngine
+import Testing
+
+/// A child process that appends and notes each acknowledgement, ended by SIGKILL; then the folder is opened
+/// again and everything that was noted must be there.
+@Suite(.serialized) struct CrashTests {
+    private let folder = TemporaryFolder()
+
+    /// Appends through the engine's thread until something ends the process. Each acknowledgement is a line
+    /// in `acks`.
+    private static func appendForever(_ folder: String) throws {
+        mkdir(folder, 0o700)
+        let acks = open(folder + "/acks", O_WRONLY | O_CREAT | O_APPEND, 0o600)
+        let thread = EngineThread(
+            makeEngine: { try SQLiteEngine(folder: folder) }, onFatal: { _ in abort() },
+            onResolved: { _, resolved in
+                for one in resolved where one.resolution == .durable {
+                    let line = Array("\(one.partition.rawValue) \(one.sequence.rawValue)\n".utf8)
+                    _ = write(acks, line, line.count)
+                }
+            })
+        let begun = Gathered<SessionID>()
+        thread.perform(
+            { try begin($0, partitions: 3) }, then: { begun.add([try? $0.get()].compactMap { $0 }) })
+        guard let session = begun.wait(for: 1).first else { abort() }
+        thread.begin(session)
+        for sequence in 2...UInt64.max {
+            for partition in 0..<3 { thread.submit([try row(partition, sequence, bytes: 700)], for: 0) }
+            while thread.counters.rows + 30 < (sequence - 1) * 3 { usleep(100) }
+        }
+    }
+
+    private static func bytes(of path: String) -> Int {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int(status.st_size) : 0
+    }
+
+    /// What the child noted, each found in the journal as it was sent; and the journal has no holes.
+    private func checkAcknowledged(least: Int) throws {
+        let text = (try? String(contentsOfFile: folder.path + "/acks", encoding: .utf8)) ?? ""
+        let lines = text.split(separator: "\n").map { $0.split(separator: " ").compactMap { UInt64($0) } }
+        let acknowledged = lines.filter { $0.count == 2 }
+        #expect(acknowledged.count >= least)
+        let engine = try SQLiteEngine(folder: folder.path)
+        for partition in 0..<3 {
+            let rows = try engine.read(p(partition), from: .zero, bytesMax: .max)
+            #expect(rows.map(\.sequence.rawValue) == Array(1..<UInt64(rows.count + 1)))
+            let last = acknowledged.filter { $0[0] == UInt64(partition) }.map { $0[1] }.max() ?? 0
+            #expect(rows.count >= Int(last), "partition \(partition): \(last) was acknowledged")
+            for found in rows.dropFirst() {
+                #expect(found == (try row(partition, found.sequence.rawValue, bytes: 700)))
+            }
+        }
+    }
+
+    @Test(arguments: ["append.before:1", "append.before:40", "append.committed:1", "append.committed:40"])
+    func nothingAcknowledgedIsLostAtAFailpoint(failpoint: String) async throws {
+        let path = folder.path
+        await #expect(processExitsWith: .signal(SIGKILL)) {
+            [path = path as String, failpoint = failpoint as String] in
+            setenv("TIDECAST_FAILPOINT", failpoint, 1)
+            try CrashTests.appendForever(path)
+        }
+        try checkAcknowledged(least: failpoint.hasSuffix(":40") ? 39 : 0)
+    }
+
+    @Test(arguments: [0, 3_000, 20_000, 90_000] as [UInt32])
+    func nothingAcknowledgedIsLostAtAnyMoment(microseconds: UInt32) async throws {
+        let path = folder.path
+        await #expect(processExitsWith: .signal(SIGKILL)) {
+            [path = path as String, microseconds = microseconds as UInt32] in
+            Thread.detachNewThread {
+                while CrashTests.bytes(of: path + "/acks") < 100 { usleep(500) }
+                usleep(microseconds)
+                kill(getpid(), SIGKILL)
+            }
+            try CrashTests.appendForever(path)
+        }
+        try checkAcknowledged(least: 10)
+    }
+
+    @Test(arguments: ["snapshot.writing:1", "snapshot.writing:3", "snapshot.renamed:1"])
+    func aSnapshotCutOffByACrashDoesNotCount(failpoint: String) async throws {
+        let path = folder.path
+        do {
+            let engine = try SQLiteEngine(folder: path)
+            let session = try begin(engine)
+            try engine.writeSnapshot(session: session, partition: p(0), covering: .zero, bytes: [1])
+        }
+        await #expect(processExitsWith: .signal(SIGKILL)) {
+            [path = path as String, failpoint = failpoint as String] in
+            setenv("TIDECAST_FAILPOINT", failpoint, 1)
+            let engine = try SQLiteEngine(folder: path)
+            let session = try begin(engine)
+            try engine.writeSnapshot(
+                session: session, partition: p(0), covering: Sequence(2),
+                bytes: [UInt8](repeating: 7, count: 3 << 20))
+        }
+        let engine = try SQLiteEngine(folder: path)
+        #expect(try engine.snapshots(p(0)).map(\.covering) == [.zero])
+        #expect(try engine.readSnapshot(p(0), covering: .zero) == [1])
+        #expect(
+            Array(try FileManager.default.contentsOfDirectory(atPath: path + "/snapshots")) == ["0-0-1.snap"])
+    }
+}

@@ -1,0 +1,176 @@
+"""The official firebase-admin SDK, unmodified, against a real server under FCM's own host names.
+
+Run by admin_sdk.sh inside a network namespace whose hosts file points the names at 127.0.0.1.
+Prints a line per check and a closing count; exits 1 where a check failed.
+"""
+import asyncio
+import json
+import os
+import sys
+import threading
+import time
+import urllib.request
+
+import firebase_admin
+from firebase_admin import credentials, exceptions, messaging
+
+PROJECT = os.environ["PROJECT"]
+PLAIN = os.environ["PLAIN"]  # the server without TLS, for what devices do
+KEY = os.environ["DEVICE_KEY"]
+passed = failed = 0
+
+
+def check(name, condition, detail=""):
+    global passed, failed
+    if condition:
+        passed += 1
+        print(f"ok   {name}")
+    else:
+        failed += 1
+        print(f"FAIL {name} {detail}")
+
+
+def raises(name, kind, body):
+    try:
+        body()
+    except kind as error:
+        check(name, type(error) is kind, f"got {type(error)}")
+    except Exception as error:  # noqa: BLE001
+        check(name, False, f"got {type(error).__name__}: {error}")
+    else:
+        check(name, False, "nothing was raised")
+
+
+def register(project=PROJECT, key=KEY):
+    request = urllib.request.Request(
+        f"{PLAIN}/v1/projects/{project}/registrations", data=b"{}", headers={"x-goog-api-key": key}
+    )
+    return json.load(urllib.request.urlopen(request))
+
+
+class Listener(threading.Thread):
+    """A device: reads its stream and keeps what came."""
+
+    def __init__(self, device):
+        super().__init__(daemon=True)
+        url = f"{PLAIN}/v1/projects/{PROJECT}/registrations/{device['token']}:listen?credential={device['credential']}"
+        self.response = urllib.request.urlopen(url)
+        self.messages = []
+        self.start()
+
+    def run(self):
+        for line in self.response:
+            if line.startswith(b"data: "):
+                self.messages.append(json.loads(line[6:]))
+
+    def wait(self, count, seconds=10):
+        end = time.time() + seconds
+        while len(self.messages) < count and time.time() < end:
+            time.sleep(0.02)
+        return self.messages
+
+
+def main():
+    app = firebase_admin.initialize_app(credentials.Certificate(os.environ["SERVICE_ACCOUNT"]))
+    devices = [register() for _ in range(3)]
+    tokens = [device["token"] for device in devices]
+    listeners = [Listener(device) for device in devices]
+
+    result = messaging.subscribe_to_topic(tokens, "news")
+    check("subscribe_to_topic", result.success_count == 3 and result.failure_count == 0, result.__dict__)
+    result = messaging.subscribe_to_topic(tokens, "news")
+    check("subscribe_to_topic again", result.success_count == 3, result.__dict__)
+    name = messaging.send(messaging.Message(topic="news", data={"n": "1"}))
+    check("send to a topic", name.startswith(f"projects/{PROJECT}/messages/"), name)
+    for place, listener in enumerate(listeners):
+        got = listener.wait(1)
+        check(f"device {place} got it", [m["data"] for m in got] == [{"n": "1"}], got)
+
+    messaging.send(messaging.Message(token=tokens[0], notification=messaging.Notification(title="t", body="b")))
+    got = listeners[0].wait(2)
+    check("send to a token", got[-1].get("notification") == {"title": "t", "body": "b"}, got)
+    messaging.send(messaging.Message(condition="'news' in topics || 'none' in topics", data={"n": "2"}))
+    got = listeners[1].wait(2)
+    check("send to a condition", got[-1]["data"] == {"n": "2"}, got)
+    name = messaging.send(messaging.Message(topic="news", data={"n": "dry"}), dry_run=True)
+    check("dry run", name.startswith(f"projects/{PROJECT}/messages/"), name)
+
+    rich = messaging.Message(
+        topic="news",
+        data={"n": "rich"},
+        android=messaging.AndroidConfig(
+            priority="high",
+            ttl=3600.5,
+            collapse_key="k",
+            notification=messaging.AndroidNotification(
+                title="a", color="#112233", channel_id="c", visibility="private", priority="max",
+                vibrate_timings_millis=[100, 200], default_sound=True,
+                light_settings=messaging.LightSettings(color="#aabbcc", light_on_duration_millis=200, light_off_duration_millis=300),
+            ),
+            fcm_options=messaging.AndroidFCMOptions("label"),
+        ),
+        apns=messaging.APNSConfig(
+            headers={"apns-priority": "10"},
+            payload=messaging.APNSPayload(messaging.Aps(badge=3, alert=messaging.ApsAlert(title="x"))),
+        ),
+        webpush=messaging.WebpushConfig(
+            headers={"Urgency": "high"},
+            notification=messaging.WebpushNotification(title="w", actions=[messaging.WebpushNotificationAction("a", "b")]),
+            fcm_options=messaging.WebpushFCMOptions(link="https://example.com"),
+        ),
+        fcm_options=messaging.FCMOptions("label"),
+    )
+    messaging.send(rich)
+    got = listeners[2].wait(3)
+    check("a rich message arrives whole", got[-1].get("android", {}).get("priority") == "HIGH", got[-1:])
+
+    batch = messaging.send_each([messaging.Message(topic="news", data={"n": str(i)}) for i in range(100)])
+    check("send_each", batch.success_count == 100, batch.failure_count)
+
+    async def many():
+        return await messaging.send_each_async([messaging.Message(topic="quiet", data={"n": str(i)}) for i in range(500)])
+
+    batch = asyncio.run(many())
+    check("send_each_async, one HTTP/2 connection", batch.success_count == 500, batch.failure_count)
+    got = listeners[0].wait(1 + 1 + 1 + 1 + 100)
+    numbers = [m["data"]["n"] for m in got if m.get("data", {}).get("n", "x").isdigit()][2:]
+    check("all 100 came once", sorted(numbers, key=int) == [str(i) for i in range(100)], len(numbers))
+
+    for legacy in ("subscribe_to_topic_legacy", "unsubscribe_from_topic_legacy"):
+        if hasattr(messaging, legacy):
+            result = getattr(messaging, legacy)(tokens, "old")
+            check(legacy, result.success_count == 3, result.__dict__)
+    result = messaging.unsubscribe_from_topic(tokens[:2], "news")
+    check("unsubscribe_from_topic", result.success_count == 2, result.__dict__)
+    before = len(listeners[0].messages)
+    messaging.send(messaging.Message(topic="news", data={"n": "last"}))
+    got = listeners[2].wait(len(listeners[2].messages) + 1, 3)
+    check("who is still subscribed gets it", got[-1]["data"] == {"n": "last"}, got[-1:])
+    check("who is not does not", len(listeners[0].messages) == before)
+
+    raises("bad topic characters from another client's mouth", exceptions.InvalidArgumentError,
+           lambda: messaging.send(messaging.Message(condition="'a' in", data={})))
+    raises("malformed token", exceptions.InvalidArgumentError,
+           lambda: messaging.send(messaging.Message(token="nonsense")))
+    raises("foreign token", messaging.SenderIdMismatchError,
+           lambda: messaging.send(messaging.Message(token=os.environ["FOREIGN_TOKEN"])))
+    request = urllib.request.Request(
+        f"{PLAIN}/v1/projects/{PROJECT}/registrations/{tokens[1]}",
+        method="DELETE", headers={"authorization": f"Bearer {os.environ['BEARER']}"})
+    urllib.request.urlopen(request).read()
+    raises("unregistered token", messaging.UnregisteredError,
+           lambda: messaging.send(messaging.Message(token=tokens[1])))
+    result = messaging.subscribe_to_topic([tokens[0], tokens[1], "nonsense"], "mixed")
+    reasons = sorted(error.reason for error in result.errors)
+    check("errors of single tokens", result.success_count == 1 and len(reasons) == 2, reasons)
+    wrong = firebase_admin.initialize_app(
+        credentials.Certificate(os.environ["SERVICE_ACCOUNT"]), {"projectId": "elsewhere"}, name="elsewhere")
+    raises("another project", exceptions.PermissionDeniedError,
+           lambda: messaging.send(messaging.Message(topic="news"), app=wrong))
+    _ = app
+
+
+main()
+print(f"{passed} passed, {failed} failed")
+sys.stdout.flush()
+os._exit(1 if failed else 0)

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Runs the official firebase-admin SDK against a real server over TLS, under FCM's own host names, in a network namespace of
+# its own: the hosts file of the namespace points the names at 127.0.0.1, so nothing on this machine is touched.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+tidecast=${TIDECAST:-$root/.build/debug/tidecast}
+venv=$root/.build/sdk-venv
+if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
+if ! "$venv/bin/python" -c 'import firebase_admin' 2>/dev/null; then "$venv/bin/pip" install -q firebase-admin; fi
+
+space=tidecast-sdk-$$
+work=$(mktemp -d)
+server=
+finish() {
+  if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; fi
+  ip netns delete "$space" 2>/dev/null || true
+  rm -rf "/etc/netns/$space" "$work"
+}
+trap finish EXIT
+ip netns add "$space"
+mkdir -p "/etc/netns/$space"
+echo "127.0.0.1 localhost fcm.googleapis.com iid.googleapis.com oauth2.googleapis.com" > "/etc/netns/$space/hosts"
+ip netns exec "$space" ip link set lo up
+
+"$tidecast" cert make --out "$work/certs" --name fcm.googleapis.com iid.googleapis.com oauth2.googleapis.com > /dev/null
+"$tidecast" project create shop --service-account "$work/sa.json" --token-uri https://oauth2.googleapis.com/token --data "$work/data" > /dev/null
+"$tidecast" project create other --service-account "$work/other.json" --data "$work/data" > /dev/null
+ip netns exec "$space" "$tidecast" server --data "$work/data" --listen 127.0.0.1:8787 \
+  --listen-tls 127.0.0.1:443 --cert "$work/certs/server.pem" --key "$work/certs/server.key" 2> "$work/log" &
+server=$!
+for _ in $(seq 100); do
+  if ip netns exec "$space" curl -sf http://127.0.0.1:8787/readyz > /dev/null; then break; fi
+  sleep 0.1
+done
+export DEVICE_KEY BEARER FOREIGN_TOKEN
+DEVICE_KEY=$("$tidecast" project key create shop --kind device --data "$work/data")
+BEARER=$("$tidecast" project key create shop --kind bearer --data "$work/data")
+FOREIGN_TOKEN=$("$tidecast" device register --project other --json --data "$work/data" | python3 -c 'import json,sys; print(json.load(sys.stdin)["token"])')
+code=0
+ip netns exec "$space" env PROJECT=shop PLAIN=http://127.0.0.1:8787 SERVICE_ACCOUNT="$work/sa.json" \
+  REQUESTS_CA_BUNDLE="$work/certs/ca.pem" SSL_CERT_FILE="$work/certs/ca.pem" \
+  timeout 240 "$venv/bin/python" "$here/admin_sdk.py" || code=$?
+if [ "$code" -ne 0 ]; then tail -20 "$work/log"; fi
+exit "$code"
