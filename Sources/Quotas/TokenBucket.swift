@@ -1,0 +1,93 @@
+import Model
+
+/// A token bucket in exact integers: over any window it gives at most burst + rate × window, to the unit.
+///
+/// It counts in units of which `count` come in each nanosecond and `seconds × 10⁹` make a token. So nothing is ever
+/// rounded, no remainder is lost however often it is asked, and no timer refills it: what has come since the last
+/// question is added at the next.
+public struct TokenBucket: Hashable, Sendable {
+    public private(set) var rate: QuotaRate
+    /// Invariant: units <= rate.burstUnits.
+    private(set) var units: UInt128
+    /// Up to when the refill has been added. A time before it adds nothing.
+    private(set) var refilled: MonotonicTime
+
+    /// A full bucket.
+    public init(_ rate: QuotaRate, full now: MonotonicTime) {
+        self.rate = rate
+        units = rate.burstUnits
+        refilled = now
+    }
+
+    /// A bucket without a token, which begins to fill at `start` (which may be in the future).
+    public init(_ rate: QuotaRate, emptyAt start: MonotonicTime) {
+        self.rate = rate
+        units = 0
+        refilled = start
+    }
+
+    /// A bucket as it was elsewhere.
+    init(_ rate: QuotaRate, units: UInt128, refilled: MonotonicTime) {
+        self.rate = rate
+        self.units = min(units, rate.burstUnits)
+        self.refilled = refilled
+    }
+
+    /// Adds what has come since the last question.
+    public mutating func refill(_ now: MonotonicTime) {
+        guard now > refilled else { return }
+        // 2⁶⁴ × 10¹² and 10¹² × 86,400 × 10⁹ both stay below 2¹²⁸.
+        units = min(units + UInt128(now.since(refilled)) * UInt128(rate.count), rate.burstUnits)
+        refilled = now
+    }
+
+    /// Takes `count` tokens, or none.
+    public mutating func take(_ count: UInt64, _ now: MonotonicTime) -> Bool {
+        refill(now)
+        let wanted = UInt128(count) * rate.scale
+        guard wanted <= units else { return false }
+        units -= wanted
+        return true
+    }
+
+    /// Takes as many whole tokens as there are, at most `count`, and says how many.
+    public mutating func take(upTo count: UInt64, _ now: MonotonicTime) -> UInt64 {
+        refill(now)
+        let taken = min(UInt64(units / rate.scale), count)
+        units -= UInt128(taken) * rate.scale
+        return taken
+    }
+
+    /// Whole tokens in the bucket.
+    public mutating func level(_ now: MonotonicTime) -> UInt64 {
+        refill(now)
+        return UInt64(units / rate.scale)
+    }
+
+    /// Nanoseconds until the bucket will hold `count` tokens if nobody takes any; `nil` where it never will.
+    public mutating func delay(until count: UInt64, _ now: MonotonicTime) -> UInt64? {
+        refill(now)
+        return delay(until: UInt128(count) * rate.scale, beside: 0, now)
+    }
+
+    /// The same in units, where `reserved` of those in the bucket do not count.
+    func delay(until wanted: UInt128, beside reserved: UInt128, _ now: MonotonicTime) -> UInt64? {
+        let needed = wanted + reserved
+        let waitForStart = refilled > now ? refilled.since(now) : 0
+        guard needed > units else { return waitForStart }
+        guard rate.count > 0, needed <= rate.burstUnits else { return nil }
+        let nanoseconds = (needed - units + UInt128(rate.count) - 1) / UInt128(rate.count)
+        return UInt64(clamping: nanoseconds + UInt128(waitForStart))
+    }
+
+    /// Removes units that were spent elsewhere; what the bucket does not hold cannot be removed.
+    mutating func remove(_ spent: UInt128) { units -= min(spent, units) }
+
+    /// Goes on at another rate. What has come by the old rate stays, as far as the new burst has room for it.
+    public mutating func change(to rate: QuotaRate, _ now: MonotonicTime) {
+        refill(now)
+        let (whole, rest) = units.quotientAndRemainder(dividingBy: self.rate.scale)
+        units = min(whole * rate.scale + rest * rate.scale / self.rate.scale, rate.burstUnits)
+        self.rate = rate
+    }
+}
