@@ -17,10 +17,3 @@ public final class Admission {
         Int(clamping: limits[project]?["fanouts"] ?? 1000)
     }
 }
-
-struct DevicePlacement {
-    let partition: PartitionID
-    let limit: Int
-    init(of project: ProjectNumber, count: Int) { partition = PartitionID(0); limit = 4096 }
-    mutating func full(_ partition: PartitionID) {}
-}

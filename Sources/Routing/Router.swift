@@ -51,7 +51,7 @@ public final class Router {
         enum Kind {
             case send
             case simple
-            case register(project: ProjectNumber)
+            case register(project: ProjectNumber, DevicePlacement.Offer)
             /// One part of a change that was split by partition: `places` of the whole.
             case part(of: UInt64, places: [Int])
             /// The whole of it.

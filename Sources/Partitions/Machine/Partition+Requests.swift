@@ -74,7 +74,8 @@ extension Partition {
         _ now: Instant
     ) {
         guard !isOverloaded else { return refuse(id, Partition.behind) }
-        guard state.devices.counts[project.rawValue] ?? 0 < limit else { return reply(id, .full) }
+        let held = state.devices.counts[project.rawValue] ?? 0
+        guard held < limit else { return reply(id, .full(holding: held)) }
         let index = state.devices.next
         guard index < DeviceIndex.limit else { return refuse(id, .indicesUsedUp) }
         propose(
