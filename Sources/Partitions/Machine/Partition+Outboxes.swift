@@ -112,7 +112,8 @@ extension Partition {
     /// Offers again what was not acknowledged in time.
     func retryOutboxes(_ now: Instant, _ effects: inout [PartitionEffect]) {
         let proof = ledger.confirmed()
-        for (partition, last) in offered where now.monotonic.since(last.at) >= options.outboxRetry {
+        for (partition, last) in offered.sorted(by: { $0.key < $1.key })
+        where now.monotonic.since(last.at) >= options.outboxRetry {
             offered[partition] = nil
             offer(to: partition, proof, now, &effects)
         }

@@ -140,7 +140,8 @@ extension Partition {
 
     /// A record became durable: its messages go to the live ones of their targets, one frame to each gateway.
     func push(_ deliveries: [PartitionState.Delivery], _ proof: Proof, _ effects: inout [PartitionEffect]) {
-        for (gateway, link) in streams.links where link.liveCount > 0 {
+        for (gateway, link) in streams.links.sorted(by: { $0.key.rawValue < $1.key.rawValue })
+        where link.liveCount > 0 {
             let live = DeviceSet(link.live)
             var items: [StreamFrame.PushItem] = []
             for delivery in deliveries {

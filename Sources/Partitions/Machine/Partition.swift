@@ -100,7 +100,7 @@ public final class Partition {
         ledger = Ledger(durable: state.applied)
         let proof = ledger.confirmed()
         durableMarks = state.marks
-        for (partition, outbox) in state.outboxes where !outbox.isEmpty {
+        for (partition, outbox) in state.outboxes.sorted(by: { $0.key < $1.key }) where !outbox.isEmpty {
             offered[partition] = Offered(upTo: .zero, at: now.monotonic)
             let frame = OutboxFrame(from: id, history: history, entries: [])
             effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
@@ -240,7 +240,7 @@ public final class Partition {
     public func abandon(mayHaveAppended: Bool, reason: String, into replies: inout [(RequestID, Reply)]) {
         var answers = ledger.gated.answers + confirmations.map(\.answer)
         for record in ledger.inFlight { answers += record.gated.answers }
-        for waiters in outboxWaiters.values { answers += waiters.map(\.answer) }
+        for (_, waiters) in outboxWaiters.sorted(by: { $0.key < $1.key }) { answers += waiters.map(\.answer) }
         for answer in answers {
             guard case .request(let id) = answer.to else { continue }
             let unknown = answer.isSend && mayHaveAppended
