@@ -75,6 +75,9 @@ extension Partition {
     /// Sends the next of what waits, or makes the device live where nothing durable does.
     func catchUp(_ index: UInt32, _ now: Instant, _ effects: inout [PartitionEffect]) {
         guard let attachment = streams.attachment(index) else { return }
+        #if DEBUG
+            if options.planted.contains(.skipCatchUp) { return streams.setLive(index) }
+        #endif
         let waiting = durableWaiting(index, after: attachment.written, now)
         let told = state.overflowed[index].flatMap { $0 > attachment.written ? $0 : nil }
         if waiting.isEmpty, told == nil {
