@@ -1,0 +1,124 @@
+import Model
+
+/// Grants leases of tokens: the owner of a project's home partition has one, for all projects whose home it is.
+///
+/// What it may begin with depends on what was before it:
+///
+/// - A project that never had an owner begins with full buckets.
+/// - When the whole node began anew, its spenders are gone with the former grantor, and so is all that they held: it
+///   begins with buckets that were empty when the node began.
+/// - When it takes over from an owner that died, spenders may live on what that one granted. It grants nothing for the
+///   longest validity after the last moment at which the other may have granted, and then begins with empty buckets.
+/// - When the owner hands over, it gives its ledgers along and grants nothing any more; the heir goes on with them.
+///
+/// An owner that is cut off does not know that it was replaced. So it grants only while its authority is confirmed,
+/// until a time that ends before any other can be made owner (`authority`).
+public struct QuotaGrantor: Sendable {
+    /// The kinds that are leased.
+    public static let kinds: [QuotaKind] = [.sends, .subscriptionChanges, .registrations]
+
+    public enum Beginning: Sendable {
+        case full
+        /// Nobody has granted or spent since this time.
+        case empty(since: MonotonicTime)
+        /// The former owner may have granted until this time.
+        case takeover(grantedUntil: MonotonicTime)
+    }
+
+    /// A project's ledgers on their way to another owner.
+    public struct Handover: Sendable {
+        fileprivate var epoch: Epoch
+        fileprivate var ledgers: [QuotaLedger]
+        fileprivate var closed: MonotonicTime
+    }
+
+    public enum Effect: Hashable, Sendable {
+        /// To the spender that it names.
+        case grant(QuotaGrant)
+        /// The project is not open here: open it with its limits and hand the request in again, or drop it if this
+        /// node is not the owner (the spender asks again).
+        case unknown(QuotaRequest)
+    }
+
+    struct Project: Sendable {
+        var epoch: Epoch
+        /// As in `kinds`.
+        var ledgers: [QuotaLedger]
+    }
+
+    var projects: [ProjectNumber: Project] = [:]
+    /// Until when this node is certain to be the owner. At one node without rivals: never ends.
+    public var authority = MonotonicTime(nanoseconds: .max)
+
+    public init() {}
+
+    public func isOpen(_ project: ProjectNumber) -> Bool { projects[project] != nil }
+
+    /// Begins to grant for a project. `epoch` names this ledger's life; it is higher than any former owner's.
+    public mutating func open(
+        _ project: ProjectNumber, _ limits: QuotaLimits, epoch: Epoch, _ beginning: Beginning,
+        now: MonotonicTime
+    ) {
+        let ledgers = QuotaGrantor.kinds.compactMap { limits.rate(of: $0) }.map { rate in
+            switch beginning {
+            case .full: QuotaLedger(TokenBucket(rate, full: now))
+            case .empty(let since): QuotaLedger(TokenBucket(rate, emptyAt: since))
+            case .takeover(let granted):
+                QuotaLedger(TokenBucket(rate, emptyAt: granted.advanced(by: QuotaTiming.share)))
+            }
+        }
+        projects[project] = Project(epoch: epoch, ledgers: ledgers)
+    }
+
+    /// Goes on where another owner left off.
+    public mutating func open(_ project: ProjectNumber, _ handover: Handover, now: MonotonicTime) {
+        projects[project] = Project(
+            epoch: handover.epoch, ledgers: handover.ledgers.map { $0.moved(from: handover.closed, to: now) })
+    }
+
+    /// Stops granting for a project and gives away what its heir needs. `nil` where it is not open.
+    public mutating func close(_ project: ProjectNumber, now: MonotonicTime) -> Handover? {
+        projects.removeValue(forKey: project).map {
+            Handover(epoch: $0.epoch, ledgers: $0.ledgers, closed: now)
+        }
+    }
+
+    /// Other limits, from now on. What is in the buckets stays as far as the new bursts have room.
+    public mutating func change(_ project: ProjectNumber, to limits: QuotaLimits, now: MonotonicTime) {
+        for (index, kind) in QuotaGrantor.kinds.enumerated() {
+            if let rate = limits.rate(of: kind) { projects[project]?.ledgers[index].change(to: rate, now) }
+        }
+    }
+
+    public mutating func receive(_ request: QuotaRequest, now: MonotonicTime, into effects: inout [Effect]) {
+        guard let place = QuotaGrantor.kinds.firstIndex(of: request.kind), now < authority else { return }
+        guard let epoch = projects[request.project]?.epoch else {
+            if !request.isRelease { effects.append(.unknown(request)) }
+            return
+        }
+        if let grant = projects[request.project]?.ledgers[place].receive(request, ledger: epoch, now: now) {
+            effects.append(.grant(grant))
+        }
+    }
+
+    /// Tokens that are not known to be spent; what is out on lease counts. `nil` where the project is not open or the
+    /// kind is not leased.
+    public mutating func level(
+        of kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime
+    ) -> UInt64? {
+        guard let place = QuotaGrantor.kinds.firstIndex(of: kind) else { return nil }
+        return projects[project]?.ledgers[place].level(now)
+    }
+
+    /// Forgets projects whose buckets are full and of which nothing is out. Opened again as they were the first time
+    /// they are no fuller than they would be. For the shell to call now and then, every minute say.
+    public mutating func forgetIdle(now: MonotonicTime) {
+        for project in projects.keys {
+            var isIdle = true
+            for index in QuotaGrantor.kinds.indices where isIdle {
+                isIdle = projects[project]?.ledgers[index].isForgettable(now) ?? true
+            }
+            if isIdle { projects[project] = nil }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+import Model
+
+/// What one project may still have of one kind, and who holds how much of it.
+///
+/// The bucket counts what is *known to be spent*, or must be taken for spent. What is out is not spent yet, but it is
+/// not to be had twice either. There are two kinds of it:
+///
+/// - *leased* tokens: granted, not reported as spent, not run out;
+/// - *accrued* shares: from the moment a share was granted, its holder may be spending at the share's rate without
+///   telling anybody, until it says otherwise or the share has run out.
+///
+/// What can be granted is what remains: `level − leased − accrued`. A second bound keeps the sum right when the bucket
+/// stands full and its refill is lost while shares go on accruing: `burst − leased − (all that shares can accrue)`.
+/// From the two follows what is promised (G6): at any moment, all that spenders could spend is at most the level, the
+/// level is at most the burst and rises by the rate; so over any window at most burst + rate × window is admitted.
+///
+/// A report is the only thing that frees: spent tokens leave the level, unspent ones come free. Where no report comes,
+/// what is out is taken for spent when it runs out. All errors are to the safe side: lost messages cost a project some
+/// tokens, never give it any.
+///
+/// So the bucket's depth is burst minus what is out on lease, at most rate × lease length when spenders ask for what
+/// they need, and nothing when nobody holds a lease: an idle project has its whole burst.
+struct QuotaLedger: Sendable {
+    /// More spenders at once get nothing.
+    static let accountCountMax = 1024
+    /// More grants to one spender that it has not said to have got are not made.
+    static let flightCountMax = 8
+    /// Shares may hold at most this part of the burst back.
+    static let shareDivisor: UInt128 = 8
+
+    private(set) var bucket: TokenBucket
+    /// By the order in which they came.
+    var accounts: [QuotaAccount] = []
+    #if DEBUG
+        /// For tests that show that the checker sees it.
+        var plantedBug: PlantedBug?
+        enum PlantedBug { case forgetsLeases, forgetsShares, forgetsWhatRanOut }
+    #endif
+
+    init(_ bucket: TokenBucket) { self.bucket = bucket }
+
+    var rate: QuotaRate { bucket.rate }
+
+    mutating func change(to rate: QuotaRate, _ now: MonotonicTime) {
+        bucket.change(to: rate, now)
+    }
+
+    /// Whole tokens that are not known to be spent.
+    mutating func level(_ now: MonotonicTime) -> UInt64 {
+        lapse(now)
+        return bucket.level(now)
+    }
+
+    // MARK: A request
+
+    mutating func receive(_ request: QuotaRequest, ledger: Epoch, now: MonotonicTime) -> QuotaGrant? {
+        lapse(now)
+        guard let index = account(of: request, isReport: request.ledger == ledger, now) else { return nil }
+        guard request.number > accounts[index].number else { return nil }
+        accounts[index].number = request.number
+        if request.ledger == ledger {
+            report(request, index, now)
+        } else {
+            accounts[index].beginCounting(now)
+        }
+        if request.isRelease {
+            accounts[index].clear(now)
+            return nil
+        }
+        guard accounts[index].flight.count < QuotaLedger.flightCountMax else { return nil }
+        let tokens = tokens(for: request, index, now)
+        let isMet = tokens >= request.demand
+        accounts[index].hunger = isMet ? 0 : request.demand
+        accounts[index].hungerEnd = now.advanced(by: QuotaTiming.lease)
+        let scale = rate.scale
+        let share = share(for: request, index, leased: UInt128(tokens) * scale, now)
+        accounts[index].flight.append(
+            QuotaAccount.Grant(
+                number: request.number, granted: now, tokens: tokens,
+                leaseEnd: now.advanced(by: QuotaTiming.lease), shareRate: share,
+                shareEnd: now.advanced(by: share > 0 ? QuotaTiming.share : 0)))
+        return QuotaGrant(
+            spender: request.spender, project: request.project, kind: request.kind, number: request.number,
+            ledger: ledger, tokens: tokens, leaseLength: QuotaTiming.lease, shareRate: share,
+            shareLength: QuotaTiming.share, retryAfter: isMet ? 0 : retryAfter(now), rate: rate)
+    }
+
+    /// The place of the spender's account; a new one where it has none. What it spent before is not this account's.
+    private mutating func account(of request: QuotaRequest, isReport: Bool, _ now: MonotonicTime) -> Int? {
+        if let index = accounts.firstIndex(where: { $0.spender == request.spender }) { return index }
+        guard !request.isRelease else { return nil }
+        accounts.removeAll { $0.isIdle && now.since($0.heard) > QuotaTiming.share }
+        guard accounts.count < QuotaLedger.accountCountMax else { return nil }
+        accounts.append(
+            QuotaAccount(
+                request.spender, spent: isReport ? request.spent : 0,
+                shareSpent: isReport ? request.shareSpent : 0))
+        return accounts.count - 1
+    }
+
+    private mutating func report(_ request: QuotaRequest, _ index: Int, _ now: MonotonicTime) {
+        let spent = accounts[index].report(request, now)
+        bucket.remove(UInt128(spent) * rate.scale)
+    }
+
+    // MARK: What is there
+
+    private func tokens(for request: QuotaRequest, _ index: Int, _ now: MonotonicTime) -> UInt64 {
+        let free = UInt64(clamping: grantable(now) / rate.scale)
+        guard free > 0, request.demand > 0 else { return 0 }
+        // Where it does not suffice for all who were left hungry a moment ago, each gets by what it asks for.
+        var hunger: UInt128 = 0
+        for other in accounts.indices where other != index && accounts[other].hungerEnd > now {
+            hunger += UInt128(accounts[other].hunger)
+        }
+        let wanted = UInt128(request.demand)
+        guard wanted + hunger > UInt128(free) else { return request.demand }
+        let part = UInt64(clamping: UInt128(free) * wanted / (wanted + hunger))
+        return min(max(part, 1), request.demand)
+    }
+
+    /// Units that can be given out now.
+    func grantable(_ now: MonotonicTime) -> UInt128 {
+        let (leased, accrued, accruedMost) = out(now)
+        let level = bucket.units
+        let burst = rate.burstUnits
+        let byLevel = level > leased + accrued ? level - leased - accrued : 0
+        let byBurst = burst > leased + accruedMost ? burst - leased - accruedMost : 0
+        return min(byLevel, byBurst)
+    }
+
+    /// What is out, in units; `except` leaves one account's shares out of the sums.
+    private func out(_ now: MonotonicTime, except: Int? = nil) -> (
+        leased: UInt128, accrued: UInt128, accruedMost: UInt128
+    ) {
+        var sum: (leased: UInt128, accrued: UInt128, accruedMost: UInt128) = (0, 0, 0)
+        let scale = rate.scale
+        let seconds = UInt128(rate.seconds)
+        for index in accounts.indices {
+            sum.leased += UInt128(accounts[index].leased) * scale
+            guard index != except else { continue }
+            sum.accrued += accounts[index].accrued(until: now) * seconds
+            sum.accruedMost += accounts[index].accrued(until: nil) * seconds
+        }
+        #if DEBUG
+            if plantedBug == .forgetsLeases { sum.leased = 0 }
+            if plantedBug == .forgetsShares {
+                sum.accrued = 0
+                sum.accruedMost = 0
+            }
+        #endif
+        return sum
+    }
+
+    /// The fallback share that goes with a grant, tokens a second: by demand, at most an equal part of the rate, and
+    /// no more than holds an eighth of the burst back.
+    private func share(for request: QuotaRequest, _ index: Int, leased: UInt128, _ now: MonotonicTime)
+        -> UInt64
+    {
+        let account = accounts[index]
+        let rateWhole = rate.count / UInt64(rate.seconds)
+        var others: UInt64 = 0
+        var sharers: UInt64 = 1
+        for other in accounts.indices where other != index {
+            others += accounts[other].shareRateMax
+            if !accounts[other].isIdle { sharers += 1 }
+        }
+        guard rateWhole > others else { return 0 }
+        var share = min(request.demandPerSecond, rateWhole - others, rateWhole / sharers)
+        let (leasedBefore, _, accruedByOthers) = out(now, except: index)
+        let held = leasedBefore + leased + accruedByOthers
+        let cap = rate.burstUnits / QuotaLedger.shareDivisor
+        guard rate.burstUnits > held, cap > accruedByOthers else { return 0 }
+        let room = min(rate.burstUnits - held, cap - accruedByOthers)
+        let span = UInt128(now.advanced(by: QuotaTiming.share).since(account.shareStart(now)))
+        let most = room / (span * UInt128(rate.seconds))
+        share = min(share, UInt64(clamping: most))
+        // A share makes the larger one that it follows count until its own end.
+        guard UInt128(account.shareRateMax) <= most else { return 0 }
+        return share
+    }
+
+    /// Nanoseconds until a token can be given out again, as far as refill alone decides.
+    private func retryAfter(_ now: MonotonicTime) -> UInt64 {
+        let (leased, accrued, _) = out(now)
+        let delay = bucket.delay(until: rate.scale, beside: leased + accrued, now) ?? QuotaTiming.retryMax
+        return min(max(delay, QuotaTiming.retryMin), QuotaTiming.retryMax)
+    }
+
+    // MARK: What ran out
+
+    /// Takes what ran out without a report for spent, each at the moment when it ran out.
+    private mutating func lapse(_ now: MonotonicTime) {
+        var spent: [(at: MonotonicTime, units: UInt128)] = []
+        let (scale, seconds) = (rate.scale, UInt128(rate.seconds))
+        for index in accounts.indices {
+            accounts[index].lapse(now) { time, tokens, shareNanoseconds in
+                spent.append((time, UInt128(tokens) * scale + shareNanoseconds * seconds))
+            }
+        }
+        #if DEBUG
+            if plantedBug == .forgetsWhatRanOut { spent.removeAll() }
+        #endif
+        if !spent.isEmpty {
+            for lapsed in spent.sorted(by: { $0.at < $1.at }) {
+                bucket.refill(lapsed.at)
+                bucket.remove(lapsed.units)
+            }
+        }
+        bucket.refill(now)
+    }
+
+    /// Nothing is out and the bucket is full: a new ledger would be the same.
+    mutating func isForgettable(_ now: MonotonicTime) -> Bool {
+        lapse(now)
+        return bucket.units == rate.burstUnits && accounts.allSatisfy { $0.isIdle }
+    }
+
+    /// The same ledger on a clock that shows `there` when this one shows `here`.
+    func moved(from here: MonotonicTime, to there: MonotonicTime) -> QuotaLedger {
+        func move(_ time: MonotonicTime) -> MonotonicTime {
+            if time > here { return there.advanced(by: time.since(here)) }
+            return MonotonicTime(nanoseconds: there.nanoseconds - min(here.since(time), there.nanoseconds))
+        }
+        var moved = self
+        moved.bucket = TokenBucket(rate, units: bucket.units, refilled: move(bucket.refilled))
+        for index in moved.accounts.indices { moved.accounts[index].move(move) }
+        return moved
+    }
+}

@@ -1,0 +1,115 @@
+import Model
+
+/// What a spender has of one project and kind.
+struct QuotaPurse: Sendable {
+    /// Spendable until `expires`.
+    var tokens: UInt64 = 0
+    var expires = MonotonicTime(nanoseconds: 0)
+    /// Below this much, more is asked for.
+    var lowWater: UInt64 = 0
+    /// Tokens asked for since the last request went out, by operations.
+    var asked: UInt64 = 0
+    /// Under the present ledger, all in all.
+    var spent: UInt64 = 0
+
+    /// A later lease, spent after the first.
+    var nextTokens: UInt64 = 0
+    var nextExpires = MonotonicTime(nanoseconds: 0)
+
+    var ledger = Epoch(0)
+    var applied: UInt64 = 0
+    var shareSpent: UInt64 = 0
+
+    /// Tokens a second that may be spent from `shareStart` to `shareEnd` while the owner is silent.
+    var shareRate: UInt64 = 0
+    var shareStart = MonotonicTime(nanoseconds: 0)
+    var shareEnd = MonotonicTime(nanoseconds: 0)
+    /// Spent of the present share.
+    var shareUsed: UInt64 = 0
+
+    struct Pending: Sendable {
+        var number: UInt64
+        var sent: MonotonicTime
+        var demand: UInt64
+    }
+    /// Requests without an answer, oldest first; at most `pendingCountMax`.
+    var pending: [Pending] = []
+    /// Since when the owner owes an answer; meaningful while something is pending.
+    var owedSince = MonotonicTime(nanoseconds: 0)
+    /// The last request's demand, for its repetition.
+    var demand: UInt64 = 0
+    var askedSince = MonotonicTime(nanoseconds: 0)
+    var demandPerSecond: UInt64 = 0
+
+    /// The owner had not enough: not asked again before this.
+    var blockedUntil = MonotonicTime(nanoseconds: 0)
+    var blockedSince = MonotonicTime(nanoseconds: 0)
+    /// The rate that the owner last told.
+    var rate: QuotaRate?
+
+    var isActive = false
+    /// Operations were let wait and have not been woken since.
+    var hasWaiting = false
+    /// Ticks since the last operation.
+    var quietTicks = 0
+    var askedAtTick: UInt64 = 0
+
+    /// Drops what ran out.
+    mutating func lapse(_ now: MonotonicTime) {
+        if now >= expires { tokens = 0 }
+        if now >= nextExpires { nextTokens = 0 }
+        if tokens == 0, nextTokens > 0 {
+            tokens = nextTokens
+            expires = nextExpires
+            nextTokens = 0
+        }
+        if now >= shareEnd { shareRate = 0 }
+    }
+
+    /// Takes up to `count` of the leased tokens; `lapse` must have been called.
+    mutating func spend(_ count: UInt64) -> UInt64 {
+        let first = min(count, tokens)
+        tokens -= first
+        let second = min(count - first, nextTokens)
+        nextTokens -= second
+        spent += first + second
+        if tokens == 0, nextTokens > 0 {
+            tokens = nextTokens
+            expires = nextExpires
+            nextTokens = 0
+        }
+        return first + second
+    }
+
+    /// Takes up to `count` of what has accrued of the share.
+    mutating func spendShare(_ count: UInt64, _ now: MonotonicTime) -> UInt64 {
+        guard shareRate > 0, now < shareEnd else { return 0 }
+        let accrued = UInt128(shareRate) * UInt128(now.since(shareStart)) / 1_000_000_000
+        let free = UInt64(clamping: accrued) - min(shareUsed, UInt64(clamping: accrued))
+        let taken = min(free, count)
+        shareUsed += taken
+        shareSpent += taken
+        return taken
+    }
+
+    mutating func add(_ count: UInt64, until end: MonotonicTime) {
+        guard count > 0 else { return }
+        if tokens == 0 {
+            tokens = count
+            expires = end
+        } else {
+            // With a third lease at hand the two later ones end when the earlier of them does.
+            nextExpires = nextTokens == 0 ? end : min(end, nextExpires)
+            nextTokens += count
+        }
+    }
+
+    var held: UInt64 { tokens + nextTokens }
+
+    var patience: UInt64 { shareRate > 0 ? QuotaTiming.patience : QuotaTiming.patienceWithoutShare }
+
+    /// The owner has not answered for so long that it is taken for gone.
+    func ownerIsSilent(_ now: MonotonicTime) -> Bool {
+        !pending.isEmpty && now.since(owedSince) >= patience
+    }
+}

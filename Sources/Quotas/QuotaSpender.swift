@@ -1,0 +1,298 @@
+import Model
+
+/// Spends leased tokens: one for each loop that admits operations.
+///
+/// Nearly every operation is admitted here by one comparison. When half of a lease is spent, more is asked for, sized to
+/// the demand since the last request, so that the answer comes before the rest has gone. An operation for which
+/// nothing is at hand waits for that answer; it is refused only when the owner said that there is nothing (or not
+/// enough), or said nothing for too long.
+///
+/// When the owner is silent, the loop lives on its fallback share, then admits nothing.
+public struct QuotaSpender: Sendable {
+    /// Projects at once. When more come, those that hold nothing are forgotten; if none does, the new one is refused.
+    public static let projectCountMax = 1 << 16
+    /// Requests without an answer, for one project and kind.
+    static let pendingCountMax = 4
+
+    public enum Answer: Hashable, Sendable {
+        /// So many of the tokens were taken: all, or, when there is no more to be had, as many as there were.
+        case admitted(UInt64)
+        /// Nothing was taken.
+        case refused(QuotaRefusal)
+        /// Nothing was taken yet. Ask again when `.ready` names the project and kind, at the latest at the given
+        /// time: from then on the answer is another one, unless a new wait began.
+        case wait(until: MonotonicTime)
+    }
+
+    public enum Effect: Hashable, Sendable {
+        /// To the owner of the project's home partition.
+        case request(QuotaRequest)
+        /// Operations of this project and kind that were told to wait should ask again, in their order.
+        case ready(ProjectNumber, QuotaKind)
+        /// Call `woke` at this time. Each such effect comes after the last one's time.
+        case wake(at: MonotonicTime)
+    }
+
+    public let id: SpenderID
+    private var table = ProjectTable()
+    private var numbers: [ProjectNumber] = []
+    /// Three for each place, as in `QuotaGrantor.kinds`.
+    private(set) var purses: [QuotaPurse] = []
+    private var free: [Int] = []
+    /// Purses that hold or await something.
+    private var active: [Int] = []
+    private var isWakeSet = false
+    private var lastNumber: UInt64 = 0
+    #if DEBUG
+        /// For tests that show that the checker sees it.
+        var plantedBug: PlantedBug?
+        enum PlantedBug { case leaseFromReceipt, appliesTwice }
+    #endif
+
+    public init(_ id: SpenderID) { self.id = id }
+
+    /// Takes `count` tokens of a leased kind (sends, subscription changes, registrations).
+    @inline(__always)
+    public mutating func take(
+        _ count: UInt64, _ kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime,
+        into effects: inout [Effect]
+    ) -> Answer {
+        if kind.rawValue < 3, let place = table.place(of: project) {
+            let index = place * 3 + Int(kind.rawValue)
+            if now < purses[index].expires, purses[index].tokens >= purses[index].lowWater &+ count {
+                purses[index].tokens -= count
+                purses[index].spent &+= count
+                purses[index].asked &+= count
+                return .admitted(count)
+            }
+        }
+        return takeSlowly(count, kind, project, now, &effects)
+    }
+
+    @inline(never)
+    private mutating func takeSlowly(
+        _ count: UInt64, _ kind: QuotaKind, _ project: ProjectNumber, _ now: MonotonicTime,
+        _ effects: inout [Effect]
+    ) -> Answer {
+        guard QuotaGrantor.kinds.contains(kind) else {
+            return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: QuotaTiming.retryMax))
+        }
+        guard count > 0 else { return .admitted(0) }
+        guard let index = purse(kind, project) else {
+            return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: QuotaTiming.retryMax))
+        }
+        purses[index].lapse(now)
+        purses[index].asked =
+            purses[index].asked.addingReportingOverflow(count).overflow ? .max : purses[index].asked + count
+        let isBlocked = now < purses[index].blockedUntil
+        if purses[index].held >= count {
+            _ = purses[index].spend(count)
+            if purses[index].held < purses[index].lowWater, !isBlocked, purses[index].pending.isEmpty {
+                ask(index, beside: 0, now, &effects)
+            }
+            return .admitted(count)
+        }
+        if purses[index].ownerIsSilent(now) {
+            let leased = purses[index].spend(count)
+            let taken = leased + purses[index].spendShare(count - leased, now)
+            return taken > 0 ? .admitted(taken) : refuse(count, kind, index, now)
+        }
+        if isBlocked {
+            let taken = purses[index].spend(count)
+            return taken > 0 ? .admitted(taken) : refuse(count, kind, index, now)
+        }
+        if purses[index].pending.isEmpty { ask(index, beside: count, now, &effects) }
+        purses[index].hasWaiting = true
+        return .wait(until: purses[index].owedSince.advanced(by: purses[index].patience))
+    }
+
+    private func refuse(_ count: UInt64, _ kind: QuotaKind, _ index: Int, _ now: MonotonicTime) -> Answer {
+        let purse = purses[index]
+        guard let rate = purse.rate, rate.count > 0 else {
+            return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: QuotaTiming.retryMax))
+        }
+        let refill = UInt128(count) * rate.scale / UInt128(rate.count)
+        let delay = UInt64(clamping: refill) - min(now.since(purse.blockedSince), UInt64(clamping: refill))
+        return .refused(
+            QuotaRefusal(
+                kind: kind, limit: rate.perSecond,
+                retryDelay: max(delay, purse.blockedUntil.since(now), QuotaTiming.retryMin)))
+    }
+
+    // MARK: Asking
+
+    /// Asks the owner, `wanted` for an operation that waits, the rest by the demand since the last request.
+    private mutating func ask(
+        _ index: Int, beside wanted: UInt64, _ now: MonotonicTime, _ effects: inout [Effect]
+    ) {
+        let elapsed = max(now.since(purses[index].askedSince), .milliseconds(10))
+        let asked = UInt128(purses[index].asked)
+        let estimate = UInt64(clamping: asked * UInt128(QuotaTiming.leaseCover) / UInt128(elapsed))
+        purses[index].demandPerSecond = UInt64(
+            clamping: asked * 1_000_000_000 / UInt128(max(elapsed, QuotaTiming.lease)))
+        purses[index].demand = min(max(estimate, wanted, 1), QuotaRate.countMax)
+        purses[index].asked = 0
+        purses[index].askedAtTick = 0
+        purses[index].askedSince = now
+        purses[index].owedSince = now
+        send(index, isRelease: false, now, &effects)
+        activate(index, now, &effects)
+    }
+
+    private mutating func send(_ index: Int, isRelease: Bool, _ now: MonotonicTime, _ effects: inout [Effect])
+    {
+        lastNumber += 1
+        if !isRelease {
+            if purses[index].pending.count == QuotaSpender.pendingCountMax {
+                purses[index].pending.removeFirst()
+            }
+            purses[index].pending.append(.init(number: lastNumber, sent: now, demand: purses[index].demand))
+        }
+        let purse = purses[index]
+        effects.append(
+            .request(
+                QuotaRequest(
+                    spender: id, project: numbers[index / 3], kind: QuotaGrantor.kinds[index % 3],
+                    number: lastNumber, ledger: purse.ledger, applied: purse.applied,
+                    floor: purse.pending.first?.number ?? lastNumber, spent: purse.spent,
+                    shareSpent: purse.shareSpent, held: purse.held, demand: isRelease ? 0 : purse.demand,
+                    demandPerSecond: purse.demandPerSecond, isRelease: isRelease)))
+    }
+
+    // MARK: Being answered
+
+    public mutating func receive(_ grant: QuotaGrant, now: MonotonicTime, into effects: inout [Effect]) {
+        guard grant.spender == id, grant.kind.rawValue < 3, let place = table.place(of: grant.project) else {
+            return
+        }
+        let index = place * 3 + Int(grant.kind.rawValue)
+        guard let sent = answered(grant, index) else { return }
+        purses[index].lapse(now)
+        if grant.ledger > purses[index].ledger {
+            // Another owner: what the former one granted is void before this one grants anything.
+            purses[index].ledger = grant.ledger
+            (purses[index].tokens, purses[index].nextTokens, purses[index].shareRate) = (0, 0, 0)
+            (purses[index].spent, purses[index].shareSpent) = (0, 0)
+        }
+        purses[index].applied = grant.number
+        purses[index].rate = grant.rate
+        var leaseEnd = sent.sent.advanced(by: grant.leaseLength)
+        #if DEBUG
+            if plantedBug == .leaseFromReceipt { leaseEnd = now.advanced(by: grant.leaseLength) }
+        #endif
+        if leaseEnd > now { purses[index].add(grant.tokens, until: leaseEnd) }
+        purses[index].shareRate = grant.shareRate
+        purses[index].shareStart = now
+        purses[index].shareEnd = sent.sent.advanced(by: grant.shareLength)
+        purses[index].shareUsed = 0
+        let isMet = grant.tokens >= sent.demand
+        purses[index].lowWater = isMet && sent.demand > 1 ? purses[index].held / 2 : 0
+        purses[index].blockedSince = now
+        purses[index].blockedUntil = isMet ? now : now.advanced(by: grant.retryAfter)
+        if purses[index].hasWaiting {
+            purses[index].hasWaiting = false
+            effects.append(.ready(grant.project, grant.kind))
+        }
+    }
+
+    /// The request that a grant answers, taken off the list with all before it; `nil` where it was answered already,
+    /// given up, or answered by an owner that is no longer one.
+    private mutating func answered(_ grant: QuotaGrant, _ index: Int) -> QuotaPurse.Pending? {
+        #if DEBUG
+            if plantedBug == .appliesTwice, grant.ledger == purses[index].ledger {
+                return .init(number: grant.number, sent: purses[index].askedSince, demand: grant.tokens)
+            }
+        #endif
+        guard grant.ledger >= purses[index].ledger,
+            let place = purses[index].pending.firstIndex(where: { $0.number == grant.number })
+        else { return nil }
+        let pending = purses[index].pending[place]
+        purses[index].pending.removeFirst(place + 1)
+        if let next = purses[index].pending.first { purses[index].owedSince = next.sent }
+        return pending
+    }
+
+    // MARK: Time
+
+    /// Looks after what is held and awaited: repeats requests, lets waiting operations know that the owner is
+    /// silent, gives back what is not used.
+    public mutating func woke(now: MonotonicTime, into effects: inout [Effect]) {
+        isWakeSet = false
+        var still: [Int] = []
+        for index in active {
+            tick(index, now, &effects)
+            if purses[index].isActive { still.append(index) }
+        }
+        active = still
+        setWake(now, &effects)
+    }
+
+    private mutating func tick(_ index: Int, _ now: MonotonicTime, _ effects: inout [Effect]) {
+        purses[index].lapse(now)
+        let isQuiet = purses[index].asked == purses[index].askedAtTick
+        purses[index].askedAtTick = purses[index].asked
+        purses[index].quietTicks = isQuiet ? purses[index].quietTicks + 1 : 0
+        if purses[index].ownerIsSilent(now), purses[index].hasWaiting {
+            purses[index].hasWaiting = false
+            effects.append(.ready(numbers[index / 3], QuotaGrantor.kinds[index % 3]))
+        }
+        let isQuietForLong = purses[index].quietTicks >= 2
+        if let last = purses[index].pending.last {
+            if isQuietForLong, purses[index].ownerIsSilent(now) {
+                // Nobody wants it any more. Its late answer will not be applied.
+                purses[index].pending.removeAll()
+            } else if now.since(last.sent) >= QuotaTiming.tick {
+                send(index, isRelease: false, now, &effects)
+            }
+            return
+        }
+        guard isQuietForLong else { return }
+        if purses[index].held > 0 || purses[index].shareRate > 0 || purses[index].spent > 0 {
+            (purses[index].tokens, purses[index].nextTokens, purses[index].shareRate) = (0, 0, 0)
+            send(index, isRelease: true, now, &effects)
+        }
+        purses[index].isActive = false
+        purses[index].quietTicks = 0
+    }
+
+    private mutating func activate(_ index: Int, _ now: MonotonicTime, _ effects: inout [Effect]) {
+        purses[index].quietTicks = 0
+        guard !purses[index].isActive else { return }
+        purses[index].isActive = true
+        active.append(index)
+        setWake(now, &effects)
+    }
+
+    private mutating func setWake(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        guard !isWakeSet, !active.isEmpty else { return }
+        isWakeSet = true
+        effects.append(.wake(at: now.advanced(by: QuotaTiming.tick)))
+    }
+
+    // MARK: Places
+
+    private mutating func purse(_ kind: QuotaKind, _ project: ProjectNumber) -> Int? {
+        if let place = table.place(of: project) { return place * 3 + Int(kind.rawValue) }
+        if free.isEmpty, numbers.count >= QuotaSpender.projectCountMax { forgetIdle() }
+        let place: Int
+        if let reused = free.popLast() {
+            place = reused
+            numbers[place] = project
+        } else {
+            guard numbers.count < QuotaSpender.projectCountMax else { return nil }
+            place = numbers.count
+            numbers.append(project)
+            purses.append(contentsOf: repeatElement(QuotaPurse(), count: 3))
+        }
+        table.insert(project, at: place)
+        return place * 3 + Int(kind.rawValue)
+    }
+
+    private mutating func forgetIdle() {
+        for place in numbers.indices where !(0..<3).contains(where: { purses[place * 3 + $0].isActive }) {
+            table.remove(numbers[place])
+            for kind in 0..<3 { purses[place * 3 + kind] = QuotaPurse() }
+            free.append(place)
+        }
+    }
+}
