@@ -9,6 +9,8 @@ struct QuotaAccount: Sendable {
         var tokens: UInt64
         var leaseEnd: MonotonicTime
         var shareRate: UInt64
+        /// Not later than the spender began to accrue what it has not reported or forgone.
+        var shareStart: MonotonicTime
         var shareEnd: MonotonicTime
     }
 
@@ -43,7 +45,7 @@ struct QuotaAccount: Sendable {
 
     /// Since when the spender may be spending of a share unreported.
     func shareStart(_ now: MonotonicTime) -> MonotonicTime {
-        applied?.granted ?? flight.first?.granted ?? now
+        applied?.shareStart ?? flight.first?.shareStart ?? now
     }
 
     /// The highest rate at which it may be spending: it is on the share that it applied, or on a later one.
@@ -88,6 +90,10 @@ struct QuotaAccount: Sendable {
             applied = nil
         }
         flight.removeAll { $0.number < request.floor }
+        // The grant came to the spender after it was made, so this is not too late.
+        if let granted = applied?.granted {
+            applied?.shareStart = min(granted.advanced(by: min(request.shareOffset, QuotaTiming.share)), now)
+        }
         held = applied.map { $0.leaseEnd > now ? min(request.held, heldMost) : 0 } ?? 0
         let news = request.spent >= spent ? request.spent - spent : 0
         let shareNews = request.shareSpent >= shareSpent ? request.shareSpent - shareSpent : 0
@@ -101,6 +107,7 @@ struct QuotaAccount: Sendable {
             var grant = grant
             grant.granted = move(grant.granted)
             grant.leaseEnd = move(grant.leaseEnd)
+            grant.shareStart = move(grant.shareStart)
             grant.shareEnd = move(grant.shareEnd)
             return grant
         }

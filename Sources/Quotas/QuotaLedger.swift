@@ -27,6 +27,11 @@ struct QuotaLedger: Sendable {
     static let flightCountMax = 8
     /// Shares may hold at most this part of the burst back.
     static let shareDivisor: UInt128 = 8
+    /// A lease is at most this part of what can be granted, unless operations wait for more.
+    static let leaseDivisor: UInt64 = 8
+    /// No share is smaller, tokens a second: it would not have a token at hand when it is needed. Who has none waits
+    /// longer for the owner instead.
+    static let shareMin: UInt64 = 100
 
     private(set) var bucket: TokenBucket
     /// By the order in which they came.
@@ -69,7 +74,7 @@ struct QuotaLedger: Sendable {
         }
         guard accounts[index].flight.count < QuotaLedger.flightCountMax else { return nil }
         let tokens = tokens(for: request, index, now)
-        let isMet = tokens >= request.demand
+        let isMet = tokens >= min(request.needed, request.demand)
         accounts[index].hunger = isMet ? 0 : request.demand
         accounts[index].hungerEnd = now.advanced(by: QuotaTiming.lease)
         let scale = rate.scale
@@ -77,7 +82,7 @@ struct QuotaLedger: Sendable {
         accounts[index].flight.append(
             QuotaAccount.Grant(
                 number: request.number, granted: now, tokens: tokens,
-                leaseEnd: now.advanced(by: QuotaTiming.lease), shareRate: share,
+                leaseEnd: now.advanced(by: QuotaTiming.lease), shareRate: share, shareStart: now,
                 shareEnd: now.advanced(by: share > 0 ? QuotaTiming.share : 0)))
         return QuotaGrant(
             spender: request.spender, project: request.project, kind: request.kind, number: request.number,
@@ -108,15 +113,18 @@ struct QuotaLedger: Sendable {
     private func tokens(for request: QuotaRequest, _ index: Int, _ now: MonotonicTime) -> UInt64 {
         let free = UInt64(clamping: grantable(now) / rate.scale)
         guard free > 0, request.demand > 0 else { return 0 }
+        // Beyond what is needed at once, an eighth of what is there: so the leases become small as the bucket becomes
+        // empty, and no loop has to refuse while others hold much that they do not need.
+        let wanted = min(request.demand, max(request.needed, free / QuotaLedger.leaseDivisor))
         // Where it does not suffice for all who were left hungry a moment ago, each gets by what it asks for.
         var hunger: UInt128 = 0
         for other in accounts.indices where other != index && accounts[other].hungerEnd > now {
             hunger += UInt128(accounts[other].hunger)
         }
-        let wanted = UInt128(request.demand)
-        guard wanted + hunger > UInt128(free) else { return request.demand }
-        let part = UInt64(clamping: UInt128(free) * wanted / (wanted + hunger))
-        return min(max(part, 1), request.demand)
+        guard UInt128(wanted) + hunger > UInt128(free) else { return wanted }
+        let demand = UInt128(request.demand)
+        let part = UInt64(clamping: UInt128(free) * demand / (demand + hunger))
+        return min(max(part, 1), wanted)
     }
 
     /// Units that can be given out now.
@@ -166,7 +174,9 @@ struct QuotaLedger: Sendable {
             if !accounts[other].isIdle { sharers += 1 }
         }
         guard rateWhole > others else { return 0 }
-        var share = min(request.demandPerSecond, rateWhole - others, rateWhole / sharers)
+        // A quarter more than what was asked for lately, since demand comes in lumps.
+        let demand = min(request.demandPerSecond, QuotaRate.countMax)
+        var share = min(demand + demand / 4, rateWhole - others, rateWhole / sharers)
         let (leasedBefore, _, accruedByOthers) = out(now, except: index)
         let held = leasedBefore + leased + accruedByOthers
         let cap = rate.burstUnits / QuotaLedger.shareDivisor
@@ -176,7 +186,7 @@ struct QuotaLedger: Sendable {
         let most = room / (span * UInt128(rate.seconds))
         share = min(share, UInt64(clamping: most))
         // A share makes the larger one that it follows count until its own end.
-        guard UInt128(account.shareRateMax) <= most else { return 0 }
+        guard UInt128(account.shareRateMax) <= most, share >= QuotaLedger.shareMin else { return 0 }
         return share
     }
 

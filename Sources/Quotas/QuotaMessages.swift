@@ -27,10 +27,15 @@ public struct QuotaRequest: Hashable, Sendable {
     public var spent: UInt64
     /// Tokens spent of fallback shares under this ledger, all in all.
     public var shareSpent: UInt64
+    /// Nanoseconds from when the grant `applied` arrived to when its share's accrual, as it is now, began: with each
+    /// new request a spender forgoes what had accrued.
+    public var shareOffset: UInt64
     /// Unspent tokens of leases that have not run out.
     public var held: UInt64
-    /// Tokens wanted now; 0 with `isRelease`.
+    /// Tokens wanted for the next three quarters of a lease; 0 with `isRelease`.
     public var demand: UInt64
+    /// Tokens that an operation waits for, at most `demand`.
+    public var needed: UInt64
     /// Tokens a second that were asked for lately; the fallback share is sized by it.
     public var demandPerSecond: UInt64
     /// The spender gives back what it holds, its share too, and will apply no grant that is still on its way.
@@ -54,7 +59,7 @@ public struct QuotaGrant: Hashable, Sendable {
     public var shareRate: UInt64
     /// Nanoseconds from when the request left, after which the share is void.
     public var shareLength: UInt64
-    /// 0 where the demand was met; else nanoseconds until it is worth asking again.
+    /// 0 where what was needed is granted; else nanoseconds until it is worth asking again.
     public var retryAfter: UInt64
     /// The project's rate, for the refusals that the spender words.
     public var rate: QuotaRate

@@ -18,19 +18,21 @@ struct QuotaPurse: Sendable {
 
     var ledger = Epoch(0)
     var applied: UInt64 = 0
+    /// When that grant came.
+    var appliedAt = MonotonicTime(nanoseconds: 0)
     var shareSpent: UInt64 = 0
 
     /// Tokens a second that may be spent from `shareStart` to `shareEnd` while the owner is silent.
     var shareRate: UInt64 = 0
     var shareStart = MonotonicTime(nanoseconds: 0)
     var shareEnd = MonotonicTime(nanoseconds: 0)
-    /// Spent of the present share.
+    /// Spent since `shareStart`.
     var shareUsed: UInt64 = 0
 
     struct Pending: Sendable {
         var number: UInt64
         var sent: MonotonicTime
-        var demand: UInt64
+        var needed: UInt64
     }
     /// Requests without an answer, oldest first; at most `pendingCountMax`.
     var pending: [Pending] = []
@@ -38,6 +40,7 @@ struct QuotaPurse: Sendable {
     var owedSince = MonotonicTime(nanoseconds: 0)
     /// The last request's demand, for its repetition.
     var demand: UInt64 = 0
+    var needed: UInt64 = 0
     var askedSince = MonotonicTime(nanoseconds: 0)
     var demandPerSecond: UInt64 = 0
 
@@ -53,6 +56,16 @@ struct QuotaPurse: Sendable {
     /// Ticks since the last operation.
     var quietTicks = 0
     var askedAtTick: UInt64 = 0
+
+    /// What nearly every operation needs: one lease that has not run out and is not half spent.
+    @inline(__always)
+    mutating func takeQuickly(_ count: UInt64, _ now: MonotonicTime) -> Bool {
+        guard now < expires, tokens >= lowWater, tokens - lowWater >= count else { return false }
+        tokens -= count
+        spent &+= count
+        asked &+= count
+        return true
+    }
 
     /// Drops what ran out.
     mutating func lapse(_ now: MonotonicTime) {

@@ -46,7 +46,7 @@ public struct QuotaSpender: Sendable {
     #if DEBUG
         /// For tests that show that the checker sees it.
         var plantedBug: PlantedBug?
-        enum PlantedBug { case leaseFromReceipt, appliesTwice }
+        enum PlantedBug { case appliesTwice }
     #endif
 
     public init(_ id: SpenderID) { self.id = id }
@@ -59,12 +59,7 @@ public struct QuotaSpender: Sendable {
     ) -> Answer {
         if kind.rawValue < 3, let place = table.place(of: project) {
             let index = place * 3 + Int(kind.rawValue)
-            if now < purses[index].expires, purses[index].tokens >= purses[index].lowWater &+ count {
-                purses[index].tokens -= count
-                purses[index].spent &+= count
-                purses[index].asked &+= count
-                return .admitted(count)
-            }
+            if purses[index].takeQuickly(count, now) { return .admitted(count) }
         }
         return takeSlowly(count, kind, project, now, &effects)
     }
@@ -128,13 +123,19 @@ public struct QuotaSpender: Sendable {
         let elapsed = max(now.since(purses[index].askedSince), .milliseconds(10))
         let asked = UInt128(purses[index].asked)
         let estimate = UInt64(clamping: asked * UInt128(QuotaTiming.leaseCover) / UInt128(elapsed))
-        purses[index].demandPerSecond = UInt64(
-            clamping: asked * 1_000_000_000 / UInt128(max(elapsed, QuotaTiming.lease)))
-        purses[index].demand = min(max(estimate, wanted, 1), QuotaRate.countMax)
+        let perSecond = UInt64(clamping: asked * 1_000_000_000 / UInt128(elapsed))
+        purses[index].demandPerSecond =
+            min(perSecond, QuotaRate.countMax) / 2 + purses[index].demandPerSecond / 2
+        let held = purses[index].held
+        purses[index].demand = min(max(estimate > held ? estimate - held : 0, wanted, 1), QuotaRate.countMax)
+        purses[index].needed = min(wanted, QuotaRate.countMax)
         purses[index].asked = 0
         purses[index].askedAtTick = 0
         purses[index].askedSince = now
         purses[index].owedSince = now
+        // What the share had accrued is forgone: while the owner answers it is not needed, and the owner can give it
+        // out. Only with a new question, so that a share goes on accruing while the owner is silent.
+        (purses[index].shareStart, purses[index].shareUsed) = (now, 0)
         send(index, isRelease: false, now, &effects)
         activate(index, now, &effects)
     }
@@ -146,7 +147,7 @@ public struct QuotaSpender: Sendable {
             if purses[index].pending.count == QuotaSpender.pendingCountMax {
                 purses[index].pending.removeFirst()
             }
-            purses[index].pending.append(.init(number: lastNumber, sent: now, demand: purses[index].demand))
+            purses[index].pending.append(.init(number: lastNumber, sent: now, needed: purses[index].needed))
         }
         let purse = purses[index]
         effects.append(
@@ -155,7 +156,9 @@ public struct QuotaSpender: Sendable {
                     spender: id, project: numbers[index / 3], kind: QuotaGrantor.kinds[index % 3],
                     number: lastNumber, ledger: purse.ledger, applied: purse.applied,
                     floor: purse.pending.first?.number ?? lastNumber, spent: purse.spent,
-                    shareSpent: purse.shareSpent, held: purse.held, demand: isRelease ? 0 : purse.demand,
+                    shareSpent: purse.shareSpent,
+                    shareOffset: purse.shareStart.since(purse.appliedAt), held: purse.held,
+                    demand: isRelease ? 0 : purse.demand, needed: isRelease ? 0 : purse.needed,
                     demandPerSecond: purse.demandPerSecond, isRelease: isRelease)))
     }
 
@@ -174,19 +177,19 @@ public struct QuotaSpender: Sendable {
             (purses[index].tokens, purses[index].nextTokens, purses[index].shareRate) = (0, 0, 0)
             (purses[index].spent, purses[index].shareSpent) = (0, 0)
         }
-        purses[index].applied = grant.number
+        (purses[index].applied, purses[index].appliedAt) = (grant.number, now)
         purses[index].rate = grant.rate
-        var leaseEnd = sent.sent.advanced(by: grant.leaseLength)
-        #if DEBUG
-            if plantedBug == .leaseFromReceipt { leaseEnd = now.advanced(by: grant.leaseLength) }
-        #endif
+        let leaseEnd = sent.sent.advanced(by: grant.leaseLength)
         if leaseEnd > now { purses[index].add(grant.tokens, until: leaseEnd) }
         purses[index].shareRate = grant.shareRate
         purses[index].shareStart = now
         purses[index].shareEnd = sent.sent.advanced(by: grant.shareLength)
         purses[index].shareUsed = 0
-        let isMet = grant.tokens >= sent.demand
-        purses[index].lowWater = isMet && sent.demand > 1 ? purses[index].held / 2 : 0
+        let isMet = grant.tokens >= sent.needed
+        // What is there beside what operations wait for is there to be ahead of demand; no more is asked for before
+        // half of it is spent.
+        let ahead = purses[index].held - min(sent.needed, purses[index].held)
+        purses[index].lowWater = isMet ? ahead / 2 : 0
         purses[index].blockedSince = now
         purses[index].blockedUntil = isMet ? now : now.advanced(by: grant.retryAfter)
         if purses[index].hasWaiting {
@@ -200,7 +203,7 @@ public struct QuotaSpender: Sendable {
     private mutating func answered(_ grant: QuotaGrant, _ index: Int) -> QuotaPurse.Pending? {
         #if DEBUG
             if plantedBug == .appliesTwice, grant.ledger == purses[index].ledger {
-                return .init(number: grant.number, sent: purses[index].askedSince, demand: grant.tokens)
+                return .init(number: grant.number, sent: purses[index].askedSince, needed: 0)
             }
         #endif
         guard grant.ledger >= purses[index].ledger,
@@ -246,7 +249,8 @@ public struct QuotaSpender: Sendable {
             }
             return
         }
-        guard isQuietForLong else { return }
+        // Soon enough that a lease, asked for when half of the former was spent, has not run out by then.
+        guard isQuiet else { return }
         if purses[index].held > 0 || purses[index].shareRate > 0 || purses[index].spent > 0 {
             (purses[index].tokens, purses[index].nextTokens, purses[index].shareRate) = (0, 0, 0)
             send(index, isRelease: true, now, &effects)

@@ -1,0 +1,147 @@
+import Model
+import Testing
+
+@testable import Quotas
+
+/// Fault rows 53 and 54, and G6: seeded runs of whole worlds, judged by a checker that sees admissions only.
+@Suite struct QuotaSimulation {
+    static func options(_ seed: UInt64) -> QuotaWorld.Options {
+        var random = SeededRandom(state: seed)
+        var options = QuotaWorld.Options()
+        options.spenders = Int.random(in: 1...5, using: &random)
+        let rate = UInt64.random(in: 10...1_000, using: &random)
+        options.rate = QuotaRate(
+            count: rate, perSeconds: [1, 1, 7].randomElement(using: &random) ?? 1,
+            burst: UInt64.random(in: 1...3 * rate, using: &random))
+        options.lost = [0, 0, 50, 300].randomElement(using: &random) ?? 0
+        options.doubled = [0, 100].randomElement(using: &random) ?? 0
+        options.delayMax = [50_000, 1_000_000, 40_000_000, 300_000_000].randomElement(using: &random) ?? 0
+        options.offered = max(rate * ([1, 4, 10].randomElement(using: &random) ?? 4) / 4, 1)
+        options.spenderRestarts = [0, 5].randomElement(using: &random) ?? 0
+        options.ownerCrashes = [0, 3].randomElement(using: &random) ?? 0
+        options.handovers = [0, 5].randomElement(using: &random) ?? 0
+        options.cuts = [0, 5].randomElement(using: &random) ?? 0
+        options.tokensMax = [1, 1, 50].randomElement(using: &random) ?? 1
+        return options
+    }
+
+    @Test(
+        "whatever happens to messages, spenders and owners, no window admits more than burst + rate × window")
+    func promise() {
+        for seed in 1...60 as ClosedRange<UInt64> {
+            let options = QuotaSimulation.options(seed)
+            var world = QuotaWorld(options, seed: seed)
+            world.run(for: .seconds(5))
+            let excess = QuotaChecker(rate: options.rate).excess(world.history)
+            #expect(excess == 0, "seed \(seed): \(excess) tokens too many; \(options)")
+        }
+    }
+
+    @Test("with shares in use, too: large projects, links that are cut for seconds, owners that crash")
+    func promiseWithShares() {
+        for seed in 1...20 as ClosedRange<UInt64> {
+            var options = QuotaWorld.Options()
+            (options.rate, options.offered, options.cuts) = (QuotaRate(count: 2_000, burst: 8_000), 1_500, 10)
+            options.ownerCrashes = seed % 2 == 0 ? 3 : 0
+            options.handovers = seed % 3 == 0 ? 3 : 0
+            options.lost = seed % 5 == 0 ? 100 : 0
+            options.delayMax = seed % 4 == 0 ? .milliseconds(30) : .milliseconds(1)
+            var world = QuotaWorld(options, seed: seed)
+            world.run(for: .seconds(8))
+            let excess = QuotaChecker(rate: options.rate).excess(world.history)
+            #expect(excess == 0 && world.fallbackAdmitted > 0, "seed \(seed): \(excess) tokens too many")
+        }
+    }
+
+    @Test("two runs of one seed are the same run")
+    func deterministic() {
+        var histories: [[UInt64]] = []
+        for _ in 0..<2 {
+            var world = QuotaWorld(QuotaSimulation.options(42), seed: 42)
+            world.run(for: .seconds(3))
+            histories.append(world.history.map(\.at))
+        }
+        #expect(histories[0] == histories[1])
+    }
+
+    @Test("with an owner at hand and more demand than the rate, nearly all of what is promised is admitted")
+    func useful() {
+        for spenders in 1...4 {
+            var options = QuotaWorld.Options()
+            options.spenders = spenders
+            options.rate = QuotaRate(count: 4_000, burst: 12_000)
+            options.offered = 40_000 / UInt64(spenders)
+            var world = QuotaWorld(options, seed: UInt64(spenders))
+            world.run(for: .seconds(5))
+            let total = QuotaChecker(rate: options.rate).total(world.history)
+            let promised: UInt64 = 12_000 + 5 * 4_000
+            #expect(
+                total <= promised && total > promised * 97 / 100,
+                "\(world.refused) \(spenders): \(total) of \(promised)")
+        }
+    }
+
+    @Test("with less demand than the rate, nothing is refused")
+    func unrefused() {
+        for seed in 1...20 as ClosedRange<UInt64> {
+            var options = QuotaWorld.Options()
+            options.rate = QuotaRate(count: 4_000, burst: 40_000)
+            options.offered = [3, 60, 700][Int(seed % 3)]
+            options.handovers = 2
+            options.lost = 20
+            var world = QuotaWorld(options, seed: seed)
+            world.run(for: .seconds(5))
+            #expect(world.refused == 0, "seed \(seed) \(world.history.count)")
+        }
+    }
+
+    @Test("cut off from the owner, spenders admit for a second by their shares, then nothing")
+    func fallback() {
+        var options = QuotaWorld.Options()
+        options.spenders = 2
+        options.rate = QuotaRate(count: 4_000, burst: 40_000)
+        options.offered = 1_500
+        var world = QuotaWorld(options, seed: 5)
+        world.run(for: .seconds(2))
+        world.grantor = nil
+        let before = QuotaChecker(rate: options.rate).total(world.history)
+        world.run(for: .seconds(1))
+        let during = QuotaChecker(rate: options.rate).total(world.history) - before
+        #expect(during > 2_000 && world.fallbackAdmitted > 1_500, "\(during)")
+        world.run(for: .milliseconds(200))
+        let after = QuotaChecker(rate: options.rate).total(world.history)
+        world.run(for: .seconds(2))
+        #expect(QuotaChecker(rate: options.rate).total(world.history) == after)
+    }
+
+    enum Plant: String, CaseIterable {
+        case ownerBeginsFull, ownerBeginsAtOnce, forgetsLeases, forgetsShares, forgetsWhatRanOut
+        case appliesTwice
+    }
+
+    @Test("each planted bug is seen by the checker", arguments: Plant.allCases)
+    func planted(_ plant: Plant) {
+        var worst: UInt64 = 0
+        for seed in 1...100 as ClosedRange<UInt64> where worst == 0 {
+            var options = QuotaSimulation.options(seed)
+            switch plant {
+            case .ownerBeginsFull: options.ownerBeginsFull = true
+            case .ownerBeginsAtOnce: options.ownerBeginsAtOnce = true
+            case .forgetsLeases: options.ledgerBug = .forgetsLeases
+            case .forgetsShares:
+                // Shares are for large projects: more than 100 tokens a second to each spender.
+                options = QuotaWorld.Options()
+                (options.rate, options.offered, options.cuts) = (
+                    QuotaRate(count: 2_000, burst: 8_000), 1_500, 10
+                )
+                options.ledgerBug = .forgetsShares
+            case .forgetsWhatRanOut: options.ledgerBug = .forgetsWhatRanOut
+            case .appliesTwice: options.spenderBug = .appliesTwice
+            }
+            var world = QuotaWorld(options, seed: seed)
+            world.run(for: .seconds(5))
+            worst = QuotaChecker(rate: options.rate).excess(world.history)
+        }
+        #expect(worst > 0, "\(plant) was never seen")
+    }
+}

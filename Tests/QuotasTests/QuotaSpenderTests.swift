@@ -1,0 +1,188 @@
+import Model
+import Testing
+
+@testable import Quotas
+
+@Suite struct QuotaSpenderTests {
+    let project = ProjectNumber(1)
+
+    func asked(_ spender: inout QuotaSpender, _ count: UInt64, now: UInt64) -> QuotaRequest? {
+        var effects: [QuotaSpender.Effect] = []
+        _ = spender.take(count, .sends, project, now: at(now), into: &effects)
+        for case .request(let request) in effects { return request }
+        return nil
+    }
+
+    func grant(_ request: QuotaRequest, _ tokens: UInt64, ledger: UInt64 = 1, shareRate: UInt64 = 0)
+        -> QuotaGrant
+    {
+        QuotaGrant(
+            spender: request.spender, project: request.project, kind: request.kind, number: request.number,
+            ledger: Epoch(ledger), tokens: tokens, leaseLength: QuotaTiming.lease, shareRate: shareRate,
+            shareLength: QuotaTiming.share, retryAfter: 0, rate: QuotaRate(count: 1_000, burst: 1_000))
+    }
+
+    func take(_ spender: inout QuotaSpender, _ count: UInt64, now: UInt64) -> QuotaSpender.Answer {
+        var effects: [QuotaSpender.Effect] = []
+        return spender.take(count, .sends, project, now: at(now), into: &effects)
+    }
+
+    @Test("the first operation waits for its lease and is not refused")
+    func firstWaits() throws {
+        var spender = QuotaSpender(SpenderID(1))
+        var effects: [QuotaSpender.Effect] = []
+        let answer = spender.take(3, .sends, project, now: at(5), into: &effects)
+        #expect(answer == .wait(until: at(5 + .seconds(1))))
+        guard case .request(let request)? = effects.first else {
+            Issue.record("no request")
+            return
+        }
+        #expect(request.needed == 3 && request.ledger == Epoch(0))
+        var more: [QuotaSpender.Effect] = []
+        spender.receive(grant(request, 3), now: at(10), into: &more)
+        #expect(more == [.ready(project, .sends)])
+        #expect(take(&spender, 3, now: 11) == .admitted(3))
+    }
+
+    @Test("a lease ends by the sending of its request, however late it comes")
+    func leaseEnd() throws {
+        var spender = QuotaSpender(SpenderID(1))
+        let request = try #require(asked(&spender, 10, now: 0))
+        var effects: [QuotaSpender.Effect] = []
+        spender.receive(grant(request, 10), now: at(.milliseconds(99)), into: &effects)
+        #expect(take(&spender, 1, now: .milliseconds(100) - 1) == .admitted(1))
+        guard case .wait = take(&spender, 1, now: .milliseconds(100)) else {
+            Issue.record("spent after its end")
+            return
+        }
+    }
+
+    @Test(
+        "a grant counts once, whoever doubles it; one of a former owner, of another life or never asked for not at all"
+    )
+    func once() throws {
+        var spender = QuotaSpender(SpenderID(1))
+        let request = try #require(asked(&spender, 2, now: 0))
+        var effects: [QuotaSpender.Effect] = []
+        var foreign = grant(request, 100)
+        foreign.spender = SpenderID(2)
+        spender.receive(foreign, now: at(1), into: &effects)
+        var unasked = grant(request, 100)
+        unasked.number += 1
+        spender.receive(unasked, now: at(1), into: &effects)
+        spender.receive(grant(request, 2, ledger: 5), now: at(1), into: &effects)
+        spender.receive(grant(request, 2, ledger: 5), now: at(1), into: &effects)
+        #expect(take(&spender, 2, now: 2) == .admitted(2))
+        let second = try #require(asked(&spender, 2, now: 3))
+        spender.receive(grant(second, 2, ledger: 4), now: at(4), into: &effects)
+        guard case .wait = take(&spender, 2, now: 5) else {
+            Issue.record("it took what was not its own")
+            return
+        }
+    }
+
+    @Test("a request is repeated until it is answered, and any of the last four answers will do")
+    func repeats() throws {
+        var spender = QuotaSpender(SpenderID(1))
+        var effects: [QuotaSpender.Effect] = []
+        _ = spender.take(1, .sends, project, now: at(0), into: &effects)
+        var requests: [QuotaRequest] = []
+        for _ in 0..<6 {
+            var wake: MonotonicTime?
+            for effect in effects {
+                if case .request(let request) = effect { requests.append(request) }
+                if case .wake(let time) = effect { wake = time }
+            }
+            effects = []
+            guard let wake else { break }
+            _ = take(&spender, 1, now: wake.nanoseconds)
+            spender.woke(now: wake, into: &effects)
+        }
+        #expect(requests.count == 6)
+        #expect(Set(requests.map(\.number)).count == 6)
+        #expect(requests[5].floor == requests[2].number)
+        // Seven have left; the third is given up, the fourth is not.
+        spender.receive(grant(requests[2], 1), now: at(.milliseconds(149)), into: &effects)
+        guard case .wait = take(&spender, 1, now: .milliseconds(149)) else {
+            Issue.record("it applied what it had given up")
+            return
+        }
+        spender.receive(grant(requests[3], 1), now: at(.milliseconds(150)), into: &effects)
+        #expect(take(&spender, 1, now: .milliseconds(151)) == .admitted(1))
+    }
+
+    @Test("an owner that never answers: a wait with an end, then a refusal")
+    func silence() {
+        var spender = QuotaSpender(SpenderID(1))
+        #expect(take(&spender, 1, now: 0) == .wait(until: at(.seconds(1))))
+        var effects: [QuotaSpender.Effect] = []
+        spender.woke(now: at(.seconds(1)), into: &effects)
+        #expect(effects.contains(.ready(project, .sends)))
+        guard case .refused(let refusal) = take(&spender, 1, now: .seconds(1)) else {
+            Issue.record("not refused")
+            return
+        }
+        #expect(refusal.kind == .sends)
+    }
+
+    @Test("wild numbers in a grant or an operation trap nothing")
+    func wild() throws {
+        var spender = QuotaSpender(SpenderID(1))
+        for number in [UInt64.max, 1 << 63, 0] {
+            guard let request = asked(&spender, .max, now: .max - 1) else { continue }
+            var grant = grant(request, number, ledger: number, shareRate: number)
+            (grant.leaseLength, grant.shareLength, grant.retryAfter) = (number, number, number)
+            var effects: [QuotaSpender.Effect] = []
+            spender.receive(grant, now: at(.max - 1), into: &effects)
+            spender.woke(now: at(.max), into: &effects)
+            _ = take(&spender, .max, now: .max)
+            _ = take(&spender, 1, now: 0)
+            _ = take(&spender, 0, now: 0)
+        }
+        for kind in QuotaKind.allCases {
+            var effects: [QuotaSpender.Effect] = []
+            _ = spender.take(1, kind, ProjectNumber(0), now: at(0), into: &effects)
+        }
+    }
+
+    @Test("more projects than are kept: those that hold nothing are forgotten")
+    func manyProjects() {
+        var spender = QuotaSpender(SpenderID(1))
+        var effects: [QuotaSpender.Effect] = []
+        var refused = 0
+        for number in 1...UInt32(QuotaSpender.projectCountMax) + 10 {
+            let answer = spender.take(1, .sends, ProjectNumber(number), now: at(1), into: &effects)
+            if case .refused = answer { refused += 1 }
+        }
+        #expect(refused == 10)
+        for step in 1...50 as ClosedRange<UInt64> {
+            spender.woke(now: at(.milliseconds(25) * step), into: &effects)
+        }
+        let answer = spender.take(1, .sends, ProjectNumber(1 << 20), now: at(.seconds(2)), into: &effects)
+        guard case .wait = answer else {
+            Issue.record("\(answer)")
+            return
+        }
+    }
+
+    @Test("the project table is a dictionary")
+    func table() {
+        var random = SeededRandom(state: 8)
+        var table = ProjectTable()
+        var twin: [ProjectNumber: Int] = [:]
+        for step in 0..<50_000 {
+            let project = ProjectNumber(
+                UInt32.random(in: 0..<200, using: &random) * 65_536 % ProjectNumber.limit)
+            switch (twin[project], Int.random(in: 0..<3, using: &random)) {
+            case (nil, 0):
+                table.insert(project, at: step)
+                twin[project] = step
+            case (_, 1):
+                table.remove(project)
+                twin[project] = nil
+            default: #expect(table.place(of: project) == twin[project])
+            }
+            #expect(table.count == twin.count)
+        }
+    }
+}

@@ -1,0 +1,260 @@
+import Model
+
+@testable import Quotas
+
+/// Several spenders and one owner after another, on clocks of their own, over links that lose, double, delay and
+/// reorder; everything is drawn from one seed. It records each admission and judges nothing.
+struct QuotaWorld {
+    struct Options {
+        var spenders = 3
+        var rate = QuotaRate(count: 2_000, burst: 6_000)
+        /// Of a thousand messages.
+        var lost = 0
+        var doubled = 0
+        var delayMax: UInt64 = .milliseconds(1)
+        /// Operations offered a second, by each spender.
+        var offered: UInt64 = 4_000
+        /// Of a thousand steps of 5 ms.
+        var spenderRestarts = 0
+        var ownerCrashes = 0
+        var handovers = 0
+        var cuts = 0
+        /// The largest number of tokens that an operation takes.
+        var tokensMax: UInt64 = 1
+        var ledgerBug: QuotaLedger.PlantedBug?
+        var spenderBug: QuotaSpender.PlantedBug?
+        /// A new owner forgets what was before it: begins full, or at once.
+        var ownerBeginsFull = false
+        var ownerBeginsAtOnce = false
+    }
+
+    struct Admission {
+        var at: UInt64
+        var count: UInt64
+    }
+
+    struct Spender {
+        var machine: QuotaSpender
+        var clock: UInt64
+        var isCut = false
+        var cutEnd: UInt64 = 0
+        var waiting: [UInt64] = []
+    }
+
+    enum Event {
+        case offer(Int)
+        case request(QuotaRequest)
+        case grant(Int, QuotaGrant)
+        case wake(Int, SpenderID)
+        case ownerBegins(grantedUntil: UInt64)
+        case heir(QuotaGrantor.Handover)
+        case disaster
+    }
+
+    let options: Options
+    var random: SeededRandom
+    var now: UInt64 = 0
+    var spenders: [Spender] = []
+    var grantor: QuotaGrantor?
+    var grantorClock: UInt64 = 0
+    var epoch: UInt64 = 1
+    var nextID: UInt64 = 1
+    var queue: [(at: UInt64, order: Int, event: Event)] = []
+    var order = 0
+
+    var history: [Admission] = []
+    var refused = 0
+    var fallbackAdmitted: UInt64 = 0
+    let project = ProjectNumber(1)
+
+    init(_ options: Options, seed: UInt64) {
+        self.options = options
+        random = SeededRandom(state: seed)
+        for number in 0..<options.spenders {
+            spenders.append(newSpender())
+            schedule(UInt64.random(in: 0...1_000_000, using: &random), .offer(number))
+        }
+        openGrantor(.full)
+        schedule(.milliseconds(5), .disaster)
+    }
+
+    mutating func newSpender() -> Spender {
+        var machine = QuotaSpender(SpenderID(nextID))
+        machine.plantedBug = options.spenderBug
+        nextID += 1
+        return Spender(machine: machine, clock: UInt64.random(in: 0...1_000_000_000_000, using: &random))
+    }
+
+    mutating func openGrantor(_ beginning: QuotaGrantor.Beginning) {
+        grantorClock = UInt64.random(in: 2_000_000_000...1_000_000_000_000, using: &random)
+        var fresh = QuotaGrantor()
+        var limits = QuotaLimits.standard
+        limits.sends = options.rate
+        var local = beginning
+        if case .takeover(let until) = beginning {
+            local = .takeover(grantedUntil: at(until.nanoseconds &+ grantorClock))
+        }
+        fresh.open(project, limits, epoch: Epoch(epoch), local, now: at(now + grantorClock))
+        fresh.projects[project]?.ledgers[0].plantedBug = options.ledgerBug
+        grantor = fresh
+    }
+
+    mutating func schedule(_ delay: UInt64, _ event: Event) {
+        order += 1
+        let entry = (at: now + delay, order: order, event: event)
+        // Kept sorted with the next event last.
+        var low = 0
+        var high = queue.count
+        while low < high {
+            let middle = (low + high) / 2
+            if (queue[middle].at, queue[middle].order) > (entry.at, entry.order) {
+                low = middle + 1
+            } else {
+                high = middle
+            }
+        }
+        queue.insert(entry, at: low)
+    }
+
+    mutating func transmit(_ event: Event, with spender: Int?) {
+        if let spender, spenders[spender].isCut { return }
+        if Int.random(in: 0..<1_000, using: &random) < options.lost { return }
+        let copies = Int.random(in: 0..<1_000, using: &random) < options.doubled ? 2 : 1
+        for _ in 0..<copies { schedule(UInt64.random(in: 0...options.delayMax, using: &random), event) }
+    }
+
+    mutating func run(for length: UInt64) {
+        let end = now + length
+        while let next = queue.last, next.at <= end {
+            queue.removeLast()
+            now = next.at
+            handle(next.event)
+        }
+        now = end
+    }
+
+    mutating func handle(_ event: Event) {
+        switch event {
+        case .offer(let number):
+            let tokens = UInt64.random(in: 1...options.tokensMax, using: &random)
+            offer(tokens, number)
+            let mean = 1_000_000_000 * options.tokensMax / options.offered
+            schedule(UInt64.random(in: 0...2 * mean, using: &random), .offer(number))
+        case .request(let request):
+            var effects: [QuotaGrantor.Effect] = []
+            grantor?.receive(request, now: at(now + grantorClock), into: &effects)
+            for case .grant(let grant) in effects {
+                guard let number = spenders.firstIndex(where: { $0.machine.id == grant.spender }) else {
+                    continue
+                }
+                transmit(.grant(number, grant), with: number)
+            }
+        case .grant(let number, let grant):
+            if spenders[number].isCut { return }
+            var effects: [QuotaSpender.Effect] = []
+            spenders[number].machine.receive(grant, now: local(number), into: &effects)
+            carryOut(effects, number)
+        case .wake(let number, let id):
+            guard spenders[number].machine.id == id else { return }
+            var effects: [QuotaSpender.Effect] = []
+            spenders[number].machine.woke(now: local(number), into: &effects)
+            carryOut(effects, number)
+        case .ownerBegins(let until):
+            if options.ownerBeginsFull {
+                openGrantor(.full)
+            } else if options.ownerBeginsAtOnce {
+                openGrantor(.empty(since: at(0)))
+            } else {
+                openGrantor(.takeover(grantedUntil: at(until)))
+            }
+        case .heir(let handover):
+            grantorClock = UInt64.random(in: 2_000_000_000...1_000_000_000_000, using: &random)
+            var heir = QuotaGrantor()
+            heir.open(project, handover, now: at(now + grantorClock))
+            grantor = heir
+        case .disaster: disaster()
+        }
+    }
+
+    func local(_ number: Int) -> MonotonicTime { at(now + spenders[number].clock) }
+
+    mutating func offer(_ tokens: UInt64, _ number: Int) {
+        var effects: [QuotaSpender.Effect] = []
+        let shareBefore = spenders[number].machine.purses.first?.shareSpent ?? 0
+        let answer = spenders[number].machine.take(
+            tokens, .sends, project, now: local(number), into: &effects)
+        switch answer {
+        case .admitted(let count):
+            history.append(Admission(at: now, count: count))
+            fallbackAdmitted += (spenders[number].machine.purses.first?.shareSpent ?? 0) - shareBefore
+        case .refused: refused += 1
+        case .wait: if spenders[number].waiting.count < 256 { spenders[number].waiting.append(tokens) }
+        }
+        carryOut(effects, number)
+    }
+
+    mutating func carryOut(_ effects: [QuotaSpender.Effect], _ number: Int) {
+        for effect in effects {
+            switch effect {
+            case .request(let request): transmit(.request(request), with: number)
+            case .ready:
+                let waiting = spenders[number].waiting
+                spenders[number].waiting = []
+                for tokens in waiting { offer(tokens, number) }
+            case .wake(let time):
+                schedule(
+                    time.nanoseconds - spenders[number].clock - now,
+                    .wake(number, spenders[number].machine.id))
+            }
+        }
+    }
+
+    mutating func disaster() {
+        schedule(.milliseconds(5), .disaster)
+        func happens(_ perThousand: Int) -> Bool { Int.random(in: 0..<1_000, using: &random) < perThousand }
+        let number = Int.random(in: 0..<options.spenders, using: &random)
+        if happens(options.spenderRestarts) { spenders[number] = newSpender() }
+        for index in spenders.indices where spenders[index].isCut && spenders[index].cutEnd <= now {
+            spenders[index].isCut = false
+        }
+        if happens(options.cuts) {
+            spenders[number].isCut = true
+            spenders[number].cutEnd = now + UInt64.random(in: 0...3_000_000_000, using: &random)
+        }
+        if grantor != nil, happens(options.ownerCrashes) {
+            grantor = nil
+            epoch += 1
+            schedule(UInt64.random(in: 0...2_000_000_000, using: &random), .ownerBegins(grantedUntil: now))
+        } else if happens(options.handovers),
+            let handover = grantor?.close(project, now: at(now + grantorClock))
+        {
+            grantor = nil
+            schedule(UInt64.random(in: 0...200_000_000, using: &random), .heir(handover))
+        }
+    }
+}
+
+/// Judges a history of admissions by the promise alone: over any window, admitted ≤ burst + rate × window.
+struct QuotaChecker {
+    let rate: QuotaRate
+
+    /// The largest excess over any window, in tokens rounded up; 0 where the promise was kept.
+    func excess(_ history: [QuotaWorld.Admission]) -> UInt64 {
+        let scale = Int128(rate.seconds) * 1_000_000_000
+        // A window from admission i to admission j holds sum(i...j); the promise is sum × scale − count × (tj − ti) ≤
+        // burst × scale. With p(j) = sum(...j) × scale − count × tj, that is p(j) − (p(i) − own part of i).
+        var least = Int128.max
+        var sum: Int128 = 0
+        var worst: Int128 = 0
+        for admission in history {
+            let slope = Int128(rate.count) * Int128(admission.at)
+            least = min(least, sum * scale - slope)
+            sum += Int128(admission.count)
+            worst = max(worst, sum * scale - slope - least)
+        }
+        let over = worst - Int128(rate.burst) * scale
+        return over > 0 ? UInt64((over + scale - 1) / scale) : 0
+    }
+
+    func total(_ history: [QuotaWorld.Admission]) -> UInt64 { history.reduce(0) { $0 + $1.count } }
+}
