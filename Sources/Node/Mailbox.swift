@@ -14,6 +14,8 @@ enum LoopMessage: Sendable {
     /// From a spender to the owner of its project's buckets, and back.
     case quotaRequest(QuotaRequest)
     case quotaGrant(QuotaGrant)
+    /// A send to one device passed the device's own limit.
+    case quotaRefusal(RequestID, QuotaRefusal)
     case run(@Sendable (NodeLoop) -> Void)
 }
 

@@ -1,5 +1,6 @@
 import Model
 import NIOCore
+import Partitions
 import Placement
 import Quotas
 import Routing
@@ -32,6 +33,18 @@ extension NodeLoop {
         grantor.open(
             project, limits[project] ?? .standard, epoch: Epoch(1),
             wasThere ? .empty(since: shared.started) : .full, now: now.monotonic)
+    }
+
+    /// Counts a send addressed to one device, here where the device lives, so that all gateways together keep its limit.
+    /// True where the limit refused it.
+    func isPastDeviceLimit(_ event: PartitionEvent) -> Bool {
+        guard case .request(let id, .sendToDevice(_, let device, _)) = event else { return false }
+        let limits = limits[device.project] ?? .standard
+        guard let refusal = deviceLimiter.take(device.partition, device.index, limits, now: now.monotonic) else {
+            return false
+        }
+        send(.quotaRefusal(id, refusal), toLoop: Int(id.gateway.rawValue))
+        return true
     }
 
     /// What is in a project's buckets, by the limits' names.

@@ -23,6 +23,7 @@ final class NodeLoop: @unchecked Sendable {
     let log: Logger
     let names = TopicNames()
     var grantor = QuotaGrantor()
+    var deviceLimiter = DeviceLimiter()
     var limits: [ProjectNumber: QuotaLimits] = [:]
     let keys: RegistrationKeys
     var partitions: [PartitionID: Partition] = [:]
@@ -136,6 +137,7 @@ final class NodeLoop: @unchecked Sendable {
         switch message {
         case .partition(let id, let event):
             guard let partition = partitions[id] else { return refuse(event) }
+            guard !isPastDeviceLimit(event) else { return }
             partition.handle(event, now: now, into: &effects)
             dirty.insert(id)
             carryOut(of: id)
@@ -151,6 +153,10 @@ final class NodeLoop: @unchecked Sendable {
         case .quotaGrant(let grant):
             var done: [RouterEffect] = []
             router.granted(grant, now: now, into: &done)
+            carryOut(done)
+        case .quotaRefusal(let request, let refusal):
+            var done: [RouterEffect] = []
+            router.refused(request.number, refusal, into: &done)
             carryOut(done)
         case .run(let body): body(self)
         }

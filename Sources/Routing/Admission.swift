@@ -11,7 +11,6 @@ public struct Admission {
     }
 
     private var spender: QuotaSpender
-    private var devices = DeviceLimiter()
     private var limits: [ProjectNumber: QuotaLimits] = [:]
     /// What the spender wants done; taken by the router after each call.
     var effects: [QuotaSpender.Effect] = []
@@ -31,11 +30,6 @@ public struct Admission {
         case .refused(let refusal): .refused(refusal)
         case .wait(let until): .wait(until: until)
         }
-    }
-
-    /// One message addressed to one device.
-    mutating func take(device: Registration, now: MonotonicTime) -> QuotaRefusal? {
-        devices.take(device.partition, device.index, limits(of: device.project), now: now)
     }
 
     mutating func receive(_ grant: QuotaGrant, now: MonotonicTime) {

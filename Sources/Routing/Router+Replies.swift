@@ -16,6 +16,12 @@ extension Router {
         }
     }
 
+    /// The loop of the device's partition refused a send: the device has had too many.
+    public func refused(_ number: UInt64, _ refusal: QuotaRefusal, into effects: inout [RouterEffect]) {
+        guard let asked = pending.removeValue(forKey: number) else { return }
+        finish(asked.ticket, .refused(.quota(refusal)), &effects)
+    }
+
     private func outcome(_ reply: Reply, _ asked: Pending) -> Outcome {
         switch reply {
         case .accepted(let id): .accepted(id)

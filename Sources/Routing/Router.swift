@@ -150,9 +150,6 @@ public final class Router {
                 return ask(
                     registration.partition, .check(registration, by: .backend), ticket, .send, now, &effects)
             }
-            if let refusal = admission.take(device: registration, now: now.monotonic) {
-                return finish(ticket, .refused(.quota(refusal)), &effects)
-            }
             let key = nextKey(registration.partition)
             ask(
                 registration.partition, .sendToDevice(key, registration, send.message), ticket, .send, now,
