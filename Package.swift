@@ -3,7 +3,11 @@
 // `tools/test` builds with `--explicit-target-dependency-import-check error`, so that an import upward fails.
 import PackageDescription
 
-let settings: [SwiftSetting] = [.swiftLanguageMode(.v6)]
+/// The checks of exclusive access at run time stay on in debug builds, under which all tests run.
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
+]
 
 extension Target {
     static func floor(_ name: String, on below: [Target.Dependency] = []) -> Target {

@@ -30,10 +30,11 @@ public final class Edge: Sendable {
         var loops: [ObjectIdentifier: NIOLoopBound<EdgeLoop>] = [:]
         for eventLoop in group.makeIterator() {
             loops[ObjectIdentifier(eventLoop)] = try eventLoop.submit {
-                NIOLoopBound(
-                    EdgeLoop(
-                        eventLoop: eventLoop, handler: makeHandler(eventLoop), configuration: configuration,
-                        counters: counters), eventLoop: eventLoop)
+                let loop = EdgeLoop(
+                    eventLoop: eventLoop, handler: makeHandler(eventLoop), configuration: configuration,
+                    counters: counters)
+                loop.beginSweeping()
+                return NIOLoopBound(loop, eventLoop: eventLoop)
             }.wait()
         }
         self.loops = loops
@@ -120,7 +121,7 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler {
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         let channel = context.channel
-        deadline = context.eventLoop.scheduleTask(in: loop.configuration.handshakeDeadline) {
+        deadline = context.eventLoop.scheduleTask(in: .seconds(Int64(loop.configuration.handshakeSeconds))) {
             channel.close(promise: nil)
         }
     }

@@ -14,9 +14,13 @@ public struct EdgeConfiguration: Sendable {
     public var pendingBytesMax = 1 << 20
     /// The kernel's send buffer for one connection.
     public var sendBufferBytes: Int32 = 256 << 10
-    /// From the connection's first byte to the first whole request.
-    public var handshakeDeadline: TimeAmount = .seconds(10)
-    /// A connection without open requests or streams.
-    public var idleDeadline: TimeAmount = .seconds(120)
+    /// Seconds from a connection's beginning to its first whole header block, TLS included.
+    public var handshakeSeconds = 10
+    /// Seconds that a request may take to arrive once its header block has come.
+    public var bodySeconds = 30
+    /// Seconds that a connection may stay without an open request or stream.
+    public var idleSeconds = 120
+    /// Seconds for which a client may leave what was written to it unread.
+    public var stuckSeconds = 60
     public init() {}
 }

@@ -30,6 +30,18 @@ final class EdgeLoop {
         self.counters = counters
     }
 
+    /// Seconds of the loop's coarse clock, on which deadlines are kept.
+    private(set) var second = 0
+
+    /// Once a second: what is past a deadline is closed.
+    func beginSweeping() {
+        eventLoop.assumeIsolated().scheduleTask(in: .seconds(1)) {
+            self.second += 1
+            self.connections.sweep(self.second)
+            self.beginSweeping()
+        }
+    }
+
     /// The time as the `date` field has it (RFC 9110 §5.6.7), made once a second.
     var date: String {
         let second = time(nil)
@@ -56,13 +68,55 @@ final class EdgeLoop {
     }
 }
 
-/// The open connections of one loop, and how each is told to finish.
-final class ConnectionSet {
-    private var drains: [ObjectIdentifier: () -> Void] = [:]
+/// What the loop asks of each connection.
+protocol EdgeConnection: AnyObject {
+    /// Finish what is under way, begin nothing new.
+    func drain()
+    /// Close if a deadline has passed.
+    func sweep(_ second: Int)
+}
 
-    func insert(_ id: ObjectIdentifier, _ drain: @escaping () -> Void) { drains[id] = drain }
-    func remove(_ id: ObjectIdentifier) { drains[id] = nil }
-    func drainAll() { for drain in drains.values { drain() } }
+/// The open connections of one loop.
+final class ConnectionSet {
+    private var connections: [ObjectIdentifier: any EdgeConnection] = [:]
+
+    func insert(_ connection: any EdgeConnection) { connections[ObjectIdentifier(connection)] = connection }
+    func remove(_ connection: any EdgeConnection) { connections[ObjectIdentifier(connection)] = nil }
+    func drainAll() { for connection in connections.values { connection.drain() } }
+    func sweep(_ second: Int) { for connection in connections.values { connection.sweep(second) } }
+}
+
+/// The deadlines of one connection, in seconds of the loop's coarse clock.
+struct ConnectionDeadlines {
+    let configuration: EdgeConfiguration
+    private let opened: Int
+    /// Since when no request is open; `nil` while one is.
+    private var idleSince: Int?
+    /// When the oldest request that is not wholly there began.
+    private var receivingSince: Int?
+    /// Since when the client has not read what was written to it.
+    private var stuckSince: Int?
+
+    init(_ configuration: EdgeConfiguration, second: Int) {
+        self.configuration = configuration
+        opened = second
+        idleSince = second
+    }
+
+    /// Tells the state of now; true where the connection is to be closed.
+    mutating func isOver(_ second: Int, open: Int, receiving: Bool, stuck: Bool) -> Bool {
+        idleSince = open > 0 ? nil : idleSince ?? second
+        receivingSince = receiving ? receivingSince ?? second : nil
+        stuckSince = stuck ? stuckSince ?? second : nil
+        if !hadRequest, second - opened > configuration.handshakeSeconds { return true }
+        if let idleSince, second - idleSince > configuration.idleSeconds { return true }
+        if let receivingSince, second - receivingSince > configuration.bodySeconds { return true }
+        if let stuckSince, second - stuckSince > configuration.stuckSeconds { return true }
+        return false
+    }
+
+    /// Whether any request was begun.
+    var hadRequest = false
 }
 
 enum HTTPDate {

@@ -3,7 +3,7 @@ import NIOCore
 import NIOHTTP1
 
 /// A connection that speaks HTTP/1.1, behind NIO's decoder, encoder and pipelining handler.
-final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushable {
+final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushable, EdgeConnection {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
@@ -16,16 +16,19 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     private var isHead = false
     private var isDirty = false
     private var isRefused = false
+    private var isReceiving = false
+    private var deadlines: ConnectionDeadlines
 
     init(loop: EdgeLoop, isSecure: Bool, isLoopback: Bool) {
         self.loop = loop
+        deadlines = ConnectionDeadlines(loop.configuration, second: loop.second)
         self.isSecure = isSecure
         self.isLoopback = isLoopback
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        loop.connections.insert(ObjectIdentifier(self)) { [weak self] in self?.drain() }
+        loop.connections.insert(self)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -40,6 +43,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
                 responder.request.body.append(contentsOf: buffer.readableBytesView)
             }
         case .end:
+            isReceiving = false
             guard let responder = current, !isRefused else { return }
             var request = HTTPRequest(method: .get, target: [])
             swap(&request, &responder.request)
@@ -51,6 +55,8 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     private func begin(_ head: HTTPRequestHead) {
         let responder = Responder(transport: self, streamID: 0)
         current = responder
+        isReceiving = true
+        deadlines.hadRequest = true
         isRefused = false
         keepAlive = head.isKeepAlive
         isHead = head.method == .HEAD
@@ -101,7 +107,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        loop.connections.remove(ObjectIdentifier(self))
+        loop.connections.remove(self)
         self.context = nil
         if let responder = current { end(responder) }
     }
@@ -132,7 +138,14 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         if mustTell { loop.handler.cancelled(responder) }
     }
 
-    private func drain() {
+    func sweep(_ second: Int) {
+        guard let context else { return }
+        let isOver = deadlines.isOver(
+            second, open: current == nil ? 0 : 1, receiving: isReceiving, stuck: !context.channel.isWritable)
+        if isOver { context.close(promise: nil) }
+    }
+
+    func drain() {
         keepAlive = false
         if current == nil { context?.close(promise: nil) }
     }

@@ -2,7 +2,7 @@ import HTTPMessages
 import NIOCore
 
 /// A connection that speaks HTTP/2: its session, and the bytes in and out.
-final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flushable {
+final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flushable, EdgeConnection {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
@@ -13,9 +13,13 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     private var context: ChannelHandlerContext?
     private var isDirty = false
     private var isClosing = false
+    private var deadlines: ConnectionDeadlines
+    /// Requests that are not wholly there.
+    private var receiving = 0
 
     init(loop: EdgeLoop, isSecure: Bool, isLoopback: Bool) {
         self.loop = loop
+        deadlines = ConnectionDeadlines(loop.configuration, second: loop.second)
         self.isSecure = isSecure
         self.isLoopback = isLoopback
     }
@@ -23,7 +27,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         session = HTTP2Session(delegate: self, configuration: loop.configuration)
-        loop.connections.insert(ObjectIdentifier(self)) { [weak self] in self?.drain() }
+        loop.connections.insert(self)
         markDirty()
     }
 
@@ -35,7 +39,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        loop.connections.remove(ObjectIdentifier(self))
+        loop.connections.remove(self)
         isClosing = true
         let ending = session
         session = nil
@@ -49,9 +53,19 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         if context.channel.isWritable { markDirty() }
     }
 
-    private func drain() {
+    func drain() {
         session?.goAway()
         markDirty()
+    }
+
+    var second: Int { loop.second }
+
+    func sweep(_ second: Int) {
+        guard let context, let session else { return }
+        let open = session.openStreams.count
+        let isOver = deadlines.isOver(
+            second, open: open, receiving: receiving > 0, stuck: !context.channel.isWritable)
+        if isOver { context.close(promise: nil) }
     }
 
     // MARK: Writing
@@ -73,7 +87,14 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
 
     // MARK: Requests
 
+    func began(_ responder: Responder) {
+        receiving += 1
+        deadlines.hadRequest = true
+    }
+
     func received(_ responder: Responder) {
+        receiving -= 1
+        responder.isReceived = true
         responder.request.isSecure = isSecure
         responder.request.isLoopback = isLoopback
         var request = HTTPRequest(method: .get, target: [])
@@ -83,6 +104,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     }
 
     func closed(_ responder: Responder) {
+        if !responder.isReceived { receiving -= 1 }
         let mustTell = responder.state != .answered
         responder.close()
         if mustTell { loop.handler.cancelled(responder) }

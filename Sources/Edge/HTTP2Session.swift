@@ -3,9 +3,13 @@ import HTTPMessages
 
 /// What an HTTP/2 session tells its connection.
 protocol HTTP2SessionDelegate: ResponderTransport {
+    /// The first bytes of a request are there.
+    func began(_ responder: Responder)
     func received(_ responder: Responder)
     func closed(_ responder: Responder)
     func drained(_ responder: Responder)
+    /// A coarse clock, in seconds.
+    var second: Int { get }
 }
 
 /// One server-side HTTP/2 connection: bytes in, bytes out. Knows no transport.
@@ -17,6 +21,9 @@ final class HTTP2Session {
     private unowned let delegate: any HTTP2SessionDelegate
     private let configuration: EdgeConfiguration
     private(set) var openStreams: Set<Int32> = []
+    private var abuse = AbuseGuard()
+    /// The client made the server reset too many streams.
+    private var isAbused = false
     private var scratch: [UInt8] = []
     private var spans: [(name: Range<Int>, value: Range<Int>)] = []
 
@@ -28,6 +35,7 @@ final class HTTP2Session {
         nghttp2_option_set_no_http_messaging(options, 1)
         nghttp2_option_set_stream_reset_rate_limit(options, 200, 7)
         nghttp2_option_set_max_outbound_ack(options, 100)
+        nghttp2_option_set_max_continuations(options, 5)
         nghttp2_session_server_new2(
             &session, HTTP2Session.callbacks, Unmanaged.passUnretained(self).toOpaque(), options)
         nghttp2_option_del(options)
@@ -63,7 +71,7 @@ final class HTTP2Session {
 
     /// False where the connection is to be closed once what is pending was written.
     func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard let session else { return false }
+        guard let session, !isAbused else { return false }
         let taken = nghttp2_session_mem_recv(
             session, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count)
         return taken == bytes.count
@@ -92,16 +100,14 @@ final class HTTP2Session {
     func respond(_ responder: Responder, _ response: HTTPResponse, date: String) {
         responder.body = response.body
         responder.offset = 0
-        submit(
-            responder, response.status,
-            response.fields + [("content-length", String(response.body.count)), ("date", date)],
-            hasBody: !response.body.isEmpty)
+        let length = response.body.count
+        submit(responder, response.status, response.fields, length: length, date, hasBody: length > 0)
     }
 
     func openStream(
         _ responder: Responder, status: Int, fields: [(name: String, value: String)], date: String
     ) {
-        submit(responder, status, fields + [("date", date)], hasBody: true)
+        submit(responder, status, fields, length: nil, date, hasBody: true)
     }
 
     func wake(_ responder: Responder) {
@@ -123,13 +129,16 @@ final class HTTP2Session {
     }
 
     private func submit(
-        _ responder: Responder, _ status: Int, _ fields: [(name: String, value: String)], hasBody: Bool
+        _ responder: Responder, _ status: Int, _ fields: [(name: String, value: String)], length: Int?,
+        _ date: String, hasBody: Bool
     ) {
         guard let session else { return }
         scratch.removeAll(keepingCapacity: true)
         spans.removeAll(keepingCapacity: true)
         add(":status", String(status))
         for field in fields { add(field.name, field.value) }
+        if let length { add("content-length", String(length)) }
+        add("date", date)
         scratch.withUnsafeMutableBufferPointer { buffer in
             guard let base = buffer.baseAddress else { return }
             withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: spans.count) { vector in
@@ -205,6 +214,15 @@ final class HTTP2Session {
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, user in
             HTTP2Session.with(user) { $0.began(frame) }
         }
+        nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, header, user in
+            HTTP2Session.with(user) { $0.frameBegins(header) }
+        }
+        nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks) { _, _, _, user in
+            HTTP2Session.with(user) { $0.count(.fault) }
+        }
+        nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { _, frame, user in
+            HTTP2Session.with(user) { $0.frameSent(frame) }
+        }
         nghttp2_session_callbacks_set_on_header_callback(callbacks) {
             _, frame, name, nameCount, value, valueCount, _, user in
             HTTP2Session.with(user) {
@@ -238,12 +256,41 @@ final class HTTP2Session {
         return Unmanaged<Responder>.fromOpaque(data).takeUnretainedValue()
     }
 
+    // MARK: Abuse
+
+    /// An error ends the session: `receive` then says that the connection is to be closed.
+    private func count(_ kind: AbuseGuard.Kind) -> Int32 {
+        abuse.admits(kind, second: delegate.second) ? 0 : Int32(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
+    }
+
+    private func frameBegins(_ header: UnsafePointer<nghttp2_frame_hd>?) -> Int32 {
+        guard let header = header?.pointee else { return 0 }
+        let isEnd = UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0
+        switch UInt32(header.type) {
+        case NGHTTP2_PING.rawValue, NGHTTP2_SETTINGS.rawValue: return count(.control)
+        case NGHTTP2_PRIORITY.rawValue: return count(.priority)
+        case NGHTTP2_WINDOW_UPDATE.rawValue: return count(.windowUpdate)
+        case NGHTTP2_DATA.rawValue where header.length == 0 && !isEnd: return count(.emptyData)
+        default: return 0
+        }
+    }
+
+    private func frameSent(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
+        abuse.noteSent(second: delegate.second)
+        guard let frame, UInt32(frame.pointee.hd.type) == NGHTTP2_RST_STREAM.rawValue,
+            frame.pointee.rst_stream.error_code != NGHTTP2_NO_ERROR.rawValue
+        else { return 0 }
+        if !abuse.admits(.fault, second: delegate.second) { isAbused = true }
+        return 0
+    }
+
     private func began(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
         guard let frame, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else { return 0 }
         let stream = frame.pointee.hd.stream_id
         let responder = Responder(transport: delegate, streamID: stream)
         nghttp2_session_set_stream_user_data(session, stream, Unmanaged.passRetained(responder).toOpaque())
         openStreams.insert(stream)
+        delegate.began(responder)
         return 0
     }
 

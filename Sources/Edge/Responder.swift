@@ -33,6 +33,8 @@ public final class Responder {
     /// The request while it is being read.
     var request = HTTPRequest(method: .get, target: [])
     var bodyBytes = 0
+    /// The handler has the request.
+    var isReceived = false
     var head = RequestHead()
     var state: State = .waiting
     /// Whether a streaming answer has begun.

@@ -26,6 +26,15 @@ public struct HTTPFields: Sendable {
         fields.append(Field(name: start..<middle, value: middle..<bytes.count))
     }
 
+    /// The same from memory that is only borrowed.
+    public mutating func append(name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>) {
+        let start = bytes.count
+        let middle = start + name.count
+        bytes.append(contentsOf: name)
+        bytes.append(contentsOf: value)
+        fields.append(Field(name: start..<middle, value: middle..<middle + value.count))
+    }
+
     /// The first value under `name` (lower case), as it was sent.
     public subscript(name: StaticString) -> ArraySlice<UInt8>? {
         for field in fields where matches(field, name) { return bytes[field.value] }

@@ -7,17 +7,29 @@ public struct TopicName: Hashable, Sendable, CustomStringConvertible {
     public let utf8: [UInt8]
 
     /// Checks `bytes`; a leading `/topics/` is tolerated and dropped. `nil` where it is no topic name.
-    public init?(_ bytes: some Collection<UInt8>) {
-        var rest = bytes[...]
-        let prefix = "/topics/".utf8
-        if rest.starts(with: prefix) { rest = rest.dropFirst(prefix.count) }
-        guard !rest.isEmpty, rest.count <= TopicName.lengthMax, rest.allSatisfy(TopicName.allows) else {
-            return nil
+    public init?(_ bytes: UnsafeBufferPointer<UInt8>) {
+        var rest = bytes
+        let prefix: StaticString = "/topics/"
+        let length = prefix.utf8CodeUnitCount
+        if bytes.count >= length, (0..<length).allSatisfy({ bytes[$0] == prefix.utf8Start[$0] }) {
+            rest = UnsafeBufferPointer(rebasing: bytes[length...])
         }
+        guard !rest.isEmpty, rest.count <= TopicName.lengthMax else { return nil }
+        for byte in rest where !TopicName.allows(byte) { return nil }
         utf8 = Array(rest)
     }
 
-    public init?(_ text: String) { self.init(text.utf8) }
+    public init?(_ bytes: [UInt8]) {
+        guard let name = bytes.withUnsafeBufferPointer({ TopicName($0) }) else { return nil }
+        self = name
+    }
+
+    public init?(_ bytes: ArraySlice<UInt8>) {
+        guard let name = bytes.withUnsafeBufferPointer({ TopicName($0) }) else { return nil }
+        self = name
+    }
+
+    public init?(_ text: String) { self.init(Array(text.utf8)) }
 
     /// For names that were checked before they were stored.
     public init(checked utf8: [UInt8]) { self.utf8 = utf8 }

@@ -2,6 +2,7 @@ import FCMAPI
 import HTTPMessages
 import Journal
 import Model
+import Quotas
 import Routing
 import SQLiteEngine
 import Synchronization
@@ -124,7 +125,7 @@ final class Administrator: Sendable {
                     for (name, value) in changes { limits[name] = value }
                     try Catalog.put(project, limits, to: engine)
                     contents.limits[project.number] = limits
-                    return QuotaView.limits(limits, project)
+                    return QuotaView.limits(QuotaLimits(named: limits), project)
                 }, finish)
         }
     }
@@ -164,17 +165,21 @@ final class Administrator: Sendable {
         ])
     }
 
-    func quotas(of project: Project, now: Instant) -> HTTPResponse {
-        QuotaView.limits(current.limits[project.number] ?? [:], project)
+    func quotas(of project: Project, left: [(name: String, value: UInt64)]) -> HTTPResponse {
+        QuotaView.limits(QuotaLimits(named: current.limits[project.number] ?? [:]), project, left: left)
     }
 }
 
 /// A project's quotas as the API shows them.
 enum QuotaView {
-    static func limits(_ limits: [String: UInt64], _ project: Project) -> HTTPResponse {
-        APIAnswer.object([
+    static func limits(
+        _ limits: QuotaLimits, _ project: Project, left: [(name: String, value: UInt64)] = []
+    ) -> HTTPResponse {
+        var fields: [(name: String, value: APIAnswer.Value)] = [
             ("project", .text(project.id)),
-            ("limits", .object(limits.sorted { $0.key < $1.key }.map { ($0.key, .number($0.value)) })),
-        ])
+            ("limits", .object(limits.named.map { ($0.name, .number($0.value)) })),
+        ]
+        if !left.isEmpty { fields.append(("left", .object(left.map { ($0.name, .number($0.value)) }))) }
+        return APIAnswer.object(fields)
     }
 }

@@ -17,3 +17,10 @@ enum Clock {
 
     static func now() -> Instant { Instant(monotonic: monotonic(), wall: wall()) }
 }
+
+extension SystemRandomNumberGenerator {
+    static func seed() -> UInt64 {
+        var generator = SystemRandomNumberGenerator()
+        return generator.next()
+    }
+}

@@ -23,7 +23,8 @@ final class Front {
     private var tickets: [Ticket] = []
     private var freeTickets: [Int] = []
     private var responders: [UInt64: Responder] = [:]
-    private var random = SystemRandomNumberGenerator()
+    /// For ids and waits, which are no secrets; seeded by the system once.
+    private var random = SeededGenerator(seed: SystemRandomNumberGenerator.seed())
     private var lastMessageTime: UInt64 = 0
     /// Requests that wait for the administrator.
     private struct Parked {
@@ -42,7 +43,7 @@ final class Front {
     // MARK: Requests
 
     func handle(_ request: HTTPRequest, _ responder: Responder, isAdmin: Bool) {
-        loop.refreshClock()
+        loop.beginTurn()
         let now = loop.now.wall
         let time = max(UInt64(max(0, now.milliseconds)) * 1000, lastMessageTime + 1)
         lastMessageTime = time
@@ -91,9 +92,25 @@ final class Front {
                 HTTPResponse(
                     status: 200, fields: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
                     body: Array(loop.shared.metricsText().utf8)))
-        case .quotas(let project):
-            responder.respond(loop.shared.administrator.quotas(of: project, now: loop.now))
+        case .quotas(let project): answerQuotas(project, responder)
         }
+    }
+
+    /// What is left only the loop knows that has the project's buckets.
+    private func answerQuotas(_ project: Project, _ responder: Responder) {
+        let place = park(
+            Parked(request: HTTPRequest(method: .get, target: []), responder: responder, isAdmin: false))
+        let asker = loop.number
+        loop.send(
+            .run { owner in
+                let levels = owner.levels(of: project.number)
+                owner.send(
+                    .run { loop in
+                        let response = loop.shared.administrator.quotas(of: project, left: levels)
+                        loop.front.unpark(place)?.responder.respond(response)
+                    }, toLoop: asker)
+            }, toLoop: loop.loop(ofBuckets: project.number))
+        loop.scheduleTurn()
     }
 
     static let text = [(name: "content-type", value: "text/plain; charset=utf-8")]

@@ -1,6 +1,7 @@
 import Model
 import NIOCore
 import Partitions
+import Quotas
 import Synchronization
 
 /// What loops, the engine's thread and the administrator say to a loop.
@@ -10,6 +11,11 @@ enum LoopMessage: Sendable {
     case stream(from: PartitionID, StreamFrame)
     /// The journal is lost to this partition's machine: another is made from what is durable.
     case lost(PartitionID, mayHaveAppended: Bool, reason: String)
+    /// From a spender to the owner of its project's buckets, and back.
+    case quotaRequest(QuotaRequest)
+    case quotaGrant(QuotaGrant)
+    /// A send to one device passed the device's own limit.
+    case quotaRefusal(RequestID, QuotaRefusal)
     case run(@Sendable (NodeLoop) -> Void)
 }
 

@@ -4,6 +4,7 @@ import Logging
 import Model
 import NIOCore
 import Partitions
+import Quotas
 import Routing
 import SQLiteEngine
 
@@ -21,6 +22,9 @@ final class NodeLoop: @unchecked Sendable {
     let shared: NodeShared
     let log: Logger
     let names = TopicNames()
+    var grantor = QuotaGrantor()
+    var deviceLimiter = DeviceLimiter()
+    var limits: [ProjectNumber: QuotaLimits] = [:]
     let keys: RegistrationKeys
     var partitions: [PartitionID: Partition] = [:]
     var router: Router
@@ -52,7 +56,9 @@ final class NodeLoop: @unchecked Sendable {
         var random = SystemRandomNumberGenerator()
         let options = Router.Options(
             partitionCount: shared.partitionCount, gateway: gateway, session: random.next())
-        router = Router(options: options, admission: Admission(), random: random)
+        // The loop stands in the id, so that a grant finds its way; the rest names this life of it.
+        let spender = SpenderID(random.next() & ~0xFF | UInt64(number))
+        router = Router(options: options, admission: Admission(spender), random: random)
         streams = GatewayStreams(gateway: gateway, histories: shared.histories)
         outgoing = Array(repeating: [], count: shared.loopCount)
         api = API(settings: settings, keys: keys)
@@ -65,10 +71,14 @@ final class NodeLoop: @unchecked Sendable {
     func adopt(_ contents: Catalog.Contents) {
         api.directory = contents.directory
         api.tokenURIs.formUnion(contents.tokenURIs)
-        router.admission.limits = contents.limits
+        adopt(contents.limits.mapValues { QuotaLimits(named: $0) })
     }
 
-    func refreshClock() { now = Clock.now() }
+    /// Reads the clock once for all that is handled before the next turn.
+    func beginTurn() {
+        if !isTurnScheduled { now = Clock.now() }
+        scheduleTurn()
+    }
 
     private var keepAliveTask: RepeatedTask?
 
@@ -127,6 +137,7 @@ final class NodeLoop: @unchecked Sendable {
         switch message {
         case .partition(let id, let event):
             guard let partition = partitions[id] else { return refuse(event) }
+            guard !isPastDeviceLimit(event) else { return }
             partition.handle(event, now: now, into: &effects)
             dirty.insert(id)
             carryOut(of: id)
@@ -138,6 +149,15 @@ final class NodeLoop: @unchecked Sendable {
         case .lost(let partition, let mayHaveAppended, let reason):
             shared.counters.partitionsLost.add(1, ordering: .relaxed)
             lose(partition, mayHaveAppended: mayHaveAppended, reason: reason)
+        case .quotaRequest(let request): grant(request)
+        case .quotaGrant(let grant):
+            var done: [RouterEffect] = []
+            router.granted(grant, now: now, into: &done)
+            carryOut(done)
+        case .quotaRefusal(let request, let refusal):
+            var done: [RouterEffect] = []
+            router.refused(request.number, refusal, into: &done)
+            carryOut(done)
         case .run(let body): body(self)
         }
     }
@@ -278,6 +298,8 @@ final class NodeLoop: @unchecked Sendable {
                 send(.partition(partition, .request(id, request)), toLoop: shared.loop(of: partition))
                 if !queue.isEmpty { scheduleTurn() }
             case .finish(let ticket, let outcome): front.finish(ticket, outcome)
+            case .quota(let request): send(.quotaRequest(request), toLoop: loop(ofBuckets: request.project))
+            case .wakeQuota(let time): scheduleQuotaWake(at: time)
             case .wake(let time):
                 let delay = time.since(Clock.monotonic())
                 eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) {

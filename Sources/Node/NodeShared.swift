@@ -15,6 +15,9 @@ final class NodeShared: Sendable {
     let engine: EngineThread
     let options: PartitionOptions
     let counters = NodeCounters()
+    let started = Clock.monotonic()
+    /// Those that may have been used just before the node began.
+    let projectsAtStart: Set<ProjectNumber>
     let administrator: Administrator
     private let onFatal: @Sendable (String) -> Void
     private let readiness = Mutex<String?>("starting")
@@ -29,6 +32,7 @@ final class NodeShared: Sendable {
         onFatal: @escaping @Sendable (String) -> Void
     ) {
         self.administrator = administrator
+        projectsAtStart = Set(administrator.current.directory.byNumber.keys)
         self.onFatal = onFatal
         partitionCount = partitions.count
         self.loopCount = loopCount

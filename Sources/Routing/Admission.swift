@@ -2,25 +2,38 @@ import Model
 import Quotas
 
 /// The quotas of a gateway loop, as its router asks them.
-public final class Admission {
-    /// What projects were given in place of the defaults.
-    public var limits: [ProjectNumber: [String: UInt64]] = [:]
-
-    public init() {}
-    func take(_ kind: QuotaKind, _ count: Int, _ project: ProjectNumber, now: MonotonicTime) -> QuotaRefusal?
-    { nil }
-    func takeUpTo(
-        _ count: Int, _ kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime
-    ) -> (granted: Int, refusal: QuotaRefusal?) { (count, nil) }
-    func take(device: Registration, now: MonotonicTime) -> QuotaRefusal? { nil }
-    func fanoutsMax(_ project: ProjectNumber) -> Int {
-        Int(clamping: limits[project]?["fanouts"] ?? 1000)
+public struct Admission {
+    enum Decision {
+        case admitted(Int)
+        case refused(QuotaRefusal)
+        /// Nothing is known yet: ask again when the bucket's owner has answered, at the latest at this time.
+        case wait(until: MonotonicTime)
     }
-}
 
-struct DevicePlacement {
-    let partition: PartitionID
-    let limit: Int
-    init(of project: ProjectNumber, count: Int) { partition = PartitionID(0); limit = 4096 }
-    mutating func full(_ partition: PartitionID) {}
+    private var spender: QuotaSpender
+    private var limits: [ProjectNumber: QuotaLimits] = [:]
+    /// What the spender wants done; taken by the router after each call.
+    var effects: [QuotaSpender.Effect] = []
+
+    public init(_ id: SpenderID) { spender = QuotaSpender(id) }
+
+    /// What projects were given in place of the defaults.
+    public mutating func adopt(_ limits: [ProjectNumber: QuotaLimits]) { self.limits = limits }
+
+    func limits(of project: ProjectNumber) -> QuotaLimits { limits[project] ?? .standard }
+
+    mutating func take(_ count: Int, _ kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime)
+        -> Decision
+    {
+        switch spender.take(UInt64(count), kind, project, now: now, into: &effects) {
+        case .admitted(let taken): .admitted(Int(taken))
+        case .refused(let refusal): .refused(refusal)
+        case .wait(let until): .wait(until: until)
+        }
+    }
+
+    mutating func receive(_ grant: QuotaGrant, now: MonotonicTime) {
+        spender.receive(grant, now: now, into: &effects)
+    }
+    mutating func woke(now: MonotonicTime) { spender.woke(now: now, into: &effects) }
 }

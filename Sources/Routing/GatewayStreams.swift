@@ -105,7 +105,7 @@ public struct GatewayStreams {
 
     /// The partition is gone from its owner: its streams end, and their devices come back.
     public mutating func lost<Sink: StreamSink>(_ partition: PartitionID, sink: Sink) {
-        for (number, stream) in streams where stream.partition == partition {
+        for (number, stream) in streams.sorted(by: { $0.key < $1.key }) where stream.partition == partition {
             _ = forget(number)
             sink.endForReconnect(number)
         }

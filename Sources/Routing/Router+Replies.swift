@@ -9,10 +9,17 @@ extension Router {
         guard let asked = pending.removeValue(forKey: number) else { return }
         switch asked.kind {
         case .part(let whole, let places): finishPart(whole, places, reply, &effects)
-        case .register(let project): finishRegistration(asked, project, reply, now, &effects)
+        case .register(let project, let offer):
+            finishRegistration(asked, project, offer, reply, now, &effects)
         case .topics, .devices: continueListing(asked, reply, now, &effects)
         case .send, .simple, .whole: finish(asked.ticket, outcome(reply, asked), &effects)
         }
+    }
+
+    /// The loop of the device's partition refused a send: the device has had too many.
+    public func refused(_ number: UInt64, _ refusal: QuotaRefusal, into effects: inout [RouterEffect]) {
+        guard let asked = pending.removeValue(forKey: number) else { return }
+        finish(asked.ticket, .refused(.quota(refusal)), &effects)
     }
 
     private func outcome(_ reply: Reply, _ asked: Pending) -> Outcome {
@@ -81,17 +88,21 @@ extension Router {
     func register(_ project: ProjectNumber, _ ticket: UInt64, _ now: Instant, _ effects: inout [RouterEffect])
     {
         let placement =
-            placements[project.rawValue] ?? DevicePlacement(of: project, count: options.partitionCount)
+            placements[project.rawValue] ?? DevicePlacement(project: project, count: options.partitionCount)
         placements[project.rawValue] = placement
+        guard let offer = placement.offer else {
+            return finish(ticket, .refused(.unavailable("no partition takes new devices")), &effects)
+        }
         let request = Request.register(
-            project: project, limit: placement.limit,
+            project: project, limit: Int(offer.limit),
             nonce: UInt32(truncatingIfNeeded: random.next()) & 0xFF_FFFF,
             secret: random.next())
-        ask(placement.partition, request, ticket, .register(project: project), now, &effects)
+        ask(offer.partition, request, ticket, .register(project: project, offer), now, &effects)
     }
 
     private func finishRegistration(
-        _ asked: Pending, _ project: ProjectNumber, _ reply: Reply, _ now: Instant,
+        _ asked: Pending, _ project: ProjectNumber, _ offer: DevicePlacement.Offer, _ reply: Reply,
+        _ now: Instant,
         _ effects: inout [RouterEffect]
     ) {
         switch reply {
@@ -100,12 +111,12 @@ extension Router {
                 project: project, partition: asked.partition, index: index, nonce: nonce, key: 0)
             let new = NewRegistration(registration: registration, secret: secret, created: now.wall)
             finish(asked.ticket, .registered(new), &effects)
-        case .full:
-            placements[project.rawValue]?.full(asked.partition)
+        case .full(let held):
+            placements[project.rawValue]?.full(offer, holding: UInt32(clamping: held))
             register(project, asked.ticket, now, &effects)
         case .refused(.indicesUsedUp):
-            placements[project.rawValue]?.full(asked.partition)
-            finish(asked.ticket, .refused(.unavailable("the partition takes no new devices")), &effects)
+            placements[project.rawValue]?.closed(offer.partition)
+            register(project, asked.ticket, now, &effects)
         default: finish(asked.ticket, outcome(reply, asked), &effects)
         }
     }

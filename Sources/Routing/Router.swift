@@ -8,6 +8,10 @@ public enum RouterEffect: Sendable {
     case ask(PartitionID, RequestID, Request)
     case finish(ticket: UInt64, Outcome)
     case wake(at: MonotonicTime)
+    /// To the owner of the project's home partition, whose buckets these are.
+    case quota(QuotaRequest)
+    /// Call `quotaWoke` then.
+    case wakeQuota(at: MonotonicTime)
 }
 
 /// Turns the operations of one gateway loop into requests of partitions, and their replies into outcomes.
@@ -46,12 +50,13 @@ public final class Router {
     private var sendNumbers: [UInt64]
     var placements: [UInt32: DevicePlacement] = [:]
     private var wakeAt: MonotonicTime?
+    var lines: [LineKey: WaitingLine] = [:]
 
     struct Pending {
         enum Kind {
             case send
             case simple
-            case register(project: ProjectNumber)
+            case register(project: ProjectNumber, DevicePlacement.Offer)
             /// One part of a change that was split by partition: `places` of the whole.
             case part(of: UInt64, places: [Int])
             /// The whole of it.
@@ -82,17 +87,25 @@ public final class Router {
             return finish(ticket, .refused(.unavailable("too many operations are under way")), &effects)
         }
         switch operation {
-        case .send(let send): submit(send, ticket, now, &effects)
-        case .changeSubscriptions(let change): submit(change, ticket, now, &effects)
+        case .send(let send):
+            if admit(1, .sends, send.project, operation, ticket, now, &effects) != nil {
+                submit(send, ticket, now, &effects)
+            }
+        case .changeSubscriptions(let change):
+            let wanted = change.devices.count
+            guard
+                let granted = admit(
+                    wanted, .subscriptionChanges, change.project, operation, ticket, now, &effects)
+            else { return }
+            submit(change, granted, ticket, now, &effects)
         case .subscriptions(let registration, let caller):
             ask(
                 registration.partition, .subscriptions(of: registration, by: caller), ticket, .simple, now,
                 &effects)
         case .register(let project):
-            if let refusal = admission.take(.registrations, 1, project, now: now.monotonic) {
-                return finish(ticket, .refused(.quota(refusal)), &effects)
+            if admit(1, .registrations, project, operation, ticket, now, &effects) != nil {
+                register(project, ticket, now, &effects)
             }
-            register(project, ticket, now, &effects)
         case .unregister(let registration, let caller):
             ask(registration.partition, .unregister(registration, by: caller), ticket, .simple, now, &effects)
         case .acknowledge(let registration, let caller, let event):
@@ -111,19 +124,31 @@ public final class Router {
         }
     }
 
-    private func submit(_ send: Send, _ ticket: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
-        if let refusal = admission.take(.sends, 1, send.project, now: now.monotonic) {
-            return finish(ticket, .refused(.quota(refusal)), &effects)
+    /// How many tokens were taken; `nil` where the operation was refused or waits.
+    private func admit(
+        _ count: Int, _ kind: QuotaKind, _ project: ProjectNumber, _ operation: Operation, _ ticket: UInt64,
+        _ now: Instant, _ effects: inout [RouterEffect]
+    ) -> Int? {
+        let decision = admission.take(count, kind, project, now: now.monotonic)
+        defer { if !admission.effects.isEmpty { carryOutQuota(now, &effects) } }
+        switch decision {
+        case .admitted(let taken): return taken
+        case .refused(let refusal): finish(ticket, .refused(.quota(refusal)), &effects)
+        case .wait(let until):
+            if !wait(operation, ticket, kind, project, until: until) {
+                finish(ticket, .refused(.unavailable("too many operations wait for quota")), &effects)
+            }
         }
-        let fanoutsMax = admission.fanoutsMax(send.project)
+        return nil
+    }
+
+    private func submit(_ send: Send, _ ticket: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
+        let fanoutsMax = Int(admission.limits(of: send.project).fanouts)
         switch send.target {
         case .device(let registration):
             if send.validateOnly {
                 return ask(
                     registration.partition, .check(registration, by: .backend), ticket, .send, now, &effects)
-            }
-            if let refusal = admission.take(device: registration, now: now.monotonic) {
-                return finish(ticket, .refused(.quota(refusal)), &effects)
             }
             let key = nextKey(registration.partition)
             ask(
@@ -153,18 +178,18 @@ public final class Router {
     /// Splits a change by the partitions of its devices. Tokens are taken for as many devices as the bucket holds; the
     /// rest are refused one by one.
     private func submit(
-        _ change: SubscriptionChange, _ ticket: UInt64, _ now: Instant, _ effects: inout [RouterEffect]
+        _ change: SubscriptionChange, _ granted: Int, _ ticket: UInt64, _ now: Instant,
+        _ effects: inout [RouterEffect]
     ) {
         let wanted = change.devices.count
         guard wanted > 0 else { return finish(ticket, .changes([]), &effects) }
         guard change.devices.allSatisfy({ Int($0.partition.rawValue) < options.partitionCount }) else {
             return finish(ticket, .refused(.unavailable("no such partition")), &effects)
         }
-        let (granted, refusal) = admission.takeUpTo(
-            wanted, .subscriptionChanges, change.project, now: now.monotonic)
-        if granted == 0, let refusal { return finish(ticket, .refused(.quota(refusal)), &effects) }
         var outcomes: [ChangeOutcome?] = Array(repeating: nil, count: wanted)
-        if let refusal {
+        if granted < wanted {
+            let limit = admission.limits(of: change.project).subscriptionChanges.perSecond
+            let refusal = QuotaRefusal(kind: .subscriptionChanges, limit: limit, retryDelay: .seconds(1))
             for place in granted..<wanted { outcomes[place] = .refused(.quota(refusal)) }
         }
         var parts: [PartitionID: [Int]] = [:]

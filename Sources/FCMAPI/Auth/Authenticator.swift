@@ -13,12 +13,19 @@ public enum Principal: Hashable, Sendable {
 /// Access tokens are signed by the server and checked without asking anybody; keys are looked up by their hash. What was
 /// verified is kept for a while, because a backend sends the same token with every message. Confined to one loop.
 final class Authenticator {
-    static let cacheMax = 4096
+    /// Tokens that were verified lately; a handful of backends speak to one loop at a time.
+    static let cacheMax = 16
     static let tokenLifetime: Int64 = 3600
 
     private let signingKey: [UInt8]
     private let isDev: Bool
-    private var verified: [ArraySlice<UInt8>: (principal: Principal, until: Int64)] = [:]
+    private struct Verified {
+        var token: [UInt8]
+        var principal: Principal
+        var until: Int64
+    }
+    private var verified: [Verified] = []
+    private var nextPlace = 0
 
     init(signingKey: [UInt8], isDev: Bool) {
         self.signingKey = signingKey
@@ -33,10 +40,21 @@ final class Authenticator {
         guard let field = request.fields["authorization"], let token = Authenticator.bearer(field) else {
             return nil
         }
-        if let known = verified[token], known.until > now.milliseconds { return known.principal }
+        let known = token.withUnsafeBufferPointer { token in
+            verified.first { entry in
+                entry.token.count == token.count && entry.until > now.milliseconds
+                    && entry.token.withUnsafeBufferPointer { Crypto.equal($0, token) }
+            }
+        }
+        if let known { return known.principal }
         guard let (principal, until) = verify(token, directory, now) else { return nil }
-        if verified.count >= Authenticator.cacheMax { verified.removeAll(keepingCapacity: true) }
-        verified[ArraySlice(Array(token))] = (principal, until)
+        let entry = Verified(token: Array(token), principal: principal, until: until)
+        if verified.count < Authenticator.cacheMax {
+            verified.append(entry)
+        } else {
+            verified[nextPlace] = entry
+            nextPlace = (nextPlace + 1) % Authenticator.cacheMax
+        }
         return principal
     }
 

@@ -36,11 +36,20 @@ struct Field: Sendable {
 ///
 /// Source: FCM v1 discovery document, revision 20261023.
 struct Schema: Sendable {
-    let fields: [Field]
+    /// Names and types apart, so that looking a name up touches no reference.
+    let camel: [StaticString]
+    let snake: [StaticString]
+    let types: [FieldType]
+
+    init(fields: [Field]) {
+        camel = fields.map(\.camel)
+        snake = fields.map(\.snake)
+        types = fields.map(\.type)
+    }
 
     func place(of name: UnsafeBufferPointer<UInt8>) -> Int? {
-        for (place, field) in fields.enumerated()
-        where Schema.equal(name, field.camel) || Schema.equal(name, field.snake) {
+        for place in 0..<camel.count
+        where Schema.equal(name, camel[place]) || Schema.equal(name, snake[place]) {
             return place
         }
         return nil

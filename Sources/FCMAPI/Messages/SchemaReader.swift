@@ -4,7 +4,7 @@ enum SchemaReader {
     static func fields(_ object: JSONValue, _ schema: Schema, _ path: String) throws(APIError) -> [JSONValue?]
     {
         guard object.kind == .object else { throw .type(path, "MESSAGE", object) }
-        var values = [JSONValue?](repeating: nil, count: schema.fields.count)
+        var values = [JSONValue?](repeating: nil, count: schema.types.count)
         try object.forEachField { (name, value) throws(APIError) in
             guard let place = schema.place(of: name) else {
                 throw .unknownField(String(decoding: name, as: UTF8.self), at: path)
@@ -93,11 +93,10 @@ enum SchemaReader {
     static func write(
         _ values: [JSONValue?], _ schema: Schema, _ path: String, to out: inout JSONWriter
     ) throws(APIError) {
-        for (place, value) in values.enumerated() {
-            guard let value else { continue }
-            let field = schema.fields[place]
-            out.key(field.camel)
-            try write(value, field.type, "\(path).\(field.camel)", to: &out)
+        for place in 0..<values.count {
+            guard let value = values[place] else { continue }
+            out.key(schema.camel[place])
+            try write(value, schema.types[place], "\(path).\(schema.camel[place])", to: &out)
         }
     }
 

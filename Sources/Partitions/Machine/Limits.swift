@@ -36,5 +36,9 @@ public struct PartitionOptions: Sendable {
     /// Days after which an unseen device ends (FCM: 270).
     public var deviceDaysMax: UInt16 = 270
 
+    #if DEBUG
+        public var planted: Planted = []
+    #endif
+
     public init(partitionCount: Int) { self.partitionCount = partitionCount }
 }

@@ -62,8 +62,8 @@ public enum Reply: Sendable {
     case changes([DeviceChange])
     case subscriptions([(topic: TopicName, since: Day)])
     case registered(index: DeviceIndex, nonce: UInt32, secret: UInt64)
-    /// The project has as many devices here as the request allows.
-    case full
+    /// The project has as many devices here as the request allows, or more: this many.
+    case full(holding: Int)
     case done
     case members(UInt64)
     case topics([(name: TopicName, members: UInt64)], next: UInt64?)

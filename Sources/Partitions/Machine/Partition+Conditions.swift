@@ -54,7 +54,7 @@ extension Partition {
     /// Asks again those who did not answer; past its time to live a message goes to nobody.
     func retryResolutions(_ now: Instant, _ effects: inout [PartitionEffect]) {
         let proof = ledger.confirmed()
-        for (ticket, resolution) in resolutions
+        for (ticket, resolution) in resolutions.sorted(by: { ConditionTicket.isBefore($0.key, $1.key) })
         where now.monotonic.since(resolution.askedAt) >= options.outboxRetry {
             guard let pending = state.conditions[ticket] else {
                 resolutions[ticket] = nil

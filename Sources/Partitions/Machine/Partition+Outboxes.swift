@@ -31,8 +31,9 @@ extension Partition {
         }
         var number = mark?.number ?? .zero
         var applied = false
-        for entry in frame.entries {
-            if entry.number <= number { continue }
+        for offered in frame.entries {
+            if offered.number <= number { continue }
+            let entry = following(offered, number)
             guard entry.predecessor == number, !isOverloaded else { break }
             propose(
                 .receive(
@@ -46,6 +47,17 @@ extension Partition {
         } else {
             acknowledge(to: frame.from, ledger.confirmed(), &effects)
         }
+    }
+
+    /// The entry as it was offered; a planted bug passes one off as the successor of `mark`.
+    private func following(_ entry: OutboxEntry, _ mark: Sequence) -> OutboxEntry {
+        #if DEBUG
+            guard options.planted.contains(.skipPredecessor) else { return entry }
+            return OutboxEntry(
+                number: entry.number, predecessor: mark, items: entry.items, fingerprint: entry.fingerprint)
+        #else
+            return entry
+        #endif
     }
 
     /// Tells a sender how far its outbox is durably applied here; repeats are answered with the same.
@@ -112,7 +124,8 @@ extension Partition {
     /// Offers again what was not acknowledged in time.
     func retryOutboxes(_ now: Instant, _ effects: inout [PartitionEffect]) {
         let proof = ledger.confirmed()
-        for (partition, last) in offered where now.monotonic.since(last.at) >= options.outboxRetry {
+        for (partition, last) in offered.sorted(by: { $0.key < $1.key })
+        where now.monotonic.since(last.at) >= options.outboxRetry {
             offered[partition] = nil
             offer(to: partition, proof, now, &effects)
         }

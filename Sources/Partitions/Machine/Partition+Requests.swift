@@ -74,7 +74,8 @@ extension Partition {
         _ now: Instant
     ) {
         guard !isOverloaded else { return refuse(id, Partition.behind) }
-        guard state.devices.counts[project.rawValue] ?? 0 < limit else { return reply(id, .full) }
+        let held = state.devices.counts[project.rawValue] ?? 0
+        guard held < limit else { return reply(id, .full(holding: held)) }
         let index = state.devices.next
         guard index < DeviceIndex.limit else { return refuse(id, .indicesUsedUp) }
         propose(
@@ -112,6 +113,9 @@ extension Partition {
         if let refusal = examine(registration, authority).refusal { return refuse(id, refusal) }
         let index = registration.index.rawValue
         guard let position = clamp(event), isWaiting(index) else { return reply(id, .done) }
+        #if DEBUG
+            if options.planted.contains(.acknowledgeUnrecorded) { return reply(id, .done) }
+        #endif
         propose(.read([ReadUpTo(position: position, devices: DeviceSet(index))]))
         answerWithOpenRecord(Answer(to: .request(id), reply: .done))
     }
@@ -180,8 +184,11 @@ extension Partition {
         }
         // Also "it was so already" says that T knows: it waits for whatever was on its way there when it was asked.
         let home = state.home(of: topic, in: project)
-        let mark = state.outboxes[home].map { OutboxMark(partition: home, number: $0.last) }
-        let answer = Answer(to: .request(id), reply: .changes(outcomes), outbox: mark)
+        var answer = Answer(to: .request(id), reply: .changes(outcomes))
+        answer.outbox = state.outboxes[home].map { OutboxMark(partition: home, number: $0.last) }
+        #if DEBUG
+            if options.planted.contains(.unprovenRepeat) { answer.outbox = nil }
+        #endif
         if changing.isEmpty { self.answer(answer) } else { answerWithOpenRecord(answer) }
     }
 

@@ -75,6 +75,9 @@ extension Partition {
     /// Sends the next of what waits, or makes the device live where nothing durable does.
     func catchUp(_ index: UInt32, _ now: Instant, _ effects: inout [PartitionEffect]) {
         guard let attachment = streams.attachment(index) else { return }
+        #if DEBUG
+            if options.planted.contains(.skipCatchUp) { return streams.setLive(index) }
+        #endif
         let waiting = durableWaiting(index, after: attachment.written, now)
         let told = state.overflowed[index].flatMap { $0 > attachment.written ? $0 : nil }
         if waiting.isEmpty, told == nil {
@@ -140,7 +143,8 @@ extension Partition {
 
     /// A record became durable: its messages go to the live ones of their targets, one frame to each gateway.
     func push(_ deliveries: [PartitionState.Delivery], _ proof: Proof, _ effects: inout [PartitionEffect]) {
-        for (gateway, link) in streams.links where link.liveCount > 0 {
+        for (gateway, link) in streams.links.sorted(by: { $0.key.rawValue < $1.key.rawValue })
+        where link.liveCount > 0 {
             let live = DeviceSet(link.live)
             var items: [StreamFrame.PushItem] = []
             for delivery in deliveries {

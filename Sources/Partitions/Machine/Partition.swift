@@ -97,10 +97,18 @@ public final class Partition {
 
     /// Everything durable is folded in: begin to serve. Receivers are asked for their marks before anything is offered.
     public func begin(now: Instant, into effects: inout [PartitionEffect]) {
+        #if DEBUG
+            if options.planted.contains(.forgetMarks) { state.marks = [:] }
+            if options.planted.contains(.forgetOutboxes) {
+                state.outboxes = state.outboxes.mapValues {
+                    Outbox(entries: [], last: $0.last, fingerprint: $0.fingerprint)
+                }
+            }
+        #endif
         ledger = Ledger(durable: state.applied)
         let proof = ledger.confirmed()
         durableMarks = state.marks
-        for (partition, outbox) in state.outboxes where !outbox.isEmpty {
+        for (partition, outbox) in state.outboxes.sorted(by: { $0.key < $1.key }) where !outbox.isEmpty {
             offered[partition] = Offered(upTo: .zero, at: now.monotonic)
             let frame = OutboxFrame(from: id, history: history, entries: [])
             effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
@@ -132,6 +140,9 @@ public final class Partition {
 
     /// The end of a turn of the loop: closes the open record if the journal is free for it.
     public func flush(now: Instant, into effects: inout [PartitionEffect]) {
+        #if DEBUG
+            breakRules(now, &effects)
+        #endif
         let mayWait = !ledger.isUrgent && ledger.openBytes < options.recordBytesMax / 4
         if mayWait, !ledger.isOpenEmpty, bookkeepingDue == nil {
             bookkeepingDue = now.monotonic.advanced(by: options.bookkeepingDelay)
@@ -233,6 +244,34 @@ public final class Partition {
 
     func propose(_ fact: Fact) { ledger.propose(fact, to: &state) }
 
+    #if DEBUG
+        /// Lets out at once what should wait for the open record, where a planted bug says so.
+        private func breakRules(_ now: Instant, _ effects: inout [PartitionEffect]) {
+            let proof = ledger.confirmed()
+            if options.planted.contains(.answerBeforeDurable) {
+                for answer in ledger.gated.answers { release(answer, proof, &effects) }
+                ledger.gated.answers = []
+            }
+            if options.planted.contains(.offerBeforeDurable) {
+                for partition in ledger.gated.touched.sorted() {
+                    guard let entry = state.outboxes[partition]?.unacknowledged.last else { continue }
+                    let frame = OutboxFrame(from: id, history: history, entries: [entry])
+                    effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
+                }
+            }
+            if options.planted.contains(.acknowledgeVolatile) {
+                for (partition, mark) in ledger.gated.applied.sorted(by: { $0.key < $1.key }) {
+                    durableMarks[partition] = mark
+                    acknowledge(to: partition, proof, &effects)
+                }
+            }
+            if options.planted.contains(.pushBeforeDurable) {
+                push(ledger.gated.deliveries, proof, &effects)
+                ledger.gated.deliveries = []
+            }
+        }
+    #endif
+
     // MARK: The end
 
     /// The journal is lost to this machine: everybody who waits is told that it is unknown (sends) or to try again.
@@ -240,7 +279,7 @@ public final class Partition {
     public func abandon(mayHaveAppended: Bool, reason: String, into replies: inout [(RequestID, Reply)]) {
         var answers = ledger.gated.answers + confirmations.map(\.answer)
         for record in ledger.inFlight { answers += record.gated.answers }
-        for waiters in outboxWaiters.values { answers += waiters.map(\.answer) }
+        for (_, waiters) in outboxWaiters.sorted(by: { $0.key < $1.key }) { answers += waiters.map(\.answer) }
         for answer in answers {
             guard case .request(let id) = answer.to else { continue }
             let unknown = answer.isSend && mayHaveAppended

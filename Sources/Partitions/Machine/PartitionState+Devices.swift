@@ -113,9 +113,11 @@ extension PartitionState {
         }
         let key = log.key(message.collapseKey, in: project.rawValue)
         let lost = key == 0 ? overflow(targets, placing) : collapse(key, targets)
+        // A key whose last entry was just replaced has been forgotten.
+        let kept = log.key(message.collapseKey, in: project.rawValue)
         log.append(
             LogEntry(
-                position: placing.position, expires: message.expires, project: project.rawValue, key: key,
+                position: placing.position, expires: message.expires, project: project.rawValue, key: kept,
                 record: record, ordinal: ordinal, bytes: UInt32(message.event.count), targets: targets,
                 body: message.event))
         return lost

@@ -1,0 +1,104 @@
+import Model
+import NIOCore
+import Partitions
+import Placement
+import Quotas
+import Routing
+
+// The buckets of the projects whose home partition lives on this loop, and the way to those of others.
+
+extension NodeLoop {
+    func loop(ofBuckets project: ProjectNumber) -> Int {
+        shared.loop(of: Placement.home(of: project, count: shared.partitionCount))
+    }
+
+    /// A spender asks the owner of its project's buckets.
+    func grant(_ request: QuotaRequest) {
+        var effects: [QuotaGrantor.Effect] = []
+        grantor.receive(request, now: now.monotonic, into: &effects)
+        for effect in effects {
+            switch effect {
+            case .grant(let grant): send(.quotaGrant(grant), toLoop: Int(grant.spender.rawValue & 0xFF))
+            case .unknown(let request):
+                open(request.project)
+                self.grant(request)
+            }
+        }
+    }
+
+    /// A project that was there when the node began may have spent its burst just before: it begins with what has
+    /// flowed in since. A new one begins full.
+    private func open(_ project: ProjectNumber) {
+        let wasThere = shared.projectsAtStart.contains(project)
+        grantor.open(
+            project, limits[project] ?? .standard, epoch: Epoch(1),
+            wasThere ? .empty(since: shared.started) : .full, now: now.monotonic)
+    }
+
+    /// Counts a send addressed to one device, here where the device lives, so that all gateways together keep its limit.
+    /// True where the limit refused it.
+    func isPastDeviceLimit(_ event: PartitionEvent) -> Bool {
+        guard case .request(let id, .sendToDevice(_, let device, _)) = event else { return false }
+        let limits = limits[device.project] ?? .standard
+        guard let refusal = deviceLimiter.take(device.partition, device.index, limits, now: now.monotonic) else {
+            return false
+        }
+        send(.quotaRefusal(id, refusal), toLoop: Int(id.gateway.rawValue))
+        return true
+    }
+
+    /// What is in a project's buckets, by the limits' names.
+    func levels(of project: ProjectNumber) -> [(name: String, value: UInt64)] {
+        if !grantor.isOpen(project) { open(project) }
+        let kinds: [(String, QuotaKind)] = [
+            ("sends", .sends), ("subscriptionChanges", .subscriptionChanges),
+            ("registrations", .registrations),
+        ]
+        return kinds.compactMap { name, kind in
+            grantor.level(of: kind, project, now: now.monotonic).map { (name, $0) }
+        }
+    }
+
+    /// New limits of projects, from the administrator.
+    func adopt(_ limits: [ProjectNumber: QuotaLimits]) {
+        self.limits = limits
+        router.admission.adopt(limits)
+        now = Clock.now()
+        for (project, limit) in limits where grantor.isOpen(project) {
+            grantor.change(project, to: limit, now: now.monotonic)
+        }
+    }
+
+    func scheduleQuotaWake(at time: MonotonicTime) {
+        let delay = time.since(Clock.monotonic())
+        eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) {
+            self.now = Clock.now()
+            var done: [RouterEffect] = []
+            self.router.quotaWoke(now: self.now, into: &done)
+            self.carryOut(done)
+            self.scheduleTurn()
+        }
+    }
+}
+
+extension QuotaLimits {
+    /// The limits that were set by name, the rest as they are by default.
+    init(named limits: [String: UInt64]) {
+        self = .standard
+        if let count = limits["sendsPerMinute"] { setSends(perMinute: count) }
+        if let count = limits["subscriptionsPerSecond"] { setSubscriptionChanges(perSecond: count) }
+        if let count = limits["registrationsPerSecond"] { setRegistrations(perSecond: count) }
+        if let count = limits["fanouts"] { fanouts = UInt32(clamping: count) }
+        if let count = limits["devicePerMinute"] { devicePerMinute = UInt32(clamping: count) }
+        if let count = limits["devicePerHour"] { devicePerHour = UInt32(clamping: count) }
+    }
+
+    /// By name, as the API and the command line show them.
+    var named: [(name: String, value: UInt64)] {
+        [
+            ("sendsPerMinute", sendsPerMinute), ("subscriptionsPerSecond", subscriptionChanges.perSecond),
+            ("registrationsPerSecond", registrations.perSecond), ("fanouts", UInt64(fanouts)),
+            ("devicePerMinute", UInt64(devicePerMinute)), ("devicePerHour", UInt64(devicePerHour)),
+        ]
+    }
+}

@@ -1,0 +1,28 @@
+#if DEBUG
+    /// Bugs that are planted to show that a checker sees them. Only in debug builds, and only where a simulation asks.
+    public struct Planted: OptionSet, Sendable {
+        public let rawValue: Int
+        public init(rawValue: Int) { self.rawValue = rawValue }
+
+        /// An answer leaves while its record is only in memory (design 5.14).
+        public static let answerBeforeDurable = Planted(rawValue: 1)
+        /// Outbox entries are offered before their record is durable (design 5.2).
+        public static let offerBeforeDurable = Planted(rawValue: 2)
+        /// A receiver acknowledges what it has only in memory (design 5.2).
+        public static let acknowledgeVolatile = Planted(rawValue: 4)
+        /// A receiver applies an entry that does not follow its mark (design 5.2).
+        public static let skipPredecessor = Planted(rawValue: 8)
+        /// A new owner forgets how far others' outboxes were applied (design 5.2).
+        public static let forgetMarks = Planted(rawValue: 16)
+        /// A message is pushed before its record is durable (design 5.14).
+        public static let pushBeforeDurable = Planted(rawValue: 32)
+        /// A device's acknowledgement is answered without a record (design 3.2).
+        public static let acknowledgeUnrecorded = Planted(rawValue: 64)
+        /// A new owner does not offer again what was not acknowledged (design 3.1).
+        public static let forgetOutboxes = Planted(rawValue: 128)
+        /// "It was so already" is said without waiting for the topic's partition (design 5.3).
+        public static let unprovenRepeat = Planted(rawValue: 256)
+        /// A stream is taken for live though something waits for it (design 5.8).
+        public static let skipCatchUp = Planted(rawValue: 512)
+    }
+#endif

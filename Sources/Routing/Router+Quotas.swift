@@ -1,0 +1,67 @@
+import Model
+import Quotas
+
+/// Operations of one project and kind that wait for the bucket's owner.
+struct WaitingLine {
+    /// Past it, what comes is refused.
+    static let operationsMax = 20_000
+
+    var operations: [(operation: Operation, ticket: UInt64)] = []
+    var until: MonotonicTime
+}
+
+struct LineKey: Hashable {
+    var project: ProjectNumber
+    var kind: QuotaKind
+}
+
+extension Router {
+    /// The owner of a project's buckets answered.
+    public func granted(_ grant: QuotaGrant, now: Instant, into effects: inout [RouterEffect]) {
+        admission.receive(grant, now: now.monotonic)
+        carryOutQuota(now, &effects)
+    }
+
+    /// The time for which the spender asked has come.
+    public func quotaWoke(now: Instant, into effects: inout [RouterEffect]) {
+        admission.woke(now: now.monotonic)
+        for (key, line) in lines where line.until <= now.monotonic { goOn(key, now, &effects) }
+        carryOutQuota(now, &effects)
+    }
+
+    /// Puts an operation into the line of its project; false where the line is full.
+    func wait(
+        _ operation: Operation, _ ticket: UInt64, _ kind: QuotaKind, _ project: ProjectNumber,
+        until: MonotonicTime
+    ) -> Bool {
+        let key = LineKey(project: project, kind: kind)
+        var line = lines.removeValue(forKey: key) ?? WaitingLine(until: until)
+        defer { lines[key] = line }
+        guard line.operations.count < WaitingLine.operationsMax else { return false }
+        line.until = min(line.until, until)
+        line.operations.append((operation, ticket))
+        return true
+    }
+
+    /// Those who waited ask again, in their order; who must wait once more comes behind nobody.
+    private func goOn(_ key: LineKey, _ now: Instant, _ effects: inout [RouterEffect]) {
+        guard let line = lines.removeValue(forKey: key) else { return }
+        for waiting in line.operations {
+            submit(waiting.operation, ticket: waiting.ticket, now: now, into: &effects)
+        }
+    }
+
+    func carryOutQuota(_ now: Instant, _ effects: inout [RouterEffect]) {
+        while !admission.effects.isEmpty {
+            var batch: [QuotaSpender.Effect] = []
+            swap(&batch, &admission.effects)
+            for effect in batch {
+                switch effect {
+                case .request(let request): effects.append(.quota(request))
+                case .wake(let at): effects.append(.wakeQuota(at: at))
+                case .ready(let project, let kind): goOn(LineKey(project: project, kind: kind), now, &effects)
+                }
+            }
+        }
+    }
+}

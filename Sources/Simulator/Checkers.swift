@@ -1,0 +1,193 @@
+import Model
+
+/// A broken promise, as a sentence.
+public struct Violation: Sendable, CustomStringConvertible {
+    public var guarantee: String
+    public var description: String
+}
+
+/// What a device's subscription to a topic can have been, from what its client was told.
+private struct SubscriptionView {
+    let changes: [History.Change]
+
+    enum State { case yes, no, open }
+
+    /// Over the whole of a time span.
+    func during(_ from: UInt64, _ to: UInt64) -> State {
+        var state = State.no
+        for change in changes {
+            switch change.outcome {
+            case .ok(let at) where at < from: state = change.subscribe ? .yes : .no
+            case .refused: continue
+            case .ok where change.began > to: return state
+            case .unknown where change.began > to: return state
+            default:
+                // Under way during the span, or never answered: from its beginning on it may have taken effect, unless
+                // it asked for what was so already.
+                if (change.subscribe && state == .yes) || (!change.subscribe && state == .no) { continue }
+                state = .open
+            }
+        }
+        return state
+    }
+}
+
+/// The guarantees of the design, each checked over a history alone.
+public struct Checkers {
+    private let history: History
+    private var views: [Int: [Int: SubscriptionView]] = [:]
+
+    public init(_ history: History) {
+        self.history = history
+        var changes: [Int: [Int: [History.Change]]] = [:]
+        for change in history.changes {
+            changes[change.device, default: [:]][change.topic, default: []].append(change)
+        }
+        for (device, topics) in changes { views[device] = topics.mapValues { SubscriptionView(changes: $0) } }
+    }
+
+    public func all() -> [Violation] {
+        subscriptionsKept() + sendsArrive() + nobodyElse() + ordered() + notAgain()
+    }
+
+    private func state(_ device: Int, _ topic: Int, _ from: UInt64, _ to: UInt64) -> SubscriptionView.State {
+        views[device]?[topic]?.during(from, to) ?? .no
+    }
+
+    /// G1: an acknowledged subscribe or unsubscribe is never lost, nor undone.
+    func subscriptionsKept() -> [Violation] {
+        var found: [Violation] = []
+        for (device, topics) in views {
+            for (topic, _) in topics {
+                let isMember = history.final[device]?.contains(topic) ?? false
+                switch state(device, topic, .max, .max) {
+                case .yes where !isMember:
+                    found.append(
+                        Violation(guarantee: "G1", description: "device \(device) lost topic \(topic)"))
+                case .no where isMember:
+                    found.append(
+                        Violation(guarantee: "G1", description: "device \(device) has topic \(topic) back"))
+                default: break
+                }
+            }
+        }
+        return found
+    }
+
+    private func entitled(_ device: Int, _ target: History.Send.Target, _ from: UInt64, _ to: UInt64)
+        -> SubscriptionView.State
+    {
+        switch target {
+        case .device(let only): return only == device ? .yes : .no
+        case .topic(let topic): return state(device, topic, from, to)
+        case .butNot(let wanted, let other):
+            switch (state(device, wanted, from, to), state(device, other, from, to)) {
+            case (.yes, .no): return .yes
+            case (.no, _), (_, .yes): return .no
+            default: return .open
+            }
+        }
+    }
+
+    /// How long after its acceptance a condition may be resolved, for who must get it.
+    private static let resolution: UInt64 = .seconds(30)
+
+    /// G2: an acknowledged send reaches every device that was subscribed, unless replaced or dropped with notice.
+    func sendsArrive() -> [Violation] {
+        var got: [Int: Set<UInt64>] = [:]
+        for delivery in history.deliveries { got[delivery.device, default: []].insert(delivery.message) }
+        let keyed = Set(history.sends.filter { !$0.key.isEmpty }.map(\.message))
+        var found: [Violation] = []
+        for send in history.sends where !keyed.contains(send.message) {
+            guard case .ok(let at) = send.outcome else { continue }
+            var until = at
+            if case .butNot = send.target { until = at + Checkers.resolution }
+            for device in history.final.keys where !history.told.contains(device) {
+                guard entitled(device, send.target, send.began, until) == .yes else { continue }
+                if !(got[device]?.contains(send.message) ?? false) {
+                    found.append(
+                        Violation(
+                            guarantee: "G2",
+                            description:
+                                "message \(send.message) (\(send.target)) never reached device \(device)"))
+                }
+            }
+        }
+        return found
+    }
+
+    /// G2: never again after its acknowledgement.
+    func notAgain() -> [Violation] {
+        var found: [Violation] = []
+        for said in history.acknowledgements {
+            for delivery in history.deliveries
+            where delivery.device == said.device && delivery.at > said.at
+                && delivery.position <= said.position
+            {
+                found.append(
+                    Violation(
+                        guarantee: "G2",
+                        description:
+                            "message \(delivery.message) came to device \(said.device) after it was acknowledged"
+                    ))
+            }
+        }
+        return found
+    }
+
+    /// G3: no device gets a message that its subscriptions do not entitle it to.
+    func nobodyElse() -> [Violation] {
+        let sends = Dictionary(uniqueKeysWithValues: history.sends.map { ($0.message, $0) })
+        var found: [Violation] = []
+        for delivery in history.deliveries {
+            guard let send = sends[delivery.message] else {
+                found.append(
+                    Violation(guarantee: "G3", description: "message \(delivery.message) was never sent"))
+                continue
+            }
+            // When it was accepted is not known more closely than between its beginning and its first delivery.
+            if entitled(delivery.device, send.target, send.began, delivery.at) == .no {
+                found.append(
+                    Violation(
+                        guarantee: "G3",
+                        description:
+                            "message \(delivery.message) came to device \(delivery.device), which is not in \(send.target)"
+                    ))
+            }
+            if case .refused = send.outcome {
+                found.append(
+                    Violation(
+                        guarantee: "G8", description: "message \(delivery.message) was refused and came"))
+            }
+        }
+        return found
+    }
+
+    /// G4: first deliveries of the sends to one topic come in the order of acceptance. Clients here send to a topic one
+    /// after the other, so that order is known.
+    func ordered() -> [Violation] {
+        var topics: [UInt64: Int] = [:]
+        for send in history.sends {
+            if case .topic(let topic) = send.target { topics[send.message] = topic }
+        }
+        var last: [Int: [Int: UInt64]] = [:]
+        var seen: [Int: Set<UInt64>] = [:]
+        var found: [Violation] = []
+        for delivery in history.deliveries {
+            guard let topic = topics[delivery.message],
+                seen[delivery.device, default: []].insert(delivery.message).inserted
+            else { continue }
+            let former = last[delivery.device]?[topic] ?? 0
+            if delivery.message < former {
+                found.append(
+                    Violation(
+                        guarantee: "G4",
+                        description:
+                            "device \(delivery.device) got \(delivery.message) of topic \(topic) after \(former)"
+                    ))
+            }
+            last[delivery.device, default: [:]][topic] = max(former, delivery.message)
+        }
+        return found
+    }
+}

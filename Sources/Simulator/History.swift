@@ -1,0 +1,54 @@
+import Model
+
+/// What clients did and saw, in virtual time (nanoseconds). Checkers read this and nothing else.
+public struct History: Sendable {
+    public enum Outcome: Sendable, Hashable {
+        case ok(at: UInt64)
+        /// Refused: it changed nothing.
+        case refused(at: UInt64)
+        /// Not answered before the node crashed, or answered that it is not known.
+        case unknown
+    }
+    public struct Change: Sendable {
+        public var device: Int
+        public var topic: Int
+        public var subscribe: Bool
+        public var began: UInt64
+        public var outcome: Outcome
+    }
+    public struct Send: Sendable {
+        public enum Target: Sendable, Hashable {
+            case topic(Int)
+            /// In the first and not in the second.
+            case butNot(Int, Int)
+            case device(Int)
+        }
+        public var message: UInt64
+        public var target: Target
+        public var key: String
+        public var began: UInt64
+        public var outcome: Outcome
+    }
+    public struct Delivery: Sendable {
+        public var device: Int
+        public var message: UInt64
+        public var position: UInt64
+        public var at: UInt64
+    }
+    public struct Acknowledgement: Sendable {
+        public var device: Int
+        public var position: UInt64
+        public var at: UInt64
+    }
+    public var changes: [Change] = []
+    public var sends: [Send] = []
+    public var deliveries: [Delivery] = []
+    /// Answered ones only.
+    public var acknowledgements: [Acknowledgement] = []
+    /// Devices that were told that messages were dropped.
+    public var told: Set<Int> = []
+    /// What each device is subscribed to when everything has settled.
+    public var final: [Int: Set<Int>] = [:]
+    public var faults: [String] = []
+    public init() {}
+}

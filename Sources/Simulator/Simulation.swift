@@ -1,0 +1,356 @@
+import Journal
+import Model
+import Partitions
+import Placement
+import Routing
+
+/// One node's partitions in virtual time, by seed: commits that take a while, messages between partitions that are late,
+/// doubled, lost and out of order, streams that cannot take everything, and crashes of the whole node at any effect.
+///
+/// Two runs of one seed are the same, event by event.
+public final class Simulation {
+    public struct Options: Sendable {
+        public var seed: UInt64
+        public var partitionCount = 5
+        public var deviceCount = 12
+        public var topicCount = 5
+        public var operations = 400
+        public var crashes = 4
+        /// Of 100 messages between partitions.
+        public var lossPercent: UInt64 = 3
+        public var duplicatePercent: UInt64 = 3
+        public var partition: PartitionOptions
+        public init(seed: UInt64) {
+            self.seed = seed
+            partition = PartitionOptions(partitionCount: partitionCount)
+            partition.snapshotBytesMin = 2000
+        }
+    }
+
+    enum Event {
+        case partition(PartitionID, PartitionEvent)
+        case frame(from: PartitionID, StreamFrame)
+        case operate(client: Int)
+        case durable(PartitionID, Sequence, [UInt8])
+        case snapshot(PartitionID, covering: Sequence, [UInt8])
+        case crash
+        case listen(device: Int)
+    }
+
+    let options: Options
+    var random: SeededGenerator
+    var now: UInt64 = 1_000_000_000
+    var history = History()
+    /// A digest of everything that happened, for comparing two runs.
+    public private(set) var digest: UInt64 = 0
+
+    // What survives a crash.
+    var journal: [[(sequence: Sequence, body: [UInt8])]]
+    var snapshots: [(covering: Sequence, bytes: [UInt8])?]
+
+    // What does not.
+    var partitions: [Partition] = []
+    var streams: GatewayStreams
+    var waiting: [UInt64: (Reply, UInt64) -> Void] = [:]
+    /// What becomes of an operation when the node crashes before it is answered.
+    var lost: [UInt64: () -> Void] = [:]
+    var incarnation: UInt64 = 0
+    var frameTimes: [PartitionID: UInt64] = [:]
+    var fingerprintDifferences = 0
+
+    private var queue = EventQueue<(UInt64, Event)>()
+    var clients: [Client]
+    var sink: Sink
+    var nextRequest: UInt64 = 0
+    var nextMessage: UInt64 = 0
+    var operationsLeft: Int
+    var isHealing: Bool { healedAt != nil }
+    private var healedAt: UInt64?
+    /// Far past the end of every run that comes to rest.
+    static let timeMax: UInt64 = .seconds(3600)
+    private var isStuck = false
+    /// Virtual nanoseconds without faults after which everything must have come to rest.
+    static let settling: UInt64 = .seconds(60)
+
+    public init(_ options: Options) {
+        self.options = options
+        random = SeededGenerator(seed: options.seed)
+        journal = Array(repeating: [], count: options.partitionCount)
+        snapshots = Array(repeating: nil, count: options.partitionCount)
+        clients = (0..<options.deviceCount).map { Client(number: $0) }
+        operationsLeft = options.operations
+        sink = Sink()
+        streams = GatewayStreams(
+            gateway: GatewayID(0), histories: (0..<options.partitionCount).map { .init(UInt64($0) + 7) })
+    }
+
+    // MARK: Running
+
+    /// Runs to the end and returns what was found wrong.
+    public func run() -> (history: History, violations: [Violation]) {
+        boot()
+        for client in clients.indices {
+            schedule(.operate(client: client), in: random.next(upperBound: 5_000_000))
+        }
+        for crash in 0..<options.crashes {
+            schedule(.crash, in: UInt64(crash + 1) * 150_000_000 + random.next(upperBound: 140_000_000))
+        }
+        while let (time, (born, event)) = queue.pop() {
+            if let healedAt, time > healedAt + Simulation.settling { break }
+            if time > Simulation.timeMax {
+                isStuck = true
+                break
+            }
+            now = max(now, time)
+            note(event)
+            if case .crash = event {
+                if !isHealing { crash() }
+                continue
+            }
+            if needsIncarnation(event), born != incarnation { continue }
+            handle(event)
+            if !isHealing, operationsLeft == 0, waiting.isEmpty { heal() }
+        }
+        return finish()
+    }
+
+    private func needsIncarnation(_ event: Event) -> Bool {
+        switch event {
+        case .partition, .frame, .durable, .snapshot: true
+        case .operate, .crash, .listen: false
+        }
+    }
+
+    func schedule(_ event: Event, in delay: UInt64) { queue.push(now + delay, (incarnation, event)) }
+
+    private func handle(_ event: Event) {
+        switch event {
+        case .partition(let id, let event): feed(id, event)
+        case .durable(let id, let sequence, let body):
+            journal[Int(id.rawValue)].append((sequence, body))
+            feed(id, .appended(sequence))
+        case .snapshot(let id, let covering, let bytes):
+            snapshots[Int(id.rawValue)] = (covering, bytes)
+            feed(id, .snapshotWritten(covering: covering))
+        case .frame(let from, let frame): receive(frame, from)
+        case .operate(let client): operate(client)
+        case .listen(let device): listen(device)
+        case .crash: break
+        }
+    }
+
+    private func note(_ event: Event) {
+        let text: String
+        switch event {
+        case .partition(let id, let event): text = "p\(id.rawValue) \(Simulation.name(event))"
+        case .durable(let id, let sequence, _): text = "d\(id.rawValue) \(sequence.rawValue)"
+        case .snapshot(let id, let covering, _): text = "s\(id.rawValue) \(covering.rawValue)"
+        case .frame(let from, _): text = "f\(from.rawValue)"
+        case .operate(let client): text = "o\(client)"
+        case .listen(let device): text = "l\(device)"
+        case .crash: text = "crash"
+        }
+        var hash = digest ^ now
+        for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+        digest = hash
+    }
+
+    private static func name(_ event: PartitionEvent) -> String {
+        switch event {
+        case .request(let id, _): "request \(id.number)"
+        case .offered(let frame): "offered \(frame.entries.count)"
+        case .acknowledged(let said): "acknowledged \(said.mark.rawValue)"
+        default: "other"
+        }
+    }
+
+    var instant: Instant {
+        Instant(
+            monotonic: MonotonicTime(nanoseconds: now),
+            wall: WallTime(milliseconds: 1_800_000_000_000 + Int64(now / 1_000_000)))
+    }
+
+    // MARK: The node
+
+    /// The node starts from what survived.
+    private func boot() {
+        incarnation += 1
+        let names = TopicNames()
+        partitions = []
+        frameTimes = [:]
+        sink = Sink()
+        streams = GatewayStreams(
+            gateway: GatewayID(0), histories: (0..<options.partitionCount).map { .init(UInt64($0) + 7) })
+        for number in 0..<options.partitionCount {
+            let id = PartitionID(UInt16(number))
+            let partition = replayed(number, names: names)
+            let body = Partition.barrier(session: SessionID(incarnation), epoch: Epoch(incarnation))
+            let sequence = partition.applied.next
+            journal[number].append((sequence, body))
+            do { try partition.replay(sequence, body) } catch { preconditionFailure("a barrier folds") }
+            partitions.append(partition)
+            var effects: [PartitionEffect] = []
+            partition.begin(now: instant, into: &effects)
+            carryOut(effects, of: id)
+        }
+    }
+
+    /// A partition made from snapshot and journal alone.
+    func replayed(_ number: Int, names: TopicNames = TopicNames(), fromSnapshot: Bool = true) -> Partition {
+        let partition = Partition(
+            id: PartitionID(UInt16(number)), history: .init(UInt64(number) + 7), options: options.partition,
+            names: names,
+            proofs: Proofs.shared)
+        do {
+            if fromSnapshot, let snapshot = snapshots[number] {
+                try partition.restore(snapshot: snapshot.bytes)
+            }
+            for record in journal[number] where record.sequence > partition.applied {
+                try partition.replay(record.sequence, record.body)
+            }
+        } catch {
+            preconditionFailure("seed \(options.seed): partition \(number) cannot be read: \(error)")
+        }
+        return partition
+    }
+
+    private func crash() {
+        history.faults.append("crash at \(now)")
+        // Each append in flight went in or did not; a partition's only in order.
+        for number in 0..<options.partitionCount {
+            for (_, (born, event)) in queue.sorted {
+                guard born == incarnation, case .durable(let id, let sequence, let body) = event,
+                    Int(id.rawValue) == number
+                else { continue }
+                if random.next(upperBound: UInt64(2)) == 0 { break }
+                journal[number].append((sequence, body))
+            }
+        }
+        let unanswered = lost.sorted { $0.key < $1.key }
+        waiting = [:]
+        lost = [:]
+        for client in clients.indices { clients[client].stream = nil }
+        boot()
+        for (_, tell) in unanswered { tell() }
+    }
+
+    func feed(_ id: PartitionID, _ event: PartitionEvent) {
+        var effects: [PartitionEffect] = []
+        let partition = partitions[Int(id.rawValue)]
+        partition.handle(event, now: instant, into: &effects)
+        partition.flush(now: instant, into: &effects)
+        carryOut(effects, of: id)
+    }
+
+    private func carryOut(_ effects: [PartitionEffect], of id: PartitionID) {
+        for effect in effects {
+            switch effect {
+            case .append(let sequence, let body):
+                schedule(.durable(id, sequence, body), in: 500_000 + random.next(upperBound: 8_000_000))
+            case .confirm(let token):
+                schedule(.partition(id, .confirmed(token)), in: random.next(upperBound: 1_000_000))
+            case .readRecords(let sequences, let token):
+                let found = journal[Int(id.rawValue)].filter { sequences.contains($0.sequence) }
+                schedule(
+                    .partition(id, .records(found, token: token)), in: random.next(upperBound: 3_000_000))
+            case .writeSnapshot(let covering, let bytes):
+                schedule(.snapshot(id, covering: covering, bytes), in: random.next(upperBound: 20_000_000))
+            case .trim: break
+            case .wake(let at): schedule(.partition(id, .woke), in: at.since(MonotonicTime(nanoseconds: now)))
+            case .reply(let request, let reply): answer(request.number, reply.value)
+            case .offer(let to, let frame): transmit(to, .offered(frame.value))
+            case .acknowledge(let to, let said): transmit(to, .acknowledged(said.value))
+            case .ask(let of, let question): transmit(of, .asked(question.value))
+            case .tell(let to, let told): transmit(to, .told(told.value))
+            case .stream(_, let frame): deliver(frame.value, from: id)
+            case .fingerprintsDiffer: fingerprintDifferences += 1
+            }
+        }
+    }
+
+    /// Between partitions: late, and now and then lost, doubled or overtaken.
+    private func transmit(_ to: PartitionID, _ event: PartitionEvent) {
+        if !isHealing, random.next(upperBound: UInt64(100)) < options.lossPercent { return }
+        schedule(.partition(to, event), in: random.next(upperBound: 4_000_000))
+        if random.next(upperBound: UInt64(100)) < options.duplicatePercent {
+            schedule(.partition(to, event), in: random.next(upperBound: 40_000_000))
+        }
+    }
+
+    /// To the gateway: late, in order.
+    private func deliver(_ frame: StreamFrame, from id: PartitionID) {
+        let at = max(frameTimes[id] ?? 0, now + random.next(upperBound: 2_000_000))
+        frameTimes[id] = at + 1
+        schedule(.frame(from: id, frame), in: at - now)
+    }
+
+    private func answer(_ number: UInt64, _ reply: Reply) {
+        lost[number] = nil
+        waiting.removeValue(forKey: number)?(reply, now)
+    }
+
+    // MARK: The end
+
+    /// No more faults; every device listens until nothing comes any more.
+    private func heal() {
+        healedAt = now
+        for client in clients.indices where clients[client].registration != nil {
+            schedule(.listen(device: client), in: 1_000_000_000 + UInt64(client))
+        }
+    }
+
+    private func finish() -> (history: History, violations: [Violation]) {
+        for (number, client) in clients.enumerated() {
+            guard let registration = client.registration else { continue }
+            history.final[number] = []
+            nextRequest += 1
+            var done = false
+            let request = nextRequest
+            waiting[request] = { reply, _ in
+                done = true
+                if case .subscriptions(let list) = reply {
+                    self.history.final[number] = Set(list.map { self.topicNumber($0.topic) })
+                }
+            }
+            schedule(
+                .partition(
+                    registration.partition,
+                    .request(
+                        RequestID(gateway: GatewayID(0), number: request),
+                        .subscriptions(of: registration, by: .backend))),
+                in: 1)
+            while !done, let (time, (_, event)) = queue.pop() {
+                now = max(now, time)
+                handle(event)
+            }
+        }
+        var violations = Checkers(history).all()
+        if isStuck {
+            violations.append(
+                Violation(guarantee: "G7", description: "\(waiting.count) operations are never answered"))
+        }
+        if fingerprintDifferences > 0 {
+            violations.append(
+                Violation(guarantee: "G1", description: "\(fingerprintDifferences) fingerprints differed"))
+        }
+        violations += imagesDiffer()
+        return (history, violations)
+    }
+
+    /// Replaying the journal, with and without the snapshot, gives the state that lived.
+    private func imagesDiffer() -> [Violation] {
+        var found: [Violation] = []
+        for number in 0..<options.partitionCount where partitions[number].isIdle {
+            let lived = partitions[number].image()
+            for fromSnapshot in [true, false]
+            where replayed(number, fromSnapshot: fromSnapshot).image() != lived {
+                found.append(
+                    Violation(
+                        guarantee: "I4",
+                        description:
+                            "partition \(number) is not the fold of its journal (snapshot: \(fromSnapshot))"))
+            }
+        }
+        return found
+    }
+}

@@ -1,0 +1,197 @@
+"""kill -9 of the server under load, again and again: nothing acknowledged is lost, nothing acknowledged comes again.
+
+A history of operations is kept in this process (invoked, acknowledged, unknown); after each restart a checker reads the
+server's state through its API and compares. Usage: crash.py TIDECAST ROUNDS SEED
+"""
+import concurrent.futures
+import http.client
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+TIDECAST, ROUNDS, SEED = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+rng = random.Random(SEED)
+folder = tempfile.mkdtemp(prefix="tidecast-crash-")
+with socket.socket() as probe:
+    probe.bind(("127.0.0.1", 0))
+    PORT = probe.getsockname()[1]
+TOPICS = [f"topic-{i}" for i in range(6)]
+
+
+def call(connection, method, path, body=None):
+    headers = {"authorization": "Bearer owner", "access_token_auth": "true"}
+    connection.request(method, path, json.dumps(body) if body is not None else None, headers)
+    response = connection.getresponse()
+    return response.status, json.loads(response.read() or b"{}")
+
+
+def connect():
+    return http.client.HTTPConnection("127.0.0.1", PORT, timeout=20)
+
+
+def start():
+    server = subprocess.Popen(
+        [TIDECAST, "server", "--dev", "--data", folder, "--listen", f"127.0.0.1:{PORT}"],
+        stderr=open(f"{folder}.log", "a"))
+    for _ in range(300):
+        try:
+            if call(connect(), "GET", "/v1/projects/demo/topics")[0] == 200:
+                return server
+        except (OSError, http.client.HTTPException, ValueError):
+            time.sleep(0.05)
+    raise SystemExit(f"seed {SEED}: the server did not come back; its log is {folder}.log")
+
+
+class Device:
+    def __init__(self, answer):
+        self.token, self.credential = answer["token"], answer["credential"]
+        self.wanted = {}  # topic -> True, False, or None where an unanswered change leaves it open
+        self.expected = set()  # messages that must come
+        self.possible = set()  # messages that may come
+        self.done = set()  # acknowledged by the device
+
+
+devices, lock = [], threading.Lock()
+
+
+def worker(seed, stop):
+    """Changes subscriptions of its own devices and sends to topics of its own, until the server dies."""
+    own = random.Random(seed)
+    mine = devices[seed % 4 :: 4]
+    number = 0
+    connection = connect()
+    while not stop.is_set():
+        device = own.choice(mine)
+        topic = f"{own.choice(TOPICS)}-{seed % 4}"
+        try:
+            if own.random() < 0.4:
+                subscribe = own.random() < 0.7
+                verb = "batchAdd" if subscribe else "batchRemove"
+                with lock:
+                    device.wanted[topic] = None
+                status, answer = call(
+                    connection, "POST", f"/iid/v1:{verb}", {"to": f"/topics/{topic}", "registration_tokens": [device.token]})
+                if status == 200 and answer["results"] == [{}]:
+                    with lock:
+                        device.wanted[topic] = subscribe
+            else:
+                number += 1
+                name = f"{seed}-{number}"
+                with lock:
+                    sure = [d for d in mine if d.wanted.get(topic) is True]
+                    maybe = [d for d in mine if d.wanted.get(topic, False) is None]
+                    for d in sure + maybe:
+                        d.possible.add(name)
+                status, answer = call(
+                    connection, "POST", "/v1/projects/demo/messages:send",
+                    {"message": {"topic": topic, "data": {"name": name}}})
+                if status == 200:
+                    with lock:
+                        for d in sure:
+                            d.expected.add(name)
+            if number > 60:
+                return
+        except (OSError, http.client.HTTPException, ValueError):
+            return
+
+
+def drain(device):
+    """Listens until nothing comes any more, acknowledges all; returns the names that came."""
+    connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=1.0)
+    connection.request(
+        "GET", f"/v1/projects/demo/registrations/{device.token}:listen", headers={"authorization": f"Bearer {device.credential}"})
+    response = connection.getresponse()
+    if response.status != 200:
+        raise SystemExit(f"seed {SEED}: listening failed with {response.status}: {response.read()}")
+    names, last, dropped = [], None, False
+    try:
+        while True:
+            line = response.readline()
+            if not line:
+                break
+            if line.startswith(b"id: "):
+                last = line[4:].strip().decode()
+            elif line.startswith(b"event: deleted_messages"):
+                dropped = True
+            elif line.startswith(b"data: ") and line != b"data: {}\n":
+                names.append(json.loads(line[6:])["data"]["name"])
+    except (TimeoutError, OSError):
+        pass
+    connection.close()
+    if last:
+        status, answer = call(
+            connect(), "POST", f"/v1/projects/demo/registrations/{device.token}:acknowledge?credential={device.credential}",
+            {"eventId": last})
+        if status != 200:
+            raise SystemExit(f"seed {SEED}: acknowledging failed: {answer}")
+    return names, dropped
+
+
+def check(round_number):
+    problems = []
+    connection = connect()
+    with concurrent.futures.ThreadPoolExecutor(len(devices)) as pool:
+        drained = list(pool.map(drain, devices))
+    for place, device in enumerate(devices):
+        status, answer = call(
+            connection, "GET", f"/v1/projects/demo/registrations/{device.token.replace(':', '%3A')}/topicSubscriptions")
+        if status != 200:
+            problems.append(f"device {place} cannot be read: {answer}")
+            continue
+        have = {entry["topicName"] for entry in answer["topicSubscriptions"]}
+        for topic, wanted in device.wanted.items():
+            if wanted is True and topic not in have:
+                problems.append(f"device {place}: the acknowledged subscription to {topic} is lost")
+            if wanted is False and topic in have:
+                problems.append(f"device {place}: the acknowledged end of {topic} is undone")
+            if wanted is None:
+                device.wanted[topic] = topic in have
+        names, dropped = drained[place]
+        came = set(names)
+        if not dropped:
+            for name in device.expected - came:
+                problems.append(f"device {place}: the acknowledged message {name} did not come")
+        for name in came & device.done:
+            problems.append(f"device {place}: {name} came again after its acknowledgement")
+        for name in came - device.possible:
+            problems.append(f"device {place}: {name} was not for it")
+        if len(names) != len(came):
+            problems.append(f"device {place}: something came twice on one stream")
+        device.done |= came
+        device.expected, device.possible = set(), set()
+    if problems:
+        print("\n".join(problems[:20]))
+        raise SystemExit(f"seed {SEED}, round {round_number}: {len(problems)} problems; log {folder}.log")
+
+
+server = start()
+connection = connect()
+for _ in range(12):
+    devices.append(Device(call(connection, "POST", "/v1/projects/demo/registrations", {})[1]))
+for round_number in range(ROUNDS):
+    stop = threading.Event()
+    workers = [threading.Thread(target=worker, args=(round_number * 4 + i, stop)) for i in range(4)]
+    for thread in workers:
+        thread.start()
+    time.sleep(rng.uniform(0.02, 0.35))
+    server.send_signal(signal.SIGKILL)
+    server.wait()
+    stop.set()
+    for thread in workers:
+        thread.join()
+    server = start()
+    check(round_number)
+server.send_signal(signal.SIGTERM)
+code = server.wait(timeout=30)
+shutil.rmtree(folder)
+os.remove(f"{folder}.log")
+print(f"seed {SEED}: {ROUNDS} kills survived, ended with {code}")
+sys.exit(code)
