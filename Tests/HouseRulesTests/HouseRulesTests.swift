@@ -1,1 +1,39 @@
+import Foundation
 import Testing
+
+@Suite struct HouseRulesTests {
+    static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    static func files(below folders: [String]) -> [SourceFile] {
+        folders.flatMap { folder -> [SourceFile] in
+            let base = root.appending(path: folder)
+            let names = FileManager.default.enumerator(atPath: base.path)?.compactMap { $0 as? String } ?? []
+            return names.filter { $0.hasSuffix(".swift") }.sorted().compactMap { name in
+                (try? String(contentsOf: base.appending(path: name), encoding: .utf8)).map {
+                    SourceFile(path: "\(folder)/\(name)", text: $0)
+                }
+            }
+        }
+    }
+
+    @Test("the sources are found: this test is not green for want of anything to read")
+    func found() {
+        let files = HouseRulesTests.files(below: ["Sources", "Tests"])
+        #expect(files.count > 20)
+        #expect(files.contains { $0.path == "Tests/HouseRulesTests/HouseRulesTests.swift" })
+        for module in ["Model", "Quotas", "Placement"] {
+            #expect(files.contains { $0.module == module && !$0.isTest }, "\(module)")
+        }
+    }
+
+    @Test("no source breaks a rule of the house", arguments: Rule.all.map(\.name))
+    func rules(name: String) {
+        let files = HouseRulesTests.files(below: ["Sources", "Tests"])
+        for rule in Rule.all where rule.name == name {
+            for file in files {
+                for violation in rule.violations(in: file) { Issue.record("\(violation.description)") }
+            }
+        }
+    }
+}
