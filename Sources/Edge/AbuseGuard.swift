@@ -1,7 +1,8 @@
 /// Counts what an HTTP/2 client may send for nothing, and says when it is too much.
 ///
-/// libnghttp2 stops some floods by itself (CONTINUATION, rapid resets, acknowledgements that are not read); these it lets
-/// through. Counts are of a window of 30 seconds; a client that keeps within them is never touched. Time is handed in.
+/// libnghttp2 stops some floods by itself (CONTINUATION, rapid resets, acknowledgements that are not read);
+/// these it lets through. Counts are of a window of 30 seconds; a client that keeps within them is never
+/// touched. Time is handed in.
 struct AbuseGuard {
     static let windowSeconds = 30
 
@@ -9,7 +10,8 @@ struct AbuseGuard {
     enum Kind: Int, CaseIterable {
         /// PING and SETTINGS: each makes the server answer.
         case control
-        /// Frames that were invalid, and streams that the server had to reset (CVE-2025-8671, "MadeYouReset").
+        /// Frames that were invalid, and streams that the server had to reset (CVE-2025-8671,
+        /// "MadeYouReset").
         case fault
         /// PRIORITY: means nothing here.
         case priority

@@ -102,8 +102,9 @@ public final class Edge: Sendable {
     }
 }
 
-/// Gives a connection to its protocol. In cleartext its first bytes say which: `PRI` is HTTP/2 (RFC 9113 §3.4), anything
-/// else HTTP/1.1. Under TLS it is what ALPN chose; a client that offered nothing gets HTTP/1.1.
+/// Gives a connection to its protocol. In cleartext its first bytes say which: `PRI` is HTTP/2 (RFC 9113
+/// §3.4), anything else HTTP/1.1. Under TLS it is what ALPN chose; a client that offered nothing gets
+/// HTTP/1.1.
 final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
 

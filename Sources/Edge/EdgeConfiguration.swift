@@ -10,7 +10,8 @@ public struct EdgeConfiguration: Sendable {
     public var bodyBytesMax = 4 << 20
     /// The window of a whole HTTP/2 connection, in bytes.
     public var connectionWindow = 16 << 20
-    /// Bytes that a connection may have written and not yet handed to the kernel; past it nothing more is produced.
+    /// Bytes that a connection may have written and not yet handed to the kernel; past it nothing more is
+    /// produced.
     public var pendingBytesMax = 1 << 20
     /// The kernel's send buffer for one connection.
     public var sendBufferBytes: Int32 = 256 << 10

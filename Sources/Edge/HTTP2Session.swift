@@ -14,8 +14,8 @@ protocol HTTP2SessionDelegate: ResponderTransport {
 
 /// One server-side HTTP/2 connection: bytes in, bytes out. Knows no transport.
 ///
-/// A stream's state is its responder, which nghttp2 keeps as the stream's user data: retained when the stream begins,
-/// released exactly once, when it is closed or with the session.
+/// A stream's state is its responder, which nghttp2 keeps as the stream's user data: retained when the
+/// stream begins, released exactly once, when it is closed or with the session.
 final class HTTP2Session {
     private var session: OpaquePointer?
     private unowned let delegate: any HTTP2SessionDelegate

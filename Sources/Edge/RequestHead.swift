@@ -2,8 +2,8 @@ import HTTPMessages
 
 /// What RFC 9113 §8.2–8.3 demands of a request's header block, checked field by field while it is read.
 ///
-/// libnghttp2 has these checks too, but with them it refuses the `:scheme` that one SDK sends (`https:`), and they can only
-/// be switched off together.
+/// libnghttp2 has these checks too, but with them it refuses the `:scheme` that one SDK sends (`https:`),
+/// and they can only be switched off together.
 struct RequestHead {
     /// For the limits; counted by the session.
     var bytes = 0

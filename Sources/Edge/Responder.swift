@@ -2,9 +2,11 @@ import HTTPMessages
 
 /// What a loop does with requests. Called on its loop only.
 public protocol RequestHandler: AnyObject {
-    /// The whole request is there. Answer through `responder`, now or later, on the same event loop, at most once.
+    /// The whole request is there. Answer through `responder`, now or later, on the same event loop, at most
+    /// once.
     func handle(_ request: HTTPRequest, _ responder: Responder)
-    /// The client went away or gave up before an answer, or a stream has ended. At most once for each responder.
+    /// The client went away or gave up before an answer, or a stream has ended. At most once for each
+    /// responder.
     func cancelled(_ responder: Responder)
     /// A stream that refused a chunk has room again.
     func drained(_ responder: Responder)
@@ -69,7 +71,8 @@ public final class Responder {
         transport?.openStream(self, status: status, fields: fields)
     }
 
-    /// Queues a chunk. False where the queue is past its bound or the stream is closed: the chunk is not queued.
+    /// Queues a chunk. False where the queue is past its bound or the stream is closed: the chunk is not
+    /// queued.
     public func write(_ chunk: SharedBytes) -> Bool {
         guard isOpen, state == .streaming else { return false }
         if queue.count - queueHead >= Responder.queueChunksMax || queuedBytes >= Responder.queueBytesMax {

@@ -5,7 +5,8 @@ public struct TLSError: Error, CustomStringConvertible, Sendable {
     public var description: String
 }
 
-/// What a TLS listener shows: a certificate chain and its key, TLS 1.2 and later, ALPN for `h2` and `http/1.1`.
+/// What a TLS listener shows: a certificate chain and its key, TLS 1.2 and later, ALPN for `h2` and
+/// `http/1.1`.
 // libssl counts references and locks a context by itself; nothing here changes it after `init`.
 public final class TLSContext: @unchecked Sendable {
     let raw: OpaquePointer

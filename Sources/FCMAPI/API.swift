@@ -54,7 +54,8 @@ public enum AdminRequest: Sendable {
 public struct ResponseForm: Sendable {
     enum Kind: Sendable {
         case send
-        /// One slot for each token of the batch: an error known already, or `nil` for the next of the outcomes.
+        /// One slot for each token of the batch: an error known already, or `nil` for the next of the
+        /// outcomes.
         case batch([String?])
         case topicCreate(registration: String, topic: TopicName)
         case topicDelete(allowMissing: Bool)

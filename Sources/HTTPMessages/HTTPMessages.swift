@@ -1,5 +1,5 @@
-// HTTP requests and responses as plain values, the same for HTTP/1.1 and HTTP/2: what the API reads and makes,
-// and what the edge carries. Header field names are stored in lower case.
+// HTTP requests and responses as plain values, the same for HTTP/1.1 and HTTP/2: what the API reads and
+// makes, and what the edge carries. Header field names are stored in lower case.
 
 public enum HTTPMethod: Hashable, Sendable {
     case get, head, post, put, patch, delete, options

@@ -26,7 +26,8 @@ public enum Base64URL {
         return out
     }
 
-    /// `nil` where a byte is outside the alphabet, the length is impossible, or bits are set that carry nothing.
+    /// `nil` where a byte is outside the alphabet, the length is impossible, or bits are set that carry
+    /// nothing.
     public static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         var out: [UInt8] = []
         out.reserveCapacity(text.count * 3 / 4)

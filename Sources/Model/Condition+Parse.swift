@@ -13,9 +13,10 @@ extension Condition {
 
     /// FCM's grammar: `'t' in topics`, `&&`, `||`, `!`, parentheses.
     ///
-    /// Parentheses first, then left to right: `&&` and `||` have equal precedence, so `a || b && c` is `(a || b) && c`; `!` is of
-    /// the atom or parenthesis that follows it. At most five topics, counted as they stand in the text. A condition
-    /// that holds for a device in none of its topics (a bare negation) is refused, as FCM does.
+    /// Parentheses first, then left to right: `&&` and `||` have equal precedence, so `a || b && c` is `(a
+    /// || b) && c`; `!` is of the atom or parenthesis that follows it. At most five topics, counted as they
+    /// stand in the text. A condition that holds for a device in none of its topics (a bare negation) is
+    /// refused, as FCM does.
     public static func parse(_ text: some Collection<UInt8>) throws(ConditionError) -> Condition {
         var parser = ConditionParser(Array(text))
         let root = try parser.expression(depth: 0)

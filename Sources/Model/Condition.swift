@@ -1,6 +1,7 @@
 /// A boolean expression over at most five topics: FCM's condition, parsed.
 ///
-/// Parenthesised parts first, then left to right: `&&` and `||` have equal precedence (FCM's page on topic messaging).
+/// Parenthesised parts first, then left to right: `&&` and `||` have equal precedence (FCM's page on topic
+/// messaging).
 public struct Condition: Hashable, Sendable {
     public static let topicCountMax = 5
 

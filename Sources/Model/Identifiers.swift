@@ -1,4 +1,5 @@
-// Distinct integer types for distinct things. No bare `Int` that means one of these crosses a module's boundary.
+// Distinct integer types for distinct things. No bare `Int` that means one of these crosses a module's
+// boundary.
 
 /// One partition of the cluster or node: the unit of ownership. 12 bits, so at most 4,096 of them.
 public struct PartitionID: Hashable, Comparable, Sendable {
@@ -36,7 +37,8 @@ public struct ProjectNumber: Hashable, Comparable, Sendable {
     }
 }
 
-/// The place of a record in a partition's journal. The first record has sequence 1; 0 means "before the first".
+/// The place of a record in a partition's journal. The first record has sequence 1; 0 means "before the
+/// first".
 public struct Sequence: Hashable, Comparable, Sendable {
     public let rawValue: UInt64
     public init(_ rawValue: UInt64) { self.rawValue = rawValue }
@@ -65,7 +67,8 @@ public struct BatchID: Hashable, Sendable {
     public init(_ rawValue: UInt64) { self.rawValue = rawValue }
 }
 
-/// A random number that names one past of a partition. A new one begins when the past is known to have lost its end.
+/// A random number that names one past of a partition. A new one begins when the past is known to have lost
+/// its end.
 public struct History: Hashable, Sendable {
     public let rawValue: UInt64
     public init(_ rawValue: UInt64) { self.rawValue = rawValue }

@@ -1,5 +1,5 @@
-/// A device as a registration id (FID or token) names it, deciphered. Says nothing of whether the device is still
-/// there: only its partition knows, by the nonce.
+/// A device as a registration id (FID or token) names it, deciphered. Says nothing of whether the device is
+/// still there: only its partition knows, by the nonce.
 public struct Registration: Hashable, Sendable {
     public var project: ProjectNumber
     public var partition: PartitionID
@@ -24,7 +24,8 @@ public struct Registration: Hashable, Sendable {
     }
 }
 
-/// 128 bits made from a device's secret under a cluster key: a token's suffix or a credential. Compared in constant time.
+/// 128 bits made from a device's secret under a cluster key: a token's suffix or a credential. Compared in
+/// constant time.
 public struct DeviceProof: Hashable, Sendable {
     public var high: UInt64
     public var low: UInt64
@@ -46,8 +47,9 @@ public struct MessageID: Hashable, Sendable {
     }
 }
 
-/// Where in a partition's delivery log an entry stands. Microseconds since 1970, made strictly increasing, so that
-/// an event id orders and resumes, but tells nobody how much went to others (design: "ids leak nothing").
+/// Where in a partition's delivery log an entry stands. Microseconds since 1970, made strictly increasing,
+/// so that an event id orders and resumes, but tells nobody how much went to others (design: "ids leak
+/// nothing").
 public struct Position: Hashable, Comparable, Sendable {
     public let rawValue: UInt64
     public init(_ rawValue: UInt64) { self.rawValue = rawValue }
@@ -55,8 +57,8 @@ public struct Position: Hashable, Comparable, Sendable {
     public static func < (left: Position, right: Position) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// `(history, number)` as a stream's `id:` shows it: 16 hexadecimal digits of position, a dot, and 4 of the history,
-/// so that ids of one device sort as text.
+/// `(history, number)` as a stream's `id:` shows it: 16 hexadecimal digits of position, a dot, and 4 of the
+/// history, so that ids of one device sort as text.
 public struct EventID: Hashable, Sendable {
     public var position: Position
     /// The low 16 bits of the partition's history.

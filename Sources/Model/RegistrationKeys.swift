@@ -26,9 +26,10 @@ public enum RegistrationError: Error, Hashable, Sendable {
 
 /// Makes and reads registration ids and what devices show.
 ///
-/// A FID is 22 base64url characters, 132 bits: four fixed bits and one AES-128 block that holds partition (12 bits), index
-/// (28), project (24), nonce (24) and 40 zeros. A token is a FID, a colon and 22 characters made from the device's secret;
-/// a credential is made from the same secret for another use, so that knowing an address says nothing of the other.
+/// A FID is 22 base64url characters, 132 bits: four fixed bits and one AES-128 block that holds partition
+/// (12 bits), index (28), project (24), nonce (24) and 40 zeros. A token is a FID, a colon and 22 characters
+/// made from the device's secret; a credential is made from the same secret for another use, so that knowing
+/// an address says nothing of the other.
 ///
 /// Confined to one loop: it reuses its cipher contexts.
 public final class RegistrationKeys {

@@ -1,5 +1,5 @@
-/// A generator whose numbers follow from its seed: SplitMix64 (Steele, Lea and Flood, 2014). For simulations, ids and jitter;
-/// never for secrets.
+/// A generator whose numbers follow from its seed: SplitMix64 (Steele, Lea and Flood, 2014). For
+/// simulations, ids and jitter; never for secrets.
 public struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
     public init(seed: UInt64) { state = seed }

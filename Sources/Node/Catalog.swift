@@ -3,7 +3,8 @@ import FCMAPI
 import Journal
 import Model
 
-/// What a node keeps in the engine's small tables: projects, credentials, keys and settings. Runs on the engine's thread.
+/// What a node keeps in the engine's small tables: projects, credentials, keys and settings. Runs on the
+/// engine's thread.
 enum Catalog {
     private static let version: UInt8 = 1
 

@@ -9,8 +9,8 @@ import Routing
 
 /// A loop's side towards clients: requests to operations, outcomes to answers, events to streams.
 ///
-/// A ticket stands for a request that is under way; it is the place of its responder in a table, so that finding it
-/// again costs nothing.
+/// A ticket stands for a request that is under way; it is the place of its responder in a table, so that
+/// finding it again costs nothing.
 final class Front {
     unowned let loop: NodeLoop
     let api: API

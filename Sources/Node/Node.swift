@@ -44,8 +44,8 @@ public final class Node: Sendable {
     private let log: Logger
     public let ports: [Int]
 
-    /// Opens the folder, takes its partitions, reads them and begins to serve. `onFatal` is called when the engine
-    /// cannot go on: the process must end.
+    /// Opens the folder, takes its partitions, reads them and begins to serve. `onFatal` is called when the
+    /// engine cannot go on: the process must end.
     public init(
         _ configuration: NodeConfiguration, log: Logger, onFatal: @escaping @Sendable (String) -> Void
     ) throws {

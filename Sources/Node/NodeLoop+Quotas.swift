@@ -26,8 +26,8 @@ extension NodeLoop {
         }
     }
 
-    /// A project that was there when the node began may have spent its burst just before: it begins with what has
-    /// flowed in since. A new one begins full.
+    /// A project that was there when the node began may have spent its burst just before: it begins with
+    /// what has flowed in since. A new one begins full.
     private func open(_ project: ProjectNumber) {
         let wasThere = shared.projectsAtStart.contains(project)
         grantor.open(
@@ -35,12 +35,13 @@ extension NodeLoop {
             wasThere ? .empty(since: shared.started) : .full, now: now.monotonic)
     }
 
-    /// Counts a send addressed to one device, here where the device lives, so that all gateways together keep its limit.
-    /// True where the limit refused it.
+    /// Counts a send addressed to one device, here where the device lives, so that all gateways together
+    /// keep its limit. True where the limit refused it.
     func isPastDeviceLimit(_ event: PartitionEvent) -> Bool {
         guard case .request(let id, .sendToDevice(_, let device, _)) = event else { return false }
         let limits = limits[device.project] ?? .standard
-        guard let refusal = deviceLimiter.take(device.partition, device.index, limits, now: now.monotonic) else {
+        let time = now.monotonic
+        guard let refusal = deviceLimiter.take(device.partition, device.index, limits, now: time) else {
             return false
         }
         send(.quotaRefusal(id, refusal), toLoop: Int(id.gateway.rawValue))

@@ -8,13 +8,14 @@ import Quotas
 import Routing
 import SQLiteEngine
 
-/// One event loop's share of a node: the partitions that live on it, the clients that are connected to it, and the
-/// machines between them. Everything here runs on its loop and nothing is locked.
+/// One event loop's share of a node: the partitions that live on it, the clients that are connected to it,
+/// and the machines between them. Everything here runs on its loop and nothing is locked.
 ///
-/// Work is done in turns. Whatever comes in (requests, messages of other loops, the journal's answers) is queued; a turn
-/// handles the queue until it is empty, then lets each partition that had work close its record, and hands what goes
-/// to others over in one piece for each. So a thousand requests that came with one wake-up share one record a
-/// partition, one hand-over to the engine, one wake-up of another loop and one write a connection.
+/// Work is done in turns. Whatever comes in (requests, messages of other loops, the journal's answers) is
+/// queued; a turn handles the queue until it is empty, then lets each partition that had work close its
+/// record, and hands what goes to others over in one piece for each. So a thousand requests that came with
+/// one wake-up share one record a partition, one hand-over to the engine, one wake-up of another loop and
+/// one write a connection.
 // Confined to its event loop; other threads reach it only through its mailbox.
 final class NodeLoop: @unchecked Sendable {
     let number: Int

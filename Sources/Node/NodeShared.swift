@@ -96,7 +96,8 @@ final class NodeShared: Sendable {
         }
     }
 
-    /// Reads a partition from the journal and gives it to its loop; tries again while the engine cannot be read.
+    /// Reads a partition from the journal and gives it to its loop; tries again while the engine cannot be
+    /// read.
     func recover(_ id: PartitionID, onto loop: NodeLoop) {
         let mailbox = loop.mailboxes[loop.number]
         engine.perform({ engine in try Recovery.load(id, from: engine) }) { result in

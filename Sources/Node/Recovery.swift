@@ -90,7 +90,8 @@ extension NodeLoop {
             if let snapshot = loaded.snapshot { try partition.restore(snapshot: snapshot) }
             for record in loaded.records { try partition.replay(record.sequence, record.body) }
         } catch {
-            // What was verified by checksum and still cannot be folded is a fault that going on would make worse.
+            // What was verified by checksum and still cannot be folded is a fault that going on would make
+            // worse.
             shared.stop("partition \(loaded.id.rawValue) cannot be folded from its journal: \(error)")
             return
         }

@@ -2,12 +2,14 @@ import Model
 
 /// Counts messages addressed to single devices: at most so many a minute and so many an hour to each.
 ///
-/// Nearly all devices get none, so a device has an entry only while one of its two buckets is not full; the entry holds
-/// what is *missing* from each. Entries stand in one flat table (open addressing, 40 bytes each), and each message
-/// looks at two others to see whether they can be forgotten, so that no timer is needed.
+/// Nearly all devices get none, so a device has an entry only while one of its two buckets is not full; the
+/// entry holds what is *missing* from each. Entries stand in one flat table (open addressing, 40 bytes
+/// each), and each message looks at two others to see whether they can be forgotten, so that no timer is
+/// needed.
 ///
-/// When more than `countMax` devices are short of something at once, of sixteen entries the one that is soonest full
-/// is forgotten: the table stays bounded, and a device gets at most what it was short of beyond its limit.
+/// When more than `countMax` devices are short of something at once, of sixteen entries the one that is
+/// soonest full is forgotten: the table stays bounded, and a device gets at most what it was short of beyond
+/// its limit.
 public struct DeviceLimiter: Sendable {
     static let sweepCount = 2
     static let evictionSample = 16
@@ -31,7 +33,8 @@ public struct DeviceLimiter: Sendable {
     private var entries: [Entry]
     private var hand = 0
 
-    /// `countMax` entries at most, rounded up to a power of two; 80 bytes of memory for each once they are used.
+    /// `countMax` entries at most, rounded up to a power of two; 80 bytes of memory for each once they are
+    /// used.
     public init(countMax: Int = 1 << 18) {
         var size = 16
         while size < countMax { size *= 2 }

@@ -1,18 +1,21 @@
 import Model
 
-/// Grants leases of tokens: the owner of a project's home partition has one, for all projects whose home it is.
+/// Grants leases of tokens: the owner of a project's home partition has one, for all projects whose home it
+/// is.
 ///
 /// What it may begin with depends on what was before it:
 ///
 /// - A project that never had an owner begins with full buckets.
-/// - When the whole node began anew, its spenders are gone with the former grantor, and so is all that they held: it
-///   begins with buckets that were empty when the node began.
-/// - When it takes over from an owner that died, spenders may live on what that one granted. It grants nothing for the
-///   longest validity after the last moment at which the other may have granted, and then begins with empty buckets.
-/// - When the owner hands over, it gives its ledgers along and grants nothing any more; the heir goes on with them.
+/// - When the whole node began anew, its spenders are gone with the former grantor, and so is all that they
+/// held: it   begins with buckets that were empty when the node began.
+/// - When it takes over from an owner that died, spenders may live on what that one granted. It grants
+/// nothing for the   longest validity after the last moment at which the other may have granted, and then
+/// begins with empty buckets.
+/// - When the owner hands over, it gives its ledgers along and grants nothing any more; the heir goes on
+/// with them.
 ///
-/// An owner that is cut off does not know that it was replaced. So it grants only while its authority is confirmed,
-/// until a time that ends before any other can be made owner (`authority`).
+/// An owner that is cut off does not know that it was replaced. So it grants only while its authority is
+/// confirmed, until a time that ends before any other can be made owner (`authority`).
 public struct QuotaGrantor: Sendable {
     /// The kinds that are leased.
     public static let kinds: [QuotaKind] = [.sends, .subscriptionChanges, .registrations]
@@ -35,8 +38,8 @@ public struct QuotaGrantor: Sendable {
     public enum Effect: Hashable, Sendable {
         /// To the spender that it names.
         case grant(QuotaGrant)
-        /// The project is not open here: open it with its limits and hand the request in again, or drop it if this
-        /// node is not the owner (the spender asks again).
+        /// The project is not open here: open it with its limits and hand the request in again, or drop it
+        /// if this node is not the owner (the spender asks again).
         case unknown(QuotaRequest)
     }
 
@@ -101,8 +104,8 @@ public struct QuotaGrantor: Sendable {
         }
     }
 
-    /// Tokens that are not known to be spent; what is out on lease counts. `nil` where the project is not open or the
-    /// kind is not leased.
+    /// Tokens that are not known to be spent; what is out on lease counts. `nil` where the project is not
+    /// open or the kind is not leased.
     public mutating func level(
         of kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime
     ) -> UInt64? {
@@ -110,8 +113,9 @@ public struct QuotaGrantor: Sendable {
         return projects[project]?.ledgers[place].level(now)
     }
 
-    /// Forgets projects whose buckets are full and of which nothing is out. Opened again as they were the first time
-    /// they are no fuller than they would be. For the shell to call now and then, every minute say.
+    /// Forgets projects whose buckets are full and of which nothing is out. Opened again as they were the
+    /// first time they are no fuller than they would be. For the shell to call now and then, every minute
+    /// say.
     public mutating func forgetIdle(now: MonotonicTime) {
         for project in projects.keys {
             var isIdle = true

@@ -2,24 +2,25 @@ import Model
 
 /// What one project may still have of one kind, and who holds how much of it.
 ///
-/// The bucket counts what is *known to be spent*, or must be taken for spent. What is out is not spent yet, but it is
-/// not to be had twice either. There are two kinds of it:
+/// The bucket counts what is *known to be spent*, or must be taken for spent. What is out is not spent yet,
+/// but it is not to be had twice either. There are two kinds of it:
 ///
 /// - *leased* tokens: granted, not reported as spent, not run out;
-/// - *accrued* shares: from the moment a share was granted, its holder may be spending at the share's rate without
-///   telling anybody, until it says otherwise or the share has run out.
+/// - *accrued* shares: from the moment a share was granted, its holder may be spending at the share's rate
+/// without   telling anybody, until it says otherwise or the share has run out.
 ///
-/// What can be granted is what remains: `level − leased − accrued`. A second bound keeps the sum right when the bucket
-/// stands full and its refill is lost while shares go on accruing: `burst − leased − (all that shares can accrue)`.
-/// From the two follows what is promised (G6): at any moment, all that spenders could spend is at most the level, the
-/// level is at most the burst and rises by the rate; so over any window at most burst + rate × window is admitted.
+/// What can be granted is what remains: `level − leased − accrued`. A second bound keeps the sum right when
+/// the bucket stands full and its refill is lost while shares go on accruing: `burst − leased − (all that
+/// shares can accrue)`. From the two follows what is promised (G6): at any moment, all that spenders could
+/// spend is at most the level, the level is at most the burst and rises by the rate; so over any window at
+/// most burst + rate × window is admitted.
 ///
-/// A report is the only thing that frees: spent tokens leave the level, unspent ones come free. Where no report comes,
-/// what is out is taken for spent when it runs out. All errors are to the safe side: lost messages cost a project some
-/// tokens, never give it any.
+/// A report is the only thing that frees: spent tokens leave the level, unspent ones come free. Where no
+/// report comes, what is out is taken for spent when it runs out. All errors are to the safe side: lost
+/// messages cost a project some tokens, never give it any.
 ///
-/// So the bucket's depth is burst minus what is out on lease, at most rate × lease length when spenders ask for what
-/// they need, and nothing when nobody holds a lease: an idle project has its whole burst.
+/// So the bucket's depth is burst minus what is out on lease, at most rate × lease length when spenders ask
+/// for what they need, and nothing when nobody holds a lease: an idle project has its whole burst.
 struct QuotaLedger: Sendable {
     /// More spenders at once get nothing.
     static let accountCountMax = 1024
@@ -29,8 +30,8 @@ struct QuotaLedger: Sendable {
     static let shareDivisor: UInt128 = 8
     /// A lease is at most this part of what can be granted, unless operations wait for more.
     static let leaseDivisor: UInt64 = 8
-    /// No share is smaller, tokens a second: it would not have a token at hand when it is needed. Who has none waits
-    /// longer for the owner instead.
+    /// No share is smaller, tokens a second: it would not have a token at hand when it is needed. Who has
+    /// none waits longer for the owner instead.
     static let shareMin: UInt64 = 100
 
     private(set) var bucket: TokenBucket
@@ -90,7 +91,8 @@ struct QuotaLedger: Sendable {
             shareLength: QuotaTiming.share, retryAfter: isMet ? 0 : retryAfter(now), rate: rate)
     }
 
-    /// The place of the spender's account; a new one where it has none. What it spent before is not this account's.
+    /// The place of the spender's account; a new one where it has none. What it spent before is not this
+    /// account's.
     private mutating func account(of request: QuotaRequest, isReport: Bool, _ now: MonotonicTime) -> Int? {
         if let index = accounts.firstIndex(where: { $0.spender == request.spender }) { return index }
         guard !request.isRelease else { return nil }
@@ -113,8 +115,8 @@ struct QuotaLedger: Sendable {
     private func tokens(for request: QuotaRequest, _ index: Int, _ now: MonotonicTime) -> UInt64 {
         let free = UInt64(clamping: grantable(now) / rate.scale)
         guard free > 0, request.demand > 0 else { return 0 }
-        // Beyond what is needed at once, an eighth of what is there: so the leases become small as the bucket becomes
-        // empty, and no loop has to refuse while others hold much that they do not need.
+        // Beyond what is needed at once, an eighth of what is there: so the leases become small as the
+        // bucket becomes empty, and no loop has to refuse while others hold much that they do not need.
         let wanted = min(request.demand, max(request.needed, free / QuotaLedger.leaseDivisor))
         // Where it does not suffice for all who were left hungry a moment ago, each gets by what it asks for.
         var hunger: UInt128 = 0
@@ -160,8 +162,8 @@ struct QuotaLedger: Sendable {
         return sum
     }
 
-    /// The fallback share that goes with a grant, tokens a second: by demand, at most an equal part of the rate, and
-    /// no more than holds an eighth of the burst back.
+    /// The fallback share that goes with a grant, tokens a second: by demand, at most an equal part of the
+    /// rate, and no more than holds an eighth of the burst back.
     private func share(for request: QuotaRequest, _ index: Int, leased: UInt128, _ now: MonotonicTime)
         -> UInt64
     {

@@ -54,8 +54,8 @@ public struct QuotaLimits: Hashable, Sendable {
         }
     }
 
-    /// Whole tokens a second where that is the same rate, so that the standard limits and the same limits set by
-    /// hand are equal.
+    /// Whole tokens a second where that is the same rate, so that the standard limits and the same limits
+    /// set by hand are equal.
     private static func reduced(count: UInt64, seconds: UInt32) -> QuotaRate {
         let even = count % UInt64(seconds) == 0
         return QuotaRate(
@@ -91,7 +91,8 @@ extension QuotaLimits {
         return bytes
     }
 
-    /// `nil` where the bytes are not what `encoded` makes: another version, another length, values out of range.
+    /// `nil` where the bytes are not what `encoded` makes: another version, another length, values out of
+    /// range.
     public init?(encoded bytes: some Collection<UInt8>) {
         let bytes = Array(bytes)
         guard bytes.count == QuotaLimits.encodedCount, bytes[0] == QuotaLimits.encodedVersion,

@@ -1,10 +1,12 @@
 import Model
 
-// What a spender (one for each gateway loop) and a grantor (at the owner of a project's home partition) say to each
-// other. A message may be lost, doubled, delayed and overtaken. Nothing in it is a point in time, because two
-// machines' monotonic clocks share no zero: lengths only, and they run from when the *request* left the spender.
+// What a spender (one for each gateway loop) and a grantor (at the owner of a project's home partition) say
+// to each other. A message may be lost, doubled, delayed and overtaken. Nothing in it is a point in time,
+// because two machines' monotonic clocks share no zero: lengths only, and they run from when the *request*
+// left the spender.
 
-/// One life of one spender. A spender that starts again has another, so the tokens of its former life lapse unasked.
+/// One life of one spender. A spender that starts again has another, so the tokens of its former life lapse
+/// unasked.
 public struct SpenderID: Hashable, Sendable {
     public let rawValue: UInt64
     public init(_ rawValue: UInt64) { self.rawValue = rawValue }
@@ -21,14 +23,15 @@ public struct QuotaRequest: Hashable, Sendable {
     public var ledger: Epoch
     /// The number of the last grant that was applied. Grants below it that were not applied never will be.
     public var applied: UInt64
-    /// Grants with a lower number that were not applied yet never will be either: the spender gave up on them.
+    /// Grants with a lower number that were not applied yet never will be either: the spender gave up on
+    /// them.
     public var floor: UInt64
     /// Tokens spent under this ledger, all in all, apart from those of fallback shares.
     public var spent: UInt64
     /// Tokens spent of fallback shares under this ledger, all in all.
     public var shareSpent: UInt64
-    /// Nanoseconds from when the grant `applied` arrived to when its share's accrual, as it is now, began: with each
-    /// new request a spender forgoes what had accrued.
+    /// Nanoseconds from when the grant `applied` arrived to when its share's accrual, as it is now, began:
+    /// with each new request a spender forgoes what had accrued.
     public var shareOffset: UInt64
     /// Unspent tokens of leases that have not run out.
     public var held: UInt64
@@ -69,7 +72,8 @@ public struct QuotaGrant: Hashable, Sendable {
 public enum QuotaTiming {
     /// How long leased tokens are valid, nanoseconds. They are sized to about three quarters of it.
     public static let lease: UInt64 = .milliseconds(100)
-    /// How long a fallback share is valid: the longest time for which an owner's promise can bind its successor.
+    /// How long a fallback share is valid: the longest time for which an owner's promise can bind its
+    /// successor.
     public static let share: UInt64 = .seconds(1)
     /// How much demand a lease is meant to cover.
     static let leaseCover: UInt64 = .milliseconds(75)

@@ -2,14 +2,15 @@ import Model
 
 /// Spends leased tokens: one for each loop that admits operations.
 ///
-/// Nearly every operation is admitted here by one comparison. When half of a lease is spent, more is asked for, sized to
-/// the demand since the last request, so that the answer comes before the rest has gone. An operation for which
-/// nothing is at hand waits for that answer; it is refused only when the owner said that there is nothing (or not
-/// enough), or said nothing for too long.
+/// Nearly every operation is admitted here by one comparison. When half of a lease is spent, more is asked
+/// for, sized to the demand since the last request, so that the answer comes before the rest has gone. An
+/// operation for which nothing is at hand waits for that answer; it is refused only when the owner said that
+/// there is nothing (or not enough), or said nothing for too long.
 ///
 /// When the owner is silent, the loop lives on its fallback share, then admits nothing.
 public struct QuotaSpender: Sendable {
-    /// Projects at once. When more come, those that hold nothing are forgotten; if none does, the new one is refused.
+    /// Projects at once. When more come, those that hold nothing are forgotten; if none does, the new one is
+    /// refused.
     public static let projectCountMax = 1 << 16
     /// Requests without an answer, for one project and kind.
     static let pendingCountMax = 4
@@ -19,8 +20,8 @@ public struct QuotaSpender: Sendable {
         case admitted(UInt64)
         /// Nothing was taken.
         case refused(QuotaRefusal)
-        /// Nothing was taken yet. Ask again when `.ready` names the project and kind, at the latest at the given
-        /// time: from then on the answer is another one, unless a new wait began.
+        /// Nothing was taken yet. Ask again when `.ready` names the project and kind, at the latest at the
+        /// given time: from then on the answer is another one, unless a new wait began.
         case wait(until: MonotonicTime)
     }
 
@@ -133,8 +134,8 @@ public struct QuotaSpender: Sendable {
         purses[index].askedAtTick = 0
         purses[index].askedSince = now
         purses[index].owedSince = now
-        // What the share had accrued is forgone: while the owner answers it is not needed, and the owner can give it
-        // out. Only with a new question, so that a share goes on accruing while the owner is silent.
+        // What the share had accrued is forgone: while the owner answers it is not needed, and the owner can
+        // give it out. Only with a new question, so that a share goes on accruing while the owner is silent.
         (purses[index].shareStart, purses[index].shareUsed) = (now, 0)
         send(index, isRelease: false, now, &effects)
         activate(index, now, &effects)
@@ -186,8 +187,8 @@ public struct QuotaSpender: Sendable {
         purses[index].shareEnd = sent.sent.advanced(by: grant.shareLength)
         purses[index].shareUsed = 0
         let isMet = grant.tokens >= sent.needed
-        // What is there beside what operations wait for is there to be ahead of demand; no more is asked for before
-        // half of it is spent.
+        // What is there beside what operations wait for is there to be ahead of demand; no more is asked for
+        // before half of it is spent.
         let ahead = purses[index].held - min(sent.needed, purses[index].held)
         purses[index].setLowWater(isMet ? ahead / 2 : 0)
         purses[index].blockedSince = now
@@ -198,8 +199,8 @@ public struct QuotaSpender: Sendable {
         }
     }
 
-    /// The request that a grant answers, taken off the list with all before it; `nil` where it was answered already,
-    /// given up, or answered by an owner that is no longer one.
+    /// The request that a grant answers, taken off the list with all before it; `nil` where it was answered
+    /// already, given up, or answered by an owner that is no longer one.
     private mutating func answered(_ grant: QuotaGrant, _ index: Int) -> QuotaPurse.Pending? {
         #if DEBUG
             if plantedBug == .appliesTwice, grant.ledger == purses[index].ledger {

@@ -2,9 +2,9 @@ import Model
 
 /// A token bucket in exact integers: over any window it gives at most burst + rate × window, to the unit.
 ///
-/// It counts in units of which `count` come in each nanosecond and `seconds × 10⁹` make a token. So nothing is ever
-/// rounded, no remainder is lost however often it is asked, and no timer refills it: what has come since the last
-/// question is added at the next.
+/// It counts in units of which `count` come in each nanosecond and `seconds × 10⁹` make a token. So nothing
+/// is ever rounded, no remainder is lost however often it is asked, and no timer refills it: what has come
+/// since the last question is added at the next.
 public struct TokenBucket: Hashable, Sendable {
     public private(set) var rate: QuotaRate
     /// Invariant: units <= rate.burstUnits.

@@ -19,16 +19,17 @@ public protocol StreamSink: AnyObject {
     func endReplaced(_ stream: UInt64)
     /// The device is unregistered: said on the stream, which then ends.
     func endUnregistered(_ stream: UInt64)
-    /// The partition is served anew, elsewhere or after a loss: the stream ends, the device comes back and resumes.
+    /// The partition is served anew, elsewhere or after a loss: the stream ends, the device comes back and
+    /// resumes.
     func endForReconnect(_ stream: UInt64)
 }
 
 /// The device streams of one gateway loop: which device each is for, and how far it was written.
 ///
-/// A partition sends one frame for a message and all of its targets here; this finds the streams, writes the shared bytes
-/// to each, and tells the partition which could not take them. Such a stream has fallen behind: it is written
-/// nothing more until its partition brings it up to date from the log. Lower positions than the last written are
-/// never written, whatever comes twice.
+/// A partition sends one frame for a message and all of its targets here; this finds the streams, writes the
+/// shared bytes to each, and tells the partition which could not take them. Such a stream has fallen behind:
+/// it is written nothing more until its partition brings it up to date from the log. Lower positions than
+/// the last written are never written, whatever comes twice.
 public struct GatewayStreams {
     struct Stream {
         var partition: PartitionID

@@ -2,8 +2,9 @@ import Model
 import Partitions
 import Quotas
 
-// What the API asks of the core, and what the core answers. The API (one floor up) translates FCM's wire forms into
-// `Operation` and `Outcome` back into them; everything in between is decided here and in the partitions.
+// What the API asks of the core, and what the core answers. The API (one floor up) translates FCM's wire
+// forms into `Operation` and `Outcome` back into them; everything in between is decided here and in the
+// partitions.
 
 /// One request, checked for form and authority, with every registration id deciphered.
 public enum Operation: Sendable {
@@ -132,8 +133,8 @@ public struct DeviceSummary: Sendable {
     }
 }
 
-/// Why an operation was not done. Those on which backends destroy tokens are given on proof alone; in doubt it is
-/// `.unavailable`.
+/// Why an operation was not done. Those on which backends destroy tokens are given on proof alone; in doubt
+/// it is `.unavailable`.
 public enum Refusal: Error, Hashable, Sendable {
     /// No such device (any more). 404 `UNREGISTERED`.
     case unregistered

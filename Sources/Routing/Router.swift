@@ -16,10 +16,10 @@ public enum RouterEffect: Sendable {
 
 /// Turns the operations of one gateway loop into requests of partitions, and their replies into outcomes.
 ///
-/// It decides to which partition a request goes, splits what concerns several and puts the answers together again in
-/// the caller's order, takes tokens from the project's buckets before anything is asked, and holds each operation to
-/// its deadline: a send whose fate is not known by then is `deadlineExceeded`, which no SDK repeats by itself, anything
-/// else `unavailable`, which is safe to repeat.
+/// It decides to which partition a request goes, splits what concerns several and puts the answers together
+/// again in the caller's order, takes tokens from the project's buckets before anything is asked, and holds
+/// each operation to its deadline: a send whose fate is not known by then is `deadlineExceeded`, which no
+/// SDK repeats by itself, anything else `unavailable`, which is safe to repeat.
 ///
 /// Confined to one loop. Random bits for new devices come from the generator that is handed in.
 public final class Router {
@@ -46,7 +46,8 @@ public final class Router {
     private var deadlines: [(at: MonotonicTime, number: UInt64)] = []
     private var deadlinesHead = 0
     private var lastNumber: UInt64 = 0
-    /// The last number of a send to each partition: dense, so that a partition's window of them is long in time.
+    /// The last number of a send to each partition: dense, so that a partition's window of them is long in
+    /// time.
     private var sendNumbers: [UInt64]
     var placements: [UInt32: DevicePlacement] = [:]
     private var wakeAt: MonotonicTime?
@@ -175,8 +176,8 @@ public final class Router {
         return RequestKey(session: options.session, number: sendNumbers[Int(partition.rawValue)])
     }
 
-    /// Splits a change by the partitions of its devices. Tokens are taken for as many devices as the bucket holds; the
-    /// rest are refused one by one.
+    /// Splits a change by the partitions of its devices. Tokens are taken for as many devices as the bucket
+    /// holds; the rest are refused one by one.
     private func submit(
         _ change: SubscriptionChange, _ granted: Int, _ ticket: UInt64, _ now: Instant,
         _ effects: inout [RouterEffect]

@@ -22,8 +22,8 @@ private struct SubscriptionView {
             case .ok where change.began > to: return state
             case .unknown where change.began > to: return state
             default:
-                // Under way during the span, or never answered: from its beginning on it may have taken effect, unless
-                // it asked for what was so already.
+                // Under way during the span, or never answered: from its beginning on it may have taken
+                // effect, unless it asked for what was so already.
                 if (change.subscribe && state == .yes) || (!change.subscribe && state == .no) { continue }
                 state = .open
             }
@@ -92,7 +92,8 @@ public struct Checkers {
     /// How long after its acceptance a condition may be resolved, for who must get it.
     private static let resolution: UInt64 = .seconds(30)
 
-    /// G2: an acknowledged send reaches every device that was subscribed, unless replaced or dropped with notice.
+    /// G2: an acknowledged send reaches every device that was subscribed, unless replaced or dropped with
+    /// notice.
     func sendsArrive() -> [Violation] {
         var got: [Int: Set<UInt64>] = [:]
         for delivery in history.deliveries { got[delivery.device, default: []].insert(delivery.message) }
@@ -145,7 +146,8 @@ public struct Checkers {
                     Violation(guarantee: "G3", description: "message \(delivery.message) was never sent"))
                 continue
             }
-            // When it was accepted is not known more closely than between its beginning and its first delivery.
+            // When it was accepted is not known more closely than between its beginning and its first
+            // delivery.
             if entitled(delivery.device, send.target, send.began, delivery.at) == .no {
                 found.append(
                     Violation(
@@ -163,8 +165,8 @@ public struct Checkers {
         return found
     }
 
-    /// G4: first deliveries of the sends to one topic come in the order of acceptance. Clients here send to a topic one
-    /// after the other, so that order is known.
+    /// G4: first deliveries of the sends to one topic come in the order of acceptance. Clients here send to
+    /// a topic one after the other, so that order is known.
     func ordered() -> [Violation] {
         var topics: [UInt64: Int] = [:]
         for send in history.sends {

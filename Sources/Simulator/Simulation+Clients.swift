@@ -150,7 +150,8 @@ extension Simulation {
             request = .sendToDevice(nil, registration, envelope)
             to = registration.partition
         default:
-            // Only the topic's own client sends to it, one message after the other, so that their order is known.
+            // Only the topic's own client sends to it, one message after the other, so that their order is
+            // known.
             guard client < options.topicCount else { return later(client) }
             target = .topic(first)
             request = .sendToTopic(nil, project: Simulation.project, topic(first), envelope, fanoutsMax: 1000)

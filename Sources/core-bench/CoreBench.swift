@@ -4,8 +4,8 @@ import Model
 import Partitions
 import Placement
 
-// What the core alone costs, without sockets, disk or threads: partitions on one thread, whose records are encoded as
-// they would be for the journal and are durable at once. CPU-nanoseconds for each operation.
+// What the core alone costs, without sockets, disk or threads: partitions on one thread, whose records are
+// encoded as they would be for the journal and are durable at once. CPU-nanoseconds for each operation.
 
 final class Proofs: DeviceProofMaker {
     func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 1) }

@@ -10,8 +10,9 @@ public enum Principal: Hashable, Sendable {
 
 /// Decides who a request's bearer is.
 ///
-/// Access tokens are signed by the server and checked without asking anybody; keys are looked up by their hash. What was
-/// verified is kept for a while, because a backend sends the same token with every message. Confined to one loop.
+/// Access tokens are signed by the server and checked without asking anybody; keys are looked up by their
+/// hash. What was verified is kept for a while, because a backend sends the same token with every message.
+/// Confined to one loop.
 final class Authenticator {
     /// Tokens that were verified lately; a handful of backends speak to one loop at a time.
     static let cacheMax = 16
@@ -84,7 +85,8 @@ final class Authenticator {
 
     private static let prefix = Array("tca.".utf8)
 
-    /// `tca.` and base64url of project (4 bytes), expiry (8 bytes, milliseconds) and 16 bytes of HMAC-SHA256 over both.
+    /// `tca.` and base64url of project (4 bytes), expiry (8 bytes, milliseconds) and 16 bytes of HMAC-SHA256
+    /// over both.
     func makeAccessToken(_ project: ProjectNumber, now: WallTime) -> (token: [UInt8], expiresIn: Int64) {
         let until = now.milliseconds + Authenticator.tokenLifetime * 1000
         var body: [UInt8] = []

@@ -9,7 +9,8 @@ public struct Project: Hashable, Sendable {
         self.number = number
     }
 
-    /// 1...63 of `[a-z0-9-]`, not beginning or ending with a hyphen: Google's rule without its minimum of six.
+    /// 1...63 of `[a-z0-9-]`, not beginning or ending with a hyphen: Google's rule without its minimum of
+    /// six.
     public static func isValid(_ id: some Collection<UInt8>) -> Bool {
         guard (1...63).contains(id.count), id.first != UInt8(ascii: "-") else { return false }
         var last: UInt8 = 0
@@ -25,8 +26,8 @@ public struct Project: Hashable, Sendable {
     }
 }
 
-/// Who may do what: projects, keys of devices, tokens of backends. A value that is replaced whole when something changes,
-/// so that every loop reads its own without a lock.
+/// Who may do what: projects, keys of devices, tokens of backends. A value that is replaced whole when
+/// something changes, so that every loop reads its own without a lock.
 public struct Directory: Sendable {
     public enum KeyKind: String, Sendable {
         /// For registering devices (`x-goog-api-key`).

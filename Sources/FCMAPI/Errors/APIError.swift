@@ -5,8 +5,8 @@ import Routing
 
 /// An error in FCM's terms: a status, a message, and the details that SDKs look for.
 ///
-/// Source: fcm.googleapis.com v1, `google.rpc.Status` and `google.firebase.fcm.v1.FcmError`. `status` is one of the sixteen
-/// words that every SDK knows.
+/// Source: fcm.googleapis.com v1, `google.rpc.Status` and `google.firebase.fcm.v1.FcmError`. `status` is one
+/// of the sixteen words that every SDK knows.
 public struct APIError: Error, Sendable {
     enum Status: String, Sendable {
         case invalidArgument = "INVALID_ARGUMENT"

@@ -5,8 +5,8 @@ struct JSONError: Error {
     var reason: String
 }
 
-/// Parses JSON with simdjson: everything is validated (UTF-8, escapes, numbers, depth, nothing behind the document)
-/// before anything is looked at. Confined to one loop; values are good until the next parse.
+/// Parses JSON with simdjson: everything is validated (UTF-8, escapes, numbers, depth, nothing behind the
+/// document) before anything is looked at. Confined to one loop; values are good until the next parse.
 final class JSONParser {
     /// FCM's messages are a handful of levels deep; free-form parts (web push, APNs) may be deeper.
     static let depthMax = 64
@@ -39,7 +39,8 @@ final class JSONParser {
     }
 }
 
-/// One value on simdjson's tape (its doc/tape.md): eight bytes for each value, of which the first is the kind.
+/// One value on simdjson's tape (its doc/tape.md): eight bytes for each value, of which the first is the
+/// kind.
 struct JSONValue {
     enum Kind: UInt8 {
         case object = 0x7B, array = 0x5B, string = 0x22
@@ -101,7 +102,8 @@ struct JSONValue {
         }
     }
 
-    /// The fields of an object in their order, repeats included (the last wins: whoever assigns in order has that).
+    /// The fields of an object in their order, repeats included (the last wins: whoever assigns in order has
+    /// that).
     func forEachField(
         _ body: (UnsafeBufferPointer<UInt8>, JSONValue) throws(APIError) -> Void
     ) throws(APIError) {

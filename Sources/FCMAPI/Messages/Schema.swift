@@ -112,6 +112,8 @@ struct Schema: Sendable {
         Field("restrictedSatelliteOk", "restricted_satellite_ok", .bool),
     ]
 
+    private static let proxyWords = ["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"]
+
     static let android = Schema(
         fields: androidShared + [
             Field("priority", .word(["NORMAL", "HIGH"])),
@@ -122,7 +124,7 @@ struct Schema: Sendable {
                         fields: androidNotificationFields + [
                             Field("bypassProxyNotification", "bypass_proxy_notification", .bool),
                             Field(
-                                "proxy", .word(["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"])),
+                                "proxy", .word(proxyWords)),
                         ]))),
         ])
 

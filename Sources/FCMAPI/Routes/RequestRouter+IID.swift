@@ -116,7 +116,8 @@ extension RequestRouter {
         }
     }
 
-    /// `POST /iid/register`, a form: how the classic device SDK subscribes itself. Only the answer's text counts there.
+    /// `POST /iid/register`, a form: how the classic device SDK subscribes itself. Only the answer's text
+    /// counts there.
     private func classic() throws(APIError) -> APIAction {
         let form = Target.form(request.body)
         let token = form["sender"] ?? form["token"] ?? ""

@@ -28,8 +28,8 @@ struct Target {
         return true
     }
 
-    /// A segment, decoded; `nil` where its percent-encoding is broken and `lenient` does not hold. Leniently a `%` that
-    /// encodes nothing stands for itself: one SDK puts topics into the path as they are.
+    /// A segment, decoded; `nil` where its percent-encoding is broken and `lenient` does not hold. Leniently
+    /// a `%` that encodes nothing stands for itself: one SDK puts topics into the path as they are.
     func decoded(_ place: Int, lenient: Bool = false) -> [UInt8]? {
         place < segments.count ? Target.decode(segments[place], plus: false, lenient: lenient) : nil
     }

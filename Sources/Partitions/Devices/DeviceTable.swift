@@ -2,8 +2,8 @@ import Model
 
 /// The devices of one partition, in parallel arrays by index.
 ///
-/// Indices are dense and never used twice. Arrays come in pages, so that growing moves nothing and a page whose devices
-/// are all gone is freed.
+/// Indices are dense and never used twice. Arrays come in pages, so that growing moves nothing and a page
+/// whose devices are all gone is freed.
 struct DeviceTable: ~Copyable {
     static let pageSize = 1024
 

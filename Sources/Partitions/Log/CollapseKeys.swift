@@ -2,9 +2,9 @@ import Model
 
 /// Finds the older entries that a new one with the same collapse key replaces.
 ///
-/// A key's entries with few targets are indexed by device, because thousands of devices may each have one of their own;
-/// those with many targets stand in a list, which stays short because a message to the same topic empties its
-/// predecessor.
+/// A key's entries with few targets are indexed by device, because thousands of devices may each have one of
+/// their own; those with many targets stand in a list, which stays short because a message to the same topic
+/// empties its predecessor.
 struct CollapseKeys {
     private struct Name: Hashable {
         var project: UInt32

@@ -2,13 +2,14 @@ import Model
 
 /// Which message waits for which of a partition's devices.
 ///
-/// One entry stands for a message and all of its targets here, so a message to a million absent devices costs one
-/// entry and one bitmap. Every rule acts by taking targets out of entries: acknowledged, passed as delivered, replaced
-/// by its collapse key, overflowed, unregistered, expired. An entry is freed when its last target has gone, wherever it
-/// stands. Bodies stay in the journal, except for a bounded number of recent bytes.
+/// One entry stands for a message and all of its targets here, so a message to a million absent devices
+/// costs one entry and one bitmap. Every rule acts by taking targets out of entries: acknowledged, passed as
+/// delivered, replaced by its collapse key, overflowed, unregistered, expired. An entry is freed when its
+/// last target has gone, wherever it stands. Bodies stay in the journal, except for a bounded number of
+/// recent bytes.
 ///
-/// The log knows nothing of the device table: each function that takes targets out tells its caller of every device
-/// that left, and with which kind of entry, so that the counts of what waits follow.
+/// The log knows nothing of the device table: each function that takes targets out tells its caller of every
+/// device that left, and with which kind of entry, so that the counts of what waits follow.
 struct DeliveryLog: ~Copyable {
     /// Bytes of recent bodies that are kept in memory.
     static let bodyCacheBytesMax = 4 << 20
@@ -157,7 +158,8 @@ struct DeliveryLog: ~Copyable {
 
     // MARK: Inside
 
-    /// Calls `body` for the entries up to `limit` that may have one of `devices`, oldest first, until it returns false.
+    /// Calls `body` for the entries up to `limit` that may have one of `devices`, oldest first, until it
+    /// returns false.
     private mutating func visit(
         _ devices: DeviceSet, upTo limit: Position, _ body: (inout DeliveryLog, LogBlock, Int) -> Bool
     ) {

@@ -30,8 +30,8 @@ final class LogBlock {
     var isFull: Bool { entries.count == LogBlock.entriesMax }
 }
 
-/// 64 blocks, with the union of their unions, so that whoever looks for one device's few messages in a busy log skips
-/// four thousand entries at a time.
+/// 64 blocks, with the union of their unions, so that whoever looks for one device's few messages in a busy
+/// log skips four thousand entries at a time.
 final class LogSpan {
     static let blocksMax = 64
     var blocks: [LogBlock] = []

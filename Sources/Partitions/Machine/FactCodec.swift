@@ -1,8 +1,8 @@
 import Journal
 import Model
 
-// How facts stand in a record: a tag byte, then the fields. Numbers are varints, times and secrets fixed. A tag that
-// is not known is refused by its number, so that an older binary says so instead of misreading.
+// How facts stand in a record: a tag byte, then the fields. Numbers are varints, times and secrets fixed. A
+// tag that is not known is refused by its number, so that an older binary says so instead of misreading.
 
 extension Fact {
     func encode(into out: inout ByteWriter) {

@@ -1,7 +1,8 @@
 import Model
 
-// The vocabulary of a partition's journal. A record is a sequence of facts; a partition's state is their fold.
-// Everything that the fold needs stands in the fact: it asks no clock, no generator and no other partition.
+// The vocabulary of a partition's journal. A record is a sequence of facts; a partition's state is their
+// fold. Everything that the fold needs stands in the fact: it asks no clock, no generator and no other
+// partition.
 
 /// Which request of which gateway loop a send was, so that a repeated one is not accepted twice.
 public struct RequestKey: Hashable, Sendable {
@@ -69,8 +70,8 @@ struct ReadUpTo: Sendable {
     var devices: DeviceSet
 }
 
-/// What the owner decided about a message when it came to the delivery log, because it depends on the clock and on
-/// who listens at that moment.
+/// What the owner decided about a message when it came to the delivery log, because it depends on the clock
+/// and on who listens at that moment.
 struct Placing: Sendable {
     enum Fate: UInt8, Sendable {
         /// Into the log.
@@ -85,11 +86,12 @@ struct Placing: Sendable {
     var fate: Fate
     /// Above every earlier position by at least 2: the one before it names an overflow that it causes.
     var position: Position
-    /// Listening devices whose window is full: each leaves its `DeliveryLimits.passDepth` oldest entries up to `passedUpTo`,
-    /// which were written to its stream.
+    /// Listening devices whose window is full: each leaves its `DeliveryLimits.passDepth` oldest entries up
+    /// to `passedUpTo`, which were written to its stream.
     var passed = DeviceSet()
     var passedUpTo = Position.zero
-    /// Listening devices, which do not overflow at the limit of those who are away. Only those near the limit.
+    /// Listening devices, which do not overflow at the limit of those who are away. Only those near the
+    /// limit.
     var exempt = DeviceSet()
 }
 

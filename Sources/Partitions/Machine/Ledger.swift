@@ -1,10 +1,11 @@
 import Journal
 import Model
 
-/// Evidence that the journal holds a partition's records up to one of them, under an epoch that was confirmed.
+/// Evidence that the journal holds a partition's records up to one of them, under an epoch that was
+/// confirmed.
 ///
-/// Whatever a partition says to others (an answer, a frame, a push) it says as `Proven`, and a `Proven` cannot be made
-/// without a proof that reaches as far as what it rests on. Only the ledger makes proofs.
+/// Whatever a partition says to others (an answer, a frame, a push) it says as `Proven`, and a `Proven`
+/// cannot be made without a proof that reaches as far as what it rests on. Only the ledger makes proofs.
 public struct Proof: Sendable {
     public let upTo: Sequence
     fileprivate init(upTo: Sequence) { self.upTo = upTo }

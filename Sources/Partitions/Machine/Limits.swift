@@ -1,12 +1,12 @@
 /// The bounds of deliveries, each with its reason.
 public enum DeliveryLimits {
-    /// Messages without a collapse key that wait for an absent device (FCM: 100, past which all are dropped and the
-    /// device is told).
+    /// Messages without a collapse key that wait for an absent device (FCM: 100, past which all are dropped
+    /// and the device is told).
     public static let waitingMax: UInt16 = 100
     /// Distinct collapse keys that wait for one device (FCM: 4).
     public static let collapsibleMax: UInt8 = 4
-    /// A listening device's unacknowledged messages are passed in steps, so that the cost is shared by many messages:
-    /// at `waitingMax + passDepth` the `passDepth` oldest pass as delivered.
+    /// A listening device's unacknowledged messages are passed in steps, so that the cost is shared by many
+    /// messages: at `waitingMax + passDepth` the `passDepth` oldest pass as delivered.
     public static let passDepth: UInt16 = 64
     /// What not even a listening device may exceed, if its gateway has not confirmed writing the oldest.
     public static let waitingHardMax: UInt16 = 1000

@@ -1,6 +1,7 @@
 import Model
 
-// What goes into a partition and comes out of it. Everything is a value that may cross loops or, later, a network.
+// What goes into a partition and comes out of it. Everything is a value that may cross loops or, later, a
+// network.
 
 /// A gateway loop: what holds device streams and asks on behalf of clients.
 public struct GatewayID: Hashable, Sendable {
@@ -199,8 +200,8 @@ public enum PartitionEvent: Sendable {
     case woke
 }
 
-/// `append`, `confirm`, `readRecords`, `writeSnapshot`, `trim` and `wake` are for the partition's own shell and may go
-/// at once; whatever goes to others is `Proven`.
+/// `append`, `confirm`, `readRecords`, `writeSnapshot`, `trim` and `wake` are for the partition's own shell
+/// and may go at once; whatever goes to others is `Proven`.
 public enum PartitionEffect: Sendable {
     case append(Sequence, body: [UInt8])
     case confirm(UInt64)

@@ -2,8 +2,8 @@ import Model
 
 /// The stream of entries from this partition to one other: ordered, applied exactly once.
 ///
-/// An entry's number is the sequence of the record that made it, and it names its predecessor, so a receiver applies
-/// only the entry that follows what it has. Entries leave when the receiver has them durably.
+/// An entry's number is the sequence of the record that made it, and it names its predecessor, so a receiver
+/// applies only the entry that follows what it has. Entries leave when the receiver has them durably.
 struct Outbox {
     /// Not acknowledged yet, oldest first. Invariant: numbers rise, each names the one before.
     private(set) var entries: [OutboxEntry] = []

@@ -6,7 +6,8 @@ struct Resolution {
     var askedAt: MonotonicTime
 }
 
-// Conditions: C accepts, asks each topic's owner for its members, combines, and only then makes outbox entries.
+// Conditions: C accepts, asks each topic's owner for its members, combines, and only then makes outbox
+// entries.
 
 extension Partition {
     /// Milliseconds in which a message that is now or never must be resolved.
@@ -75,8 +76,8 @@ extension Partition {
         }
     }
 
-    /// The devices for which the condition holds, partition by partition. A condition does not hold for who is in none
-    /// of its topics, so the devices of its topics are all that need to be looked at.
+    /// The devices for which the condition holds, partition by partition. A condition does not hold for who
+    /// is in none of its topics, so the devices of its topics are all that need to be looked at.
     func combine(_ condition: Condition, _ members: [[PartitionTargets]]) -> [PartitionTargets] {
         var parts: [PartitionID: [DeviceSet]] = [:]
         for (place, list) in members.enumerated() {

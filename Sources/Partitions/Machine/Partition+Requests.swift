@@ -48,7 +48,8 @@ extension Partition {
 
     // MARK: Devices
 
-    /// Looks a registration up and checks what it and the caller show. A wrong suffix is told before a wrong credential.
+    /// Looks a registration up and checks what it and the caller show. A wrong suffix is told before a wrong
+    /// credential.
     func examine(
         _ registration: Registration, _ authority: Authority
     ) -> (refusal: PartitionRefusal?, page: DevicePage?, place: Int) {
@@ -126,7 +127,8 @@ extension Partition {
         return page.waiting[place] > 0 || page.collapsible[place] > 0 || state.overflowed[index] != nil
     }
 
-    /// The position that an event id acknowledges; `nil` where it belongs to another history, whose end is not known.
+    /// The position that an event id acknowledges; `nil` where it belongs to another history, whose end is
+    /// not known.
     func clamp(_ event: EventID) -> Position? {
         guard event.history == UInt16(truncatingIfNeeded: history.rawValue) else { return nil }
         return min(event.position, state.log.last)
@@ -182,7 +184,8 @@ extension Partition {
         case .subscribe: propose(.subscribe(project: project, topic: topic, day: today, indices: changing))
         case .unsubscribe: propose(.unsubscribe(project: project, topic: topic, indices: changing))
         }
-        // Also "it was so already" says that T knows: it waits for whatever was on its way there when it was asked.
+        // Also "it was so already" says that T knows: it waits for whatever was on its way there when it was
+        // asked.
         let home = state.home(of: topic, in: project)
         var answer = Answer(to: .request(id), reply: .changes(outcomes))
         answer.outbox = state.outboxes[home].map { OutboxMark(partition: home, number: $0.last) }

@@ -52,7 +52,8 @@ extension Partition {
         catchUp(index, now, &effects)
     }
 
-    /// More than the window can wait only where it was written to an earlier stream: the oldest pass as delivered.
+    /// More than the window can wait only where it was written to an earlier stream: the oldest pass as
+    /// delivered.
     private func passWhatWasWritten(_ index: UInt32) {
         guard let (page, place) = state.devices.find(index) else { return }
         let surplus = Int(page.waiting[place]) - Int(DeliveryLimits.waitingMax)
@@ -168,7 +169,8 @@ extension Partition {
 }
 
 extension Fact {
-    /// The event bodies of a record, in the order of their ordinals. A condition's acceptance takes an ordinal too.
+    /// The event bodies of a record, in the order of their ordinals. A condition's acceptance takes an
+    /// ordinal too.
     static func events(in body: [UInt8]) -> [[UInt8]] {
         var reader = ByteReader(body)
         var events: [[UInt8]] = []

@@ -10,11 +10,12 @@ public protocol DeviceProofMaker: AnyObject {
 
 /// One partition: the machine around the fold.
 ///
-/// Events come in, effects go out; it does no I/O and asks no clock. An event is folded into the state at once and
-/// written into the open record; what it has to say to others waits with that record. `flush` closes the record when
-/// none is in flight, so that everything which came meanwhile shares the next commit. When the journal says that the
-/// record is in, what waited goes out. When it says anything else, the machine is thrown away with `abandon`, and
-/// another is made from the journal: memory is never ahead of the truth for longer than a commit.
+/// Events come in, effects go out; it does no I/O and asks no clock. An event is folded into the state at
+/// once and written into the open record; what it has to say to others waits with that record. `flush`
+/// closes the record when none is in flight, so that everything which came meanwhile shares the next commit.
+/// When the journal says that the record is in, what waited goes out. When it says anything else, the
+/// machine is thrown away with `abandon`, and another is made from the journal: memory is never ahead of the
+/// truth for longer than a commit.
 ///
 /// Confined to one event loop.
 public final class Partition {
@@ -95,7 +96,8 @@ public final class Partition {
         snapshots.note(bytes: body.count)
     }
 
-    /// Everything durable is folded in: begin to serve. Receivers are asked for their marks before anything is offered.
+    /// Everything durable is folded in: begin to serve. Receivers are asked for their marks before anything
+    /// is offered.
     public func begin(now: Instant, into effects: inout [PartitionEffect]) {
         #if DEBUG
             if options.planted.contains(.forgetMarks) { state.marks = [:] }
@@ -274,8 +276,8 @@ public final class Partition {
 
     // MARK: The end
 
-    /// The journal is lost to this machine: everybody who waits is told that it is unknown (sends) or to try again.
-    /// `appended` says of records in flight whether they may have gone in.
+    /// The journal is lost to this machine: everybody who waits is told that it is unknown (sends) or to try
+    /// again. `appended` says of records in flight whether they may have gone in.
     public func abandon(mayHaveAppended: Bool, reason: String, into replies: inout [(RequestID, Reply)]) {
         var answers = ledger.gated.answers + confirmations.map(\.answer)
         for record in ledger.inFlight { answers += record.gated.answers }

@@ -59,7 +59,8 @@ extension PartitionState {
         devices.remove(index: index)
     }
 
-    /// Brings the fingerprint of what `home` should have of this partition up to date, before the item is sent.
+    /// Brings the fingerprint of what `home` should have of this partition up to date, before the item is
+    /// sent.
     private mutating func note(
         _ home: PartitionID, _ topic: TopicName, _ project: ProjectNumber, _ indices: [UInt32]
     ) {

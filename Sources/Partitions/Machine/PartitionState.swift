@@ -4,9 +4,10 @@ import Placement
 
 /// What a partition's records add up to. `apply` is the fold; nothing else changes the state.
 ///
-/// It holds two tables. *Devices*: those that were registered here, the topics of each, and the delivery log they share;
-/// this is the authority on who is subscribed to what. *Topics*: those whose names hash here, each with the set of
-/// its members from all partitions, derived from what their partitions say through outboxes.
+/// It holds two tables. *Devices*: those that were registered here, the topics of each, and the delivery log
+/// they share; this is the authority on who is subscribed to what. *Topics*: those whose names hash here,
+/// each with the set of its members from all partitions, derived from what their partitions say through
+/// outboxes.
 struct PartitionState: ~Copyable {
     let id: PartitionID
     let history: History
@@ -19,7 +20,8 @@ struct PartitionState: ~Copyable {
     var topics = TopicTable()
     var devices = DeviceTable()
     var log = DeliveryLog()
-    /// Devices that lost messages to a bound and have not acknowledged being told, with the position that says so.
+    /// Devices that lost messages to a bound and have not acknowledged being told, with the position that
+    /// says so.
     var overflowed: [UInt32: Position] = [:]
 
     var outboxes: [PartitionID: Outbox] = [:]

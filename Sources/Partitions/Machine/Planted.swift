@@ -1,5 +1,6 @@
 #if DEBUG
-    /// Bugs that are planted to show that a checker sees them. Only in debug builds, and only where a simulation asks.
+    /// Bugs that are planted to show that a checker sees them. Only in debug builds, and only where a
+    /// simulation asks.
     public struct Planted: OptionSet, Sendable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }

@@ -3,8 +3,8 @@ import Model
 
 /// When a snapshot is due, and what is to be done with it.
 ///
-/// A snapshot is made at the moment a record is closed, when the state is exactly the fold up to that record; it is
-/// written only when that record is durable. Two are kept, and the journal back to the older.
+/// A snapshot is made at the moment a record is closed, when the state is exactly the fold up to that
+/// record; it is written only when that record is durable. Two are kept, and the journal back to the older.
 struct SnapshotPlan {
     private let bytesMin: Int
     /// What the newest written snapshot covers, and the one before it.
@@ -22,7 +22,8 @@ struct SnapshotPlan {
 
     mutating func note(bytes: Int) { bytesSince += bytes }
 
-    /// Due when the journal since the last one outweighs it, so that writing snapshots costs as much as journaling.
+    /// Due when the journal since the last one outweighs it, so that writing snapshots costs as much as
+    /// journaling.
     var isDue: Bool { made == nil && !isWriting && bytesSince >= max(bytesMin, size) }
 
     mutating func begin(covering: Sequence, bytes: [UInt8]) {

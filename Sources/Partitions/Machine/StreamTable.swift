@@ -2,8 +2,8 @@ import Model
 
 /// Who listens: the streams of one partition's devices, and the ordered link to each gateway that has any.
 ///
-/// None of this is in the journal. A device is *live* when it has everything that was durable and is sent each new
-/// message as it becomes so; else it reads the log until it is.
+/// None of this is in the journal. A device is *live* when it has everything that was durable and is sent
+/// each new message as it becomes so; else it reads the log until it is.
 struct StreamTable {
     struct Attachment {
         var stream: StreamID
@@ -29,7 +29,8 @@ struct StreamTable {
         var outstanding: [(number: UInt64, position: Position)] = []
         /// Every push up to here was handed to its streams.
         var processedPosition = Position.zero
-        /// Devices that were cut off because the gateway confirmed too little; read the log when it has caught up.
+        /// Devices that were cut off because the gateway confirmed too little; read the log when it has
+        /// caught up.
         var cutOff: [UInt32] = []
     }
 

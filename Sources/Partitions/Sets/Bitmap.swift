@@ -2,9 +2,9 @@ import CRoaring
 
 /// A Roaring bitmap over the device indices of one partition.
 ///
-/// A reference whose content never changes while anybody shares it: whoever changes one asks first whether it holds
-/// the only reference (`isKnownUniquelyReferenced`) and copies it otherwise. That makes "the set as it was at that
-/// record" a retained reference, also for another loop.
+/// A reference whose content never changes while anybody shares it: whoever changes one asks first whether
+/// it holds the only reference (`isKnownUniquelyReferenced`) and copies it otherwise. That makes "the set as
+/// it was at that record" a retained reference, also for another loop.
 // Safe to send: the bitmap behind the pointer is changed only by the sole holder of a unique reference.
 final class Bitmap: @unchecked Sendable {
     private let raw: UnsafeMutablePointer<roaring_bitmap_t>
@@ -75,8 +75,8 @@ final class Bitmap: @unchecked Sendable {
         }
     }
 
-    /// `nil` where the bytes are no bitmap. Only for bytes whose checksum was verified: the library's own check of
-    /// this format lets some corruption through.
+    /// `nil` where the bytes are no bitmap. Only for bytes whose checksum was verified: the library's own
+    /// check of this format lets some corruption through.
     static func deserialize(_ bytes: ArraySlice<UInt8>) -> Bitmap? {
         bytes.withUnsafeBytes { buffer -> Bitmap? in
             guard let base = buffer.bindMemory(to: CChar.self).baseAddress else { return nil }

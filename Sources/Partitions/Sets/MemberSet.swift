@@ -2,10 +2,11 @@ import Model
 
 /// The devices that are subscribed to one topic, in 16 bytes plus what does not fit there.
 ///
-/// Most topics have a handful of members, some have millions, and there may be a million topics; so there are three
-/// forms. Up to three members stand in the slot itself. Then one flat block holds all of them, 5 bytes each (12 bits of
-/// partition, 28 of index), sorted. When the average part (the members in one partition) has some hundreds, the set
-/// splits into a set for each partition, which are Roaring bitmaps and shared by reference with fan-outs under way.
+/// Most topics have a handful of members, some have millions, and there may be a million topics; so there
+/// are three forms. Up to three members stand in the slot itself. Then one flat block holds all of them, 5
+/// bytes each (12 bits of partition, 28 of index), sorted. When the average part (the members in one
+/// partition) has some hundreds, the set splits into a set for each partition, which are Roaring bitmaps and
+/// shared by reference with fan-outs under way.
 ///
 /// The slot owns its memory without being a class: its table calls `destroy()` when the slot ends.
 struct MemberSet {
@@ -82,7 +83,8 @@ struct MemberSet {
 
     // MARK: Changing
 
-    /// Adds `indices` (ascending, without repeats) of one partition; calls `added` for each that was not there.
+    /// Adds `indices` (ascending, without repeats) of one partition; calls `added` for each that was not
+    /// there.
     mutating func insert(_ partition: PartitionID, _ indices: [UInt32], added: (UInt32) -> Void) {
         if kind == MemberSet.partsKind {
             parts.insert(partition, indices, added: added)

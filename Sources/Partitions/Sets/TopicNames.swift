@@ -7,8 +7,9 @@ struct TopicNumber: Hashable {
 
 /// The names of all topics that a loop's partitions know, each stored once.
 ///
-/// A million names as Swift strings in a dictionary cost 124 bytes each; here a name costs its bytes, 12 bytes of
-/// place, project and count of uses, and its share of an open-addressed table of 4-byte numbers. Confined to its loop.
+/// A million names as Swift strings in a dictionary cost 124 bytes each; here a name costs its bytes, 12
+/// bytes of place, project and count of uses, and its share of an open-addressed table of 4-byte numbers.
+/// Confined to its loop.
 public final class TopicNames {
     private struct Entry {
         var start: UInt32

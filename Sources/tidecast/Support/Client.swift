@@ -29,14 +29,16 @@ struct Client {
         }
     }
 
-    /// A whole request and its whole answer. An error where the status is none of success, in the server's own words.
+    /// A whole request and its whole answer. An error where the status is none of success, in the server's
+    /// own words.
     func call(_ method: HTTPMethod, _ path: String, _ body: [String: Any]? = nil) throws -> Response {
         let response = try request(method, path, body, onChunk: nil)
         guard (200..<300).contains(response.status) else { throw Client.failure(response) }
         return response
     }
 
-    /// A streaming answer: `onChunk` gets the bytes as they come, until the server ends or the connection breaks.
+    /// A streaming answer: `onChunk` gets the bytes as they come, until the server ends or the connection
+    /// breaks.
     func stream(_ path: String, headers: [(String, String)], onChunk: @escaping @Sendable ([UInt8]) -> Void)
         throws
     {

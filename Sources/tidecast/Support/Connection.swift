@@ -62,8 +62,8 @@ struct Connection: ParsableArguments {
     }
 }
 
-/// The folder opened by the command itself, because no server runs in it. Ends with the process; what was acknowledged is
-/// in the journal.
+/// The folder opened by the command itself, because no server runs in it. Ends with the process; what was
+/// acknowledged is in the journal.
 private enum OwnServer {
     // Set once, from the main thread, before the command goes on.
     nonisolated(unsafe) private static var node: Node?
