@@ -1,5 +1,6 @@
-// The house's rules, as far as a program can see them. A rule looks at one file's text and says where it is broken and
-// what to do instead. The rules themselves are tested on planted text (RulesTests): each has been seen failing.
+// The house's rules, as far as a program can see them. A rule looks at one file's text and says where it is
+// broken and what to do instead. The rules themselves are tested on planted text (RulesTests): each has been
+// seen failing.
 
 /// One file, with what comments and string literals say taken out where a rule is about code.
 struct SourceFile {
