@@ -242,7 +242,8 @@ struct QuotaChecker {
     func excess(_ history: [QuotaWorld.Admission]) -> UInt64 {
         let scale = Int128(rate.seconds) * 1_000_000_000
         // A window from admission i to admission j holds sum(i...j); the promise is
-        // sum × scale − count × (tj − ti) ≤ burst × scale. With p(j) = sum(...j) × scale − count × tj, that is p(j) − (p(i) − own part of i).
+        // sum × scale − count × (tj − ti) ≤ burst × scale. With p(j) = sum(...j) × scale − count × tj, that
+        // is p(j) − (p(i) − own part of i) ≤ burst × scale.
         var least = Int128.max
         var sum: Int128 = 0
         var worst: Int128 = 0
