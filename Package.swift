@@ -99,6 +99,16 @@ let benches: [Target] =
             swiftSettings: settings)
     ] : []
 
+/// `FUZZ=1 swift build --sanitize fuzzer --scratch-path .build/fuzz --product fuzz`; a fuzzer brings its own entry point, which
+/// would break every other build.
+let fuzzers: [Target] =
+    Context.environment["FUZZ"] == "1"
+    ? [
+        .executableTarget(
+            name: "fuzz", dependencies: ["Model", "HTTPMessages", "Journal", "Partitions", "FCMAPI", "Edge"],
+            swiftSettings: settings)
+    ] : []
+
 let tests: [Target] = [
     .tests(of: "Model"),
     .tests(of: "HTTPMessages"),
@@ -126,6 +136,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
     ],
-    targets: ground + model + core + api + shells + worlds + programs + benches + tests,
+    targets: ground + model + core + api + shells + worlds + programs + benches + fuzzers + tests,
     cxxLanguageStandard: .cxx17
 )

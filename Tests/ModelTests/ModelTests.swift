@@ -1,1 +1,194 @@
 import Testing
+
+@testable import Model
+
+@Suite("A condition")
+struct ConditionTests {
+    /// A random expression as text, and its value for a membership, worked out while it is made.
+    private struct Made {
+        var text: String
+        var value: Bool
+    }
+
+    private func make(_ random: inout SeededGenerator, members: [Bool], atoms: inout Int, depth: Int) -> Made
+    {
+        var made = operand(&random, members, &atoms, depth)
+        while atoms > 0, random.next() % 2 == 0 {
+            let isAnd = random.next() % 2 == 0
+            let right = operand(&random, members, &atoms, depth)
+            made.text += isAnd ? " && \(right.text)" : " || \(right.text)"
+            // Left to right, whatever stood before: equal precedence.
+            made.value = isAnd ? made.value && right.value : made.value || right.value
+        }
+        return made
+    }
+
+    private func operand(_ random: inout SeededGenerator, _ members: [Bool], _ atoms: inout Int, _ depth: Int)
+        -> Made
+    {
+        switch random.next() % 6 {
+        case 0 where depth < 4:
+            let inner = operand(&random, members, &atoms, depth + 1)
+            return Made(text: "!\(inner.text)", value: !inner.value)
+        case 1 where depth < 4:
+            let inner = make(&random, members: members, atoms: &atoms, depth: depth + 1)
+            return Made(text: "(\(inner.text))", value: inner.value)
+        default:
+            atoms -= 1
+            let topic = Int(random.next() % 5)
+            return Made(text: "'t\(topic)' in topics", value: members[topic])
+        }
+    }
+
+    @Test("is evaluated as a reader from left to right would", arguments: UInt64(1)...40)
+    func bruteForce(seed: UInt64) throws {
+        for round in 0..<50 {
+            for bits in 0..<32 {
+                var random = SeededGenerator(seed: seed &* 1000 &+ UInt64(round))
+                let members = (0..<5).map { bits & (1 << $0) != 0 }
+                var atoms = 3
+                let made = make(&random, members: members, atoms: &atoms, depth: 0)
+                guard atoms >= -2, let condition = try? Condition.parse(made.text.utf8) else { continue }
+                let names = condition.topics.map {
+                    Int(String(decoding: $0.utf8.dropFirst(), as: UTF8.self)) ?? 0
+                }
+                #expect(condition.holds { members[names[$0]] } == made.value, "seed \(seed): \(made.text)")
+            }
+        }
+    }
+
+    @Test("has equal precedence, left to right (FCM's page on topic messaging)")
+    func precedence() throws {
+        let condition = try Condition.parse("'a' in topics || 'b' in topics && 'c' in topics".utf8)
+        #expect(condition.root == .and(.or(.topic(0), .topic(1)), .topic(2)))
+    }
+
+    @Test("takes five topics and not six")
+    func count() throws {
+        let atoms = (1...6).map { "'t\($0)' in topics" }
+        #expect(try Condition.parse(atoms.prefix(5).joined(separator: "||").utf8).topics.count == 5)
+        #expect(throws: ConditionError.self) { try Condition.parse(atoms.joined(separator: "||").utf8) }
+    }
+
+    @Test(
+        "that is malformed says where",
+        arguments: [
+            ("", 0), ("a in topics", 0), ("'a in topics", 12), ("'a' in topic", 7), ("'a'in topics &&", 15),
+            ("('a' in topics", 14), ("'a' in topics)", 13), ("'a' in topics 'b' in topics", 14),
+            ("'a b' in topics", 1),
+            ("'a' in topics & 'b' in topics", 14), ("!('a' in topics)", 0), ("'' in topics", 1),
+            (String(repeating: "(", count: 5000), 32), (String(repeating: "!", count: 9000), 0),
+        ])
+    func malformed(text: String, offset: Int) {
+        let error = #expect(throws: ConditionError.self) { try Condition.parse(text.utf8) }
+        #expect(error?.offset == offset, "\(error.map(String.init(describing:)) ?? "")")
+    }
+}
+
+@Suite("Registration ids")
+struct RegistrationKeyTests {
+    private let keys = RegistrationKeys([
+        RegistrationKey(number: 1, material: Array(1...32), isRetired: true),
+        RegistrationKey(number: 2, material: Array(33...64)),
+    ])
+
+    private func random(_ generator: inout SeededGenerator) -> Registration {
+        Registration(
+            project: ProjectNumber(UInt32(generator.next() % UInt64(ProjectNumber.limit))),
+            partition: PartitionID(UInt16(generator.next() % 4096)),
+            index: DeviceIndex(UInt32(generator.next() % UInt64(DeviceIndex.limit))),
+            nonce: UInt32(generator.next() & 0xFF_FFFF), key: 2)
+    }
+
+    @Test("come back as they were made, and a token with the proof of its secret")
+    func roundTrip() throws {
+        var generator = SeededGenerator(seed: 5)
+        for _ in 0..<2000 {
+            let made = random(&generator)
+            let secret = generator.next()
+            let fid = keys.fid(made)
+            #expect(
+                fid.count == 22
+                    && [UInt8(ascii: "c"), UInt8(ascii: "d"), UInt8(ascii: "e"), UInt8(ascii: "f")].contains(
+                        fid[0])
+            )
+            #expect(try keys.decipher(fid).get() == made)
+            let read = try keys.decipher(keys.token(made, secret: secret)).get()
+            #expect(read.suffix == keys.tokenProof(secret: secret, key: 2))
+            #expect(
+                keys.parseProof(keys.credential(secret: secret))
+                    == keys.credentialProof(secret: secret, key: 2))
+            #expect(keys.tokenProof(secret: secret, key: 2) != keys.credentialProof(secret: secret, key: 2))
+        }
+    }
+
+    @Test("are malformed after any change of a character, and when they are of no form")
+    func malformed() {
+        var generator = SeededGenerator(seed: 6)
+        let fid = keys.fid(random(&generator))
+        for place in fid.indices {
+            for byte in [UInt8(ascii: "A"), UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "+"), 0, 0xFF]
+            where byte != fid[place] {
+                var changed = fid
+                changed[place] = byte
+                #expect(keys.decipher(changed) == .failure(.malformed))
+            }
+        }
+        let token = keys.token(random(&generator), secret: 1)
+        for text in [
+            [], Array("nonsense".utf8), Array(fid.dropLast()), fid + [65], fid + [UInt8(ascii: ":")],
+            Array(token.dropLast()), token + [65],
+        ] {
+            #expect(keys.decipher(text) == .failure(.malformed))
+        }
+    }
+
+    @Test("of a retired key are known as such")
+    func retired() {
+        let former = RegistrationKeys([RegistrationKey(number: 1, material: Array(1...32))])
+        var generator = SeededGenerator(seed: 7)
+        #expect(keys.decipher(former.fid(random(&generator))) == .failure(.retiredKey))
+    }
+}
+
+@Suite("Texts")
+struct TextTests {
+    @Test("of base64url come back, and what is none is refused (RFC 4648 §5)")
+    func base64() {
+        var generator = SeededGenerator(seed: 8)
+        for length in 0..<70 {
+            let bytes = (0..<length).map { _ in UInt8(truncatingIfNeeded: generator.next()) }
+            #expect(Base64URL.decode(Base64URL.encode(bytes)) == bytes)
+        }
+        for text in ["A", "AB=", "A+==", "AB/", "AAAAA", "_x"] {
+            #expect(Base64URL.decode(text.utf8) == nil, "\(text)")
+        }
+    }
+
+    @Test("of event ids come back and sort by position")
+    func events() {
+        let id = EventID(position: Position(0x0006_60BD_EED6_0DB8), history: 0x2B40)
+        var text: [UInt8] = []
+        id.append(to: &text)
+        #expect(String(decoding: text, as: UTF8.self) == "000660bdeed60db8.2b40")
+        #expect(EventID(text) == id)
+        for bad in [
+            "", "x", "000660bdeed60db8", "000660bdeed60db8.2b4", "000660bdeed60db8-2b40",
+            "000660BDEED60DB8.2b40",
+        ] {
+            #expect(EventID(Array(bad.utf8)) == nil, "\(bad)")
+        }
+    }
+
+    @Test("of topics: 1 to 900 of the allowed characters")
+    func topics() {
+        #expect(TopicName(String(repeating: "a", count: 900)) != nil)
+        #expect(TopicName(String(repeating: "a", count: 901)) == nil)
+        for name in ["-", "_", ".", "~", "%", "A9z", "/topics/x"] {
+            #expect(TopicName(name) != nil, "\(name)")
+        }
+        for name in ["", "/topics/", "a b", "a/b", "../a", "ä", "a\0", "topics/x"] {
+            #expect(TopicName(name) == nil, "\(name)")
+        }
+    }
+}

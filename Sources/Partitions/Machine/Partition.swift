@@ -96,6 +96,13 @@ public final class Partition {
         snapshots.note(bytes: body.count)
     }
 
+    /// Whether a record's body consists of facts. That they fit together is the fold's to rely on: bodies are this
+    /// program's own, and their checksums were verified.
+    public static func check(_ body: [UInt8]) throws(DecodeError) {
+        var reader = ByteReader(body)
+        while !reader.isAtEnd { _ = try Fact.decode(from: &reader) }
+    }
+
     /// Everything durable is folded in: begin to serve. Receivers are asked for their marks before anything
     /// is offered.
     public func begin(now: Instant, into effects: inout [PartitionEffect]) {

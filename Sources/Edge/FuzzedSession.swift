@@ -1,0 +1,30 @@
+import HTTPMessages
+
+/// An HTTP/2 session without a transport, for throwing bytes at: it answers every request.
+public final class FuzzedSession {
+    private final class Peer: HTTP2SessionDelegate {
+        var session: HTTP2Session?
+        let second = 0
+        func began(_ responder: Responder) {}
+        func received(_ responder: Responder) { responder.respond(HTTPResponse(status: 200, body: [1])) }
+        func closed(_ responder: Responder) { responder.close() }
+        func drained(_ responder: Responder) {}
+        func respond(_ responder: Responder, _ response: HTTPResponse) {
+            session?.respond(responder, response, date: "")
+        }
+        func openStream(_ responder: Responder, status: Int, fields: [(name: String, value: String)]) {}
+        func wake(_ responder: Responder) {}
+    }
+
+    /// Feeds the bytes behind a client's preface, and takes what is to be sent.
+    public static func run(_ bytes: [UInt8]) {
+        let peer = Peer()
+        let session = HTTP2Session(delegate: peer, configuration: EdgeConfiguration())
+        peer.session = session
+        let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0]
+        (preface + bytes).withUnsafeBytes { _ = session.receive($0) }
+        session.produce(limit: 1 << 20) { _ in }
+        session.end()
+        peer.session = nil
+    }
+}

@@ -1,0 +1,63 @@
+import Edge
+import FCMAPI
+import HTTPMessages
+import Journal
+import Model
+import Partitions
+
+/// What bytes from outside are thrown at. The first byte chooses, so that one binary fuzzes all of them; to stay with
+/// one, give a corpus whose inputs begin alike (tools/fuzz does).
+enum Targets {
+    nonisolated(unsafe) private static let api: API = {
+        // One thread: libFuzzer calls from the main one only.
+        var settings = APISettings()
+        settings.isDev = true
+        settings.signingKey = Array(repeating: 1, count: 32)
+        let api = API(
+            settings: settings, keys: RegistrationKeys([RegistrationKey(number: 1, material: Array(1...32))]))
+        var directory = Directory()
+        directory.add(Project(id: "p", number: ProjectNumber(1)))
+        directory.accounts["k"] = .init(project: ProjectNumber(1), email: "e", publicKey: "")
+        api.directory = directory
+        return api
+    }()
+
+    static func run(_ input: UnsafeBufferPointer<UInt8>) {
+        guard let choice = input.first else { return }
+        let bytes = Array(input.dropFirst())
+        switch choice % 8 {
+        case 0: route(.post, "/v1/projects/p/messages:send", bytes)
+        case 1: _ = try? Condition.parse(bytes)
+        case 2: _ = api.keys.decipher(bytes)
+        case 3: _ = try? RecordCodec.decode(bytes)
+        case 4: partition { try? $0.restore(snapshot: bytes) }
+        case 5: try? Partition.check(bytes)
+        case 6:
+            route(
+                .post, "/token",
+                Array("grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=".utf8) + bytes)
+        default: FuzzedSession.run(bytes)
+        }
+    }
+
+    private static func route(_ method: HTTPMethod, _ path: String, _ body: [UInt8]) {
+        var fields = HTTPFields()
+        fields.append(name: "authorization".utf8, value: "Bearer owner".utf8)
+        let request = HTTPRequest(method: method, target: Array(path.utf8), fields: fields, body: body)
+        _ = api.route(
+            request, isAdmin: false, now: WallTime(milliseconds: 1), id: MessageID(time: 1, random: 1))
+    }
+
+    private final class Proofs: DeviceProofMaker {
+        func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? { nil }
+        func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof? { nil }
+    }
+
+    private static func partition(_ body: (Partition) -> Void) {
+        let partition = Partition(
+            id: PartitionID(0), history: History(1), options: PartitionOptions(partitionCount: 4),
+            names: TopicNames(),
+            proofs: Proofs())
+        body(partition)
+    }
+}
