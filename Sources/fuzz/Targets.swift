@@ -5,8 +5,8 @@ import Journal
 import Model
 import Partitions
 
-/// What bytes from outside are thrown at. The first byte chooses, so that one binary fuzzes all of them; a corpus
-/// whose inputs begin alike stays with one.
+/// What bytes from outside are thrown at. The first byte chooses, so that one binary fuzzes all of them.
+/// A corpus whose inputs begin alike stays with one.
 enum Targets {
     // One thread: libFuzzer calls from the main one only.
     nonisolated(unsafe) private static let api: API = {
