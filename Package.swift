@@ -35,6 +35,7 @@ let ground: [Target] = [
     .system("CXXHash", pkgConfig: "libxxhash", apt: "libxxhash-dev"),
     .system("CRoaring", apt: "libroaring-dev"),
     .system("CSQLite", pkgConfig: "sqlite3", apt: "libsqlite3-dev"),
+    .system("CEpoll", apt: "libc6-dev"),
     .system("CJemalloc", pkgConfig: "jemalloc", apt: "libjemalloc-dev"),
     .target(name: "CSimdjson", linkerSettings: [.linkedLibrary("simdjson")]),
 ]
@@ -59,6 +60,7 @@ let api: [Target] = [
 let shells: [Target] = [
     .floor("Edge", on: ["HTTPMessages", "CNghttp2", "COpenSSL"] + nio),
     .floor("SQLiteEngine", on: ["Model", "Journal", "CSQLite"]),
+    .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
 ]
 
 let worlds: [Target] = [
@@ -80,7 +82,7 @@ let programs: [Target] = [
         name: "tidecast",
         dependencies: [
             "Model", "HTTPMessages", "Journal", "Quotas", "FCMAPI", "Edge", "SQLiteEngine", "Node",
-            "COpenSSL", "CJemalloc",
+            "LoadGenerator", "COpenSSL", "CJemalloc",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "Logging", package: "swift-log"),
@@ -121,6 +123,7 @@ let tests: [Target] = [
     .tests(of: "Edge", with: ["HTTPMessages", "COpenSSL", "CNghttp2"] + nio),
     .tests(of: "SQLiteEngine", with: ["Model", "Journal", "CSQLite"]),
     .tests(of: "Node", with: ["Model", "HTTPMessages", "Journal", "Edge", "SQLiteEngine"] + nio),
+    .tests(of: "LoadGenerator"),
     .tests(of: "Simulator", with: ["Model", "Journal", "Partitions", "Routing"]),
     .testTarget(name: "HouseRulesTests", swiftSettings: settings),
 ]

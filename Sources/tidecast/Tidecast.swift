@@ -7,6 +7,6 @@ struct Tidecast: AsyncParsableCommand {
         subcommands: [
             Server.self, Cert.self, Project.self, Device.self, Topic.self, Subscribe.self, Unsubscribe.self,
             Send.self,
-            Listen.self,
+            Listen.self, Bench.self,
         ])
 }

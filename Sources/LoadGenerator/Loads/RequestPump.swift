@@ -1,0 +1,100 @@
+import Glibc
+
+/// Where a pump gets its requests, and who takes the answers.
+protocol RequestSource: AnyObject {
+    /// The next request of a place, nil where there is none.
+    func next(_ place: Int) -> (head: RequestHead, body: [UInt8])?
+    /// `body` is empty where the pump does not keep bodies.
+    func answered(_ place: Int, status: Int, body: [UInt8])
+}
+
+/// A closed loop: each of connections × streams places has one request under way, and the next begins when
+/// its answer has come.
+final class RequestPump: StreamHandler {
+    private let poller: Poller
+    private unowned let source: any RequestSource
+    private var connections: [HTTP2Connection] = []
+    private let streams: Int
+    private let keepsBodies: Bool
+    private var bodies: [[UInt8]]
+    private(set) var active = 0
+    private(set) var latency = Histogram()
+    private var counts = [Int](repeating: 0, count: 600)
+    /// The first answer that was no success, for saying what is wrong.
+    private(set) var firstRefusal: String?
+
+    init(
+        _ poller: Poller, to address: ServerAddress, connections count: Int, streams: Int, keepsBodies: Bool,
+        source: any RequestSource
+    ) throws {
+        self.poller = poller
+        self.source = source
+        self.streams = streams
+        self.keepsBodies = keepsBodies
+        bodies = Array(repeating: [], count: count * streams)
+        for _ in 0..<count {
+            connections.append(try HTTP2Connection(poller, to: address, handler: self))
+        }
+    }
+
+    var statuses: [Int: Int] {
+        Dictionary(
+            uniqueKeysWithValues: counts.enumerated().filter { $0.element > 0 }.map {
+                ($0.offset, $0.element)
+            })
+    }
+    var answers: Int { Int(latency.count) }
+
+    func begin() {
+        // Streams of all connections in turn, so that no connection has all its requests in before another.
+        for stream in 0..<streams {
+            for connection in connections.indices { ask(connection * streams + stream) }
+        }
+    }
+
+    /// What was counted so far is forgotten: the warm-up is over.
+    func forget() {
+        latency = Histogram()
+        for place in counts.indices { counts[place] = 0 }
+    }
+
+    func hangUp() {
+        for connection in connections { connection.hangUp() }
+    }
+
+    private func ask(_ place: Int) {
+        guard let request = source.next(place) else { return }
+        active += 1
+        connections[place / streams].request(request.head, body: request.body, tag: place)
+    }
+
+    func received(_ tag: Int, _ bytes: UnsafeRawBufferPointer) {
+        if keepsBodies || firstRefusal == nil { bodies[tag].append(contentsOf: bytes) }
+    }
+
+    func ended(_ tag: Int, status: Int, began: UInt64, on connection: Connection) {
+        active -= 1
+        latency.record(poller.now - began)
+        counts[min(max(status, 0), 599)] += 1
+        if !(200..<300).contains(status), firstRefusal == nil {
+            firstRefusal = "HTTP \(status): \(String(decoding: bodies[tag].prefix(400), as: UTF8.self))"
+        }
+        source.answered(tag, status: status, body: keepsBodies ? bodies[tag] : [])
+        bodies[tag].removeAll(keepingCapacity: true)
+        if connection.isOpen { ask(tag) }
+    }
+}
+
+/// A seeded generator (SplitMix64), so that a run can be repeated.
+struct LoadGenerator64: RandomNumberGenerator {
+    private var state: UInt64
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

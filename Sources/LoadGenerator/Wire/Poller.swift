@@ -1,0 +1,103 @@
+import CEpoll
+import Glibc
+
+/// One thread's connections on one epoll: reads what has come, lets each connection answer, and writes each
+/// touched connection once a turn.
+public final class Poller {
+    private let epoll: Int32
+    private var connections: [Connection?] = []
+    private var freePlaces: [Int] = []
+    private var touched: [Connection] = []
+    private var events = [epoll_event](repeating: epoll_event(), count: 512)
+    private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
+    /// When the turn's newest bytes were read.
+    public private(set) var now = MonotonicClock.now()
+
+    public init() throws {
+        epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
+        guard epoll >= 0 else { throw LoadError("epoll_create1: \(String(cString: strerror(errno)))") }
+    }
+
+    deinit {
+        for connection in connections { connection?.hangUp() }
+        close(epoll)
+        buffer.deallocate()
+    }
+
+    func add(_ connection: Connection) {
+        let place = freePlaces.popLast() ?? connections.count
+        if place == connections.count {
+            connections.append(connection)
+        } else {
+            connections[place] = connection
+        }
+        connection.place = place
+        control(connection, EPOLL_CTL_ADD, writes: false)
+        touch(connection)
+    }
+
+    func remove(_ connection: Connection) {
+        guard connection.place >= 0 else { return }
+        connections[connection.place] = nil
+        freePlaces.append(connection.place)
+        connection.place = -1
+    }
+
+    /// The connection has something to write at the end of the turn.
+    func touch(_ connection: Connection) {
+        guard !connection.isTouched else { return }
+        connection.isTouched = true
+        touched.append(connection)
+    }
+
+    private func control(_ connection: Connection, _ operation: Int32, writes: Bool) {
+        var event = epoll_event()
+        event.events = EPOLLIN.rawValue | EPOLLRDHUP.rawValue | (writes ? EPOLLOUT.rawValue : 0)
+        event.data.u64 = UInt64(connection.place)
+        epoll_ctl(epoll, operation, connection.descriptor, &event)
+    }
+
+    func watchWrites(_ connection: Connection, _ writes: Bool) {
+        guard connection.place >= 0 else { return }
+        control(connection, EPOLL_CTL_MOD, writes: writes)
+    }
+
+    /// Writes what waits, then handles what comes within the time given.
+    public func turn(milliseconds: Int32) {
+        flush()
+        let count = epoll_wait(epoll, &events, Int32(events.count), milliseconds)
+        now = MonotonicClock.now()
+        guard count > 0 else { return }
+        for place in 0..<Int(count) {
+            let event = events[place]
+            guard let connection = connections[Int(event.data.u64)] else { continue }
+            if event.events & EPOLLOUT.rawValue != 0 { touch(connection) }
+            if event.events & ~EPOLLOUT.rawValue != 0 { connection.read(into: buffer) }
+            if place & 15 == 15 { now = MonotonicClock.now() }
+        }
+        now = MonotonicClock.now()
+        flush()
+    }
+
+    private func flush() {
+        while !touched.isEmpty {
+            var batch: [Connection] = []
+            swap(&batch, &touched)
+            for connection in batch {
+                connection.isTouched = false
+                connection.write()
+            }
+        }
+    }
+
+    /// Turns until the condition holds; false where the time ran out before.
+    @discardableResult
+    public func run(seconds: Double, until isDone: () -> Bool) -> Bool {
+        let end = MonotonicClock.now() + UInt64(seconds * 1e9)
+        while !isDone() {
+            if MonotonicClock.now() >= end { return false }
+            turn(milliseconds: 5)
+        }
+        return true
+    }
+}

@@ -1,0 +1,123 @@
+import Glibc
+
+/// Who hears what a redis server says.
+protocol RedisHandler: AnyObject {
+    /// A whole reply. `payload` is the last string of an array of three (a published message), else nil.
+    func replied(_ tag: Int, payload: UnsafeRawBufferPointer?, isError: Bool, on connection: RedisConnection)
+    func redisLost(_ tag: Int)
+}
+
+/// A client's side of RESP2 (redis.io, "Redis serialization protocol"): commands as arrays of strings, and
+/// replies that are lines, strings, or arrays of those, which is all that the commands used here answer with.
+final class RedisConnection: Connection {
+    private unowned let handler: any RedisHandler
+    private let tag: Int
+    private var carried: [UInt8] = []
+
+    init(_ poller: Poller, to address: ServerAddress, tag: Int, handler: any RedisHandler) throws {
+        self.handler = handler
+        self.tag = tag
+        try super.init(poller, to: address)
+    }
+
+    func command(_ words: [String]) {
+        output.append(contentsOf: "*\(words.count)\r\n".utf8)
+        for word in words {
+            output.append(contentsOf: "$\(word.utf8.count)\r\n".utf8)
+            output.append(contentsOf: word.utf8)
+            output.append(contentsOf: [13, 10])
+        }
+        touch()
+    }
+
+    override func receive(_ bytes: UnsafeRawBufferPointer) {
+        if carried.isEmpty {
+            let taken = take(bytes)
+            if taken < bytes.count { carried.append(contentsOf: bytes[taken...]) }
+        } else {
+            carried.append(contentsOf: bytes)
+            let taken = carried.withUnsafeBytes { take($0) }
+            carried.removeFirst(taken)
+        }
+    }
+
+    override func lost() { handler.redisLost(tag) }
+
+    /// Handles whole replies; returns the bytes that they were.
+    private func take(_ bytes: UnsafeRawBufferPointer) -> Int {
+        var reader = RedisReader(bytes)
+        var taken = 0
+        while let reply = reader.next() {
+            taken = reader.place
+            handler.replied(tag, payload: reply.payload, isError: reply.isError, on: self)
+            guard isOpen else { return bytes.count }
+        }
+        if reader.isBroken { fail() }
+        return taken
+    }
+}
+
+/// Reads replies out of bytes.
+struct RedisReader {
+    private let bytes: UnsafeRawBufferPointer
+    private(set) var place = 0
+    private(set) var isBroken = false
+
+    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    struct Reply {
+        var payload: UnsafeRawBufferPointer?
+        var isError = false
+    }
+
+    /// The next whole reply; nil where the rest is not all there yet, or broken.
+    mutating func next() -> Reply? {
+        guard let (kind, count) = line() else { return nil }
+        switch kind {
+        case UInt8(ascii: "+"), UInt8(ascii: ":"): return Reply()
+        case UInt8(ascii: "-"): return Reply(isError: true)
+        case UInt8(ascii: "$"): return string(count) == nil ? nil : Reply()
+        case UInt8(ascii: "*"):
+            var last: UnsafeRawBufferPointer?
+            guard count <= 16 else { return broken() }
+            for _ in 0..<max(count, 0) {
+                last = nil
+                guard let (kind, length) = line() else { return nil }
+                guard kind == UInt8(ascii: "$") else { continue }
+                guard let text = string(length) else { return nil }
+                last = text
+            }
+            return Reply(payload: count == 3 ? last : nil)
+        default: return broken()
+        }
+    }
+
+    private mutating func broken() -> Reply? {
+        isBroken = true
+        return nil
+    }
+
+    /// A line's first byte and the number behind it, 0 where there is none.
+    private mutating func line() -> (UInt8, Int)? {
+        guard let base = bytes.baseAddress, place < bytes.count,
+            let found = memchr(base + place, 10, bytes.count - place)
+        else { return nil }
+        let end = UnsafeRawPointer(found) - base
+        let kind = bytes[place]
+        var number = 0
+        for byte in bytes[(place + 1)..<max(end, place + 1)] {
+            guard (48...57).contains(byte), number < 1 << 40 else { break }
+            number = number * 10 + Int(byte - 48)
+        }
+        if end > place + 1, bytes[place + 1] == UInt8(ascii: "-") { number = -1 }
+        place = end + 1
+        return (kind, number)
+    }
+
+    private mutating func string(_ count: Int) -> UnsafeRawBufferPointer? {
+        guard count >= 0 else { return UnsafeRawBufferPointer(start: nil, count: 0) }
+        guard bytes.count - place >= count + 2 else { return nil }
+        defer { place += count + 2 }
+        return UnsafeRawBufferPointer(rebasing: bytes[place..<(place + count)])
+    }
+}
