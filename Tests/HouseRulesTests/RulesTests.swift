@@ -20,6 +20,38 @@ import Testing
         #expect(RulesTests.lines(.imports, "Tests/QuotasTests/A.swift", text) == [])
     }
 
+    /// One text for each rule that breaks it, and that rule alone; a new rule must come with its own.
+    static let planted: [String: String] = [
+        "imports of the core": "import Foundation",
+        "libcrypto only where it is needed": "import COpenSSL",
+        "clocks": "let now = clock_gettime(CLOCK_MONOTONIC, &time)",
+        "tasks and threads": "let task = Task { work() }",
+        "randomness": "var random = SystemRandomNumberGenerator()",
+        "length of a file": String(repeating: "let a = 1\n", count: 401),
+        "length of a line": String(repeating: "x", count: 111),
+        "length of a function": "func a() {\n" + String(repeating: "    b()\n", count: 70) + "}\n",
+        "promises that the compiler cannot check": "let a = try! b()",
+        "leftover markers": "// FIX" + "ME",
+    ]
+
+    @Test("every rule is seen failing in every target of the core, and says where and what to do instead")
+    func allSeenFailing() {
+        #expect(Set(RulesTests.planted.keys) == Set(Rule.all.map(\.name)))
+        for (name, text) in RulesTests.planted {
+            for module in Rule.core where name != Rule.ciphers.name || module != "Model" {
+                let file = SourceFile(path: "Sources/\(module)/A.swift", text: text)
+                let violations = Rule.all.flatMap { rule in
+                    rule.violations(in: file).map { (rule: rule.name, text: $0.description) }
+                }
+                #expect(violations.map(\.rule) == [name], "in \(module)")
+                for violation in violations {
+                    #expect(violation.text.hasPrefix("Sources/\(module)/A.swift:"))
+                    #expect(violation.text.count > 50, "what to do instead?")
+                }
+            }
+        }
+    }
+
     @Test("what is not an import is none")
     func notImports() {
         let text = "import Model\n// import Foundation\nlet text = \"import Foundation\"\nlet important = 1\n"
@@ -110,6 +142,8 @@ import Testing
     func unsafe(line: String) {
         #expect(RulesTests.lines(.unsafe, "Sources/Edge/A.swift", "\n\(line)\n") == [2])
         #expect(RulesTests.lines(.unsafe, "Sources/Edge/A.swift", "// Safe, because …\n\(line)\n") == [])
+        let address = "let place = \"http://a\"\n\(line) ; b(\"http://c\")\n"
+        #expect(RulesTests.lines(.unsafe, "Sources/Edge/A.swift", address) == [2], "an address is no comment")
         #expect(RulesTests.lines(.unsafe, "Sources/Edge/A.swift", "\(line) // safe, because …\n") == [])
     }
 

@@ -4,8 +4,11 @@
 struct Stripper {
     private var commentDepth = 0
     private var isInText = false
+    /// Whether the last line had a comment.
+    private(set) var sawComment = false
 
     mutating func strip(_ line: String) -> String {
+        sawComment = commentDepth > 0
         let characters = Array(line)
         var result = ""
         var index = 0
@@ -42,8 +45,10 @@ struct Stripper {
                     index += 1
                 }
             } else if at(index, "//") {
+                sawComment = true
                 break
             } else if at(index, "/*") {
+                sawComment = true
                 commentDepth += 1
                 index += 2
             } else if at(index, "\"\"\"") {
