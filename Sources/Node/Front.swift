@@ -17,12 +17,17 @@ final class Front {
     private struct Ticket {
         var responder: Responder?
         var form: ResponseForm?
+        var began = MonotonicTime(nanoseconds: 0)
         /// For telling whether a ticket is still the same request's.
         var generation: UInt32
     }
     private var tickets: [Ticket] = []
     private var freeTickets: [Int] = []
+    private let latencies: HistogramCell
+    private var written = 0
+    private var refused = 0
     private var responders: [UInt64: Responder] = [:]
+    private var countedStreams = 0
     /// For ids and waits, which are no secrets; seeded by the system once.
     private var random = SeededGenerator(seed: SystemRandomNumberGenerator.seed())
     private var lastMessageTime: UInt64 = 0
@@ -38,6 +43,7 @@ final class Front {
     init(loop: NodeLoop, api: API) {
         self.loop = loop
         self.api = api
+        latencies = loop.shared.metrics.requestSeconds.cell()
     }
 
     // MARK: Requests
@@ -127,6 +133,7 @@ final class Front {
         }
         tickets[place].responder = responder
         tickets[place].form = form
+        tickets[place].began = loop.now.monotonic
         return UInt64(tickets[place].generation) << 32 | UInt64(place)
     }
 
@@ -135,6 +142,7 @@ final class Front {
         guard place < tickets.count, tickets[place].generation == UInt32(ticket >> 32),
             let responder = tickets[place].responder, let form = tickets[place].form
         else { return }
+        latencies.record(loop.now.monotonic.since(tickets[place].began))
         tickets[place].responder = nil
         tickets[place].form = nil
         tickets[place].generation &+= 1
@@ -199,7 +207,23 @@ extension Front: StreamSink {
                 EventID(position: position, history: UInt16(truncatingIfNeeded: history.rawValue))))
     }
 
-    func write(_ chunk: SharedBytes, to stream: UInt64) -> Bool { responders[stream]?.write(chunk) ?? false }
+    func write(_ chunk: SharedBytes, to stream: UInt64) -> Bool {
+        let isWritten = responders[stream]?.write(chunk) ?? false
+        if isWritten { written += 1 } else { refused += 1 }
+        return isWritten
+    }
+
+    /// Adds what changed since the last turn to the node's counters.
+    func count() {
+        if responders.count != countedStreams {
+            loop.shared.counters.streams.add(responders.count - countedStreams, ordering: .relaxed)
+            countedStreams = responders.count
+        }
+        guard written + refused > 0 else { return }
+        loop.shared.counters.deliveriesWritten.add(written, ordering: .relaxed)
+        loop.shared.counters.deliveriesBehind.add(refused, ordering: .relaxed)
+        (written, refused) = (0, 0)
+    }
 
     func open(_ stream: UInt64) {
         guard let responder = responders[stream] else { return }

@@ -81,6 +81,8 @@ public final class Node: Sendable {
         let table = LoopTable(loops)
         edge = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: false) }
         admin = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: true) }
+        shared.metrics.watch(shared)
+        shared.metrics.watch(edge.counters)
         var ports: [Int] = []
         for address in configuration.listen {
             ports.append(try edge.listen(host: address.host, port: address.port))

@@ -131,6 +131,7 @@ final class NodeLoop: @unchecked Sendable {
             mailboxes[loop].post(outgoing[loop])
             outgoing[loop].removeAll(keepingCapacity: true)
         }
+        front.count()
         if !queue.isEmpty { scheduleTurn() }
     }
 

@@ -15,6 +15,7 @@ final class NodeShared: Sendable {
     let engine: EngineThread
     let options: PartitionOptions
     let counters = NodeCounters()
+    let metrics = NodeMetrics()
     let started = Clock.monotonic()
     /// Those that may have been used just before the node began.
     let projectsAtStart: Set<ProjectNumber>
@@ -64,7 +65,7 @@ final class NodeShared: Sendable {
         onFatal(reason)
     }
 
-    func metricsText() -> String { MetricsText.make(self) }
+    func metricsText() -> String { metrics.registry.text() }
 
     /// Rows that a call of the engine deletes at the most, so that appends never wait long behind it.
     static let trimSlice = 500
@@ -125,6 +126,7 @@ final class NodeCounters: Sendable {
     let sendsAccepted = Atomic<Int>(0)
     let deliveriesWritten = Atomic<Int>(0)
     let deliveriesBehind = Atomic<Int>(0)
+    let streams = Atomic<Int>(0)
 }
 
 /// A partition that this session owns.

@@ -5,8 +5,11 @@ struct QuotaPurse: Sendable {
     /// Spendable until `expires`.
     var tokens: UInt64 = 0
     var expires = MonotonicTime(nanoseconds: 0)
-    /// Below this much, more is asked for.
+    /// Below this much in all, more is asked for.
     var lowWater: UInt64 = 0
+    /// What `lowWater` leaves of it for the first lease.
+    /// Invariant: lowWater − nextTokens, or 0, whenever nothing is pending.
+    private var lowWaterOfFirst: UInt64 = 0
     /// Tokens asked for since the last request went out, by operations.
     var asked: UInt64 = 0
     /// Under the present ledger, all in all.
@@ -57,10 +60,17 @@ struct QuotaPurse: Sendable {
     var quietTicks = 0
     var askedAtTick: UInt64 = 0
 
+    mutating func setLowWater(_ level: UInt64) {
+        lowWater = level
+        lowWaterOfFirst = level > nextTokens ? level - nextTokens : 0
+    }
+
     /// What nearly every operation needs: one lease that has not run out and is not half spent.
     @inline(__always)
     mutating func takeQuickly(_ count: UInt64, _ now: MonotonicTime) -> Bool {
-        guard now < expires, tokens >= lowWater, tokens - lowWater >= count else { return false }
+        guard now.nanoseconds < expires.nanoseconds, tokens >= lowWaterOfFirst,
+            tokens - lowWaterOfFirst >= count
+        else { return false }
         tokens -= count
         spent &+= count
         asked &+= count
@@ -71,12 +81,15 @@ struct QuotaPurse: Sendable {
     mutating func lapse(_ now: MonotonicTime) {
         if now >= expires { tokens = 0 }
         if now >= nextExpires { nextTokens = 0 }
-        if tokens == 0, nextTokens > 0 {
-            tokens = nextTokens
-            expires = nextExpires
-            nextTokens = 0
-        }
+        if tokens == 0, nextTokens > 0 { beginNext() }
         if now >= shareEnd { shareRate = 0 }
+    }
+
+    private mutating func beginNext() {
+        tokens = nextTokens
+        expires = nextExpires
+        nextTokens = 0
+        setLowWater(lowWater)
     }
 
     /// Takes up to `count` of the leased tokens; `lapse` must have been called.
@@ -86,11 +99,7 @@ struct QuotaPurse: Sendable {
         let second = min(count - first, nextTokens)
         nextTokens -= second
         spent += first + second
-        if tokens == 0, nextTokens > 0 {
-            tokens = nextTokens
-            expires = nextExpires
-            nextTokens = 0
-        }
+        if tokens == 0, nextTokens > 0 { beginNext() }
         return first + second
     }
 

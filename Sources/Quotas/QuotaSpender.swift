@@ -190,7 +190,7 @@ public struct QuotaSpender: Sendable {
         // What is there beside what operations wait for is there to be ahead of demand; no more is asked for
         // before half of it is spent.
         let ahead = purses[index].held - min(sent.needed, purses[index].held)
-        purses[index].lowWater = isMet ? ahead / 2 : 0
+        purses[index].setLowWater(isMet ? ahead / 2 : 0)
         purses[index].blockedSince = now
         purses[index].blockedUntil = isMet ? now : now.advanced(by: grant.retryAfter)
         if purses[index].hasWaiting {

@@ -43,8 +43,9 @@ public final class Router {
     public var admission: Admission
     var random: any RandomNumberGenerator
     var pending: [UInt64: Pending] = [:]
-    private var deadlines: [(at: MonotonicTime, number: UInt64)] = []
-    private var deadlinesHead = 0
+    /// Numbers rise with time, so a deadline every quarter of a second stands for all that were asked in it.
+    private var deadlines: [(at: MonotonicTime, upTo: UInt64)] = []
+    private static let deadlineStep: UInt64 = .milliseconds(250)
     private var lastNumber: UInt64 = 0
     /// The last number of a send to each partition: dense, so that a partition's window of them is long in
     /// time.
@@ -221,10 +222,8 @@ public final class Router {
         }
         lastNumber += 1
         pending[lastNumber] = Pending(ticket: ticket, kind: kind, partition: partition)
-        let at = now.monotonic.advanced(by: options.deadline)
-        deadlines.append((at, lastNumber))
+        note(lastNumber, now, &effects)
         effects.append(.ask(partition, RequestID(gateway: options.gateway, number: lastNumber), request))
-        scheduleWake(&effects)
     }
 
     func finish(_ ticket: UInt64, _ outcome: Outcome, _ effects: inout [RouterEffect]) {
@@ -233,16 +232,23 @@ public final class Router {
 
     // MARK: Time
 
-    /// Ends what is past its deadline.
+    private func note(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
+        let at = now.monotonic.advanced(by: options.deadline)
+        if let last = deadlines.last, at.since(last.at) < Router.deadlineStep {
+            deadlines[deadlines.count - 1].upTo = number
+        } else {
+            deadlines.append((at, number))
+            scheduleWake(&effects)
+        }
+    }
+
+    /// Ends what is past its deadline, at most a step late.
     public func woke(now: Instant, into effects: inout [RouterEffect]) {
         wakeAt = nil
-        while deadlinesHead < deadlines.count, deadlines[deadlinesHead].at <= now.monotonic {
-            expire(deadlines[deadlinesHead].number, &effects)
-            deadlinesHead += 1
-        }
-        if deadlinesHead > 1024, deadlinesHead * 2 > deadlines.count {
-            deadlines.removeFirst(deadlinesHead)
-            deadlinesHead = 0
+        let due = deadlines.prefix { $0.at.advanced(by: Router.deadlineStep) <= now.monotonic }
+        if let last = due.last {
+            deadlines.removeFirst(due.count)
+            for number in pending.keys.filter({ $0 <= last.upTo }).sorted() { expire(number, &effects) }
         }
         scheduleWake(&effects)
     }
@@ -251,6 +257,7 @@ public final class Router {
         guard let late = pending.removeValue(forKey: number) else { return }
         switch late.kind {
         case .send: finish(late.ticket, .refused(.deadlineExceeded), &effects)
+        case .whole: pending[number] = late
         case .part(let whole, _):
             if pending.removeValue(forKey: whole) != nil {
                 finish(late.ticket, .refused(.unavailable("not answered in time")), &effects)
@@ -260,9 +267,8 @@ public final class Router {
     }
 
     private func scheduleWake(_ effects: inout [RouterEffect]) {
-        guard wakeAt == nil, deadlinesHead < deadlines.count else { return }
-        // Deadlines all have one length, so the queue is in order; a wake a little late costs nothing.
-        let at = deadlines[deadlinesHead].at.advanced(by: .milliseconds(250))
+        guard wakeAt == nil, let first = deadlines.first else { return }
+        let at = first.at.advanced(by: Router.deadlineStep)
         wakeAt = at
         effects.append(.wake(at: at))
     }

@@ -5,11 +5,11 @@ import Journal
 import Model
 import Partitions
 
-/// What bytes from outside are thrown at. The first byte chooses, so that one binary fuzzes all of them; to stay with
-/// one, give a corpus whose inputs begin alike (tools/fuzz does).
+/// What bytes from outside are thrown at. The first byte chooses, so that one binary fuzzes all of them.
+/// A corpus whose inputs begin alike stays with one.
 enum Targets {
+    // One thread: libFuzzer calls from the main one only.
     nonisolated(unsafe) private static let api: API = {
-        // One thread: libFuzzer calls from the main one only.
         var settings = APISettings()
         settings.isDev = true
         settings.signingKey = Array(repeating: 1, count: 32)

@@ -30,7 +30,8 @@ import Testing
             expect(refusal.retryDelay <= .milliseconds(720))
             break
         }
-        // 4 a second come in, 5,000 / 3,600 a second come back: 5,000 / (4 − 1.389) × 4 ≈ 7,600 until it is empty.
+        // 4 a second come in, 5,000 / 3,600 a second come back: 5,000 / (4 − 1.389) × 4 ≈ 7,600 until it is
+        // empty.
         expect((7_300...7_700).contains(sent), "\(sent)")
     }
 

@@ -2,8 +2,8 @@ import Model
 
 @testable import Quotas
 
-/// Several spenders and one owner after another, on clocks of their own, over links that lose, double, delay and
-/// reorder; everything is drawn from one seed. It records each admission and judges nothing.
+/// Several spenders and one owner after another, on clocks of their own, over links that lose, double, delay
+/// and reorder; everything is drawn from one seed. It records each admission and judges nothing.
 struct QuotaWorld {
     struct Options {
         var spenders = 3
@@ -241,8 +241,9 @@ struct QuotaChecker {
     /// The largest excess over any window, in tokens rounded up; 0 where the promise was kept.
     func excess(_ history: [QuotaWorld.Admission]) -> UInt64 {
         let scale = Int128(rate.seconds) * 1_000_000_000
-        // A window from admission i to admission j holds sum(i...j); the promise is sum × scale − count × (tj − ti) ≤
-        // burst × scale. With p(j) = sum(...j) × scale − count × tj, that is p(j) − (p(i) − own part of i).
+        // A window from admission i to admission j holds sum(i...j); the promise is
+        // sum × scale − count × (tj − ti) ≤ burst × scale. With p(j) = sum(...j) × scale − count × tj, that
+        // is p(j) − (p(i) − own part of i) ≤ burst × scale.
         var least = Int128.max
         var sum: Int128 = 0
         var worst: Int128 = 0

@@ -1,1 +1,185 @@
+import Model
+import Partitions
+import Placement
+import Quotas
 import Testing
+
+@testable import Routing
+
+/// A router whose buckets are always full.
+private final class Desk {
+    let router: Router
+    var grantor = QuotaGrantor()
+    var now = Instant(monotonic: MonotonicTime(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: 1))
+    var asked: [(partition: PartitionID, id: RequestID, request: Request)] = []
+    var finished: [UInt64: Outcome] = [:]
+    let project = ProjectNumber(3)
+
+    init() {
+        router = Router(
+            options: Router.Options(partitionCount: 8, gateway: GatewayID(2), session: 9),
+            admission: Admission(SpenderID(1)),
+            random: SeededGenerator(seed: 1))
+        grantor.open(project, .standard, epoch: Epoch(1), .full, now: now.monotonic)
+    }
+
+    func submit(_ operation: Operation, ticket: UInt64) {
+        var effects: [RouterEffect] = []
+        router.submit(operation, ticket: ticket, now: now, into: &effects)
+        carryOut(effects)
+    }
+
+    func reply(_ place: Int, _ reply: Reply) {
+        var effects: [RouterEffect] = []
+        router.replied(asked[place].id.number, reply, now: now, into: &effects)
+        carryOut(effects)
+    }
+
+    func pass(seconds: UInt64) {
+        now.monotonic = now.monotonic.advanced(by: .seconds(seconds))
+        var effects: [RouterEffect] = []
+        router.woke(now: now, into: &effects)
+        carryOut(effects)
+    }
+
+    private func carryOut(_ effects: [RouterEffect]) {
+        for effect in effects {
+            switch effect {
+            case .ask(let partition, let id, let request): asked.append((partition, id, request))
+            case .finish(let ticket, let outcome): finished[ticket] = outcome
+            case .quota(let request):
+                var answers: [QuotaGrantor.Effect] = []
+                grantor.receive(request, now: now.monotonic, into: &answers)
+                for case .grant(let grant) in answers {
+                    var more: [RouterEffect] = []
+                    router.granted(grant, now: now, into: &more)
+                    carryOut(more)
+                }
+            case .wake, .wakeQuota: break
+            }
+        }
+    }
+
+    func device(_ partition: UInt16, _ index: UInt32) -> Registration {
+        Registration(
+            project: project, partition: PartitionID(partition), index: DeviceIndex(index), nonce: 1, key: 1)
+    }
+
+    func send(_ target: Send.Target, validateOnly: Bool = false) -> Operation {
+        let message = Envelope(id: MessageID(time: 1, random: 1), event: [], sent: now.wall, ttlSeconds: 60)
+        return .send(Send(project: project, target: target, message: message, validateOnly: validateOnly))
+    }
+}
+
+@Suite("The router")
+struct RouterTests {
+    private let news = TopicName(checked: Array("news".utf8))
+
+    @Test("puts the answers of a change that was split together in the caller's order")
+    func split() throws {
+        let desk = Desk()
+        let devices = [desk.device(5, 1), desk.device(1, 2), desk.device(5, 3), desk.device(0, 4)]
+        let change = SubscriptionChange(
+            project: desk.project, kind: .subscribe, topic: news, devices: devices)
+        desk.submit(.changeSubscriptions(change), ticket: 7)
+        #expect(desk.asked.map(\.partition.rawValue) == [0, 1, 5])
+        desk.reply(2, .changes([.changed(Day(51)), .refused(.unregistered)]))
+        desk.reply(0, .changes([.unchanged(Day(1))]))
+        #expect(desk.finished[7] == nil)
+        desk.reply(1, .changes([.refused(.tooManyTopics)]))
+        guard case .changes(let outcomes) = desk.finished[7] else {
+            Issue.record("no changes")
+            return
+        }
+        #expect(
+            outcomes == [
+                .changed(Day(51)), .refused(.tooManyTopics), .refused(.unregistered), .unchanged(Day(1)),
+            ])
+        #expect(desk.router.operationCount == 0)
+    }
+
+    @Test("says of a send that is not answered in time that it is not known, of anything else to try again")
+    func deadlines() {
+        let desk = Desk()
+        desk.submit(desk.send(.topic(news)), ticket: 1)
+        desk.submit(.subscriptions(of: desk.device(2, 2), by: .backend), ticket: 2)
+        let devices = [desk.device(1, 1), desk.device(2, 1)]
+        let change = SubscriptionChange(
+            project: desk.project, kind: .subscribe, topic: news, devices: devices)
+        desk.submit(.changeSubscriptions(change), ticket: 3)
+        desk.reply(2, .changes([.changed(Day(1))]))
+        desk.pass(seconds: 10)
+        #expect(desk.finished.isEmpty)
+        desk.pass(seconds: 20)
+        guard case .refused(.deadlineExceeded) = desk.finished[1],
+            case .refused(.unavailable) = desk.finished[2],
+            case .refused(.unavailable) = desk.finished[3]
+        else {
+            Issue.record("\(desk.finished)")
+            return
+        }
+        #expect(desk.router.operationCount == 0)
+        desk.reply(0, .accepted(MessageID(time: 1, random: 1)))
+        #expect(desk.finished.count == 3, "an answer that comes too late changes nothing")
+    }
+
+    @Test("numbers the sends to each partition densely, for its window")
+    func numbers() {
+        let desk = Desk()
+        for ticket in 1...3 { desk.submit(desk.send(.topic(news)), ticket: UInt64(ticket)) }
+        let keys = desk.asked.compactMap { asked -> RequestKey? in
+            if case .sendToTopic(let key, _, _, _, _) = asked.request { key } else { nil }
+        }
+        #expect(keys.map(\.number) == [1, 2, 3] && keys.allSatisfy { $0.session == 9 })
+    }
+
+    @Test("goes on to the next partition when one has its share of a project's devices")
+    func registering() {
+        let desk = Desk()
+        desk.submit(.register(project: desk.project), ticket: 1)
+        let order = Placement.order(of: desk.project, count: 8)
+        #expect(desk.asked[0].partition == order[0])
+        desk.reply(0, .full(holding: 4096))
+        #expect(desk.asked[1].partition == order[1])
+        desk.reply(1, .registered(index: DeviceIndex(4), nonce: 5, secret: 6))
+        guard case .registered(let new) = desk.finished[1] else {
+            Issue.record("not registered")
+            return
+        }
+        #expect(
+            new.registration.partition == order[1] && new.registration.index == DeviceIndex(4)
+                && new.secret == 6)
+    }
+
+    @Test("delivers nothing of what is only to be validated")
+    func validateOnly() {
+        let desk = Desk()
+        desk.submit(desk.send(.topic(news), validateOnly: true), ticket: 1)
+        #expect(desk.asked.isEmpty && desk.finished.count == 1)
+        desk.submit(desk.send(.device(desk.device(1, 1)), validateOnly: true), ticket: 2)
+        guard case .check = desk.asked[0].request else {
+            Issue.record("the device is to be looked at")
+            return
+        }
+        desk.reply(0, .refused(.unregistered))
+        guard case .refused(.unregistered) = desk.finished[2] else {
+            Issue.record("\(desk.finished)")
+            return
+        }
+    }
+
+    @Test("lists partition after partition until the page is full")
+    func listing() {
+        let desk = Desk()
+        desk.submit(.topics(project: desk.project, page: nil, limit: 3), ticket: 1)
+        desk.reply(0, .topics([(name: news, members: UInt64(1))], next: nil))
+        desk.reply(
+            1, .topics([(name: news, members: UInt64(2)), (name: news, members: UInt64(3))], next: 44))
+        guard case .topics(let found, let next) = desk.finished[1] else {
+            Issue.record("no topics")
+            return
+        }
+        #expect(found.map(\.members) == [1, 2, 3])
+        #expect(next == PageToken(partition: PartitionID(1), place: 44))
+    }
+}

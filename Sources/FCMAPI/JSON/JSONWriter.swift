@@ -24,10 +24,22 @@ struct JSONWriter {
         needsComma = true
     }
 
+    /// A name of this program's own, which needs no escaping.
     mutating func key(_ name: StaticString) {
-        name.withUTF8Buffer { quoted($0) }
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(contentsOf: UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
+        bytes.append(UInt8(ascii: "\""))
         bytes.append(UInt8(ascii: ":"))
         needsComma = false
+    }
+
+    /// A string whose bytes `body` appends; they must need no escaping.
+    mutating func plain(_ body: (inout [UInt8]) -> Void) {
+        comma()
+        bytes.append(UInt8(ascii: "\""))
+        body(&bytes)
+        bytes.append(UInt8(ascii: "\""))
     }
 
     mutating func key(_ name: some Collection<UInt8>) {

@@ -52,12 +52,14 @@ struct MessageReader {
         let target = try target(values)
         var out = JSONWriter(capacity: 512)
         out.beginObject()
-        var id: [UInt8] = []
-        self.id.append(to: &id)
-        out.field("messageId", id)
+        out.key("messageId")
+        out.plain { id.append(to: &$0) }
         out.key("from")
         if case .topic(let name) = target {
-            out.string(Array("/topics/".utf8) + name.utf8)
+            out.plain {
+                $0.append(contentsOf: "/topics/".utf8)
+                $0.append(contentsOf: name.utf8)
+            }
         } else {
             out.string(project)
         }
@@ -88,17 +90,19 @@ struct MessageReader {
     // MARK: Target
 
     private func target(_ values: [JSONValue?]) throws(APIError) -> ReadMessage.Target {
-        let named = [Place.fid, Place.token, Place.topic, Place.condition].filter { values[$0] != nil }
-        guard let place = named.first, let value = values[place] else {
+        var found: Int?
+        for place in Place.fid...Place.condition where values[place] != nil {
+            guard found == nil else {
+                throw .invalid("message", "Exactly one of fid, token, topic and condition must be set.")
+            }
+            found = place
+        }
+        guard let place = found, let value = values[place] else {
             var error = APIError.invalid("message", "Recipient of the message is not set.")
             error.message = "Recipient of the message is not set."
             throw error
         }
-        guard named.count == 1 else {
-            throw .invalid("message", "Exactly one of fid, token, topic and condition must be set.")
-        }
-        let names = ["fid", "token", "topic", "condition"]
-        let field = "message.\(names[place - Place.fid])"
+        var field: String { "message.\(Schema.message.camel[place])" }
         guard let text = value.string else { throw .type(field, "TYPE_STRING", value) }
         switch place {
         case Place.fid: return .fid(Array(text))
@@ -155,16 +159,11 @@ struct MessageReader {
         guard values[Place.android] == nil || values[Place.androidV2] == nil else {
             throw .invalid("message.android_v2", "Only one of android and android_v2 may be set.")
         }
-        let platforms: [(Int, StaticString, Schema)] = [
-            (Place.android, "android", .android), (Place.androidV2, "androidV2", .androidV2),
-            (Place.webpush, "webpush", .webpush), (Place.apns, "apns", .apns),
-            (Place.fcmOptions, "fcmOptions", .fcmOptions),
-        ]
-        for (place, name, schema) in platforms {
+        for place in Place.android...Place.fcmOptions {
             guard let value = values[place] else { continue }
-            let path = "message.\(name)"
+            let name = Schema.message.camel[place]
             out.key(name)
-            try SchemaReader.write(value, .object(schema), path, to: &out)
+            try SchemaReader.write(value, Schema.message.types[place], "message.\(name)", to: &out)
         }
         try PlatformRules.check(
             android: values[Place.android], webpush: values[Place.webpush], options: values[Place.fcmOptions])

@@ -10,7 +10,15 @@ extension API {
         if case .refused(let refusal) = outcome { return refused(refusal, form) }
         switch (outcome, form.kind) {
         case (.accepted(let id), _):
-            return API.object { $0.field("name", "projects/\(form.project.id)/messages/\(id.text)") }
+            return API.object { out in
+                out.key("name")
+                out.plain { name in
+                    name.append(contentsOf: "projects/".utf8)
+                    name.append(contentsOf: form.project.id.utf8)
+                    name.append(contentsOf: "/messages/".utf8)
+                    id.append(to: &name)
+                }
+            }
         case (.changes(let changes), .batch(let errors)): return batch(changes, errors)
         case (.changes(let changes), _):
             guard let change = changes.first else { break }

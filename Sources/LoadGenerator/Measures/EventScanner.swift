@@ -1,7 +1,8 @@
 import CEpoll
 import Glibc
 
-/// Reads a `text/event-stream` (WHATWG HTML §9.2) just enough to count its messages and to tell which they are.
+/// Reads a `text/event-stream` (WHATWG HTML §9.2) just enough to count its messages and to tell which they
+/// are.
 ///
 /// A message is an event without a type or of type `message`. Its number is the digits that follow the text
 /// `"n":"` in its data, which is where this program's senders put it. Bytes may be cut anywhere.

@@ -1,4 +1,5 @@
-/// Which of the consecutive numbers of a stream have come: notices what came twice, out of order or not at all.
+/// Which of the consecutive numbers of a stream have come: notices what came twice, out of order or not at
+/// all.
 ///
 /// Everything below `next` has come; of the 64 numbers from `next` on a bit says whether they have. A number
 /// further ahead than that is kept as lost order, since no sender here has so many of one stream under way.

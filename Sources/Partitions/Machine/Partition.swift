@@ -96,7 +96,7 @@ public final class Partition {
         snapshots.note(bytes: body.count)
     }
 
-    /// Whether a record's body consists of facts. That they fit together is the fold's to rely on: bodies are this
+    /// Whether a record's body consists of facts. That they fit together the fold relies on: bodies are this
     /// program's own, and their checksums were verified.
     public static func check(_ body: [UInt8]) throws(DecodeError) {
         var reader = ByteReader(body)

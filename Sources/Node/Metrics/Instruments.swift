@@ -1,0 +1,189 @@
+import Synchronization
+
+// What is counted, and how cheaply. An instrument has one or several cells; a loop takes a cell of its own
+// once and then adds to it without a lock and without sharing a cache line's writer with another loop. A
+// scrape sums the cells.
+
+/// One number that one writer adds to (or several: then by `add`).
+public final class CounterCell: Sendable {
+    private let value = Atomic<UInt64>(0)
+    // A cell fills a cache line, so that two loops' cells do not fight for one.
+    private let padding = (UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0))
+
+    init() {}
+
+    /// By the only thread that writes this cell: a load and a store.
+    @inline(__always)
+    public func increment(by count: UInt64 = 1) {
+        value.store(value.load(ordering: .relaxed) &+ count, ordering: .relaxed)
+    }
+
+    /// By any thread.
+    public func add(_ count: UInt64 = 1) { value.wrappingAdd(count, ordering: .relaxed) }
+
+    func load() -> UInt64 { value.load(ordering: .relaxed) }
+    func reset() { value.store(0, ordering: .relaxed) }
+}
+
+/// A number that only rises.
+public final class MetricCounter: Sendable {
+    /// For writers without a cell of their own.
+    public let shared = CounterCell()
+    private let cells = Mutex<[CounterCell]>([])
+
+    init() {}
+
+    /// A cell for one writer, for as long as the process lives. Take it once, not for each event.
+    public func cell() -> CounterCell {
+        let cell = CounterCell()
+        cells.withLock { $0.append(cell) }
+        return cell
+    }
+
+    public func add(_ count: UInt64 = 1) { shared.add(count) }
+
+    public var value: UInt64 { cells.withLock { $0.reduce(shared.load()) { $0 &+ $1.load() } } }
+
+    func reset() {
+        shared.reset()
+        cells.withLock { for cell in $0 { cell.reset() } }
+    }
+}
+
+/// A number that rises and falls.
+public final class MetricGauge: Sendable {
+    /// A Double's bits.
+    private let bits = Atomic<UInt64>(0)
+
+    init() {}
+
+    public var value: Double { Double(bitPattern: bits.load(ordering: .relaxed)) }
+    public func set(_ value: Double) { bits.store(value.bitPattern, ordering: .relaxed) }
+    public func set(_ value: some BinaryInteger) { set(Double(value)) }
+
+    public func add(_ change: Double) {
+        var old = bits.load(ordering: .relaxed)
+        while true {
+            let new = (Double(bitPattern: old) + change).bitPattern
+            let (exchanged, current) = bits.weakCompareExchange(
+                expected: old, desired: new, ordering: .relaxed)
+            if exchanged { return }
+            old = current
+        }
+    }
+}
+
+/// Where a histogram's buckets end, and in which unit it is shown.
+public struct HistogramScale: Hashable, Sendable {
+    /// Rising, in the unit that is observed; at most `boundCountMax`.
+    public var bounds: [UInt64]
+    /// How many observed units make one shown unit: 10⁹ for nanoseconds shown as seconds.
+    public var divisor: UInt64
+
+    public static let boundCountMax = 64
+
+    /// `nil` where the bounds do not rise or are too many.
+    public init?(bounds: [UInt64], divisor: UInt64) {
+        guard divisor > 0, !bounds.isEmpty, bounds.count <= HistogramScale.boundCountMax,
+            zip(bounds, bounds.dropFirst()).allSatisfy({ $0 < $1 })
+        else { return nil }
+        self.bounds = bounds
+        self.divisor = divisor
+    }
+
+    private init(rising bounds: [UInt64], divisor: UInt64) {
+        self.bounds = bounds
+        self.divisor = divisor
+    }
+
+    /// Nanoseconds, shown in seconds: 50 µs to 10 s.
+    public static let seconds = HistogramScale(
+        rising: [
+            50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 25_000_000,
+            50_000_000, 100_000_000, 250_000_000, 500_000_000, 1_000_000_000, 2_500_000_000, 10_000_000_000,
+        ], divisor: 1_000_000_000)
+
+    /// Whole things: 1 to 65,536 by powers of four, and a million.
+    public static let counts = HistogramScale(
+        rising: [1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 1_048_576], divisor: 1)
+
+    /// Bytes: 64 to 16 MiB by powers of four.
+    public static let bytes = HistogramScale(
+        rising: [64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216], divisor: 1)
+}
+
+/// One writer's part of a histogram.
+// The pointer is to memory that lives as long as the cell and is only reached through atomics.
+public final class HistogramCell: @unchecked Sendable {
+    private let bounds: [UInt64]
+    /// One for each bound, one for what is beyond, and the sum.
+    private let values: UnsafeMutablePointer<Atomic<UInt64>>
+    private let count: Int
+
+    init(_ scale: HistogramScale) {
+        bounds = scale.bounds
+        count = bounds.count + 2
+        values = .allocate(capacity: count)
+        for index in 0..<count { (values + index).initialize(to: Atomic(0)) }
+    }
+
+    deinit {
+        values.deinitialize(count: count)
+        values.deallocate()
+    }
+
+    /// By any thread.
+    public func observe(_ value: UInt64) {
+        var bucket = 0
+        while bucket < bounds.count, value > bounds[bucket] { bucket += 1 }
+        values[bucket].wrappingAdd(1, ordering: .relaxed)
+        values[count - 1].wrappingAdd(value, ordering: .relaxed)
+    }
+
+    /// By the only thread that writes this cell.
+    @inline(__always)
+    public func record(_ value: UInt64) {
+        var bucket = 0
+        while bucket < bounds.count, value > bounds[bucket] { bucket += 1 }
+        let number = values[bucket].load(ordering: .relaxed)
+        values[bucket].store(number &+ 1, ordering: .relaxed)
+        let sum = values[count - 1].load(ordering: .relaxed)
+        values[count - 1].store(sum &+ value, ordering: .relaxed)
+    }
+
+    func add(to counts: inout [UInt64], _ sum: inout UInt64) {
+        for index in counts.indices { counts[index] &+= values[index].load(ordering: .relaxed) }
+        sum &+= values[count - 1].load(ordering: .relaxed)
+    }
+}
+
+/// How often values fell into which range.
+public final class MetricHistogram: Sendable {
+    public let scale: HistogramScale
+    /// For writers without a cell of their own.
+    public let shared: HistogramCell
+    private let cells = Mutex<[HistogramCell]>([])
+
+    init(_ scale: HistogramScale) {
+        self.scale = scale
+        shared = HistogramCell(scale)
+    }
+
+    /// A cell for one writer, for as long as the process lives.
+    public func cell() -> HistogramCell {
+        let cell = HistogramCell(scale)
+        cells.withLock { $0.append(cell) }
+        return cell
+    }
+
+    public func observe(_ value: UInt64) { shared.observe(value) }
+
+    /// How many fell into each bucket (the last: beyond all bounds), and the sum of all values.
+    public var contents: (counts: [UInt64], sum: UInt64) {
+        var counts = [UInt64](repeating: 0, count: scale.bounds.count + 1)
+        var sum: UInt64 = 0
+        shared.add(to: &counts, &sum)
+        cells.withLock { for cell in $0 { cell.add(to: &counts, &sum) } }
+        return (counts, sum)
+    }
+}

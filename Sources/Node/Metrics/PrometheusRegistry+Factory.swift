@@ -1,0 +1,98 @@
+import Metrics
+
+// The registry as a backend of swift-metrics, for the packages that report through it. Our own code keeps
+// typed instruments instead, since looking one up costs a lock.
+
+extension PrometheusRegistry: MetricsFactory {
+    public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+        FactoryCounter(counter(label, label, dimensions), label, dimensions)
+    }
+
+    public func makeRecorder(
+        label: String, dimensions: [(String, String)], aggregate: Bool
+    ) -> any RecorderHandler {
+        guard aggregate else { return FactoryGauge(gauge(label, label, dimensions), label, dimensions) }
+        return FactoryRecorder(histogram(label, label, .counts, dimensions), label, dimensions)
+    }
+
+    public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+        FactoryGauge(gauge(label, label, dimensions), label, dimensions)
+    }
+
+    public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+        let name = PrometheusName.make(label, suffix: "_seconds")
+        return FactoryTimer(histogram(name, label, .seconds, dimensions), name, dimensions)
+    }
+
+    public func destroyCounter(_ handler: any CounterHandler) {
+        if let handler = handler as? FactoryCounter { remove(handler.name, suffix: "_total", handler.labels) }
+    }
+    public func destroyRecorder(_ handler: any RecorderHandler) {
+        if let handler = handler as? FactoryHandler { remove(handler.name, suffix: "", handler.labels) }
+    }
+    public func destroyMeter(_ handler: any MeterHandler) {
+        if let handler = handler as? FactoryHandler { remove(handler.name, suffix: "", handler.labels) }
+    }
+    public func destroyTimer(_ handler: any TimerHandler) {
+        if let handler = handler as? FactoryHandler { remove(handler.name, suffix: "", handler.labels) }
+    }
+}
+
+/// Knows where it stands, so that it can be taken out again.
+class FactoryHandler: @unchecked Sendable {  // immutable; its subclasses add one immutable instrument
+    let name: String
+    let labels: PrometheusRegistry.Labels
+    init(_ name: String, _ labels: PrometheusRegistry.Labels) {
+        self.name = name
+        self.labels = labels
+    }
+}
+
+// Immutable.
+final class FactoryCounter: FactoryHandler, CounterHandler, @unchecked Sendable {
+    private let counter: MetricCounter
+    init(_ counter: MetricCounter, _ name: String, _ labels: PrometheusRegistry.Labels) {
+        self.counter = counter
+        super.init(name, labels)
+    }
+    func increment(by amount: Int64) { if amount > 0 { counter.add(UInt64(amount)) } }
+    func reset() { counter.reset() }
+}
+
+// Immutable.
+final class FactoryGauge: FactoryHandler, MeterHandler, RecorderHandler, @unchecked Sendable {
+    private let gauge: MetricGauge
+    init(_ gauge: MetricGauge, _ name: String, _ labels: PrometheusRegistry.Labels) {
+        self.gauge = gauge
+        super.init(name, labels)
+    }
+    func set(_ value: Int64) { gauge.set(Double(value)) }
+    func set(_ value: Double) { gauge.set(value) }
+    func increment(by amount: Double) { gauge.add(amount) }
+    func decrement(by amount: Double) { gauge.add(-amount) }
+    func record(_ value: Int64) { gauge.set(Double(value)) }
+    func record(_ value: Double) { gauge.set(value) }
+}
+
+// Immutable.
+final class FactoryRecorder: FactoryHandler, RecorderHandler, @unchecked Sendable {
+    private let histogram: MetricHistogram
+    init(_ histogram: MetricHistogram, _ name: String, _ labels: PrometheusRegistry.Labels) {
+        self.histogram = histogram
+        super.init(name, labels)
+    }
+    func record(_ value: Int64) { histogram.observe(UInt64(max(value, 0))) }
+    func record(_ value: Double) {
+        histogram.observe(UInt64(exactly: value.rounded()) ?? (value > 1 ? .max : 0))
+    }
+}
+
+// Immutable.
+final class FactoryTimer: FactoryHandler, TimerHandler, @unchecked Sendable {
+    private let histogram: MetricHistogram
+    init(_ histogram: MetricHistogram, _ name: String, _ labels: PrometheusRegistry.Labels) {
+        self.histogram = histogram
+        super.init(name, labels)
+    }
+    func recordNanoseconds(_ duration: Int64) { histogram.observe(UInt64(max(duration, 0))) }
+}

@@ -1,0 +1,141 @@
+import Synchronization
+
+/// All metrics of a process, and their text for Prometheus (exposition format 0.0.4).
+///
+/// Every name begins with `tidecast_` and ends with its unit: `_total` for counters, `_seconds`, `_bytes`,
+/// `_info`. Labels are few and bounded: a family keeps at most `seriesCountMax` series, and what comes beyond
+/// is counted (`tidecast_metrics_dropped_series_total`) and not shown. A topic, a device or a token is never
+/// a label.
+public final class PrometheusRegistry: Sendable {
+    public static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+    public static let seriesCountMax = 256
+    public static let familyCountMax = 1024
+
+    public typealias Labels = [(String, String)]
+
+    enum Instrument: Sendable {
+        case counter(MetricCounter)
+        case gauge(MetricGauge)
+        /// Read when the text is made.
+        case reading(@Sendable () -> Double)
+        case readingCounter(@Sendable () -> Double)
+        case histogram(MetricHistogram)
+
+        var type: String {
+            switch self {
+            case .counter, .readingCounter: "counter"
+            case .gauge, .reading: "gauge"
+            case .histogram: "histogram"
+            }
+        }
+    }
+
+    struct Family: Sendable {
+        var help: String
+        var type: String
+        /// By the text of their labels.
+        var series: [String: Instrument] = [:]
+    }
+
+    private let families = Mutex<[String: Family]>([:])
+    private let dropped = MetricCounter()
+
+    public init() {
+        register(
+            "metrics_dropped_series_total", "Series that are not shown because there are too many.", [],
+            .counter(dropped))
+    }
+
+    // MARK: Instruments
+
+    /// The counter of that name and those labels; the same one each time. Ask once and keep it.
+    public func counter(_ name: String, _ help: String, _ labels: Labels = []) -> MetricCounter {
+        let made = Instrument.counter(MetricCounter())
+        if case .counter(let counter) = find(name, suffix: "_total", help, labels, made) { return counter }
+        return MetricCounter()
+    }
+
+    public func gauge(_ name: String, _ help: String, _ labels: Labels = []) -> MetricGauge {
+        let made = Instrument.gauge(MetricGauge())
+        if case .gauge(let gauge) = find(name, suffix: "", help, labels, made) { return gauge }
+        return MetricGauge()
+    }
+
+    public func histogram(
+        _ name: String, _ help: String, _ scale: HistogramScale = .seconds, _ labels: Labels = []
+    ) -> MetricHistogram {
+        let made = Instrument.histogram(MetricHistogram(scale))
+        if case .histogram(let histogram) = find(name, suffix: "", help, labels, made) { return histogram }
+        return MetricHistogram(scale)
+    }
+
+    /// A gauge that is read at each scrape. `read` runs on the thread that scrapes and must be quick.
+    public func gauge(
+        _ name: String, _ help: String, _ labels: Labels = [], read: @escaping @Sendable () -> Double
+    ) {
+        register(PrometheusName.make(name, suffix: ""), help, labels, .reading(read))
+    }
+
+    /// A counter that somebody else keeps; read at each scrape.
+    public func counter(
+        _ name: String, _ help: String, _ labels: Labels = [], read: @escaping @Sendable () -> Double
+    ) {
+        register(PrometheusName.make(name, suffix: "_total"), help, labels, .readingCounter(read))
+    }
+
+    /// A constant 1 whose labels say something about the process, such as its version.
+    public func info(_ name: String, _ help: String, _ labels: Labels) {
+        register(PrometheusName.make(name, suffix: "_info"), help, labels, .reading { 1 })
+    }
+
+    func remove(_ name: String, suffix: String, _ labels: Labels) {
+        let name = PrometheusName.make(name, suffix: suffix)
+        let key = PrometheusText.labels(labels)
+        families.withLock { $0[name]?.series[key] = nil }
+    }
+
+    private func find(
+        _ name: String, suffix: String, _ help: String, _ labels: Labels, _ made: Instrument
+    ) -> Instrument? {
+        register(PrometheusName.make(name, suffix: suffix), help, labels, made)
+    }
+
+    /// The instrument in that place; `made` where there was none. `nil` where there is no room, or where the
+    /// name stands for something of another type.
+    @discardableResult
+    private func register(_ name: String, _ help: String, _ labels: Labels, _ made: Instrument) -> Instrument?
+    {
+        let name = PrometheusName.make(name, suffix: "")
+        let key = PrometheusText.labels(labels)
+        let found = families.withLock { families -> Instrument? in
+            if let family = families[name] {
+                guard family.type == made.type else { return nil }
+                if let instrument = family.series[key] { return instrument }
+                guard family.series.count < PrometheusRegistry.seriesCountMax else { return nil }
+                families[name]?.series[key] = made
+                return made
+            }
+            guard families.count < PrometheusRegistry.familyCountMax else { return nil }
+            families[name] = Family(help: help, type: made.type, series: [key: made])
+            return made
+        }
+        if found == nil { dropped.add() }
+        return found
+    }
+
+    // MARK: The text
+
+    /// All metrics, families by name and series by labels.
+    public func text() -> String {
+        let families = families.withLock { $0 }
+        var text = ""
+        for (name, family) in families.sorted(by: { $0.key < $1.key }) where !family.series.isEmpty {
+            text += "# HELP \(name) \(PrometheusText.escapedHelp(family.help))\n"
+            text += "# TYPE \(name) \(family.type)\n"
+            for (labels, instrument) in family.series.sorted(by: { $0.key < $1.key }) {
+                PrometheusText.append(instrument, name, labels, to: &text)
+            }
+        }
+        return text
+    }
+}

@@ -1,0 +1,82 @@
+import Edge
+import Glibc
+import SQLiteEngine
+import Synchronization
+
+/// What a node tells a scrape. Values are read when they are asked for; no topic, token or device is a label.
+final class NodeMetrics: Sendable {
+    let registry = PrometheusRegistry()
+    /// From a request's last byte to its answer.
+    let requestSeconds: MetricHistogram
+    private let edge = Mutex<EdgeCounters?>(nil)
+
+    init() {
+        requestSeconds = registry.histogram(
+            "tidecast_operation_seconds", "From a request's last byte to its answer.", .seconds)
+        registry.info("tidecast_build_info", "What runs.", [("version", "0.1.0")])
+        registry.gauge(
+            "tidecast_resident_bytes", "Resident memory of the process.", read: { NodeMetrics.resident() })
+    }
+
+    /// Reads counters that others keep.
+    func watch(_ shared: NodeShared) {
+        let counters = shared.counters
+        registry.counter(
+            "tidecast_sends_accepted_total", "Messages accepted.",
+            read: { Double(counters.sendsAccepted.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_deliveries_total", "Events handed to device streams.", [("outcome", "written")],
+            read: { Double(counters.deliveriesWritten.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_deliveries_total", "Events handed to device streams.", [("outcome", "behind")],
+            read: { Double(counters.deliveriesBehind.load(ordering: .relaxed)) })
+        registry.gauge(
+            "tidecast_streams", "Device streams that are open.",
+            read: { Double(counters.streams.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_partitions_lost_total", "Partitions that were read again from the journal.",
+            read: { Double(counters.partitionsLost.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_fingerprint_differences_total", "Pairs of partitions found to count different members.",
+            read: { Double(counters.fingerprintDifferences.load(ordering: .relaxed)) })
+        registry.gauge(
+            "tidecast_partitions", "Partitions of this node.", read: { Double(shared.partitionCount) })
+        let engine = shared.engine
+        registry.counter(
+            "tidecast_journal_commits_total", "Transactions of the journal.",
+            read: { Double(engine.counters.commits) })
+        registry.counter(
+            "tidecast_journal_rows_total", "Records appended.", read: { Double(engine.counters.rows) })
+        registry.counter(
+            "tidecast_journal_bytes_total", "Bytes appended.", read: { Double(engine.counters.bytes) })
+        registry.counter(
+            "tidecast_journal_refused_total", "Records refused by a full disk or a lock.",
+            read: { Double(engine.counters.refused) })
+        registry.counter(
+            "tidecast_journal_commit_seconds_total", "Time spent in commits.",
+            read: { Double(engine.counters.commitNanoseconds) / 1e9 })
+    }
+
+    func watch(_ edge: EdgeCounters) {
+        registry.counter(
+            "tidecast_requests_total", "Whole requests received.",
+            read: { Double(edge.requests.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_connections_accepted_total", "Connections accepted.",
+            read: { Double(edge.accepted.load(ordering: .relaxed)) })
+        registry.gauge(
+            "tidecast_connections", "Connections that are open.",
+            read: { Double(edge.open.load(ordering: .relaxed)) })
+    }
+
+    /// From /proc/self/statm, in bytes; 0 where it cannot be read.
+    private static func resident() -> Double {
+        guard let file = fopen("/proc/self/statm", "r") else { return 0 }
+        defer { fclose(file) }
+        var buffer = [CChar](repeating: 0, count: 128)
+        guard fgets(&buffer, Int32(buffer.count), file) != nil else { return 0 }
+        let text = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        let fields = text.split(separator: " ")
+        return fields.count > 1 ? (Double(fields[1]) ?? 0) * Double(sysconf(Int32(_SC_PAGESIZE))) : 0
+    }
+}

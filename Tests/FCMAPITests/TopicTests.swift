@@ -1,0 +1,173 @@
+import HTTPMessages
+import Model
+import Partitions
+import Quotas
+import Routing
+import Testing
+
+@testable import FCMAPI
+
+@Suite("Topic management")
+struct TopicTests {
+    let bench = Bench()
+    let sign = [("access_token_auth", "true")]
+
+    private func batch(_ tokens: [String], to: String = "/topics/news") -> APIAction {
+        let list = tokens.map { "\"\($0)\"" }.joined(separator: ",")
+        return bench.route(
+            .post, "/iid/v1:batchAdd", "{\"to\":\"\(to)\",\"registration_tokens\":[\(list)]}", headers: sign)
+    }
+
+    @Test("#22 to #27 a batch keeps its places: success is {}, failure a word")
+    func batches() throws {
+        let action = batch([bench.token(), "nonsense", bench.token(), bench.token(project: 6)])
+        #expect(try #require(action.change).devices.count == 2)
+        let outcome = Outcome.changes([.changed(Day(1)), .refused(.unregistered)])
+        let body = String(decoding: bench.api.render(outcome, try #require(action.form)).body, as: UTF8.self)
+        #expect(
+            body
+                == #"{"results":[{},{"error":"INVALID_ARGUMENT"},{"error":"NOT_FOUND"},"#
+                + #"{"error":"INVALID_ARGUMENT"}]}"#
+        )
+    }
+
+    @Test("#22 #26 a bad batch gets a plain string")
+    func badBatches() {
+        let tooMany = batch(Array(repeating: bench.token(), count: 1001)).response
+        #expect(tooMany?.status == 400 && object(tooMany?.body ?? [])["error"] is String)
+        #expect(batch(Array(repeating: bench.token(), count: 1000)).change?.devices.count == 1000)
+        #expect(batch([]).response?.status == 400)
+        #expect(batch([bench.token()], to: "/topics/a b").response?.status == 400)
+        let body = "{\"to\":\"/topics/a\",\"registration_tokens\":[\"\(bench.token())\"]}"
+        let unsigned = bench.route(.post, "/iid/v1:batchAdd", body).response
+        #expect(unsigned?.status == 401 && object(unsigned?.body ?? [])["error"] is String)
+        let legacy = bench.route(
+            .post, "/iid/v1:batchAdd", body, bearer: nil, headers: [("authorization", "key=AAA"), sign[0]])
+        #expect(legacy.response?.status == 401)
+    }
+
+    @Test("#28 #29 create twice is 409, delete of what is not there 404 unless it may be missing")
+    func topicSubscriptions() throws {
+        let device = bench.token().replacing(":", with: "%3A")
+        let path = "/v1/projects/shop/registrations/\(device)/topicSubscriptions"
+        let create = try #require(bench.route(.post, "\(path)?topic_name=news", "{}").form)
+        #expect(bench.api.render(.changes([.changed(Day(20_000))]), create).status == 200)
+        #expect(
+            error(bench.api.render(.changes([.unchanged(Day(20_000))]), create)).status == "ALREADY_EXISTS")
+        let delete = try #require(bench.route(.delete, "\(path)/news").form)
+        #expect(bench.api.render(.changes([.unchanged(nil)]), delete).status == 404)
+        let lenient = try #require(bench.route(.delete, "\(path)/news?allow_missing=true").form)
+        #expect(bench.api.render(.changes([.unchanged(nil)]), lenient).body == Array("{}".utf8))
+    }
+
+    @Test("#30 a path is decoded once, after the split")
+    func decoding() throws {
+        let device = bench.token().replacing(":", with: "%3A")
+        let path = "/v1/projects/shop/registrations/\(device)/topicSubscriptions/news%2525~x"
+        #expect(bench.route(.delete, path).change?.topic.description == "news%25~x")
+        let slash = "/v1/projects/shop/registrations/a%2Fb/topicSubscriptions/x"
+        #expect(error(bench.route(.delete, slash).response).status == "INVALID_ARGUMENT")
+    }
+
+    @Test("#31 lists come in pages of at most 2,000")
+    func pages() throws {
+        let path = "/v1/projects/shop/registrations/\(bench.token())/topicSubscriptions"
+        let all = (0..<2000).map {
+            Subscription(topic: TopicName(checked: Array("t\($0)".utf8)), since: Day(1))
+        }
+        for (query, count, next) in [
+            ("", 1000, "1000"), ("?pageSize=5000", 2000, ""), ("?pageSize=3&pageToken=1998", 2, ""),
+        ] {
+            let form = try #require(bench.route(.get, path + query).form)
+            let page = object(bench.api.render(.subscriptions(all), form).body)
+            #expect((page["topicSubscriptions"] as? [Any])?.count == count)
+            #expect(page["nextPageToken"] as? String == next)
+        }
+    }
+
+    @Test("#41 #42 device SDKs subscribe by their own credential")
+    func deviceForms() throws {
+        let credential = String(decoding: bench.keys.credential(secret: 99), as: UTF8.self)
+        let path = "/v1/projects/shop/registrations/\(bench.token())/topicSubscriptions/100%:subscribe"
+        let modern = bench.route(
+            .post, path, bearer: nil,
+            headers: [("x-goog-api-key", "tck_app"), ("x-goog-firebase-installations-auth", credential)])
+        let proof = bench.keys.parseProof(credential.utf8)
+        #expect(try #require(modern.change).topic.description == "100%")
+        #expect(modern.change?.caller == proof.map { .device($0) })
+        let form = "sender=\(bench.token())&X-gcm.topic=/topics/a&X-scope=/topics/a&delete=true"
+        let classic = bench.route(
+            .post, "/iid/register", form, bearer: nil,
+            headers: [("authorization", "AidLogin 1:\(credential)")])
+        #expect(classic.change?.kind == .unsubscribe)
+        let rendered = bench.api.render(.changes([.unchanged(nil)]), try #require(classic.form))
+        #expect(String(decoding: rendered.body, as: UTF8.self) == "token=\(bench.token())")
+    }
+}
+
+@Suite("Access tokens")
+struct TokenTests {
+    @Test("are good until they expire, and only as they were made")
+    func lifetime() {
+        let bench = Bench()
+        let (token, seconds) = bench.api.authenticator.makeAccessToken(ProjectNumber(5), now: bench.now)
+        #expect(seconds == 3599)
+        let text = String(decoding: token, as: UTF8.self)
+        #expect(
+            bench.route(.post, "/v1/projects/shop/messages:send", #"{"message":{"topic":"a"}}"#, bearer: text)
+                .sent != nil)
+        var request = HTTPRequest(method: .get, target: [])
+        request.fields.append(name: "authorization".utf8, value: "Bearer \(text)".utf8)
+        let late = WallTime(milliseconds: bench.now.milliseconds + 3_600_001)
+        #expect(bench.api.authenticator.principal(request, bench.api.directory, now: late) == nil)
+        for place in token.indices.dropFirst(4) {
+            var changed = token
+            changed[place] = changed[place] == 65 ? 66 : 65
+            let action = bench.route(
+                .post, "/v1/projects/shop/messages:send", #"{"message":{"topic":"a"}}"#,
+                bearer: String(decoding: changed, as: UTF8.self))
+            #expect(action.sent == nil, "byte \(place)")
+        }
+    }
+
+    @Test("#34 are exchanged for an assertion that is right in every part")
+    func exchange() throws {
+        let bench = Bench()
+        let uri = "https://oauth2.googleapis.com/token"
+        let file = try #require(ServiceAccountFile.make(project: bench.project, tokenURI: uri))
+        bench.api.directory.accounts[file.keyID] = .init(
+            project: bench.project.number, email: file.email, publicKey: file.publicKey)
+        // Good signatures are the SDK's, in the acceptance tests; here everything else is refused first.
+        let head = Base64URL.encode("{\"alg\":\"none\",\"kid\":\"\(file.keyID)\"}".utf8)
+        let symmetric = Base64URL.encode("{\"alg\":\"HS256\",\"kid\":\"\(file.keyID)\"}".utf8)
+        let unknown = Base64URL.encode(#"{"alg":"RS256","kid":"nobody"}"#.utf8)
+        let unsigned = Base64URL.encode("{\"alg\":\"RS256\",\"kid\":\"\(file.keyID)\"}".utf8)
+        let claims = Base64URL.encode("{\"iss\":\"\(file.email)\",\"aud\":\"\(uri)\"}".utf8)
+        func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+        for assertion in [
+            "", "a", "a.b", "a.b.c.d", "\(text(head)).\(text(claims)).",
+            "\(text(symmetric)).\(text(claims)).AAAA",
+            "\(text(unknown)).\(text(claims)).AAAA", "\(text(unsigned)).\(text(claims)).AAAA",
+        ] {
+            let body =
+                "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion)"
+            let response = bench.route(.post, "/token", body, bearer: nil).response
+            #expect(
+                response?.status == 400
+                    && object(response?.body ?? [])["error"] as? String == "invalid_grant", "\(assertion)")
+        }
+        let other = bench.route(.post, "/token", "grant_type=password", bearer: nil).response
+        #expect(object(other?.body ?? [])["error"] as? String == "unsupported_grant_type")
+    }
+}
+
+@Suite("Dates")
+struct DateTests {
+    @Test(
+        "are civil dates",
+        arguments: [
+            (0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29"), (20_777, "2026-11-20"),
+            (47_540, "2100-02-28"), (47_541, "2100-03-01"),
+        ])
+    func dates(day: Int, text: String) { #expect(Timestamp.date(day) == text) }
+}

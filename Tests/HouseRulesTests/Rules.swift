@@ -1,0 +1,187 @@
+// The house's rules, as far as a program can see them. A rule looks at one file's text and says where it is
+// broken and what to do instead. The rules themselves are tested on planted text (RulesTests): each has been
+// seen failing.
+
+/// One file, with what comments and string literals say taken out where a rule is about code.
+struct SourceFile {
+    /// From the repository's root: `Sources/Model/Time.swift`.
+    var path: String
+    var lines: [String]
+    /// The same lines, in which comments and the insides of string literals are blank.
+    var code: [String]
+
+    init(path: String, text: String) {
+        self.path = path
+        lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        if lines.last == "" { lines.removeLast() }
+        var stripper = Stripper()
+        code = lines.map { stripper.strip($0) }
+    }
+
+    /// The target: the folder below `Sources` or `Tests`.
+    var module: String {
+        let parts = path.split(separator: "/")
+        return parts.count > 2 ? String(parts[1]) : ""
+    }
+    var isTest: Bool { path.hasPrefix("Tests/") }
+
+    /// Whether line `index`, or the comment above it, says something.
+    func hasComment(at index: Int) -> Bool {
+        if lines[index].contains("//") { return true }
+        // A comment may stand above a declaration that takes several lines or has attributes.
+        return index > 0 && lines[index - 1].trimmed.hasPrefix("//")
+    }
+}
+
+struct Violation: CustomStringConvertible, Equatable {
+    var path: String
+    /// Counted from 1.
+    var line: Int
+    var advice: String
+    var description: String { "\(path):\(line): \(advice)" }
+}
+
+struct Rule: Sendable {
+    var name: String
+    var check: @Sendable (SourceFile) -> [(line: Int, advice: String)]
+
+    func violations(in file: SourceFile) -> [Violation] {
+        check(file).map { Violation(path: file.path, line: $0.line + 1, advice: $0.advice) }
+    }
+}
+
+extension Rule {
+    /// Targets that decide: no I/O, clock, task or randomness of their own.
+    static let core: Set = [
+        "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "Membership",
+    ]
+    static let lineLengthMax = 110
+    static let fileLengthMax = 400
+    static let functionLengthMax = 70
+
+    static let all: [Rule] = [
+        imports, ciphers, clocks, tasks, randomness, fileLength, lineLength, functionLength, unsafe, markers,
+    ]
+
+    static let imports = Rule(name: "imports of the core") { file in
+        guard Rule.core.contains(file.module), !file.isTest else { return [] }
+        let forbidden: Set = [
+            "Foundation", "FoundationEssentials", "Glibc", "Musl", "Darwin", "Dispatch", "Synchronization",
+            "System",
+            "SystemPackage", "NIO",
+        ]
+        return file.importedModules.filter { forbidden.contains($0.name) || $0.name.hasPrefix("NIO") }.map {
+            (
+                $0.line,
+                "the core does no I/O: hand in what \($0.name) gives as an event, or move this to a shell"
+            )
+        }
+    }
+
+    static let ciphers = Rule(name: "libcrypto only where it is needed") { file in
+        let allowed: Set = ["Model", "FCMAPI", "Edge", "Node", "tidecast"]
+        guard !allowed.contains(file.module), !file.isTest else { return [] }
+        return file.importedModules.filter { $0.name == "COpenSSL" }.map {
+            (
+                $0.line,
+                "COpenSSL is for ciphers in Model and FCMAPI and for TLS in the shells: hand the result in"
+            )
+        }
+    }
+
+    static let clocks = Rule(name: "clocks") { file in
+        guard Rule.core.union(["Simulator"]).contains(file.module), !file.isTest else { return [] }
+        let words = [
+            "clock_gettime", "gettimeofday", "DispatchTime", "Date(", "Date.now", "ContinuousClock",
+            "SuspendingClock",
+            "NIODeadline", "Task.sleep",
+        ]
+        return file.find(words).map {
+            (
+                $0.line,
+                "no clock here (\($0.word)): take the time as an argument, a MonotonicTime or an Instant"
+            )
+        }
+    }
+
+    static let tasks = Rule(name: "tasks and threads") { file in
+        guard Rule.core.contains(file.module), !file.isTest else { return [] }
+        let words = [
+            "Task {", "Task.detached", "Task(", "TaskGroup", "async let", "Thread(", "pthread_",
+            "DispatchQueue", "await ",
+            "actor ",
+        ]
+        return file.find(words).map {
+            ($0.line, "no tasks in the core (\($0.word)): return an effect, and let the shell do the work")
+        }
+    }
+
+    static let randomness = Rule(name: "randomness") { file in
+        guard Rule.core.union(["Simulator"]).contains(file.module) || file.isTest else { return [] }
+        var found = file.find(["SystemRandomNumberGenerator", "arc4random", "getrandom("]).map {
+            (line: $0.line, advice: "\($0.word) cannot be replayed: take a seeded generator as an argument")
+        }
+        let words = [".random(in:", ".randomElement()", ".shuffled()", ".shuffle()"]
+        for hit in file.find(words) {
+            // The call may go on in the next line.
+            let here = file.code[hit.line] + (hit.line + 1 < file.code.count ? file.code[hit.line + 1] : "")
+            if hit.word.hasSuffix("()") || !here.contains("using:") {
+                found.append((hit.line, "\(hit.word) asks the system: write `using: &generator`, seeded"))
+            }
+        }
+        return found
+    }
+
+    static let fileLength = Rule(name: "length of a file") { file in
+        guard file.lines.count > Rule.fileLengthMax, !file.isGenerated else { return [] }
+        return [
+            (
+                Rule.fileLengthMax,
+                "\(file.lines.count) lines, at most \(Rule.fileLengthMax): move one concept to Type+Aspect.swift"
+            )
+        ]
+    }
+
+    static let lineLength = Rule(name: "length of a line") { file in
+        guard !file.isGenerated else { return [] }
+        // A text that stands alone on its line may be longer: it could only be broken in two.
+        let long = file.lines.indices.filter {
+            file.lines[$0].count > Rule.lineLengthMax && !file.lines[$0].trimmed.hasPrefix("\"")
+        }
+        return long.map {
+            ($0, "\(file.lines[$0].count) characters, at most \(Rule.lineLengthMax): wrap it")
+        }
+    }
+
+    static let functionLength = Rule(name: "length of a function") { file in
+        guard !file.isTest, !file.isGenerated else { return [] }
+        return file.functions.filter { $0.length > Rule.functionLengthMax }.map {
+            (
+                $0.line,
+                "\($0.length) lines, at most \(Rule.functionLengthMax): name a part of it, and call that"
+            )
+        }
+    }
+
+    static let unsafe = Rule(name: "promises that the compiler cannot check") { file in
+        var found: [(line: Int, advice: String)] = []
+        for (index, line) in file.code.enumerated() {
+            let word =
+                ["@unchecked Sendable", "nonisolated(unsafe)", "try!", "as!", "unowned(unsafe)"]
+                .first { line.contains($0) } ?? (line.forcesUnwrap ? "a force unwrap" : nil)
+            guard let word, !file.hasComment(at: index) else { continue }
+            found.append((index, "\(word) needs a comment here or in the line above: why is it safe?"))
+        }
+        return found
+    }
+
+    static let markers = Rule(name: "leftover markers") { file in
+        // Written in two halves, so that this file does not break its own rule.
+        let words = ["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]
+        return file.lines.indices.compactMap { index in
+            words.first { file.lines[index].containsWord($0) }.map {
+                (index, "\($0) stays for ever: do it now, or write an issue")
+            }
+        }
+    }
+}
