@@ -23,7 +23,8 @@ public struct MemoryLoad: Sendable {
         case .plain: throw LoadError("this server has no streams")
         }
         let fleet = StreamFleet(poller, target, streams: total)
-        poller.run(seconds: settleSeconds) { false }
+        // Longer: what registering left behind goes back to the system in the meantime.
+        poller.run(seconds: settleSeconds * 4) { false }
         let before = target.process.residentBytes() ?? 0
         var report = LoadReport("memory", unit: "connection")
         let watch = Stopwatch(target.process)
