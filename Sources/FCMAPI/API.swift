@@ -60,7 +60,8 @@ public struct ResponseForm: Sendable {
         case topicCreate(registration: String, topic: TopicName)
         case topicDelete(allowMissing: Bool)
         case topicGet(registration: String, topic: TopicName)
-        case topicList(registration: String, size: Int, from: Int)
+        /// `after`: the name with which the page before ended.
+        case topicList(registration: String, size: Int, after: [UInt8])
         case topicUpsert(registration: String, topic: TopicName)
         case info(details: Bool)
         case relation
@@ -71,6 +72,14 @@ public struct ResponseForm: Sendable {
         case topicCount(TopicName)
         case topics
         case devices
+
+        /// What a page of any origin may call with a device's credential or an API key, and read.
+        var isForPages: Bool {
+            switch self {
+            case .register, .done, .deviceChange: true
+            default: false
+            }
+        }
     }
     var kind: Kind
     var project: Project
@@ -83,7 +92,11 @@ public final class API {
     /// What service-account files name as `token_uri`: the audiences that assertions may have.
     public var tokenURIs: Set<String>
     public let keys: RegistrationKeys
+    /// Whether the keys are as new as the cluster's configuration. While they may not be, an id under no
+    /// known key is answered 503, because backends delete tokens that are called invalid.
+    public var areKeysCurrent = true
     let authenticator: Authenticator
+    private var deciphered: [Result<Registration, RegistrationError>] = []
     let parser = JSONParser()
 
     public init(settings: APISettings, keys: RegistrationKeys) {
@@ -101,9 +114,21 @@ public final class API {
         do {
             return try router.route()
         } catch {
-            return .respond(isIID ? error.iidResponse() : error.response())
+            if isIID { return .respond(error.iidResponse()) }
+            var response = error.response()
+            if router.target.matches(3, "registrations") { response.fields.append(API.anyOrigin) }
+            return .respond(response)
         }
     }
+
+    /// Deciphers many ids at once, in memory that is kept.
+    func decipher(_ ids: [Bytes], _ body: ([Result<Registration, RegistrationError>]) -> Void) {
+        keys.decipher(ids, into: &deciphered)
+        body(deciphered)
+    }
+
+    /// No request is trusted for the cookies or the address of a browser, so any page may read the answer.
+    static let anyOrigin = (name: "access-control-allow-origin", value: "*")
 
     /// What an answer to `OPTIONS` says: a page of any origin may listen and register with keys that it has.
     private static func preflight(_ request: HTTPRequest) -> HTTPResponse {

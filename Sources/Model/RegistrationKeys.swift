@@ -18,8 +18,11 @@ public struct RegistrationKey: Hashable, Sendable {
 }
 
 public enum RegistrationError: Error, Hashable, Sendable {
-    /// Not of the form, or under no key: it was never made here.
+    /// Not of the form: it was never made here.
     case malformed
+    /// Of the form, but no key at hand fits. With a table of keys that is known to be current, it was never
+    /// made here; with an older one nobody can say.
+    case unknownKey
     /// It was made here, under a key that was retired since.
     case retiredKey
 }
@@ -37,18 +40,21 @@ public final class RegistrationKeys {
     public static let tokenLength = 45
     public static let credentialLength = 22
 
-    private struct Key {
+    struct Key {
         let key: RegistrationKey
         let encipher: OpaquePointer
         let decipher: OpaquePointer
         let proofs: OpaquePointer
     }
-    private let keys: [Key]
+    /// The newest first: most ids were made under it.
+    let keys: [Key]
     private let newest: Key
+    /// Where a batch is deciphered; kept, so that the next needs no memory.
+    var scratch = BatchScratch()
 
     /// `keys` must hold at least one that is not retired; the one with the highest number makes new ids.
     public init(_ keys: [RegistrationKey]) {
-        self.keys = keys.map { key in
+        self.keys = keys.sorted { $0.number > $1.number }.map { key in
             let ids = Array(key.material[0..<16])
             return Key(
                 key: key, encipher: RegistrationKeys.context(ids, encrypt: 1),
@@ -78,7 +84,7 @@ public final class RegistrationKeys {
         return context
     }
 
-    private static func block(_ context: OpaquePointer, _ high: UInt64, _ low: UInt64) -> (
+    static func block(_ context: OpaquePointer, _ high: UInt64, _ low: UInt64) -> (
         high: UInt64, low: UInt64
     ) {
         var input = (high.bigEndian, low.bigEndian)
@@ -147,42 +153,7 @@ public final class RegistrationKeys {
         return DeviceProof(high: block.high, low: block.low)
     }
 
-    // MARK: Reading
-
-    /// A FID or a token, deciphered.
-    public func decipher(_ text: some RandomAccessCollection<UInt8>) -> Result<
-        Registration, RegistrationError
-    > {
-        guard text.count == RegistrationKeys.fidLength || text.count == RegistrationKeys.tokenLength,
-            let id = RegistrationKeys.read132(text.prefix(RegistrationKeys.fidLength)), id.head == 0b0111
-        else { return .failure(.malformed) }
-        var suffix: DeviceProof?
-        if text.count == RegistrationKeys.tokenLength {
-            guard
-                text[text.index(text.startIndex, offsetBy: RegistrationKeys.fidLength)] == UInt8(ascii: ":"),
-                let proof = parseProof(text.suffix(RegistrationKeys.credentialLength))
-            else { return .failure(.malformed) }
-            suffix = proof
-        }
-        for key in keys {
-            let block = RegistrationKeys.block(key.decipher, id.high, id.low)
-            guard block.low & 0xFF_FFFF_FFFF == 0 else { continue }
-            if key.key.isRetired { return .failure(.retiredKey) }
-            let project = UInt32(block.high & 0xFF_FFFF)
-            return .success(
-                Registration(
-                    project: ProjectNumber(project), partition: PartitionID(UInt16(block.high >> 52)),
-                    index: DeviceIndex(UInt32(block.high >> 24 & 0xFFF_FFFF)),
-                    nonce: UInt32(block.low >> 40), key: key.key.number, suffix: suffix))
-        }
-        return .failure(.malformed)
-    }
-
-    /// The text of a credential, or of a token's suffix.
-    public func parseProof(_ text: some Collection<UInt8>) -> DeviceProof? {
-        guard let bits = RegistrationKeys.read132(text), bits.head == 0 else { return nil }
-        return DeviceProof(high: bits.high, low: bits.low)
-    }
+    // MARK: 132 bits
 
     /// 132 bits as 22 characters: 4 bits of head, then 128.
     private static func append132(_ head: UInt8, _ high: UInt64, _ low: UInt64, to out: inout [UInt8]) {
@@ -194,24 +165,22 @@ public final class RegistrationKeys {
         }
     }
 
-    private static func read132(_ text: some Collection<UInt8>) -> (head: UInt8, high: UInt64, low: UInt64)? {
-        guard text.count == 22 else { return nil }
-        var head: UInt8 = 0
+    /// The 22 characters from `start` on, which must be there.
+    static func read132(
+        _ text: UnsafeBufferPointer<UInt8>, from start: Int = 0
+    ) -> (head: UInt8, high: UInt64, low: UInt64)? {
+        guard start >= 0, text.count >= start + 22 else { return nil }
+        let first = Base64URL.value(text[start])
         var high: UInt64 = 0
-        var low: UInt64 = 0
-        var isFirst = true
-        for byte in text {
-            let value = Base64URL.value(byte)
-            guard value != 0xFF else { return nil }
-            if isFirst {
-                head = value >> 2
-                low = UInt64(value & 3)
-                isFirst = false
-            } else {
-                high = high << 6 | low >> 58
-                low = low << 6 | UInt64(value)
-            }
+        var low = UInt64(first & 3)
+        // A value outside the alphabet has bits that no other has; they are looked at once, at the end.
+        var seen = first
+        for place in start + 1..<start + 22 {
+            let value = Base64URL.value(text[place])
+            seen |= value
+            high = high << 6 | low >> 58
+            low = low << 6 | UInt64(value & 63)
         }
-        return (head, high, low)
+        return seen & 0xC0 == 0 ? (first >> 2, high, low) : nil
     }
 }

@@ -15,9 +15,14 @@ final class Bench {
     let project = Project(id: "shop", number: ProjectNumber(5))
     let now = WallTime(milliseconds: 1_800_000_000_000)
 
-    init(isDev: Bool = false) {
+    convenience init(isDev: Bool = false) {
         var settings = APISettings()
         settings.isDev = isDev
+        self.init(settings)
+    }
+
+    init(_ given: APISettings) {
+        var settings = given
         settings.signingKey = Array(repeating: 7, count: 32)
         settings.tokenURIs = ["https://oauth2.googleapis.com/token"]
         api = API(settings: settings, keys: keys)

@@ -69,20 +69,107 @@ struct TopicTests {
         #expect(error(bench.route(.delete, slash).response).status == "INVALID_ARGUMENT")
     }
 
-    @Test("#31 lists come in pages of at most 2,000")
+    @Test("#31 lists come in pages of at most 2,000, and a walk over the pages meets each topic once")
     func pages() throws {
         let path = "/v1/projects/shop/registrations/\(bench.token())/topicSubscriptions"
         let all = (0..<2000).map {
             Subscription(topic: TopicName(checked: Array("t\($0)".utf8)), since: Day(1))
         }
-        for (query, count, next) in [
-            ("", 1000, "1000"), ("?pageSize=5000", 2000, ""), ("?pageSize=3&pageToken=1998", 2, ""),
-        ] {
+        func page(_ query: String, of list: [Subscription]) throws -> (names: [String], next: String) {
             let form = try #require(bench.route(.get, path + query).form)
-            let page = object(bench.api.render(.subscriptions(all), form).body)
-            #expect((page["topicSubscriptions"] as? [Any])?.count == count)
-            #expect(page["nextPageToken"] as? String == next)
+            let page = object(bench.api.render(.subscriptions(list), form).body)
+            let entries = page["topicSubscriptions"] as? [[String: Any]] ?? []
+            return (
+                entries.compactMap { $0["topicName"] as? String }, page["nextPageToken"] as? String ?? "?"
+            )
         }
+        #expect(try page("", of: all).names.count == 1000)
+        let whole = try page("?pageSize=5000", of: all)
+        #expect(whole.names.count == 2000 && whole.next == "")
+        #expect(try page("?pageSize=5000", of: all + all.prefix(500)).names.count == 2000)
+        var walked: [String] = []
+        var token = ""
+        var left = all
+        repeat {
+            let (names, next) = try page("?page_size=300&pageToken=\(token)", of: left)
+            walked += names
+            token = next
+            // What was shown already may go in between without anything being passed over.
+            left.removeAll { $0.topic.description == names.first }
+        } while !token.isEmpty
+        #expect(walked == all.map(\.topic.description).sorted())
+    }
+
+    @Test(
+        "a page's size or token that is none is refused",
+        arguments: [
+            "pageSize=-1", "pageSize=x", "pageToken=%21", "page_token=A",
+        ])
+    func badPages(query: String) {
+        let path = "/v1/projects/shop/registrations/\(bench.token())/topicSubscriptions?\(query)"
+        #expect(error(bench.route(.get, path).response).http == 400)
+    }
+
+    @Test(
+        "a listing's token names a partition that there is",
+        arguments: [
+            "x", "1", "1.2.3", "4096.0", "32.0", "-1.0", "1.-1", "99999.0", ".",
+        ])
+    func badListings(token: String) {
+        #expect(error(bench.route(.get, "/v1/projects/shop/topics?pageToken=\(token)").response).http == 400)
+        #expect(
+            error(bench.route(.get, "/v1/projects/shop/registrations?pageToken=\(token)").response).http
+                == 400)
+    }
+
+    @Test("#32 iid/info shows the topics with their dates when asked for details")
+    func info() throws {
+        let list = [Subscription(topic: TopicName(checked: Array("news".utf8)), since: Day(20_777))]
+        let plain = try #require(bench.route(.get, "/iid/info/\(bench.token())", headers: sign).form)
+        let short = object(bench.api.render(.subscriptions(list), plain).body)
+        #expect(short["rel"] == nil && short["authorizedEntity"] as? String == "5")
+        let path = "/iid/info/\(bench.token())?details=true"
+        let form = try #require(bench.route(.get, path, headers: sign).form)
+        let long = object(bench.api.render(.subscriptions(list), form).body)
+        let rel = long["rel"] as? [String: [String: [String: String]]]
+        #expect(rel?["topics"]?["news"]?["addDate"] == "2026-11-20")
+        #expect(object(bench.api.render(.subscriptions([]), form).body)["rel"] == nil)
+        let gone = bench.api.render(.refused(.unregistered), form)
+        #expect(gone.status == 404 && object(gone.body)["error"] is String)
+        let foreign = bench.route(.get, "/iid/info/\(bench.token(project: 6))", headers: sign).response
+        #expect(
+            foreign?.status == 403 && object(foreign?.body ?? [])["error"] as? String == "PERMISSION_DENIED")
+    }
+
+    @Test("#33 rel/topics is answered {} however often it is asked")
+    func relations() throws {
+        let path = "/iid/v1/\(bench.token())/rel/topics/news"
+        for (method, kind) in [(HTTPMethod.post, SubscriptionChange.Kind.subscribe), (.delete, .unsubscribe)]
+        {
+            let action = bench.route(method, path, headers: sign)
+            #expect(action.change?.kind == kind)
+            let form = try #require(action.form)
+            for outcome in [ChangeOutcome.changed(Day(1)), .unchanged(Day(1)), .unchanged(nil)] {
+                let response = bench.api.render(.changes([outcome]), form)
+                #expect(response.status == 200 && response.body == Array("{}".utf8))
+            }
+        }
+        #expect(bench.route(.put, path, headers: sign).response?.status == 404)
+    }
+
+    @Test(
+        "#24 #47 a batch of which a quota admits nothing is 429, of which it admits some is a word for each")
+    func quotas() throws {
+        let form = try #require(batch([bench.token(), bench.token()]).form)
+        let quota = QuotaRefusal(kind: .subscriptionChanges, limit: 3000, retryDelay: UInt64.max)
+        let whole = bench.api.render(.refused(.quota(quota)), form)
+        #expect(whole.status == 429 && object(whole.body)["error"] as? String == "RESOURCE_EXHAUSTED")
+        let some = bench.api.render(.changes([.changed(Day(1)), .refused(.quota(quota))]), form)
+        #expect(
+            String(decoding: some.body, as: UTF8.self) == #"{"results":[{},{"error":"RESOURCE_EXHAUSTED"}]}"#)
+        let full = bench.api.render(.changes([.refused(.tooManyTopics), .unchanged(Day(1))]), form)
+        #expect(
+            String(decoding: full.body, as: UTF8.self) == #"{"results":[{"error":"TOO_MANY_TOPICS"},{}]}"#)
     }
 
     @Test("#41 #42 device SDKs subscribe by their own credential")

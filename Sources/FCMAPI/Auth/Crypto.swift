@@ -28,7 +28,7 @@ enum Crypto {
     /// RS256 (RFC 7518 §3.3).
     static func verifyRS256(_ message: [UInt8], signature: [UInt8], publicKey pem: String) -> Bool {
         let bytes = Array(pem.utf8)
-        guard let bio = BIO_new_mem_buf(bytes, Int32(bytes.count)) else { return false }
+        guard let bio = BIO_new_mem_buf(bytes, Int32(clamping: bytes.count)) else { return false }
         defer { BIO_free(bio) }
         guard let key = PEM_read_bio_PUBKEY(bio, nil, nil, nil) else { return false }
         defer { EVP_PKEY_free(key) }
@@ -36,6 +36,22 @@ enum Crypto {
         defer { EVP_MD_CTX_free(context) }
         guard EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1 else { return false }
         return EVP_DigestVerify(context, signature, signature.count, message, message.count) == 1
+    }
+
+    /// The counterpart, as a backend's library has it: with a private key in PEM. `nil` where it is no key.
+    static func signRS256(_ message: [UInt8], privateKey pem: String) -> [UInt8]? {
+        let bytes = Array(pem.utf8)
+        guard let bio = BIO_new_mem_buf(bytes, Int32(clamping: bytes.count)) else { return nil }
+        defer { BIO_free(bio) }
+        guard let key = PEM_read_bio_PrivateKey(bio, nil, nil, nil) else { return nil }
+        defer { EVP_PKEY_free(key) }
+        guard let context = EVP_MD_CTX_new() else { return nil }
+        defer { EVP_MD_CTX_free(context) }
+        guard EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key) == 1 else { return nil }
+        var signature = [UInt8](repeating: 0, count: Int(EVP_PKEY_get_size(key)))
+        var count = signature.count
+        guard EVP_DigestSign(context, &signature, &count, message, message.count) == 1 else { return nil }
+        return Array(signature.prefix(count))
     }
 }
 

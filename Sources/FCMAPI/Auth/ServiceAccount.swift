@@ -10,12 +10,17 @@ public struct ServiceAccountFile: Sendable {
     /// The whole file, with the private key in PKCS #8.
     public var json: String
 
-    /// Makes an RSA-2048 key with libcrypto's own randomness. `nil` where libcrypto fails.
+    /// Makes an RSA-2048 key with libcrypto's own randomness, and tries it before anybody gets it: what one
+    /// half signs the other verifies. `nil` where libcrypto fails.
     public static func make(project: Project, tokenURI: String) -> ServiceAccountFile? {
         guard let key = tidecast_RSA_generate(2048) else { return nil }
         defer { EVP_PKEY_free(key) }
         guard let secret = pem({ PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil) }),
             let open = pem({ PEM_write_bio_PUBKEY($0, key) })
+        else { return nil }
+        let probe = Array(project.id.utf8)
+        guard let signature = Crypto.signRS256(probe, privateKey: secret),
+            Crypto.verifyRS256(probe, signature: signature, publicKey: open)
         else { return nil }
         var random = [UInt8](repeating: 0, count: 20)
         guard RAND_bytes(&random, Int32(random.count)) == 1 else { return nil }

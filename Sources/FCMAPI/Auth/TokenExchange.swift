@@ -37,6 +37,8 @@ struct TokenExchange {
         guard header["alg"] as? String == "RS256" else {
             throw grant("The assertion is not signed with RS256.")
         }
+        // An extension that must be understood, and is not (RFC 7515 §4.1.11).
+        guard header["crit"] == nil else { throw grant("Invalid JWT: its header has critical extensions.") }
         guard let kid = header["kid"] as? String, let account = directory.accounts[kid] else {
             throw grant("Invalid JWT: the key is not known.")
         }
@@ -65,7 +67,8 @@ struct TokenExchange {
             throw grant(
                 "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe.")
         }
-        guard expires - issued <= 3600, expires > issued else {
+        let (lifetime, isBeyond) = expires.subtractingReportingOverflow(issued)
+        guard !isBeyond, lifetime <= 3600, lifetime > 0 else {
             throw grant("Invalid JWT: it lives for more than an hour.")
         }
         let asked = Set((claims["scope"] as? String ?? "").split(separator: " ").map(String.init))
@@ -80,7 +83,8 @@ struct TokenExchange {
         Failure(code: "invalid_grant", description: description)
     }
 
-    /// The strings and whole numbers of a JSON object.
+    /// The strings and whole numbers of a JSON object; `true` for what is neither, so that it is seen to be
+    /// there.
     private func claims(_ bytes: [UInt8]) throws(Failure) -> [String: any Sendable] {
         guard let object = try? parser.parse(bytes), object.kind == .object else {
             throw grant("The assertion is no JWT.")
@@ -93,6 +97,8 @@ struct TokenExchange {
                 claims[key] = text
             } else if let number = value.integer {
                 claims[key] = number
+            } else {
+                claims[key] = true
             }
         }
         return claims

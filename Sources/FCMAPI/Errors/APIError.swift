@@ -77,13 +77,13 @@ public struct APIError: Error, Sendable {
         status: .permissionDenied, message: "The caller does not have permission for this project.")
     static let projectUnknown = APIError(status: .notFound, message: "The project does not exist.")
 
-    /// A refusal of the core.
-    init(_ refusal: Refusal, project: String, isSend: Bool) {
+    /// A refusal of the core. `field` is where the request named the device.
+    init(_ refusal: Refusal, project: String, field: String) {
         switch refusal {
         case .unregistered:
             self.init(status: .notFound, message: "Requested entity was not found.", fcmCode: "UNREGISTERED")
         case .invalidToken:
-            self = .invalid("message.token", "The registration token is not a valid FCM registration token")
+            self = .invalid(field, "The registration token is not a valid FCM registration token")
         case .senderMismatch:
             self.init(status: .permissionDenied, message: "SenderId mismatch", fcmCode: "SENDER_ID_MISMATCH")
         case .wrongCredential:
@@ -180,10 +180,10 @@ extension APIError {
         out.endObject()
         out.endObject()
         var fields = [(name: "content-type", value: APIError.jsonType)]
-        if status == .unauthenticated { fields.append(("www-authenticate", "Bearer realm=\"tidecast\"")) }
+        if status == .unauthenticated { fields.append(APIError.challenge) }
         if retryAfter, let quota {
-            fields.append(
-                ("retry-after", "\(max(1, (quota.refusal.retryDelay + 999_999_999) / 1_000_000_000))"))
+            let (seconds, rest) = quota.refusal.retryDelay.quotientAndRemainder(dividingBy: 1_000_000_000)
+            fields.append(("retry-after", "\(max(1, seconds + (rest > 0 ? 1 : 0)))"))
         }
         return HTTPResponse(status: status.code, fields: fields, body: out.bytes)
     }
@@ -251,7 +251,11 @@ extension APIError {
         out.beginObject()
         out.field("error", word ?? status.rawValue)
         out.endObject()
-        return HTTPResponse(
-            status: status.code, fields: [(name: "content-type", value: APIError.jsonType)], body: out.bytes)
+        var fields = [(name: "content-type", value: APIError.jsonType)]
+        if status == .unauthenticated { fields.append(APIError.challenge) }
+        return HTTPResponse(status: status.code, fields: fields, body: out.bytes)
     }
+
+    /// RFC 6750 §3.
+    private static let challenge = (name: "www-authenticate", value: "Bearer realm=\"tidecast\"")
 }

@@ -96,22 +96,23 @@ struct JSONWriter {
         }
     }
 
-    /// A parsed value as it was, in compact form.
+    /// A parsed value as it was, in compact form, each name of an object once.
     mutating func value(_ value: JSONValue) {
         switch value.kind {
         case .object:
             beginObject()
-            try? value.forEachField { (name, inner) throws(APIError) in
-                key(name)
-                self.value(inner)
+            for field in value.uniqueFields() {
+                key(field.name)
+                self.value(field.value)
             }
             endObject()
         case .array:
             beginArray()
-            try? value.forEachElement { (_, inner) throws(APIError) in self.value(inner) }
+            for element in value.elements { self.value(element) }
             endArray()
         case .string: if let text = value.string { string(text) }
-        case .signed, .unsigned: raw("\(value.integer.map { "\($0)" } ?? "\(UInt64(value.number ?? 0))")")
+        case .signed: if let number = value.integer { self.number(number) }
+        case .unsigned: if let number = value.unsigned { self.number(number) }
         case .double: raw("\(value.number ?? 0)")
         case .yes: bool(true)
         case .no: bool(false)

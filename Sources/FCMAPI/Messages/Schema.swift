@@ -3,8 +3,8 @@ indirect enum FieldType: Sendable {
     case string
     case bool
     case int32(min: Int64)
-    /// One of these words; lower case is taken too where SDKs send it.
-    case word([String])
+    /// One of these words, in lower case too, as SDKs send some, or by number, as protobuf's JSON allows.
+    case word(WordList)
     /// `^\d+(\.\d{1,9})?s$`
     case duration
     /// RFC 3339.
@@ -18,6 +18,30 @@ indirect enum FieldType: Sendable {
     case color
     /// 0...1
     case fraction
+}
+
+/// The words of an enumeration, in the order of their numbers.
+final class WordList: Sendable {
+    let words: [StaticString]
+    init(_ words: StaticString...) { self.words = words }
+
+    func word(_ value: JSONValue) -> StaticString? {
+        if let number = value.integer {
+            return number >= 0 && number < words.count ? words[Int(number)] : nil
+        }
+        guard let text = value.string else { return nil }
+        return words.first { Schema.equal(text, $0) || WordList.isLowercase(text, $0) }
+    }
+
+    private static func isLowercase(_ text: Bytes, _ word: StaticString) -> Bool {
+        guard text.count == word.utf8CodeUnitCount else { return false }
+        for place in 0..<text.count {
+            let byte = word.utf8Start[place]
+            let isLetter = byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z")
+            if text[place] != (isLetter ? byte | 0x20 : byte) { return false }
+        }
+        return true
+    }
 }
 
 struct Field: Sendable {
@@ -35,7 +59,10 @@ struct Field: Sendable {
 /// The fields of one object: each may be written in camelCase or snake_case, and is passed on in camelCase.
 ///
 /// Source: FCM v1 discovery document, revision 20261023.
-struct Schema: Sendable {
+final class Schema: Sendable {
+    /// The most fields of one object; the largest is Android's notification.
+    static let fieldsMax = 32
+
     /// Names and types apart, so that looking a name up touches no reference.
     let camel: [StaticString]
     let snake: [StaticString]
@@ -45,9 +72,17 @@ struct Schema: Sendable {
         camel = fields.map(\.camel)
         snake = fields.map(\.snake)
         types = fields.map(\.type)
+        precondition(fields.count <= Schema.fieldsMax, "an object of the schema has too many fields")
     }
 
-    func place(of name: UnsafeBufferPointer<UInt8>) -> Int? {
+    /// The place of a field that the schema is known to have.
+    func place(named name: StaticString) -> Int {
+        let bytes = UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
+        guard let place = place(of: bytes) else { preconditionFailure("the schema has no \(name)") }
+        return place
+    }
+
+    func place(of name: Bytes) -> Int? {
         for place in 0..<camel.count
         where Schema.equal(name, camel[place]) || Schema.equal(name, snake[place]) {
             return place
@@ -56,7 +91,7 @@ struct Schema: Sendable {
     }
 
     @inline(__always)
-    static func equal(_ bytes: UnsafeBufferPointer<UInt8>, _ text: StaticString) -> Bool {
+    static func equal(_ bytes: Bytes, _ text: StaticString) -> Bool {
         guard bytes.count == text.utf8CodeUnitCount else { return false }
         for place in 0..<bytes.count where bytes[place] != text.utf8Start[place] { return false }
         return true
@@ -68,7 +103,7 @@ struct Schema: Sendable {
 
     static let fcmOptions = Schema(fields: [Field("analyticsLabel", "analytics_label", .string)])
 
-    private static let light = Schema(fields: [
+    static let light = Schema(fields: [
         Field(
             "color",
             .object(
@@ -90,15 +125,15 @@ struct Schema: Sendable {
         Field("eventTime", "event_time", .timestamp), Field("localOnly", "local_only", .bool),
         Field(
             "notificationPriority", "notification_priority",
-            .word([
-                "PRIORITY_UNSPECIFIED", "PRIORITY_MIN", "PRIORITY_LOW", "PRIORITY_DEFAULT", "PRIORITY_HIGH",
-                "PRIORITY_MAX",
-            ])),
+            .word(
+                WordList(
+                    "PRIORITY_UNSPECIFIED", "PRIORITY_MIN", "PRIORITY_LOW", "PRIORITY_DEFAULT",
+                    "PRIORITY_HIGH", "PRIORITY_MAX"))),
         Field("defaultSound", "default_sound", .bool),
         Field("defaultVibrateTimings", "default_vibrate_timings", .bool),
         Field("defaultLightSettings", "default_light_settings", .bool),
         Field("vibrateTimings", "vibrate_timings", .list(.duration)),
-        Field("visibility", .word(["VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"])),
+        Field("visibility", .word(WordList("VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"))),
         Field("notificationCount", "notification_count", .int32(min: 0)),
         Field("lightSettings", "light_settings", .object(light)), Field("image", .string),
     ]
@@ -112,57 +147,52 @@ struct Schema: Sendable {
         Field("restrictedSatelliteOk", "restricted_satellite_ok", .bool),
     ]
 
-    private static let proxyWords = ["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"]
+    private static let proxyWords = WordList(
+        "PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED")
+
+    static let androidNotification = Schema(
+        fields: androidNotificationFields + [
+            Field("bypassProxyNotification", "bypass_proxy_notification", .bool),
+            Field("proxy", .word(proxyWords)),
+        ])
 
     static let android = Schema(
         fields: androidShared + [
-            Field("priority", .word(["NORMAL", "HIGH"])),
-            Field(
-                "notification",
-                .object(
-                    Schema(
-                        fields: androidNotificationFields + [
-                            Field("bypassProxyNotification", "bypass_proxy_notification", .bool),
-                            Field(
-                                "proxy", .word(proxyWords)),
-                        ]))),
+            Field("priority", .word(WordList("NORMAL", "HIGH"))),
+            Field("notification", .object(androidNotification)),
         ])
+
+    static let androidV2Notification = Schema(
+        fields: androidNotificationFields + [Field("id", .int32(min: Int64(Int32.min)))])
+
+    static let remoteNotification = Schema(fields: [
+        Field("notification", .object(androidV2Notification)),
+        Field("mutableContent", "mutable_content", .bool),
+        Field("useAsV1DataMessage", "use_as_v1_data_message", .bool),
+    ])
 
     static let androidV2 = Schema(
         fields: androidShared + [
-            Field(
-                "remoteNotification", "remote_notification",
-                .object(
-                    Schema(fields: [
-                        Field(
-                            "notification",
-                            .object(
-                                Schema(
-                                    fields: androidNotificationFields + [
-                                        Field("id", .int32(min: Int64(Int32.min)))
-                                    ]))),
-                        Field("mutableContent", "mutable_content", .bool),
-                        Field("useAsV1DataMessage", "use_as_v1_data_message", .bool),
-                    ]))),
+            Field("remoteNotification", "remote_notification", .object(remoteNotification)),
             Field("backgroundSync", "background_sync", .object(Schema(fields: []))),
         ])
 
+    static let webpushOptions = Schema(fields: [
+        Field("link", .string), Field("analyticsLabel", "analytics_label", .string),
+    ])
+
     static let webpush = Schema(fields: [
         Field("headers", .stringMap), Field("data", .stringMap), Field("notification", .free),
-        Field(
-            "fcmOptions", "fcm_options",
-            .object(
-                Schema(fields: [Field("link", .string), Field("analyticsLabel", "analytics_label", .string)]))
-        ),
+        Field("fcmOptions", "fcm_options", .object(webpushOptions)),
+    ])
+
+    static let apnsOptions = Schema(fields: [
+        Field("image", .string), Field("analyticsLabel", "analytics_label", .string),
     ])
 
     static let apns = Schema(fields: [
         Field("headers", .stringMap), Field("payload", .free),
-        Field(
-            "fcmOptions", "fcm_options",
-            .object(
-                Schema(fields: [Field("image", .string), Field("analyticsLabel", "analytics_label", .string)])
-            )),
+        Field("fcmOptions", "fcm_options", .object(apnsOptions)),
         Field("liveActivityToken", "live_activity_token", .string),
     ])
 

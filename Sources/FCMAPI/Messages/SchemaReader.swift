@@ -1,15 +1,17 @@
 /// Checks values against their types and writes them in canonical form.
 enum SchemaReader {
-    /// The value of each field of an object, the last where a field stands twice; `null` is not there.
-    static func fields(_ object: JSONValue, _ schema: Schema, _ path: String) throws(APIError) -> [JSONValue?]
+    /// The value of each field of an object.
+    static func fields(_ object: JSONValue, _ schema: Schema, _ path: @autoclosure () -> String)
+        throws(APIError)
+        -> FieldValues
     {
-        guard object.kind == .object else { throw .type(path, "MESSAGE", object) }
-        var values = [JSONValue?](repeating: nil, count: schema.types.count)
+        guard object.kind == .object else { throw .type(path(), "MESSAGE", object) }
+        var values = FieldValues(object)
         try object.forEachField { (name, value) throws(APIError) in
             guard let place = schema.place(of: name) else {
-                throw .unknownField(String(decoding: name, as: UTF8.self), at: path)
+                throw .unknownField(String(decoding: name, as: UTF8.self), at: path())
             }
-            values[place] = value.kind == .null ? nil : value
+            values.set(place, value)
         }
         return values
     }
@@ -32,11 +34,8 @@ enum SchemaReader {
             guard number >= min else { throw .invalid(path(), "The number must not be below \(min).") }
             out.number(number)
         case .word(let words):
-            guard let text = value.text else { throw .type(path(), "TYPE_ENUM", value) }
-            guard let word = words.first(where: { $0 == text || $0.lowercased() == text }) else {
-                throw .type(path(), "TYPE_ENUM", value)
-            }
-            out.string(word)
+            guard let word = words.word(value) else { throw .type(path(), "TYPE_ENUM", value) }
+            out.string(UnsafeBufferPointer(start: word.utf8Start, count: word.utf8CodeUnitCount))
         case .duration:
             guard let text = value.string, Duration.nanoseconds(text) != nil else {
                 throw .invalid(path(), "Illegal duration format; duration must end with 's'.")
@@ -91,34 +90,24 @@ enum SchemaReader {
     }
 
     static func write(
-        _ values: [JSONValue?], _ schema: Schema, _ path: String, to out: inout JSONWriter
+        _ values: FieldValues, _ schema: Schema, _ path: String, to out: inout JSONWriter
     ) throws(APIError) {
-        for place in 0..<values.count {
+        for place in 0..<schema.types.count {
             guard let value = values[place] else { continue }
             out.key(schema.camel[place])
-            try write(value, schema.types[place], "\(path).\(schema.camel[place])", to: &out)
+            try write(value, schema.types[place], "\(path).\(schema.snake[place])", to: &out)
         }
     }
-
-    typealias Bytes = UnsafeBufferPointer<UInt8>
 
     /// The entries of a map of strings, in order; a repeated key has its last value.
     static func pairs(_ map: JSONValue, _ path: String) throws(APIError) -> [(Bytes, Bytes)] {
         guard map.kind == .object else { throw .type(path, "MAP", map) }
-        var pairs: [(Bytes, Bytes)] = []
         var number = 0
-        try map.forEachField { (key, value) throws(APIError) in
-            guard let text = value.string else {
-                throw .type("\(path)[\(number)].value", "TYPE_STRING", value)
-            }
+        try map.forEachField { (_, value) throws(APIError) in
+            guard value.kind == .string else { throw .type("\(path)[\(number)].value", "TYPE_STRING", value) }
             number += 1
-            if let known = pairs.firstIndex(where: { $0.0.elementsEqual(key) }) {
-                pairs[known].1 = text
-            } else {
-                pairs.append((key, text))
-            }
         }
-        return pairs
+        return map.uniqueFields().compactMap { field in field.value.string.map { (field.name, $0) } }
     }
 
     private static func isColor(_ text: Bytes) -> Bool {
@@ -129,97 +118,22 @@ enum SchemaReader {
     }
 }
 
-/// protobuf's JSON form of a duration: `3.5s`.
-enum Duration {
-    /// `nil` where the form is wrong or the number too large.
-    static func nanoseconds(_ text: UnsafeBufferPointer<UInt8>) -> UInt64? {
-        guard text.count >= 2, text.count <= 32, text[text.count - 1] == UInt8(ascii: "s") else { return nil }
-        var seconds: UInt64 = 0
-        var nanoseconds: UInt64 = 0
-        var scale: UInt64 = 1_000_000_000
-        var place = 0
-        while place < text.count - 1, let digit = digit(text[place]) {
-            guard seconds < 10_000_000_000 else { return nil }
-            seconds = seconds * 10 + digit
-            place += 1
-        }
-        guard place > 0 else { return nil }
-        if text[place] == UInt8(ascii: ".") {
-            let start = place + 1
-            place = start
-            while place < text.count - 1, let digit = digit(text[place]) {
-                guard place - start < 9 else { return nil }
-                scale /= 10
-                nanoseconds += digit * scale
-                place += 1
-            }
-            guard place > start else { return nil }
-        }
-        guard place == text.count - 1, seconds < 10_000_000_000 else { return nil }
-        return seconds * 1_000_000_000 + nanoseconds
+/// Where on the tape the fields of one object stand: the last where a field stands twice; `null` is not
+/// there. Without a heap block, because each send makes some.
+struct FieldValues {
+    private let object: JSONValue
+    /// 0 where the field is not there: no value of a field is the document's first.
+    private var places = InlineArray<32, Int32>(repeating: 0)
+
+    init(_ object: JSONValue) { self.object = object }
+
+    /// `place` is one of a schema, so below `Schema.fieldsMax`, and a document has fewer than 2^31 values.
+    fileprivate mutating func set(_ place: Int, _ value: JSONValue) {
+        places[place] = value.kind == .null ? 0 : Int32(truncatingIfNeeded: value.place)
     }
 
-    static func digit(_ byte: UInt8) -> UInt64? {
-        byte >= 0x30 && byte <= 0x39 ? UInt64(byte - 0x30) : nil
-    }
-}
-
-/// RFC 3339 timestamps, as far as their form goes.
-enum Timestamp {
-    static func isValid(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard text.count >= 20, text.count <= 40 else { return false }
-        let pattern = Array("0000-00-00T00:00:00".utf8)
-        for (place, wanted) in pattern.enumerated() {
-            if wanted == 0x30 {
-                guard Duration.digit(text[place]) != nil else { return false }
-            } else if text[place] != wanted
-                && !(wanted == UInt8(ascii: "T") && text[place] == UInt8(ascii: "t"))
-            {
-                return false
-            }
-        }
-        var place = pattern.count
-        if text[place] == UInt8(ascii: ".") {
-            place += 1
-            let start = place
-            while place < text.count, Duration.digit(text[place]) != nil { place += 1 }
-            guard place > start, place - start <= 9 else { return false }
-        }
-        guard place < text.count else { return false }
-        if text[place] == UInt8(ascii: "Z") || text[place] == UInt8(ascii: "z") {
-            return place + 1 == text.count
-        }
-        guard text[place] == UInt8(ascii: "+") || text[place] == UInt8(ascii: "-"), place + 6 == text.count
-        else {
-            return false
-        }
-        return [1, 2, 4, 5].allSatisfy { Duration.digit(text[place + $0]) != nil }
-            && text[place + 3] == UInt8(ascii: ":")
-    }
-
-    /// `2026-11-20T22:26:44.123Z`
-    static func text(_ milliseconds: Int64) -> String {
-        let days = Int(milliseconds.quotientAndRemainder(dividingBy: 86_400_000).quotient)
-        let rest = Int(milliseconds - Int64(days) * 86_400_000)
-        func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
-        let thousandths = String(rest % 1000 + 1000).dropFirst()
-        let clock =
-            "\(two(rest / 3_600_000)):\(two(rest / 60_000 % 60)):\(two(rest / 1000 % 60)).\(thousandths)Z"
-        return "\(date(days))T\(clock)"
-    }
-
-    /// `2026-11-20` from days since 1970 (civil-from-days: eras of 400 years that begin in March).
-    static func date(_ days: Int) -> String {
-        let shifted = days + 719_468
-        let era = shifted / 146_097
-        let dayOfEra = shifted % 146_097
-        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        let month = (5 * dayOfYear + 2) / 153
-        let day = dayOfYear - (153 * month + 2) / 5 + 1
-        let realMonth = month < 10 ? month + 3 : month - 9
-        let year = yearOfEra + era * 400 + (realMonth <= 2 ? 1 : 0)
-        func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
-        return "\(year)-\(two(realMonth))-\(two(day))"
+    subscript(place: Int) -> JSONValue? {
+        guard places[place] != 0 else { return nil }
+        return JSONValue(tape: object.tape, strings: object.strings, place: Int(places[place]))
     }
 }

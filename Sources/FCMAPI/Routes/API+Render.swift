@@ -7,6 +7,12 @@ import Routing
 
 extension API {
     public func render(_ outcome: Outcome, _ form: ResponseForm) -> HTTPResponse {
+        var response = answer(outcome, form)
+        if form.kind.isForPages { response.fields.append(API.anyOrigin) }
+        return response
+    }
+
+    private func answer(_ outcome: Outcome, _ form: ResponseForm) -> HTTPResponse {
         if case .refused(let refusal) = outcome { return refused(refusal, form) }
         switch (outcome, form.kind) {
         case (.accepted(let id), _):
@@ -54,7 +60,7 @@ extension API {
 
     private func refused(_ refusal: Refusal, _ form: ResponseForm) -> HTTPResponse {
         let isSend = if case .send = form.kind { true } else { false }
-        var error = APIError(refusal, project: form.project.id, isSend: isSend)
+        var error = APIError(refusal, project: form.project.id, field: isSend ? "message.token" : "name")
         switch form.kind {
         case .batch, .relation: return error.iidResponse()
         case .info:
@@ -75,7 +81,7 @@ extension API {
             status: 200, fields: [("content-type", "text/plain; charset=UTF-8")], body: Array(text.utf8))
     }
 
-    private static func classicWord(_ refusal: Refusal) -> String {
+    static func classicWord(_ refusal: Refusal) -> String {
         switch refusal {
         case .unregistered: "INVALID_SENDER"
         case .invalidToken, .senderMismatch: "INVALID_PARAMETERS"
@@ -87,7 +93,7 @@ extension API {
     }
 
     /// The word of the IID API for one token of a batch.
-    private static func iidWord(_ refusal: Refusal) -> String {
+    static func iidWord(_ refusal: Refusal) -> String {
         switch refusal {
         case .unregistered: "NOT_FOUND"
         case .invalidToken, .senderMismatch: "INVALID_ARGUMENT"
@@ -160,23 +166,34 @@ extension API {
                 ).response()
             }
             return API.object { write(device, topic, found.since, form.project, &$0) }
-        case .topicList(let device, let size, let from):
-            let sorted = list.sorted { $0.topic.utf8.lexicographicallyPrecedes($1.topic.utf8) }
-            let page = sorted.dropFirst(from).prefix(size)
-            return API.object { out in
-                out.key("topicSubscriptions")
-                out.beginArray()
-                for subscription in page {
-                    out.beginObject()
-                    write(device, subscription.topic, subscription.since, form.project, &out)
-                    out.endObject()
-                }
-                out.endArray()
-                out.field("nextPageToken", from + page.count < sorted.count ? "\(from + page.count)" : "")
-            }
+        case .topicList(let device, let size, let after):
+            return page(
+                list.filter { after.isEmpty || after.lexicographicallyPrecedes($0.topic.utf8) }, size, device,
+                form.project)
         default:
             let details = if case .info(details: true) = form.kind { true } else { false }
             return API.object { writeInfo(details ? list : [], form.project, &$0) }
+        }
+    }
+
+    /// In the order of the names, so that a page begins after the name with which the one before it ended,
+    /// whatever came and went in between.
+    private func page(
+        _ rest: [Subscription], _ size: Int, _ device: String, _ project: Project
+    ) -> HTTPResponse {
+        let sorted = rest.sorted { $0.topic.utf8.lexicographicallyPrecedes($1.topic.utf8) }
+        let page = sorted.prefix(size)
+        return API.object { out in
+            out.key("topicSubscriptions")
+            out.beginArray()
+            for subscription in page {
+                out.beginObject()
+                write(device, subscription.topic, subscription.since, project, &out)
+                out.endObject()
+            }
+            out.endArray()
+            let last = page.count < sorted.count ? page.last?.topic.utf8 : nil
+            out.field("nextPageToken", last.map { Base64URL.encode($0) } ?? [])
         }
     }
 
@@ -254,8 +271,8 @@ extension API {
 
     /// A refusal where a stream should have begun.
     public func refuseStream(_ refusal: Refusal) -> HTTPResponse {
-        var response = APIError(refusal, project: "", isSend: false).response()
-        response.fields.append(("access-control-allow-origin", "*"))
+        var response = APIError(refusal, project: "", field: "name").response()
+        response.fields.append(API.anyOrigin)
         return response
     }
 }

@@ -38,30 +38,35 @@ extension RequestRouter {
         _ kind: SubscriptionChange.Kind, by principal: Principal, in named: Project?
     ) throws(APIError) -> APIAction {
         var to: [UInt8]?
-        var errors: [String?] = []
-        var devices: [Registration] = []
-        var project = named
-        if case .project(let number) = principal { project = api.directory.byNumber[number] }
-        try json().forEachField { (name, value) throws(APIError) in
+        var tokens: [Bytes] = []
+        let body = try json()
+        guard body.kind == .object else { throw .badJSON("The body must be an object.") }
+        try body.forEachField { (name, value) throws(APIError) in
             if Schema.equal(name, "to") {
                 to = value.string.map { Array($0) }
             } else if Schema.equal(name, "registration_tokens") {
-                guard value.kind == .array else { throw .type("registration_tokens", "LIST", value) }
-                errors = []
-                devices = []
-                try value.forEachElement { (_, token) throws(APIError) in
-                    guard let text = token.string else {
-                        throw .type("registration_tokens", "TYPE_STRING", token)
-                    }
-                    errors.append(read(text, &project, &devices))
-                }
+                tokens = try RequestRouter.tokens(value)
             }
         }
         guard let to, let topic = TopicName(to) else {
             throw .invalid("to", "A topic is wanted: /topics/NAME.")
         }
-        guard (1...1000).contains(errors.count) else {
-            throw .invalid("registration_tokens", "From 1 to 1,000 tokens are wanted.")
+        guard !tokens.isEmpty else { throw RequestRouter.tokenCount }
+        var project = named
+        if case .project(let number) = principal { project = api.directory.byNumber[number] }
+        var errors: [String?] = []
+        var devices: [Registration] = []
+        errors.reserveCapacity(tokens.count)
+        devices.reserveCapacity(tokens.count)
+        api.decipher(tokens) { results in
+            for result in results {
+                switch place(result, &project) {
+                case .success(let device):
+                    devices.append(device)
+                    errors.append(nil)
+                case .failure(let refusal): errors.append(API.iidWord(refusal))
+                }
+            }
         }
         let owner = project ?? Project(id: "", number: ProjectNumber(0))
         let form = ResponseForm(kind: .batch(errors), project: owner)
@@ -70,21 +75,29 @@ extension RequestRouter {
         return .operation(.changeSubscriptions(change), form)
     }
 
-    /// Takes one token of a batch: a word where it is known already that it fails.
-    private func read(
-        _ text: UnsafeBufferPointer<UInt8>, _ project: inout Project?, _ devices: inout [Registration]
-    ) -> String? {
-        switch api.keys.decipher(text) {
-        case .failure(.malformed): return "INVALID_ARGUMENT"
-        case .failure(.retiredKey): return "NOT_FOUND"
-        case .success(let registration):
-            guard Int(registration.partition.rawValue) < api.settings.partitionCount else {
-                return "INVALID_ARGUMENT"
-            }
+    static let tokensMax = 1000
+    private static let tokenCount = APIError.invalid(
+        "registration_tokens", "From 1 to 1,000 tokens are wanted.")
+
+    private static func tokens(_ list: JSONValue) throws(APIError) -> [Bytes] {
+        guard list.kind == .array else { throw .type("registration_tokens", "LIST", list) }
+        var tokens: [Bytes] = []
+        try list.forEachElement { (_, token) throws(APIError) in
+            guard let text = token.string else { throw .type("registration_tokens", "TYPE_STRING", token) }
+            guard tokens.count < tokensMax else { throw tokenCount }
+            tokens.append(text)
+        }
+        return tokens
+    }
+
+    /// One token of a batch. For an operator the first registration that is one of ours says the project.
+    private func place(
+        _ result: Result<Registration, RegistrationError>, _ project: inout Project?
+    ) -> Result<Registration, Refusal> {
+        read(result).flatMap { registration in
             if project == nil { project = api.directory.byNumber[registration.project] }
-            guard registration.project == project?.number else { return "INVALID_ARGUMENT" }
-            devices.append(registration)
-            return nil
+            return registration.project == project?.number
+                ? .success(registration) : .failure(.senderMismatch)
         }
     }
 
@@ -130,9 +143,12 @@ extension RequestRouter {
         guard let name = form["X-gcm.topic"] ?? form["X-scope"], let topic = TopicName(name) else {
             return fail("INVALID_PARAMETERS")
         }
-        guard case .success(let device) = api.keys.decipher(Array(token.utf8)),
-            let project = api.directory.byNumber[device.project]
-        else { return fail("INVALID_SENDER") }
+        let device: Registration
+        switch read(api.keys.decipher(Array(token.utf8))) {
+        case .success(let registration): device = registration
+        case .failure(let refusal): return fail(API.classicWord(refusal))
+        }
+        guard let project = api.directory.byNumber[device.project] else { return fail("INVALID_SENDER") }
         guard let credential else { return fail("AUTHENTICATION_FAILED") }
         let kind: SubscriptionChange.Kind = form["delete"] == "true" ? .unsubscribe : .subscribe
         return change(kind, topic, device, .device(credential), project, .classic(token: token))

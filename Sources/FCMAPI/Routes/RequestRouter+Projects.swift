@@ -55,7 +55,7 @@ extension RequestRouter {
             guard request.method == .get else { throw .notFoundHere }
             return try with(try authorized(name)) { project throws(APIError) in
                 .operation(
-                    .devices(project: project.number, page: pageToken, limit: pageSize),
+                    .devices(project: project.number, page: try pageToken(), limit: try pageSize()),
                     ResponseForm(kind: .devices, project: project))
             }
         }
@@ -73,17 +73,16 @@ extension RequestRouter {
     private func register(_ name: String) throws(APIError) -> APIAction {
         let found = try project(name)
         guard case .known(let project) = found else { return .makeProject(name) }
-        let isAllowed =
-            switch principal {
-            case .owner: true
-            case .project(let number): number == project.number
-            case nil: api.settings.isDev || hasAPIKey(project)
+        switch principal {
+        case .owner: break
+        case .project(let number): guard number == project.number else { throw .permissionDenied }
+        case nil:
+            guard api.settings.isDev || hasAPIKey(project) else {
+                throw APIError(
+                    status: .unauthenticated, message: "An API key of the project is needed to register.")
             }
-        guard isAllowed else {
-            throw APIError(
-                status: .unauthenticated, message: "An API key of the project is needed to register.")
         }
-        if !request.body.isEmpty { _ = try json() }
+        try ignoredBody()
         return .operation(.register(project: project.number), ResponseForm(kind: .register, project: project))
     }
 
@@ -179,20 +178,21 @@ extension RequestRouter {
         if target.segments.count == 6 {
             switch request.method {
             case .post:
+                try ignoredBody()
                 let named = target.parameter("topic_name", "topicName") ?? ""
                 let topic = try topic(Array(named.utf8))
                 return change(
                     .subscribe, topic, device, .backend, project,
                     .topicCreate(registration: shown, topic: topic))
             case .get:
-                let from = Int(target.parameter("pageToken", "page_token") ?? "0") ?? 0
                 let form = ResponseForm.Kind.topicList(
-                    registration: shown, size: pageSize, from: max(0, from))
+                    registration: shown, size: try pageSize(), after: try pageStart())
                 return .operation(list, ResponseForm(kind: form, project: project))
             default: throw .notFoundHere
             }
         }
         let topic = try topic(try segment(6))
+        if request.method == .patch { try ignoredBody() }
         let allowMissing = target.parameter("allow_missing", "allowMissing") == "true"
         switch request.method {
         case .delete:
@@ -219,22 +219,41 @@ extension RequestRouter {
                 ResponseForm(kind: .topicCount(topic), project: project))
         }
         return .operation(
-            .topics(project: project.number, page: pageToken, limit: pageSize),
+            .topics(project: project.number, page: try pageToken(), limit: try pageSize()),
             ResponseForm(kind: .topics, project: project))
     }
 
     /// Default 1,000, at most 2,000.
-    private var pageSize: Int {
-        let asked = Int(target.parameter("pageSize", "page_size") ?? "") ?? 1000
-        return asked <= 0 ? 1000 : min(asked, 2000)
+    private func pageSize() throws(APIError) -> Int {
+        guard let text = target.parameter("pageSize", "page_size"), !text.isEmpty else { return 1000 }
+        guard let asked = Int(text), asked >= 0 else {
+            throw .invalid("page_size", "The size of a page is a whole number that is not negative.")
+        }
+        return asked == 0 ? 1000 : min(asked, 2000)
     }
 
-    private var pageToken: PageToken? {
-        guard let text = target.parameter("pageToken", "page_token") else { return nil }
-        let parts = text.split(separator: ".")
+    private var pageTokenText: String? {
+        target.parameter("pageToken", "page_token").flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    private static let badPage = APIError.invalid(
+        "page_token", "A page's token is wanted, as a list gave it.")
+
+    private func pageToken() throws(APIError) -> PageToken? {
+        guard let text = pageTokenText else { return nil }
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 2, let partition = UInt16(parts[0]), let place = UInt64(parts[1]),
-            Int(partition) < api.settings.partitionCount
-        else { return nil }
+            Int(partition) < min(api.settings.partitionCount, PartitionID.countMax)
+        else { throw RequestRouter.badPage }
         return PageToken(partition: PartitionID(partition), place: place)
+    }
+
+    /// The name after which a page of subscriptions begins; none for the first.
+    private func pageStart() throws(APIError) -> [UInt8] {
+        guard let text = pageTokenText else { return [] }
+        guard let name = Base64URL.decode(text.utf8), name.count <= TopicName.lengthMax else {
+            throw RequestRouter.badPage
+        }
+        return name
     }
 }

@@ -92,20 +92,31 @@ struct RequestRouter {
     // MARK: Parts
 
     /// A registration id of the path or body; errors as FCM gives them.
-    func registration(_ text: some RandomAccessCollection<UInt8>, in project: Project?, field: String)
-        throws(APIError) -> Registration
-    {
-        switch api.keys.decipher(text) {
+    func registration(_ text: [UInt8], in project: Project?, field: String) throws(APIError) -> Registration {
+        switch read(api.keys.decipher(text)) {
         case .success(let registration):
-            guard Int(registration.partition.rawValue) < api.settings.partitionCount else { break }
             if let project, registration.project != project.number {
-                throw APIError(.senderMismatch, project: project.id, isSend: true)
+                throw APIError(.senderMismatch, project: project.id, field: field)
             }
             return registration
-        case .failure(.retiredKey): throw APIError(.unregistered, project: project?.id ?? "", isSend: true)
-        case .failure(.malformed): break
+        case .failure(let refusal): throw APIError(refusal, project: project?.id ?? "", field: field)
         }
-        throw .invalid(field, "The registration token is not a valid FCM registration token")
+    }
+
+    /// What a deciphered id means here. Only what no key can have made is an invalid token, because on that
+    /// word backends delete it.
+    func read(_ result: Result<Registration, RegistrationError>) -> Result<Registration, Refusal> {
+        switch result {
+        case .success(let registration):
+            guard Int(registration.partition.rawValue) < api.settings.partitionCount else {
+                return .failure(.invalidToken)
+            }
+            return .success(registration)
+        case .failure(.retiredKey): return .failure(.unregistered)
+        case .failure(.malformed): return .failure(.invalidToken)
+        case .failure(.unknownKey):
+            return .failure(api.areKeysCurrent ? .invalidToken : .unavailable("its keys are not up to date"))
+        }
     }
 
     func segment(_ place: Int, lenient: Bool = false) throws(APIError) -> [UInt8] {
@@ -120,6 +131,12 @@ struct RequestRouter {
     func topic(_ bytes: [UInt8], field: String = "topic_name") throws(APIError) -> TopicName {
         guard let name = TopicName(bytes) else { throw .invalid(field, "Invalid topic name.") }
         return name
+    }
+
+    /// A body that may be missing, but if it is there must be an object; nothing in it is looked at.
+    func ignoredBody() throws(APIError) {
+        guard !request.body.isEmpty, try json().kind != .object else { return }
+        throw .badJSON("The body must be an object.")
     }
 
     func json() throws(APIError) -> JSONValue {

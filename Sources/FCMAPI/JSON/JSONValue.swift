@@ -1,0 +1,193 @@
+/// One value on simdjson's tape (its doc/tape.md): eight bytes for each value, of which the first is the
+/// kind.
+struct JSONValue {
+    enum Kind: UInt8 {
+        case object = 0x7B, array = 0x5B, string = 0x22
+        case signed = 0x6C, unsigned = 0x75, double = 0x64
+        case yes = 0x74, no = 0x66, null = 0x6E
+        case endOfObject = 0x7D, endOfArray = 0x5D
+    }
+    let tape: UnsafePointer<UInt64>
+    let strings: UnsafePointer<UInt8>
+    let place: Int
+
+    private var word: UInt64 { tape[place] }
+    var kind: Kind { Kind(rawValue: UInt8(word >> 56)) ?? .null }
+    private var payload: Int { Int(word & 0xFF_FFFF_FFFF_FFFF) }
+
+    /// Where the value after this one stands.
+    private var next: Int {
+        switch kind {
+        case .object, .array: Int(UInt32(truncatingIfNeeded: word))
+        case .signed, .unsigned, .double: place + 2
+        default: place + 1
+        }
+    }
+
+    /// The bytes of a string, unescaped.
+    var string: UnsafeBufferPointer<UInt8>? {
+        guard kind == .string else { return nil }
+        let start = strings + payload
+        let count = UnsafeRawPointer(start).loadUnaligned(as: UInt32.self)
+        return UnsafeBufferPointer(start: start + 4, count: Int(UInt32(littleEndian: count)))
+    }
+
+    var text: String? { string.map { String(decoding: $0, as: UTF8.self) } }
+
+    var bool: Bool? {
+        switch kind {
+        case .yes: true
+        case .no: false
+        default: nil
+        }
+    }
+
+    /// A whole number that fits, also where it was written as 3.0.
+    var integer: Int64? {
+        switch kind {
+        case .signed: Int64(bitPattern: tape[place + 1])
+        case .unsigned: Int64(exactly: tape[place + 1])
+        case .double: Int64(exactly: Double(bitPattern: tape[place + 1]))
+        default: nil
+        }
+    }
+
+    /// What simdjson calls unsigned: only whole numbers above `Int64.max`.
+    var unsigned: UInt64? { kind == .unsigned ? tape[place + 1] : nil }
+
+    var number: Double? {
+        switch kind {
+        case .signed: Double(Int64(bitPattern: tape[place + 1]))
+        case .unsigned: Double(tape[place + 1])
+        case .double: Double(bitPattern: tape[place + 1])
+        default: nil
+        }
+    }
+
+    /// The fields of an object in their order, repeats included (the last wins: whoever assigns in order has
+    /// that).
+    func forEachField(_ body: (Bytes, JSONValue) throws(APIError) -> Void) throws(APIError) {
+        guard kind == .object else { return }
+        let end = next - 1
+        var at = place + 1
+        while at < end {
+            let name = JSONValue(tape: tape, strings: strings, place: at)
+            let value = JSONValue(tape: tape, strings: strings, place: name.next)
+            if let name = name.string { try body(name, value) }
+            at = value.next
+        }
+    }
+
+    /// The fields of an object, each name once: where it was first, with what it was given last.
+    ///
+    /// A handful are compared with each other; more are found by hash, so that a body full of names costs
+    /// no more than its length.
+    func uniqueFields() -> [(name: Bytes, value: JSONValue)] {
+        guard kind == .object else { return [] }
+        var fields: [(name: Bytes, value: JSONValue)] = []
+        var places: [BytesKey: Int] = [:]
+        let end = next - 1
+        var at = place + 1
+        while at < end {
+            let name = JSONValue(tape: tape, strings: strings, place: at)
+            let value = JSONValue(tape: tape, strings: strings, place: name.next)
+            at = value.next
+            guard let name = name.string else { continue }
+            if fields.count == JSONValue.comparedMax, places.isEmpty {
+                for (place, field) in fields.enumerated() { places[BytesKey(bytes: field.name)] = place }
+            }
+            let known =
+                places.isEmpty
+                ? fields.firstIndex { BytesKey(bytes: $0.name) == BytesKey(bytes: name) }
+                : places[BytesKey(bytes: name)]
+            if let known {
+                fields[known].value = value
+            } else {
+                if !places.isEmpty { places[BytesKey(bytes: name)] = fields.count }
+                fields.append((name, value))
+            }
+        }
+        return fields
+    }
+
+    private static let comparedMax = 16
+
+    func forEachElement(_ body: (Int, JSONValue) throws(APIError) -> Void) throws(APIError) {
+        guard kind == .array else { return }
+        let end = next - 1
+        var at = place + 1
+        var number = 0
+        while at < end {
+            let value = JSONValue(tape: tape, strings: strings, place: at)
+            try body(number, value)
+            number += 1
+            at = value.next
+        }
+    }
+
+    /// Bytes of all names and values within, which is how FCM counts a payload. A number counts as eight.
+    var weight: Int {
+        switch kind {
+        case .object:
+            uniqueFields().reduce(0) { $0 + $1.name.count + $1.value.weight }
+        case .array:
+            elements.reduce(0) { $0 + $1.weight }
+        case .string: string?.count ?? 0
+        case .signed, .unsigned, .double: 8
+        default: 1
+        }
+    }
+
+    var elements: [JSONValue] {
+        guard kind == .array else { return [] }
+        var elements: [JSONValue] = []
+        let end = next - 1
+        var at = place + 1
+        while at < end {
+            elements.append(JSONValue(tape: tape, strings: strings, place: at))
+            at = elements[elements.count - 1].next
+        }
+        return elements
+    }
+
+    /// The value's kind as an error names it.
+    var kindName: String {
+        switch kind {
+        case .object: "an object"
+        case .array: "an array"
+        case .string: "a string"
+        case .signed, .unsigned, .double: "a number"
+        case .yes, .no: "true or false"
+        default: "null"
+        }
+    }
+
+    /// As it would be written, for an error's text; cut to some length.
+    var shown: String {
+        switch kind {
+        case .string: "\"\(String((text ?? "").prefix(60)))\""
+        case .signed: "\(integer ?? 0)"
+        case .unsigned: "\(unsigned ?? 0)"
+        case .double: "\(number ?? 0)"
+        case .yes: "true"
+        case .no: "false"
+        case .null: "null"
+        default: kindName
+        }
+    }
+}
+
+typealias Bytes = UnsafeBufferPointer<UInt8>
+
+/// Borrowed bytes, compared and hashed by what they hold.
+struct BytesKey: Hashable {
+    let bytes: Bytes
+
+    static func == (left: BytesKey, right: BytesKey) -> Bool {
+        guard left.bytes.count == right.bytes.count else { return false }
+        for place in 0..<left.bytes.count where left.bytes[place] != right.bytes[place] { return false }
+        return true
+    }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(bytes: UnsafeRawBufferPointer(bytes)) }
+}

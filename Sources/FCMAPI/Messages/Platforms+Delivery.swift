@@ -1,0 +1,78 @@
+import Model
+
+/// How long a message waits, and what it replaces.
+struct DeliveryTerms {
+    static let collapseKeyBytesMax = 1024
+    var ttlSeconds: UInt64?
+    var collapseKey: [UInt8] = []
+}
+
+extension Platforms {
+    /// From whichever platform says so first: Android, then Apple, then the web. An expiry of APNs and a
+    /// TTL of web push are cut to FCM's four weeks; Android's must keep to them.
+    func terms(now: WallTime) throws(APIError) -> DeliveryTerms {
+        var terms = DeliveryTerms()
+        if let android {
+            if let value = android.values[Android.ttl] {
+                terms.ttlSeconds = try Platforms.ttlSeconds(value, "\(android.path).ttl")
+            }
+            if let key = android.values[Android.collapseKey]?.string { terms.collapseKey = Array(key) }
+        }
+        if let headers = apns?.values[Apple.headers] {
+            for (name, value) in headers.uniqueFields() {
+                guard let value = value.string else { continue }
+                if terms.collapseKey.isEmpty, Platforms.isHeader(name, "apns-collapse-id") {
+                    terms.collapseKey = Array(value)
+                } else if terms.ttlSeconds == nil, Platforms.isHeader(name, "apns-expiration") {
+                    terms.ttlSeconds = Platforms.seconds(until: value, from: now)
+                }
+            }
+        }
+        if let headers = webpush?.values[Web.headers] {
+            for (name, value) in headers.uniqueFields() {
+                guard let value = value.string else { continue }
+                if terms.collapseKey.isEmpty, Platforms.isHeader(name, "topic") {
+                    terms.collapseKey = Array(value)
+                } else if terms.ttlSeconds == nil, Platforms.isHeader(name, "ttl") {
+                    terms.ttlSeconds = UInt64(String(decoding: value, as: UTF8.self))
+                        .map { min($0, MessageLimits.ttlSecondsMax) }
+                }
+            }
+        }
+        guard terms.collapseKey.count <= DeliveryTerms.collapseKeyBytesMax else {
+            throw .invalid("message.android.collapse_key", "The collapse key is too long.")
+        }
+        return terms
+    }
+
+    /// The time of `apns-expiration`, in seconds since 1970, as a TTL; 0 and what has passed mean now or
+    /// never.
+    private static func seconds(until text: Bytes, from now: WallTime) -> UInt64? {
+        guard let until = Int64(String(decoding: text, as: UTF8.self)) else { return nil }
+        let second = now.milliseconds / 1000
+        guard until > second else { return 0 }
+        let (rest, isBeyond) = until.subtractingReportingOverflow(second)
+        return isBeyond ? MessageLimits.ttlSecondsMax : min(UInt64(rest), MessageLimits.ttlSecondsMax)
+    }
+
+    private static func ttlSeconds(_ value: JSONValue, _ path: String) throws(APIError) -> UInt64 {
+        guard let text = value.string, let nanoseconds = Duration.nanoseconds(text) else {
+            throw .invalid(path, "Invalid TTL: a duration such as \"3.5s\" is wanted.")
+        }
+        guard nanoseconds <= MessageLimits.ttlSecondsMax * 1_000_000_000 else {
+            throw .invalid(path, "Invalid TTL: at most \(MessageLimits.ttlSecondsMax) seconds (four weeks).")
+        }
+        return nanoseconds / 1_000_000_000
+    }
+
+    /// Names of header fields have no case (RFC 9110 §5.1); `name` is in lower case.
+    private static func isHeader(_ bytes: Bytes, _ name: StaticString) -> Bool {
+        guard bytes.count == name.utf8CodeUnitCount else { return false }
+        for place in 0..<bytes.count {
+            let byte = bytes[place]
+            let isUpper = byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z")
+            if (isUpper ? byte | 0x20 : byte) != name.utf8Start[place] { return false }
+        }
+        return true
+    }
+}

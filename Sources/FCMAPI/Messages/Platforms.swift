@@ -1,0 +1,193 @@
+import Model
+
+/// The platforms' blocks of a message: their rules, and what they say of time to live and replacing.
+struct Platforms {
+    struct Block {
+        /// The field of the message.
+        let place: Int
+        let schema: Schema
+        /// As an error names it: `message.android`.
+        let path: String
+        let values: FieldValues
+    }
+    private(set) var android: Block?
+    private(set) var webpush: Block?
+    private(set) var apns: Block?
+    private(set) var options: Block?
+
+    /// Shared by both versions of the Android block.
+    enum Android {
+        static let collapseKey = Schema.android.place(named: "collapseKey")
+        static let ttl = Schema.android.place(named: "ttl")
+        static let data = Schema.android.place(named: "data")
+        static let options = Schema.android.place(named: "fcmOptions")
+        static let notification = Schema.android.place(named: "notification")
+        static let remote = Schema.androidV2.place(named: "remoteNotification")
+        static let remoteNotification = Schema.remoteNotification.place(named: "notification")
+    }
+    enum Web {
+        static let headers = Schema.webpush.place(named: "headers")
+        static let data = Schema.webpush.place(named: "data")
+        static let notification = Schema.webpush.place(named: "notification")
+        static let options = Schema.webpush.place(named: "fcmOptions")
+        static let link = Schema.webpushOptions.place(named: "link")
+        static let label = Schema.webpushOptions.place(named: "analyticsLabel")
+    }
+    enum Apple {
+        static let headers = Schema.apns.place(named: "headers")
+        static let payload = Schema.apns.place(named: "payload")
+        static let options = Schema.apns.place(named: "fcmOptions")
+        static let label = Schema.apnsOptions.place(named: "analyticsLabel")
+    }
+
+    init(_ message: FieldValues) throws(APIError) {
+        guard message[MessagePlace.android] == nil || message[MessagePlace.androidV2] == nil else {
+            throw .invalid("message.android_v2", "Only one of android and android_v2 may be set.")
+        }
+        android = try Platforms.block(message, MessagePlace.android, Schema.android)
+        if android == nil { android = try Platforms.block(message, MessagePlace.androidV2, Schema.androidV2) }
+        webpush = try Platforms.block(message, MessagePlace.webpush, Schema.webpush)
+        apns = try Platforms.block(message, MessagePlace.apns, Schema.apns)
+        options = try Platforms.block(message, MessagePlace.fcmOptions, Schema.fcmOptions)
+    }
+
+    private static func block(
+        _ message: FieldValues, _ place: Int, _ schema: Schema
+    ) throws(APIError) -> Block? {
+        guard let value = message[place] else { return nil }
+        let path = "message.\(Schema.message.snake[place])"
+        return Block(
+            place: place, schema: schema, path: path, values: try SchemaReader.fields(value, schema, path))
+    }
+
+    /// Writes the blocks in canonical form, each field checked by its type; then the rules between fields.
+    func write(payloadBytesMax: Int, to out: inout JSONWriter) throws(APIError) {
+        if let android { try Platforms.write(android, to: &out) }
+        if let webpush { try Platforms.write(webpush, to: &out) }
+        if let apns { try Platforms.write(apns, to: &out) }
+        if let options {
+            try Platforms.write(options, to: &out)
+            try Platforms.checkLabel(options.values[0], options.path)
+        }
+        if let android { try check(android: android, payloadBytesMax) }
+        if let webpush { try check(webpush: webpush, payloadBytesMax) }
+        if let apns { try check(apns: apns, payloadBytesMax) }
+    }
+
+    private static func write(_ block: Block, to out: inout JSONWriter) throws(APIError) {
+        out.key(Schema.message.camel[block.place])
+        out.beginObject()
+        try SchemaReader.write(block.values, block.schema, block.path, to: &out)
+        out.endObject()
+    }
+
+    // MARK: Rules
+
+    private func check(android block: Block, _ payloadBytesMax: Int) throws(APIError) {
+        var payload = 0
+        if let data = block.values[Android.data] { payload += try Platforms.dataBytes(data, block.path) }
+        if let options = block.values[Android.options] {
+            let path = "\(block.path).fcm_options"
+            try Platforms.checkLabel(try SchemaReader.fields(options, .fcmOptions, path)[0], path)
+        }
+        var notification: (value: JSONValue, schema: Schema, path: String)?
+        if block.place == MessagePlace.android {
+            notification = block.values[Android.notification].map {
+                ($0, .androidNotification, "\(block.path).notification")
+            }
+        } else if let remote = block.values[Android.remote] {
+            let path = "\(block.path).remote_notification"
+            notification = try SchemaReader.fields(remote, .remoteNotification, path)[
+                Android.remoteNotification
+            ].map { ($0, .androidV2Notification, "\(path).notification") }
+        }
+        if let (value, schema, path) = notification {
+            payload += value.weight
+            try Platforms.check(notification: value, schema, path)
+        }
+        try Platforms.check(payload: payload, payloadBytesMax)
+    }
+
+    private static func check(
+        notification: JSONValue, _ schema: Schema, _ path: String
+    ) throws(APIError) {
+        let values = try SchemaReader.fields(notification, schema, path)
+        for part in ["title", "body"] {
+            let arguments: StaticString = part == "title" ? "titleLocArgs" : "bodyLocArgs"
+            let key: StaticString = part == "title" ? "titleLocKey" : "bodyLocKey"
+            guard let list = values[schema.place(named: arguments)], !list.elements.isEmpty else { continue }
+            guard values[schema.place(named: key)] != nil else {
+                throw .invalid(
+                    "\(path).\(part)_loc_args", "\(part)_loc_key is required with \(part)_loc_args.")
+            }
+        }
+        guard let light = values[schema.place(named: "lightSettings")] else { return }
+        let settings = try SchemaReader.fields(light, .light, "\(path).light_settings")
+        for place in 0..<Schema.light.types.count where settings[place] == nil {
+            let name = Schema.light.snake[place]
+            throw .invalid("\(path).light_settings.\(name)", "\(name) is required in light_settings.")
+        }
+    }
+
+    private func check(webpush block: Block, _ payloadBytesMax: Int) throws(APIError) {
+        var payload = block.values[Web.notification]?.weight ?? 0
+        if let data = block.values[Web.data] { payload += try Platforms.dataBytes(data, block.path) }
+        try Platforms.check(payload: payload, payloadBytesMax)
+        guard let value = block.values[Web.options] else { return }
+        let path = "\(block.path).fcm_options"
+        let options = try SchemaReader.fields(value, .webpushOptions, path)
+        try Platforms.checkLabel(options[Web.label], path)
+        if let link = options[Web.link]?.string, !link.starts(with: "https://".utf8) {
+            throw .invalid("\(path).link", "The link must be an https URL.")
+        }
+    }
+
+    private func check(apns block: Block, _ payloadBytesMax: Int) throws(APIError) {
+        try Platforms.check(payload: block.values[Apple.payload]?.weight ?? 0, payloadBytesMax)
+        guard let value = block.values[Apple.options] else { return }
+        let path = "\(block.path).fcm_options"
+        try Platforms.checkLabel(try SchemaReader.fields(value, .apnsOptions, path)[Apple.label], path)
+    }
+
+    /// A platform's data takes the place of the message's, so it keeps the same rules.
+    private static func dataBytes(_ data: JSONValue, _ path: String) throws(APIError) -> Int {
+        var bytes = 0
+        for (key, value) in try SchemaReader.pairs(data, "\(path).data") {
+            try MessageReader.checkKey(key, "\(path).data")
+            bytes += key.count + value.count
+        }
+        return bytes
+    }
+
+    static func check(payload: Int, _ bytesMax: Int) throws(APIError) {
+        guard payload > bytesMax else { return }
+        throw APIError(
+            status: .invalidArgument,
+            message: "Message too big: \(payload) bytes, where \(bytesMax) are allowed.",
+            fcmCode: "INVALID_ARGUMENT")
+    }
+
+    /// `^[a-zA-Z0-9-_.~%]{1,50}$`
+    private static func checkLabel(_ label: JSONValue?, _ path: String) throws(APIError) {
+        guard let text = label?.string else { return }
+        guard !text.isEmpty, text.count <= 50, text.allSatisfy(TopicName.allows) else {
+            throw .invalid("\(path).analytics_label", "Invalid analytics label.")
+        }
+    }
+}
+
+/// The fields of a message by their places in its schema.
+enum MessagePlace {
+    static let data = Schema.message.place(named: "data")
+    static let notification = Schema.message.place(named: "notification")
+    static let android = Schema.message.place(named: "android")
+    static let androidV2 = Schema.message.place(named: "androidV2")
+    static let webpush = Schema.message.place(named: "webpush")
+    static let apns = Schema.message.place(named: "apns")
+    static let fcmOptions = Schema.message.place(named: "fcmOptions")
+    /// The targets, of which a message names one.
+    static let fid = Schema.message.place(named: "fid")
+    static let token = Schema.message.place(named: "token")
+    static let topic = Schema.message.place(named: "topic")
+    static let condition = Schema.message.place(named: "condition")
+}

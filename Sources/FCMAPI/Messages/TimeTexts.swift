@@ -1,0 +1,116 @@
+/// protobuf's JSON form of a duration: `3.5s`.
+enum Duration {
+    /// `nil` where the form is wrong or the number too large.
+    static func nanoseconds(_ text: UnsafeBufferPointer<UInt8>) -> UInt64? {
+        guard text.count >= 2, text.count <= 32, text[text.count - 1] == UInt8(ascii: "s") else { return nil }
+        var seconds: UInt64 = 0
+        var nanoseconds: UInt64 = 0
+        var scale: UInt64 = 1_000_000_000
+        var place = 0
+        while place < text.count - 1, let digit = digit(text[place]) {
+            guard seconds < 10_000_000_000 else { return nil }
+            seconds = seconds * 10 + digit
+            place += 1
+        }
+        guard place > 0 else { return nil }
+        if text[place] == UInt8(ascii: ".") {
+            let start = place + 1
+            place = start
+            while place < text.count - 1, let digit = digit(text[place]) {
+                guard place - start < 9 else { return nil }
+                scale /= 10
+                nanoseconds += digit * scale
+                place += 1
+            }
+            guard place > start else { return nil }
+        }
+        guard place == text.count - 1, seconds < 10_000_000_000 else { return nil }
+        return seconds * 1_000_000_000 + nanoseconds
+    }
+
+    static func digit(_ byte: UInt8) -> UInt64? {
+        byte >= 0x30 && byte <= 0x39 ? UInt64(byte - 0x30) : nil
+    }
+}
+
+/// Timestamps as protobuf's JSON has them (RFC 3339).
+enum Timestamp {
+    static func isValid(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard text.count >= 20, text.count <= 40 else { return false }
+        let pattern = Array("0000-00-00T00:00:00".utf8)
+        for (place, wanted) in pattern.enumerated() {
+            if wanted == 0x30 {
+                guard Duration.digit(text[place]) != nil else { return false }
+            } else if text[place] != wanted
+                && !(wanted == UInt8(ascii: "T") && text[place] == UInt8(ascii: "t"))
+            {
+                return false
+            }
+        }
+        guard isDate(text) else { return false }
+        var place = pattern.count
+        if text[place] == UInt8(ascii: ".") {
+            place += 1
+            let start = place
+            while place < text.count, Duration.digit(text[place]) != nil { place += 1 }
+            guard place > start, place - start <= 9 else { return false }
+        }
+        guard place < text.count else { return false }
+        if text[place] == UInt8(ascii: "Z") || text[place] == UInt8(ascii: "z") {
+            return place + 1 == text.count
+        }
+        guard text[place] == UInt8(ascii: "+") || text[place] == UInt8(ascii: "-"), place + 6 == text.count,
+            text[place + 3] == UInt8(ascii: ":"), let hours = two(text, place + 1),
+            let minutes = two(text, place + 4)
+        else {
+            return false
+        }
+        return hours < 24 && minutes < 60
+    }
+
+    /// Two digits as a number.
+    private static func two(_ text: UnsafeBufferPointer<UInt8>, _ place: Int) -> Int? {
+        guard let tens = Duration.digit(text[place]), let ones = Duration.digit(text[place + 1]) else {
+            return nil
+        }
+        return Int(tens * 10 + ones)
+    }
+
+    /// Whether year, month, day, hour, minute and second are ones that there are; 60 is a leap second.
+    private static func isDate(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard let century = two(text, 0), let years = two(text, 2), let month = two(text, 5),
+            let day = two(text, 8), let hour = two(text, 11), let minute = two(text, 14),
+            let second = two(text, 17), (1...12).contains(month)
+        else { return false }
+        let year = century * 100 + years
+        let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+        let days = [31, isLeap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month - 1]
+        return year > 0 && day > 0 && day <= days && hour < 24 && minute < 60 && second <= 60
+    }
+
+    /// `2026-11-20T22:26:44.123Z`
+    static func text(_ milliseconds: Int64) -> String {
+        let days = Int(milliseconds.quotientAndRemainder(dividingBy: 86_400_000).quotient)
+        let rest = Int(milliseconds - Int64(days) * 86_400_000)
+        func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        let thousandths = String(rest % 1000 + 1000).dropFirst()
+        let clock =
+            "\(two(rest / 3_600_000)):\(two(rest / 60_000 % 60)):\(two(rest / 1000 % 60)).\(thousandths)Z"
+        return "\(date(days))T\(clock)"
+    }
+
+    /// `2026-11-20` from days since 1970 (civil-from-days: eras of 400 years that begin in March).
+    static func date(_ days: Int) -> String {
+        let shifted = days + 719_468
+        let era = shifted / 146_097
+        let dayOfEra = shifted % 146_097
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let month = (5 * dayOfYear + 2) / 153
+        let day = dayOfYear - (153 * month + 2) / 5 + 1
+        let realMonth = month < 10 ? month + 3 : month - 9
+        let year = yearOfEra + era * 400 + (realMonth <= 2 ? 1 : 0)
+        func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        return "\(year)-\(two(realMonth))-\(two(day))"
+    }
+}

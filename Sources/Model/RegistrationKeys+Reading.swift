@@ -1,0 +1,159 @@
+import COpenSSL
+
+// Reading what clients show: registration ids one by one or by the thousand, and the texts of proofs.
+
+extension RegistrationKeys {
+    /// A FID or a token, deciphered.
+    public func decipher(_ text: UnsafeBufferPointer<UInt8>) -> Result<Registration, RegistrationError> {
+        guard let form = IDForm(text) else { return .failure(.malformed) }
+        for key in keys {
+            let block = RegistrationKeys.block(key.decipher, form.high, form.low)
+            if let result = RegistrationKeys.registration(block.high, block.low, key.key, form.suffix) {
+                return result
+            }
+        }
+        return .failure(.unknownKey)
+    }
+
+    public func decipher(_ text: [UInt8]) -> Result<Registration, RegistrationError> {
+        text.withUnsafeBufferPointer { decipher($0) }
+    }
+
+    public func decipher(_ text: ArraySlice<UInt8>) -> Result<Registration, RegistrationError> {
+        text.withUnsafeBufferPointer { decipher($0) }
+    }
+
+    /// Many at once, with one call to libcrypto for each key that is needed. `results` is made as long as
+    /// `texts`, in the same order.
+    public func decipher(
+        _ texts: [UnsafeBufferPointer<UInt8>],
+        into results: inout [Result<Registration, RegistrationError>]
+    ) {
+        results.removeAll(keepingCapacity: true)
+        results.reserveCapacity(texts.count)
+        scratch.removeAll()
+        for (place, text) in texts.enumerated() {
+            guard let form = IDForm(text) else {
+                results.append(.failure(.malformed))
+                continue
+            }
+            results.append(.failure(.unknownKey))
+            scratch.append(place, form)
+        }
+        for key in keys where !scratch.places.isEmpty {
+            scratch.decipher(key.decipher)
+            var kept = 0
+            for number in scratch.places.indices {
+                let high = UInt64(bigEndian: scratch.output[2 * number])
+                let low = UInt64(bigEndian: scratch.output[2 * number + 1])
+                let read = RegistrationKeys.registration(high, low, key.key, scratch.suffixes[number])
+                if let read {
+                    results[scratch.places[number]] = read
+                } else {
+                    scratch.keep(number, at: kept)
+                    kept += 1
+                }
+            }
+            scratch.truncate(to: kept)
+        }
+    }
+
+    /// The text of a credential, or of a token's suffix.
+    public func parseProof(_ text: UnsafeBufferPointer<UInt8>) -> DeviceProof? {
+        guard text.count == RegistrationKeys.credentialLength, let bits = RegistrationKeys.read132(text),
+            bits.head == 0
+        else { return nil }
+        return DeviceProof(high: bits.high, low: bits.low)
+    }
+
+    public func parseProof(_ text: some Collection<UInt8>) -> DeviceProof? {
+        Array(text).withUnsafeBufferPointer { parseProof($0) }
+    }
+
+    /// `nil` where the zeros are not there: the key does not fit. A chance fit has one in 2^40.
+    private static func registration(
+        _ high: UInt64, _ low: UInt64, _ key: RegistrationKey, _ suffix: DeviceProof?
+    ) -> Result<Registration, RegistrationError>? {
+        guard low & 0xFF_FFFF_FFFF == 0 else { return nil }
+        if key.isRetired { return .failure(.retiredKey) }
+        return .success(
+            Registration(
+                project: ProjectNumber(UInt32(high & 0xFF_FFFF)), partition: PartitionID(UInt16(high >> 52)),
+                index: DeviceIndex(UInt32(high >> 24 & 0xFFF_FFFF)), nonce: UInt32(low >> 40),
+                key: key.number,
+                suffix: suffix))
+    }
+}
+
+/// What stands in a registration id's characters, before any key: the enciphered block, and a token's suffix.
+struct IDForm {
+    var high: UInt64
+    var low: UInt64
+    var suffix: DeviceProof?
+
+    /// `nil` where the text is neither a FID nor a token.
+    init?(_ text: UnsafeBufferPointer<UInt8>) {
+        guard text.count == RegistrationKeys.fidLength || text.count == RegistrationKeys.tokenLength,
+            let id = RegistrationKeys.read132(text), id.head == 0b0111
+        else { return nil }
+        (high, low) = (id.high, id.low)
+        guard text.count == RegistrationKeys.tokenLength else { return }
+        let start = RegistrationKeys.fidLength + 1
+        guard text[start - 1] == UInt8(ascii: ":"), let proof = RegistrationKeys.read132(text, from: start),
+            proof.head == 0
+        else { return nil }
+        suffix = DeviceProof(high: proof.high, low: proof.low)
+    }
+}
+
+/// The blocks of a batch side by side, as libcrypto wants them, and whose they are.
+struct BatchScratch {
+    private(set) var places: [Int] = []
+    private(set) var suffixes: [DeviceProof?] = []
+    /// Two words a block, in the byte order of the text.
+    private var input: [UInt64] = []
+    private(set) var output: [UInt64] = []
+
+    mutating func removeAll() {
+        places.removeAll(keepingCapacity: true)
+        suffixes.removeAll(keepingCapacity: true)
+        input.removeAll(keepingCapacity: true)
+    }
+
+    mutating func append(_ place: Int, _ form: IDForm) {
+        places.append(place)
+        suffixes.append(form.suffix)
+        input.append(form.high.bigEndian)
+        input.append(form.low.bigEndian)
+    }
+
+    /// Moves a block to the front, for the next key.
+    mutating func keep(_ number: Int, at place: Int) {
+        places[place] = places[number]
+        suffixes[place] = suffixes[number]
+        input[2 * place] = input[2 * number]
+        input[2 * place + 1] = input[2 * number + 1]
+    }
+
+    mutating func truncate(to count: Int) {
+        places.removeSubrange(count...)
+        suffixes.removeSubrange(count...)
+        input.removeSubrange((2 * count)...)
+    }
+
+    /// Deciphers all blocks, each by itself (ECB: a block is an id of its own, never part of a longer text).
+    mutating func decipher(_ context: OpaquePointer) {
+        if output.count < input.count {
+            output.append(contentsOf: repeatElement(0, count: input.count - output.count))
+        }
+        input.withUnsafeBytes { source in
+            output.withUnsafeMutableBytes { target in
+                // libcrypto counts bytes in 32 bits; a body of 4 MiB, the edge's limit, has far fewer.
+                var written: Int32 = 0
+                _ = EVP_CipherUpdate(
+                    context, target.bindMemory(to: UInt8.self).baseAddress, &written,
+                    source.bindMemory(to: UInt8.self).baseAddress, Int32(clamping: source.count))
+            }
+        }
+    }
+}

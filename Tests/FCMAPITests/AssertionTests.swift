@@ -1,0 +1,143 @@
+import Foundation
+import HTTPMessages
+import Model
+import Testing
+
+@testable import FCMAPI
+
+@Suite("An assertion (RFC 7523)")
+struct AssertionTests {
+    private static let uri = "https://oauth2.googleapis.com/token"
+    private static let seconds = 1_800_000_000
+    private static let scope = "https://www.googleapis.com/auth/cloud-platform https://x/y"
+
+    /// One account for all rows: making a key takes a while.
+    private static let file = ServiceAccountFile.make(
+        project: Project(id: "shop", number: ProjectNumber(5)), tokenURI: uri)
+
+    private func good() -> [String: Any] {
+        [
+            "iss": AssertionTests.file?.email ?? "", "aud": AssertionTests.uri,
+            "iat": AssertionTests.seconds, "exp": AssertionTests.seconds + 3600,
+            "scope": AssertionTests.scope,
+        ]
+    }
+
+    private func exchange(_ claims: String, header: String? = nil) throws -> HTTPResponse {
+        let bench = Bench()
+        let file = try #require(AssertionTests.file)
+        bench.api.directory.accounts[file.keyID] = .init(
+            project: bench.project.number, email: file.email, publicKey: file.publicKey)
+        let head = header ?? "{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":\"\(file.keyID)\"}"
+        let signed = Base64URL.encode(head.utf8) + [UInt8(ascii: ".")] + Base64URL.encode(claims.utf8)
+        let key = try #require(object(Array(file.json.utf8))["private_key"] as? String)
+        let signature = try #require(Crypto.signRS256(signed, privateKey: key))
+        let assertion = String(
+            decoding: signed + [UInt8(ascii: ".")] + Base64URL.encode(signature), as: UTF8.self)
+        let grant = "urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer"
+        let response = bench.route(
+            .post, "/token", "assertion=\(assertion)&grant_type=\(grant)", bearer: nil
+        ).response
+        return try #require(response)
+    }
+
+    private func exchange(_ claims: [String: Any]) throws -> HTTPResponse {
+        try exchange(String(decoding: try JSONSerialization.data(withJSONObject: claims), as: UTF8.self))
+    }
+
+    @Test("#34 that is right is exchanged for a token that sends")
+    func right() throws {
+        let response = try exchange(good())
+        let reply = object(response.body)
+        #expect(response.status == 200 && reply["token_type"] as? String == "Bearer")
+        #expect(reply["expires_in"] as? Int == 3599)
+        let token = try #require(reply["access_token"] as? String)
+        let path = "/v1/projects/shop/messages:send"
+        #expect(Bench().route(.post, path, #"{"message":{"topic":"a"}}"#, bearer: token).sent != nil)
+        let other = Bench().route(
+            .post, "/v1/projects/other/messages:send", #"{"message":{"topic":"a"}}"#, bearer: token)
+        #expect(error(other.response).status == "PERMISSION_DENIED")
+    }
+
+    @Test("#34 may be five minutes early or late", arguments: [-299, 299])
+    func skew(seconds: Int) throws {
+        var claims = good()
+        let issued = seconds > 0 ? AssertionTests.seconds + seconds : AssertionTests.seconds - 3600 + seconds
+        claims["iat"] = issued
+        claims["exp"] = issued + 3600
+        #expect(try exchange(claims).status == 200)
+    }
+
+    @Test(
+        "#34 that is wrong in one claim is refused",
+        arguments: [
+            ("iss", "\"someone@else\""), ("iss", "7"), ("aud", "\"https://oauth2.example/token\""),
+            ("aud", "[\"https://oauth2.googleapis.com/token\"]"), ("exp", "1799999699"),
+            ("exp", "1800003601"),
+            ("iat", "1800000301"), ("iat", "1799990000"), ("exp", "null"), ("iat", "\"1800000000\""),
+            ("iat", "-9223372036854775808"), ("exp", "9223372036854775807"), ("exp", "18446744073709551615"),
+            ("exp", "1e300"), ("exp", "1800000000"),
+        ])
+    func wrong(claim: String, value: String) throws {
+        // The later of two names counts.
+        let text = String(
+            decoding: try JSONSerialization.data(withJSONObject: good()), as: UTF8.self)
+        let response = try exchange(text.dropLast() + ",\"\(claim)\":\(value)}")
+        #expect(response.status == 400)
+        #expect(object(response.body)["error"] as? String == "invalid_grant", "\(claim): \(value)")
+    }
+
+    @Test("#34 whose two times are as far apart as can be is refused, not computed with")
+    func extremes() throws {
+        var claims = good()
+        claims["iat"] = Int64.min
+        claims["exp"] = Int64.max
+        #expect(object(try exchange(claims).body)["error"] as? String == "invalid_grant")
+    }
+
+    @Test("that asks for neither scope is refused")
+    func scopes() throws {
+        var claims = good()
+        claims["scope"] = "https://www.googleapis.com/auth/datastore"
+        #expect(object(try exchange(claims).body)["error"] as? String == "invalid_scope")
+        claims["scope"] = "https://www.googleapis.com/auth/firebase.messaging"
+        #expect(try exchange(claims).status == 200)
+        claims["scope"] = nil
+        #expect(object(try exchange(claims).body)["error"] as? String == "invalid_scope")
+    }
+
+    @Test(
+        "whose header asks for another algorithm or for what is not understood is refused",
+        arguments: [
+            "\"alg\":\"none\"", "\"alg\":\"HS256\"", "\"alg\":\"RS512\"", "\"alg\":7", "\"x\":1",
+            "\"alg\":\"RS256\",\"crit\":[\"exp\"]", "\"alg\":\"RS256\",\"crit\":[]",
+        ])
+    func headers(fields: String) throws {
+        let kid = try #require(AssertionTests.file).keyID
+        let claims = String(decoding: try JSONSerialization.data(withJSONObject: good()), as: UTF8.self)
+        let response = try exchange(claims, header: "{\"kid\":\"\(kid)\",\(fields)}")
+        #expect(object(response.body)["error"] as? String == "invalid_grant")
+        for header in ["[]", "{}", "x", "", "{\"alg\":\"RS256\"}", "{\"alg\":\"RS256\",\"kid\":\"other\"}"] {
+            #expect(object(try exchange(claims, header: header).body)["error"] as? String == "invalid_grant")
+        }
+    }
+
+    @Test("whose claims are no object is refused", arguments: ["", "[]", "7", "{", "{\"iss\":\u{1}}"])
+    func noClaims(text: String) throws {
+        #expect(object(try exchange(text).body)["error"] as? String == "invalid_grant")
+    }
+
+    @Test("a service account's file is in Google's form")
+    func file() throws {
+        let file = try #require(AssertionTests.file)
+        let fields = object(Array(file.json.utf8))
+        #expect(fields["type"] as? String == "service_account" && fields["project_id"] as? String == "shop")
+        #expect(fields["token_uri"] as? String == AssertionTests.uri)
+        #expect(fields["client_email"] as? String == file.email)
+        #expect(fields["private_key_id"] as? String == file.keyID && file.keyID.count == 40)
+        let key = try #require(fields["private_key"] as? String)
+        #expect(key.hasPrefix("-----BEGIN PRIVATE KEY-----\n"))
+        #expect(file.publicKey.hasPrefix("-----BEGIN PUBLIC KEY-----\n"))
+        #expect(!file.json.contains(file.publicKey))
+    }
+}

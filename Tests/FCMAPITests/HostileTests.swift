@@ -1,0 +1,116 @@
+import HTTPMessages
+import Model
+import Testing
+
+@testable import FCMAPI
+
+/// Bodies that are valid JSON and were made to do harm.
+@Suite("Hostile bodies")
+struct HostileTests {
+    let bench = Bench()
+
+    /// The canonical event as text.
+    private func event(_ message: String) -> String {
+        String(decoding: bench.send(message).sent?.message.event ?? [], as: UTF8.self)
+    }
+
+    @Test(
+        "every number of JSON comes back as it was",
+        arguments: [
+            "18446744073709551615", "9223372036854775808", "9223372036854775807", "-9223372036854775808", "0",
+            "-1", "0.1", "-2.5e-300",
+        ])
+    func numbers(text: String) {
+        #expect(
+            event("{\"topic\":\"a\",\"apns\":{\"payload\":{\"x\":[\(text)]}}}").contains("\"x\":[\(text)]"))
+    }
+
+    @Test(
+        "a number where another type is wanted is shown as it was",
+        arguments: ["18446744073709551615", "9223372036854775808", "-9223372036854775808", "1.5"])
+    func shownNumbers(text: String) {
+        let response = bench.send("{\"topic\":\"a\",\"data\":{\"k\":\(text)}}").response
+        let reply = response.map { String(decoding: $0.body, as: UTF8.self) } ?? ""
+        #expect(reply.contains("(TYPE_STRING), \(text)"))
+    }
+
+    @Test(
+        "an expiry of APNs may be any number; what has passed is now or never",
+        arguments: [
+            ("-9223372036854775808", 0), ("0", 0), ("9223372036854775807", 2_419_200), ("1800000060", 60),
+            ("1800000000", 0), ("99999999999999999999", 2_419_200), ("soon", 2_419_200),
+        ])
+    func expiry(text: String, seconds: Int) {
+        let send = bench.send("{\"topic\":\"a\",\"apns\":{\"headers\":{\"APNS-Expiration\":\"\(text)\"}}}")
+            .sent
+        #expect(send?.message.ttlSeconds == UInt32(seconds))
+    }
+
+    @Test("more names than a message can hold are refused in the time that it takes to read them")
+    func manyNames() {
+        let names = (0..<40_000).map { "\"k\($0)\":\"\"" }.joined(separator: ",")
+        for body in [
+            "{\"topic\":\"a\",\"data\":{\(names)}}", "{\"topic\":\"a\",\"android\":{\"data\":{\(names)}}}",
+            "{\"topic\":\"a\",\"webpush\":{\"notification\":{\(names)}}}",
+            "{\"topic\":\"a\",\"apns\":{\"payload\":{\(names)}}}",
+        ] {
+            #expect(error(bench.send(body).response).fcm == "INVALID_ARGUMENT")
+        }
+        let headers = (0..<10_000).map { "\"h\($0)\":\"\"" }.joined(separator: ",")
+        #expect(
+            error(bench.send("{\"topic\":\"a\",\"apns\":{\"headers\":{\(headers)}}}").response).fcm
+                == "INVALID_ARGUMENT", "the bound of the whole event")
+    }
+
+    @Test("a name repeated any number of times has its last value, in maps and in free JSON")
+    func repeats() {
+        let pairs = (0..<100).map { "\"k\($0 % 20)\":\"v\($0)\"" }.joined(separator: ",")
+        let wanted = (80..<100).map { "\"k\($0 % 20)\":\"v\($0)\"" }.joined(separator: ",")
+        #expect(event("{\"topic\":\"a\",\"data\":{\(pairs)}}").contains("\"data\":{\(wanted)}"))
+        #expect(
+            event("{\"topic\":\"a\",\"apns\":{\"payload\":{\"in\":{\(pairs)}}}}").contains(
+                "\"payload\":{\"in\":{\(wanted)}}"))
+    }
+
+    @Test("an event is bounded also where escapes make it long")
+    func escapes() {
+        let control = String(repeating: "\\u0001", count: 4090)
+        let data = "\"data\":{\"k\":\"\(control)\"}"
+        #expect(bench.send("{\"topic\":\"a\",\(data),\"android\":{\(data)}}").sent != nil)
+        let got = bench.send("{\"topic\":\"a\",\(data),\"android\":{\(data)},\"webpush\":{\(data)}}").response
+        #expect(error(got).fcm == "INVALID_ARGUMENT")
+    }
+
+    @Test("an event has no line break, whatever it holds: it is one data line of a stream")
+    func lines() throws {
+        let text = "\\n\\r\\u0000\\u2028\\u0085\\\"\\\\/\\u007f\\ud83d\\ude00"
+        let send = try #require(
+            bench.send(
+                "{\"topic\":\"a\",\"data\":{\"\(text)\":\"\(text)\"},\"apns\":{\"payload\":{\"\(text)\":1}}}"
+            )
+            .sent)
+        #expect(!send.message.event.contains(0x0A) && !send.message.event.contains(0x0D))
+        let data = object(send.message.event)["data"] as? [String: String]
+        #expect(data?.first?.value == "\n\r\0\u{2028}\u{85}\"\\/\u{7f}😀")
+    }
+
+    @Test("nesting is bounded")
+    func depth() {
+        func nested(_ depth: Int) -> String {
+            "{\"topic\":\"a\",\"apns\":{\"payload\":{\"x\":" + String(repeating: "[", count: depth)
+                + String(repeating: "]", count: depth) + "}}}"
+        }
+        #expect(bench.send(nested(40)).sent != nil)
+        #expect(error(bench.send(nested(64)).response).http == 400)
+    }
+
+    @Test("a list of tokens is not read beyond the thousandth")
+    func manyTokens() {
+        let tokens = Array(repeating: "\"x\"", count: 100_000).joined(separator: ",")
+        let response = bench.route(
+            .post, "/iid/v1:batchAdd", "{\"to\":\"/topics/a\",\"registration_tokens\":[\(tokens)]}",
+            headers: [("access_token_auth", "true")]
+        ).response
+        #expect(response?.status == 400 && object(response?.body ?? [])["error"] is String)
+    }
+}
