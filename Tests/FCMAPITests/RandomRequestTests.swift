@@ -37,7 +37,7 @@ struct RandomRequestTests {
                 let name = names[Int(random.next() % UInt64(names.count))]
                 return
                     "\"\(name)\":"
-                        + some("\"1\"", "\"x\"", "\"-9223372036854775808\"", "\"18446744073709551615\"")
+                    + some("\"1\"", "\"x\"", "\"-9223372036854775808\"", "\"18446744073709551615\"")
             }
             return "{\(fields.joined(separator: ","))}"
         case .free:
