@@ -62,7 +62,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
 
     func sweep(_ second: Int) {
         guard let context, let session else { return }
-        let open = session.openStreams.count
+        let open = session.open.count
         let isOver = deadlines.isOver(
             second, open: open, receiving: receiving > 0, stuck: !context.channel.isWritable)
         if isOver { context.close(promise: nil) }

@@ -14,13 +14,13 @@ protocol HTTP2SessionDelegate: ResponderTransport {
 
 /// One server-side HTTP/2 connection: bytes in, bytes out. Knows no transport.
 ///
-/// A stream's state is its responder, which nghttp2 keeps as the stream's user data: retained when the
-/// stream begins, released exactly once, when it is closed or with the session.
+/// A stream's state is its responder, which nghttp2 has as the stream's user data. It is kept alive by the
+/// list of open ones, from when the stream begins until it is closed, or the session ends.
 final class HTTP2Session {
     private var session: OpaquePointer?
     private unowned let delegate: any HTTP2SessionDelegate
     private let configuration: EdgeConfiguration
-    private(set) var openStreams: Set<Int32> = []
+    private(set) var open: [Responder] = []
     private var abuse = AbuseGuard()
     /// The client made the server reset too many streams.
     private var isAbused = false
@@ -55,13 +55,8 @@ final class HTTP2Session {
     /// Frees the session and closes what is open.
     func end() {
         guard let ending = session else { return }
-        let streams = openStreams
-        openStreams = []
         var responders: [Responder] = []
-        for id in streams {
-            guard let data = nghttp2_session_get_stream_user_data(ending, id) else { continue }
-            responders.append(Unmanaged<Responder>.fromOpaque(data).takeRetainedValue())
-        }
+        swap(&responders, &open)
         session = nil
         nghttp2_session_del(ending)
         for responder in responders { delegate.closed(responder) }
@@ -288,8 +283,10 @@ final class HTTP2Session {
         guard let frame, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else { return 0 }
         let stream = frame.pointee.hd.stream_id
         let responder = Responder(transport: delegate, streamID: stream)
-        nghttp2_session_set_stream_user_data(session, stream, Unmanaged.passRetained(responder).toOpaque())
-        openStreams.insert(stream)
+        responder.request.fields.reserve()
+        responder.place = open.count
+        open.append(responder)
+        nghttp2_session_set_stream_user_data(session, stream, Unmanaged.passUnretained(responder).toOpaque())
         delegate.began(responder)
         return 0
     }
@@ -351,10 +348,14 @@ final class HTTP2Session {
     }
 
     private func closed(_ stream: Int32) -> Int32 {
-        guard let session, let data = nghttp2_session_get_stream_user_data(session, stream) else { return 0 }
+        guard let session, let responder = responder(stream) else { return 0 }
         nghttp2_session_set_stream_user_data(session, stream, nil)
-        openStreams.remove(stream)
-        delegate.closed(Unmanaged<Responder>.fromOpaque(data).takeRetainedValue())
+        let last = open.removeLast()
+        if last !== responder {
+            open[responder.place] = last
+            last.place = responder.place
+        }
+        delegate.closed(responder)
         return 0
     }
 }

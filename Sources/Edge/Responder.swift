@@ -30,8 +30,12 @@ public final class Responder {
     public var userTag: UInt64 = 0
     public internal(set) var isOpen = true
 
-    weak var transport: (any ResponderTransport)?
-    var streamID: Int32
+    /// Until it is closed, which every connection does to all that it has when it ends. A weak reference
+    /// would make each use of the connection, wherever it is, several times as dear.
+    private(set) var transport: (any ResponderTransport)?
+    let streamID: Int32
+    /// Among the open ones of its connection.
+    var place = 0
     /// The request while it is being read.
     var request = HTTPRequest(method: .get, target: [])
     var bodyBytes = 0
@@ -131,6 +135,7 @@ public final class Responder {
 
     func close() {
         isOpen = false
+        transport = nil
         queue = []
         queueHead = 0
         body = []

@@ -18,12 +18,11 @@ extension API {
         case (.accepted(let id), _):
             return API.object { out in
                 out.key("name")
-                out.plain { name in
-                    name.append(contentsOf: "projects/".utf8)
-                    name.append(contentsOf: form.project.id.utf8)
-                    name.append(contentsOf: "/messages/".utf8)
-                    id.append(to: &name)
-                }
+                out.beginString("projects/")
+                out.part(form.project.id)
+                out.part("/messages/" as StaticString)
+                out.part(id)
+                out.endString()
             }
         case (.changes(let changes), .batch(let errors)): return batch(changes, errors)
         case (.changes(let changes), _):

@@ -6,7 +6,7 @@ import Routing
 
 extension RequestRouter {
     func iid() throws(APIError) -> APIAction {
-        let count = target.segments.count
+        let count = target.count
         if count == 2, request.method == .post {
             if target.matches(1, "v1:batchAdd") { return try batch(.subscribe) }
             if target.matches(1, "v1:batchRemove") { return try batch(.unsubscribe) }
