@@ -5,7 +5,7 @@ import HTTPMessages
 protocol HTTP2SessionDelegate: ResponderTransport {
     /// The first bytes of a request are there.
     func began(_ responder: Responder)
-    func received(_ responder: Responder)
+    func received(_ request: HTTPRequest, _ responder: Responder)
     func closed(_ responder: Responder)
     func drained(_ responder: Responder)
     /// A coarse clock, in seconds.
@@ -21,6 +21,8 @@ final class HTTP2Session {
     private unowned let delegate: any HTTP2SessionDelegate
     private let configuration: EdgeConfiguration
     private(set) var open: [Responder] = []
+    /// Requests come one after the other most of the time, so one is read into what the last one left.
+    private var spare: RequestReading?
     private var abuse = AbuseGuard()
     /// The client made the server reset too many streams.
     private var isAbused = false
@@ -283,7 +285,10 @@ final class HTTP2Session {
         guard let frame, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else { return 0 }
         let stream = frame.pointee.hd.stream_id
         let responder = Responder(transport: delegate, streamID: stream)
-        responder.request.fields.reserve()
+        let reading = spare ?? RequestReading()
+        spare = nil
+        reading.request.fields.reserve()
+        responder.reading = reading
         responder.place = open.count
         open.append(responder)
         nghttp2_session_set_stream_user_data(session, stream, Unmanaged.passUnretained(responder).toOpaque())
@@ -295,31 +300,33 @@ final class HTTP2Session {
         _ frame: UnsafePointer<nghttp2_frame>?, _ name: UnsafeBufferPointer<UInt8>,
         _ value: UnsafeBufferPointer<UInt8>
     ) -> Int32 {
-        guard let frame, let responder = responder(frame.pointee.hd.stream_id) else { return 0 }
+        guard let frame, let reading = responder(frame.pointee.hd.stream_id)?.reading else { return 0 }
         let isTrailer = frame.pointee.headers.cat != NGHTTP2_HCAT_REQUEST
         let size = name.count + value.count + 32
-        responder.head.bytes += size
-        responder.head.fields += 1
-        if responder.head.bytes > configuration.headerBytesMax
-            || responder.head.fields > configuration.headerFieldsMax
+        reading.head.bytes += size
+        reading.head.fields += 1
+        if reading.head.bytes > configuration.headerBytesMax
+            || reading.head.fields > configuration.headerFieldsMax
         {
-            responder.head.isTooLarge = true
+            reading.head.isTooLarge = true
             return Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
         }
-        if !responder.head.take(name, value, isTrailer: isTrailer, into: &responder.request) {
+        if !reading.head.take(name, value, isTrailer: isTrailer, into: &reading.request) {
             return Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
         }
         return 0
     }
 
     private func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) -> Int32 {
-        guard let responder = responder(stream), responder.state == .waiting else { return 0 }
-        responder.bodyBytes += bytes.count
-        if responder.bodyBytes > configuration.bodyBytesMax {
-            responder.request.body = []
+        guard let responder = responder(stream), responder.state == .waiting,
+            let reading = responder.reading
+        else { return 0 }
+        reading.bodyBytes += bytes.count
+        if reading.bodyBytes > configuration.bodyBytesMax {
+            responder.reading = nil
             responder.respond(HTTPResponse(status: 413))
         } else {
-            responder.request.body.append(contentsOf: bytes)
+            reading.request.body.append(contentsOf: bytes)
         }
         return 0
     }
@@ -329,9 +336,9 @@ final class HTTP2Session {
         let type = UInt32(frame.pointee.hd.type)
         guard type == NGHTTP2_HEADERS.rawValue || type == NGHTTP2_DATA.rawValue else { return 0 }
         let stream = frame.pointee.hd.stream_id
-        guard let responder = responder(stream) else { return 0 }
+        guard let responder = responder(stream), let reading = responder.reading else { return 0 }
         if type == NGHTTP2_HEADERS.rawValue, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST,
-            !responder.head.isComplete(&responder.request)
+            !reading.head.isComplete
         {
             reset(stream, NGHTTP2_PROTOCOL_ERROR)
             return 0
@@ -339,11 +346,14 @@ final class HTTP2Session {
         guard UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
             responder.state == .waiting
         else { return 0 }
-        guard responder.head.contentLength.map({ $0 == responder.bodyBytes }) ?? true else {
+        guard reading.head.contentLength.map({ $0 == reading.bodyBytes }) ?? true else {
             reset(stream, NGHTTP2_PROTOCOL_ERROR)
             return 0
         }
-        delegate.received(responder)
+        responder.reading = nil
+        let request = reading.take()
+        spare = reading
+        delegate.received(request, responder)
         return 0
     }
 

@@ -28,9 +28,7 @@ struct RequestHead {
     }
 
     /// Whether the block had all that a request needs.
-    func isComplete(_ request: inout HTTPRequest) -> Bool {
-        !isMalformed && !isTooLarge && hasMethod && hasScheme && hasPath
-    }
+    var isComplete: Bool { !isMalformed && !isTooLarge && hasMethod && hasScheme && hasPath }
 
     private mutating func check(
         _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, isTrailer: Bool,
