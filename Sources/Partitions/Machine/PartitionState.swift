@@ -105,6 +105,8 @@ struct PartitionState: ~Copyable {
             }
         case .bury(let session):
             windows[session] = nil
+        case .repair(let to, let slice):
+            repair(to, slice, &cursor)
         }
     }
 
@@ -162,6 +164,9 @@ struct PartitionState: ~Copyable {
                 mark.fingerprint ^= topics.join(names, project, topic, from, indices)
             case .leave(let project, let topic, let indices):
                 mark.fingerprint ^= topics.leave(names, project, topic, from, indices)
+            case .replace(let slice):
+                replace(slice, of: from)
+                if slice.isLast { mark.fingerprint = topics.fingerprint(names, of: from) }
             }
         }
         marks[from] = mark
