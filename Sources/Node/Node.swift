@@ -1,5 +1,6 @@
 import Edge
 import FCMAPI
+import Glibc
 import HTTPMessages
 import Journal
 import Logging
@@ -74,6 +75,10 @@ public final class Node: Sendable {
         settings.signingKey = opened.contents.signingKey
         settings.tokenURIs = opened.contents.tokenURIs.union([configuration.tokenURI])
         settings.retryAfterOnSends = configuration.retryAfterOnSends
+        #if DEBUG
+            settings.hasAnswerFailpoint =
+                getenv("TIDECAST_FAILPOINT").map { String(cString: $0) } == "send.answers"
+        #endif
         settings.limits.topicPayloadBytesMax = configuration.topicPayloadBytesMax
         let loops = try Node.makeLoops(group, shared, settings, opened.contents, boxes, log)
         administrator.begin(boxes.all)

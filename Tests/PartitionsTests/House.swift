@@ -23,6 +23,9 @@ final class House {
     /// Whether a test has broken a pair on purpose, and how often its ends noticed.
     var expectsDifferences = false
     private(set) var differences = 0
+    /// Whether the journal takes its time; what it has not answered comes with `releaseAppends`.
+    var holdsAppends = false
+    private var held: [(PartitionID, PartitionEvent)] = []
     private var nextRequest: UInt64 = 0
     private var nextMessage: UInt64 = 0
     private var queue: [(PartitionID, PartitionEvent)] = []
@@ -58,6 +61,15 @@ final class House {
         }
     }
 
+    func releaseAppends(_ count: Int = .max) {
+        var left = count
+        while !held.isEmpty, left > 0 {
+            left -= 1
+            let (partition, event) = held.removeFirst()
+            send(event, to: partition)
+        }
+    }
+
     func request(_ request: Request, of partition: PartitionID) -> Reply? {
         nextRequest += 1
         send(.request(RequestID(gateway: House.gateway, number: nextRequest), request), to: partition)
@@ -69,7 +81,11 @@ final class House {
             switch effect {
             case .append(let sequence, let body):
                 journal[Int(id.rawValue)].append((sequence, body))
-                queue.append((id, .appended(sequence)))
+                if holdsAppends {
+                    held.append((id, .appended(sequence)))
+                } else {
+                    queue.append((id, .appended(sequence)))
+                }
             case .confirm(let token): queue.append((id, .confirmed(token)))
             case .readRecords(let sequences, let token):
                 let found = journal[Int(id.rawValue)].filter { sequences.contains($0.0) }

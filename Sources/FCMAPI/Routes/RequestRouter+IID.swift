@@ -19,18 +19,21 @@ extension RequestRouter {
         throw .notFoundHere
     }
 
-    /// The IID API takes OAuth tokens only with their sign; a legacy server key is refused.
-    private func iidPrincipal() throws(APIError) -> Principal {
+    /// The batches take OAuth tokens only with their sign, as all SDKs send it. A legacy server key is never
+    /// one.
+    private func iidPrincipal(needsSign: Bool = false) throws(APIError) -> Principal {
         if isAdmin { return .owner }
-        guard let sign = request.fields["access_token_auth"], sign.elementsEqual("true".utf8), let principal
-        else {
-            throw .unauthenticated
+        if needsSign {
+            guard let sign = request.fields["access_token_auth"], sign.elementsEqual("true".utf8) else {
+                throw .unauthenticated
+            }
         }
+        guard let principal else { throw .unauthenticated }
         return principal
     }
 
     private func batch(_ kind: SubscriptionChange.Kind) throws(APIError) -> APIAction {
-        try batch(kind, by: try iidPrincipal(), in: nil)
+        try batch(kind, by: try iidPrincipal(needsSign: true), in: nil)
     }
 
     /// The project is the token's; for an operator it is that of the registrations themselves.

@@ -35,7 +35,11 @@ extension RequestRouter {
         let message = try reader.read(try json())
         let target: Send.Target
         switch message.target {
-        case .topic(let topic): target = .topic(topic)
+        case .topic(let topic):
+            #if DEBUG
+                if api.settings.hasAnswerFailpoint, let error = api.failpoint.error(for: topic) { throw error }
+            #endif
+            target = .topic(topic)
         case .condition(let condition): target = .condition(condition)
         case .fid(let text): target = .device(try registration(text, in: project, field: "message.fid"))
         case .token(let text): target = .device(try registration(text, in: project, field: "message.token"))

@@ -22,7 +22,7 @@ struct PartitionState: ~Copyable {
     var log = DeliveryLog()
     /// Devices that lost messages to a bound and have not acknowledged being told, with the position that
     /// says so.
-    var overflowed: [UInt32: Position] = [:]
+    var overflowed: [UInt32: Loss] = [:]
 
     var outboxes: [PartitionID: Outbox] = [:]
     var marks: [PartitionID: InboxMark] = [:]
@@ -38,6 +38,14 @@ struct PartitionState: ~Copyable {
         self.history = history
         self.partitionCount = partitionCount
         self.names = names
+    }
+
+    /// That a device lost messages to a bound.
+    struct Loss {
+        /// The position that says so.
+        var told: Position
+        /// What it rests on: not to be told before that is durable.
+        var record: Sequence
     }
 
     /// Where `ordinal` stands: the event bodies of a record are numbered in the order of its facts.
