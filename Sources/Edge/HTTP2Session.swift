@@ -18,7 +18,9 @@ protocol HTTP2SessionDelegate: ResponderTransport {
 /// list of open ones, from when the stream begins until it is closed, or the session ends.
 final class HTTP2Session {
     private var session: OpaquePointer?
-    private unowned let delegate: any HTTP2SessionDelegate
+    // Safe: the delegate is the connection that owns this session and drives it; it ends the session before
+    // it goes. A checked reference would be counted atomically a dozen times a request.
+    private unowned(unsafe) let delegate: any HTTP2SessionDelegate
     private let configuration: EdgeConfiguration
     private(set) var open: [Responder] = []
     /// Requests come one after the other most of the time, so one is read into what the last one left.

@@ -84,7 +84,8 @@ private struct ConditionParser {
         }
         atoms += 1
         guard atoms <= Condition.atomCountMax else {
-            throw ConditionError(offset: start, reason: "more than \(Condition.atomCountMax) mentions of topics")
+            throw ConditionError(
+                offset: start, reason: "more than \(Condition.atomCountMax) mentions of topics")
         }
         if let known = topics.firstIndex(of: name) { return .topic(known) }
         guard topics.count < Condition.topicCountMax else {

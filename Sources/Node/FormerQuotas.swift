@@ -4,9 +4,9 @@ import Quotas
 
 /// What the node's former life left in the buckets of its projects.
 ///
-/// An orderly end writes it down; the next start takes it away again before it serves. So when it is not there
-/// although the node has run before, the node crashed, and every project that it knew may have spent its burst
-/// just before: those begin empty.
+/// An orderly end writes it down; the next start takes it away again before it serves. So when it is not
+/// there although the node has run before, the node crashed, and every project that it knew may have spent
+/// its burst just before: those begin empty.
 struct FormerQuotas: Sendable {
     private struct Left: Sendable {
         var tokens: [UInt64]

@@ -122,8 +122,8 @@ public struct QuotaGrantor: Sendable {
         return projects[project]?.ledgers[place].level(now)
     }
 
-    /// Whole tokens of each of `kinds` that are neither spent nor out with anybody, for every open project: what
-    /// a successor may begin with when all who spend end with this one.
+    /// Whole tokens of each of `kinds` that are neither spent nor out with anybody, for every open project:
+    /// what a successor may begin with when all who spend end with this one.
     public mutating func remainders(now: MonotonicTime) -> [ProjectNumber: [UInt64]] {
         var remainders: [ProjectNumber: [UInt64]] = [:]
         for project in projects.keys {

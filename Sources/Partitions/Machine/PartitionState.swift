@@ -53,7 +53,7 @@ struct PartitionState: ~Copyable {
         var record: Sequence
         var ordinal: UInt32 = 0
         /// What this record put into outboxes.
-        var touched: Set<PartitionID> = []
+        var touched = PartitionSet()
         /// What this record has for devices that listen.
         var deliveries: [Delivery] = []
     }
