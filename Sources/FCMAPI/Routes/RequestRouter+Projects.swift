@@ -37,7 +37,9 @@ extension RequestRouter {
         switch message.target {
         case .topic(let topic):
             #if DEBUG
-                if api.settings.hasAnswerFailpoint, let error = api.failpoint.error(for: topic) { throw error }
+                if api.settings.hasAnswerFailpoint, let error = api.failpoint.error(for: topic) {
+                    throw error
+                }
             #endif
             target = .topic(topic)
         case .condition(let condition): target = .condition(condition)
