@@ -39,6 +39,8 @@ final class NodeLoop: @unchecked Sendable {
     private var rows: [Row] = []
     private var dirty = PartitionSet()
     private var isTurnScheduled = false
+    /// Machines of partitions that began here.
+    private var lives: UInt32 = 0
     private var effects: [PartitionEffect] = []
     var now: Instant
 
@@ -359,7 +361,8 @@ final class NodeLoop: @unchecked Sendable {
     func adopt(_ partition: Partition) {
         partitions[partition.id] = partition
         now = Clock.now()
-        partition.begin(now: now, into: &effects)
+        lives &+= 1
+        partition.begin(now: now, life: lives, into: &effects)
         dirty.insert(partition.id)
         carryOut(of: partition.id)
         scheduleTurn()

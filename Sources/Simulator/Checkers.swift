@@ -47,7 +47,7 @@ public struct Checkers {
     }
 
     public func all() -> [Violation] {
-        subscriptionsKept() + sendsArrive() + nobodyElse() + ordered() + notAgain()
+        subscriptionsKept() + sendsArrive() + nobodyElse() + ordered() + notAgain() + acceptedOnce()
     }
 
     private func state(_ device: Int, _ topic: Int, _ from: UInt64, _ to: UInt64) -> SubscriptionView.State {
@@ -132,6 +132,30 @@ public struct Checkers {
                             "message \(delivery.message) came to device \(said.device) after it was acknowledged"
                     ))
             }
+        }
+        return found
+    }
+
+    /// A send that its gateway repeated is accepted once (design 5.5): it stands at one place of a device's
+    /// log.
+    func acceptedOnce() -> [Violation] {
+        struct Arrival: Hashable {
+            var device: Int
+            var message: UInt64
+        }
+        var places: [Arrival: UInt64] = [:]
+        var found: [Violation] = []
+        for delivery in history.deliveries {
+            let arrival = Arrival(device: delivery.device, message: delivery.message)
+            if let place = places[arrival], place != delivery.position {
+                found.append(
+                    Violation(
+                        guarantee: "G2",
+                        description:
+                            "message \(delivery.message) was accepted twice and came twice to device \(delivery.device)"
+                    ))
+            }
+            places[arrival] = delivery.position
         }
         return found
     }

@@ -52,14 +52,14 @@ extension Simulation {
 
     /// Asks a partition, and hears its answer or that the node crashed first.
     private func ask(
-        _ partition: PartitionID, _ request: Request, answered: @escaping (Reply, UInt64) -> Void,
-        crashed: @escaping () -> Void
+        _ partition: PartitionID, _ request: Request, after delay: UInt64 = 0,
+        answered: @escaping (Reply, UInt64) -> Void, crashed: @escaping () -> Void
     ) {
         nextRequest += 1
         waiting[nextRequest] = answered
         lost[nextRequest] = crashed
         let id = RequestID(gateway: GatewayID(0), number: nextRequest)
-        schedule(.partition(partition, .request(id, request)), in: random.next(upperBound: 2_000_000))
+        schedule(.partition(partition, .request(id, request)), in: delay + random.next(upperBound: 2_000_000))
     }
 
     private func later(_ client: Int) {
@@ -114,6 +114,8 @@ extension Simulation {
                 } else {
                     self.history.changes[place].outcome = .ok(at: at)
                 }
+            // It may have taken effect, and its answer not: design 5.4.
+            case .refused(.unavailable): break
             default: self.history.changes[place].outcome = .refused(at: at)
             }
             self.later(client)
@@ -133,7 +135,7 @@ extension Simulation {
             collapseKey: Array(key.utf8),
             sent: instant.wall, ttlSeconds: 86_400)
         let target: History.Send.Target
-        let request: Request
+        let request: (RequestKey) -> Request
         let to: PartitionID
         switch random.next(upperBound: UInt64(10)) {
         case 0:
@@ -141,36 +143,70 @@ extension Simulation {
             target = .butNot(first, other)
             let condition = Condition(
                 topics: [topic(first), topic(other)], root: .and(.topic(0), .not(.topic(1))))
-            request = .sendToCondition(
-                nil, project: Simulation.project, condition, envelope, fanoutsMax: 1000)
+            request = {
+                .sendToCondition($0, project: Simulation.project, condition, envelope, fanoutsMax: 1000)
+            }
             to = home(first)
         case 1, 2:
             guard let registration = clients[client].registration else { return later(client) }
             target = .device(client)
-            request = .sendToDevice(nil, registration, envelope)
+            request = { .sendToDevice($0, registration, envelope) }
             to = registration.partition
         default:
             // Only the topic's own client sends to it, one message after the other, so that their order is
             // known.
             guard client < options.topicCount else { return later(client) }
             target = .topic(first)
-            request = .sendToTopic(nil, project: Simulation.project, topic(first), envelope, fanoutsMax: 1000)
+            let name = topic(first)
+            request = {
+                .sendToTopic($0, project: Simulation.project, name, envelope, fanoutsMax: 1000)
+            }
             to = home(first)
         }
         let place = history.sends.count
         history.sends.append(
             History.Send(message: message, target: target, key: key, began: now, outcome: .unknown))
-        ask(to, request) { reply, at in
-            if case .accepted = reply {
-                self.history.sends[place].outcome = .ok(at: at)
-            } else if case .refused(.unknown) = reply {
-                self.history.sends[place].outcome = .unknown
-            } else {
-                self.history.sends[place].outcome = .refused(at: at)
+        sendNumbers[to, default: 0] += 1
+        let numbered = request(RequestKey(session: incarnation, number: sendNumbers[to] ?? 0))
+        submit(Submission(client: client, place: place, to: to, request: numbered), after: 0)
+    }
+
+    /// A send on its way, as its gateway has it: repeated under the same number when its answer does not
+    /// come.
+    private struct Submission {
+        var client: Int
+        var place: Int
+        var to: PartitionID
+        var request: Request
+        var triesLeft = 3
+        /// An earlier try may have been accepted.
+        var mayBeIn = false
+    }
+
+    private func submit(_ submission: Submission, after delay: UInt64) {
+        var submission = submission
+        submission.triesLeft -= 1
+        ask(submission.to, submission.request, after: delay) { [submission] reply, at in
+            var next = submission
+            switch reply {
+            case .accepted:
+                let isLost = self.random.next(upperBound: UInt64(100)) < self.options.lostAnswerPercent
+                guard isLost, submission.triesLeft > 0, !self.isHealing else {
+                    self.history.sends[submission.place].outcome = .ok(at: at)
+                    return self.later(submission.client)
+                }
+                next.mayBeIn = true
+                return self.submit(next, after: 300_000_000)
+            case .refused(.unknown): next.mayBeIn = true
+            default: break
             }
-            self.later(client)
+            if submission.triesLeft > 0, !self.isHealing, self.random.next(upperBound: UInt64(3)) > 0 {
+                return self.submit(next, after: 20_000_000)
+            }
+            self.history.sends[submission.place].outcome = next.mayBeIn ? .unknown : .refused(at: at)
+            self.later(submission.client)
         } crashed: {
-            self.later(client)
+            self.later(submission.client)
         }
     }
 

@@ -20,6 +20,12 @@ public final class Simulation {
         /// Of 100 messages between partitions.
         public var lossPercent: UInt64 = 3
         public var duplicatePercent: UInt64 = 3
+        /// Of 100 appends, how many are refused, lose their reply, and stall.
+        public var refusedPercent: UInt64 = 1
+        public var unknownPercent: UInt64 = 1
+        public var stallPercent: UInt64 = 2
+        /// Of 100 answers to sends, how many never reach the gateway, which then repeats its request.
+        public var lostAnswerPercent: UInt64 = 3
         public var partition: PartitionOptions
         public init(seed: UInt64) {
             self.seed = seed
@@ -32,7 +38,8 @@ public final class Simulation {
         case partition(PartitionID, PartitionEvent)
         case frame(from: PartitionID, StreamFrame)
         case operate(client: Int)
-        case durable(PartitionID, Sequence, [UInt8])
+        case appended(PartitionID, life: UInt64, Sequence, [UInt8], Fate)
+        case recovered(PartitionID, life: UInt64)
         case snapshot(PartitionID, covering: Sequence, [UInt8])
         case crash
         case listen(device: Int)
@@ -50,13 +57,21 @@ public final class Simulation {
     var snapshots: [(covering: Sequence, bytes: [UInt8])?]
 
     // What does not.
-    var partitions: [Partition] = []
+    /// `nil` while one is read again from its journal.
+    var partitions: [Partition?] = []
+    /// Which machine of a partition it is, over crashes and losses; an append of a former one comes to
+    /// nothing.
+    var lives: [UInt64]
+    /// When the last append of each is answered, so that the next one is not before.
+    var appendTimes: [UInt64]
     var streams: GatewayStreams
     var waiting: [UInt64: (Reply, UInt64) -> Void] = [:]
     /// What becomes of an operation when the node crashes before it is answered.
     var lost: [UInt64: () -> Void] = [:]
     var incarnation: UInt64 = 0
     var frameTimes: [PartitionID: UInt64] = [:]
+    /// The gateway's numbers of sends to each partition, in this life.
+    var sendNumbers: [PartitionID: UInt64] = [:]
     var fingerprintDifferences = 0
 
     private var queue = EventQueue<(UInt64, Event)>()
@@ -70,6 +85,8 @@ public final class Simulation {
     /// Far past the end of every run that comes to rest.
     static let timeMax: UInt64 = .seconds(3600)
     private var isStuck = false
+    /// Why the node cannot go on.
+    private var broken: String?
     /// Virtual nanoseconds without faults after which everything must have come to rest.
     static let settling: UInt64 = .seconds(60)
 
@@ -77,6 +94,8 @@ public final class Simulation {
         self.options = options
         random = SeededGenerator(seed: options.seed)
         journal = Array(repeating: [], count: options.partitionCount)
+        lives = Array(repeating: 0, count: options.partitionCount)
+        appendTimes = Array(repeating: 0, count: options.partitionCount)
         snapshots = Array(repeating: nil, count: options.partitionCount)
         clients = (0..<options.deviceCount).map { Client(number: $0) }
         operationsLeft = options.operations
@@ -106,10 +125,12 @@ public final class Simulation {
             note(event)
             if case .crash = event {
                 if !isHealing { crash() }
+                if broken != nil { break }
                 continue
             }
             if needsIncarnation(event), born != incarnation { continue }
             handle(event)
+            if broken != nil { break }
             if !isHealing, operationsLeft == 0, waiting.isEmpty { heal() }
         }
         return finish()
@@ -117,7 +138,7 @@ public final class Simulation {
 
     private func needsIncarnation(_ event: Event) -> Bool {
         switch event {
-        case .partition, .frame, .durable, .snapshot: true
+        case .partition, .frame, .appended, .recovered, .snapshot: true
         case .operate, .crash, .listen: false
         }
     }
@@ -127,9 +148,10 @@ public final class Simulation {
     private func handle(_ event: Event) {
         switch event {
         case .partition(let id, let event): feed(id, event)
-        case .durable(let id, let sequence, let body):
-            journal[Int(id.rawValue)].append((sequence, body))
-            feed(id, .appended(sequence))
+        case .appended(let id, let life, let sequence, let body, let fate):
+            if lives[Int(id.rawValue)] == life { finishAppend(id, sequence, body, fate) }
+        case .recovered(let id, let life):
+            if lives[Int(id.rawValue)] == life { recover(id) }
         case .snapshot(let id, let covering, let bytes):
             snapshots[Int(id.rawValue)] = (covering, bytes)
             feed(id, .snapshotWritten(covering: covering))
@@ -144,7 +166,9 @@ public final class Simulation {
         let text: String
         switch event {
         case .partition(let id, let event): text = "p\(id.rawValue) \(Simulation.name(event))"
-        case .durable(let id, let sequence, _): text = "d\(id.rawValue) \(sequence.rawValue)"
+        case .appended(let id, _, let sequence, _, let fate):
+            text = "d\(id.rawValue) \(sequence.rawValue) \(fate)"
+        case .recovered(let id, _): text = "r\(id.rawValue)"
         case .snapshot(let id, let covering, _): text = "s\(id.rawValue) \(covering.rawValue)"
         case .frame(let from, _): text = "f\(from.rawValue)"
         case .operate(let client): text = "o\(client)"
@@ -179,25 +203,29 @@ public final class Simulation {
         let names = TopicNames()
         partitions = []
         frameTimes = [:]
+        sendNumbers = [:]
         sink = Sink()
         streams = GatewayStreams(
             gateway: GatewayID(0), histories: (0..<options.partitionCount).map { .init(UInt64($0) + 7) })
         for number in 0..<options.partitionCount {
             let id = PartitionID(UInt16(number))
-            let partition = replayed(number, names: names)
+            guard let partition = replayed(number, names: names) else { return }
             let body = Partition.barrier(session: SessionID(incarnation), epoch: Epoch(incarnation))
             let sequence = partition.applied.next
             journal[number].append((sequence, body))
             do { try partition.replay(sequence, body) } catch { preconditionFailure("a barrier folds") }
             partitions.append(partition)
+            lives[number] += 1
+            appendTimes[number] = 0
             var effects: [PartitionEffect] = []
-            partition.begin(now: instant, into: &effects)
+            partition.begin(now: instant, life: UInt32(truncatingIfNeeded: lives[number]), into: &effects)
             carryOut(effects, of: id)
         }
     }
 
     /// A partition made from snapshot and journal alone.
-    func replayed(_ number: Int, names: TopicNames = TopicNames(), fromSnapshot: Bool = true) -> Partition {
+    /// `nil`, and the run ends, where they do not fit together.
+    func replayed(_ number: Int, names: TopicNames = TopicNames(), fromSnapshot: Bool = true) -> Partition? {
         let partition = Partition(
             id: PartitionID(UInt16(number)), history: .init(UInt64(number) + 7), options: options.partition,
             names: names,
@@ -210,7 +238,8 @@ public final class Simulation {
                 try partition.replay(record.sequence, record.body)
             }
         } catch {
-            preconditionFailure("seed \(options.seed): partition \(number) cannot be read: \(error)")
+            broken = "partition \(number) cannot be read: \(error)"
+            return nil
         }
         return partition
     }
@@ -220,9 +249,11 @@ public final class Simulation {
         // Each append in flight went in or did not; a partition's only in order.
         for number in 0..<options.partitionCount {
             for (_, (born, event)) in queue.sorted {
-                guard born == incarnation, case .durable(let id, let sequence, let body) = event,
-                    Int(id.rawValue) == number
+                guard born == incarnation,
+                    case .appended(let id, let life, let sequence, let body, let fate) = event,
+                    Int(id.rawValue) == number, life == lives[number]
                 else { continue }
+                if case .refused = fate { break }
                 if random.next(upperBound: UInt64(2)) == 0 { break }
                 journal[number].append((sequence, body))
             }
@@ -237,17 +268,17 @@ public final class Simulation {
 
     func feed(_ id: PartitionID, _ event: PartitionEvent) {
         var effects: [PartitionEffect] = []
-        let partition = partitions[Int(id.rawValue)]
+        guard let partition = partitions[Int(id.rawValue)] else { return refuse(event) }
         partition.handle(event, now: instant, into: &effects)
         partition.flush(now: instant, into: &effects)
         carryOut(effects, of: id)
     }
 
-    private func carryOut(_ effects: [PartitionEffect], of id: PartitionID) {
+    func carryOut(_ effects: [PartitionEffect], of id: PartitionID) {
         for effect in effects {
             switch effect {
             case .append(let sequence, let body):
-                schedule(.durable(id, sequence, body), in: 500_000 + random.next(upperBound: 8_000_000))
+                append(id, sequence, body)
             case .confirm(let token):
                 schedule(.partition(id, .confirmed(token)), in: random.next(upperBound: 1_000_000))
             case .readRecords(let sequences, let token):
@@ -285,7 +316,7 @@ public final class Simulation {
         schedule(.frame(from: id, frame), in: at - now)
     }
 
-    private func answer(_ number: UInt64, _ reply: Reply) {
+    func answer(_ number: UInt64, _ reply: Reply) {
         lost[number] = nil
         waiting.removeValue(forKey: number)?(reply, now)
     }
@@ -301,6 +332,7 @@ public final class Simulation {
     }
 
     private func finish() -> (history: History, violations: [Violation]) {
+        if let broken { return (history, [Violation(guarantee: "I4", description: broken)]) }
         for (number, client) in clients.enumerated() {
             guard let registration = client.registration else { continue }
             history.final[number] = []
@@ -341,10 +373,11 @@ public final class Simulation {
     /// Replaying the journal, with and without the snapshot, gives the state that lived.
     private func imagesDiffer() -> [Violation] {
         var found: [Violation] = []
-        for number in 0..<options.partitionCount where partitions[number].isIdle {
-            let lived = partitions[number].image()
+        for number in 0..<options.partitionCount {
+            guard let partition = partitions[number], partition.isIdle else { continue }
+            let lived = partition.image()
             for fromSnapshot in [true, false]
-            where replayed(number, fromSnapshot: fromSnapshot).image() != lived {
+            where replayed(number, fromSnapshot: fromSnapshot)?.image() != lived {
                 found.append(
                     Violation(
                         guarantee: "I4",

@@ -20,6 +20,7 @@ struct SimulationTests {
             Planted.answerBeforeDurable, .offerBeforeDurable, .acknowledgeVolatile, .skipPredecessor,
             .forgetMarks,
             .pushBeforeDurable, .acknowledgeUnrecorded, .forgetOutboxes, .unprovenRepeat, .skipCatchUp,
+            .forgetWindow, .snapshotVolatile, .unknownAsRefused,
         ])
     func planted(bug: Planted) {
         for seed in UInt64(1)...150 {
@@ -28,6 +29,20 @@ struct SimulationTests {
             if !Simulation(options).run().violations.isEmpty { return }
         }
         Issue.record("no seed of 150 shows planted bug \(bug.rawValue)")
+    }
+
+    @Test("has every kind of fault in it")
+    func faults() {
+        var crashes = 0
+        var losses = 0
+        var unknown = 0
+        for seed in UInt64(1)...12 {
+            let (history, _) = Simulation(.init(seed: seed)).run()
+            crashes += history.faults.count { $0.hasPrefix("crash") }
+            losses += history.faults.count { $0.hasPrefix("partition") }
+            unknown += history.sends.count { $0.outcome == .unknown }
+        }
+        #expect(crashes > 12 && losses > 12 && unknown > 0, "\(crashes), \(losses), \(unknown)")
     }
 
     @Test("runs the same twice")

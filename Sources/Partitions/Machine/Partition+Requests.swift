@@ -227,10 +227,17 @@ extension Partition {
         answerWithOpenRecord(Answer(to: .request(id), reply: .accepted(message.id), isSend: true))
     }
 
+    private func verdict(_ key: RequestKey) -> RequestWindow.Verdict {
+        #if DEBUG
+            if options.planted.contains(.forgetWindow) { return .new }
+        #endif
+        return (state.windows[key.session] ?? RequestWindow()).verdict(key.number)
+    }
+
     /// Whether the message is new and there is room for it; else the answer is under way.
     private func admit(_ id: RequestID, _ key: RequestKey?, _ message: Envelope) -> Bool {
         if let key {
-            switch (state.windows[key.session] ?? RequestWindow()).verdict(key.number) {
+            switch verdict(key) {
             case .new: break
             case .repeated:
                 answer(Answer(to: .request(id), reply: .accepted(message.id), isSend: true))

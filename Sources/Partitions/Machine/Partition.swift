@@ -93,7 +93,15 @@ public final class Partition {
         }
         var reader = ByteReader(body)
         var cursor = PartitionState.Cursor(record: sequence)
-        while !reader.isAtEnd { state.apply(try Fact.decode(from: &reader), &cursor) }
+        while !reader.isAtEnd {
+            let fact = try Fact.decode(from: &reader)
+            if case .receive(let from, _, let entry, _) = fact,
+                entry.predecessor != state.marks[from]?.number ?? .zero
+            {
+                throw reader.fail("an entry of partition \(from.rawValue) that does not follow its mark")
+            }
+            state.apply(fact, &cursor)
+        }
         state.applied = sequence
         snapshots.note(bytes: body.count)
     }
@@ -106,8 +114,10 @@ public final class Partition {
     }
 
     /// Everything durable is folded in: begin to serve. Receivers are asked for their marks before anything
-    /// is offered.
-    public func begin(now: Instant, into effects: inout [PartitionEffect]) {
+    /// is offered. `life` tells this machine from former ones of the same partition, whose confirmations may
+    /// still be on their way.
+    public func begin(now: Instant, life: UInt32 = 0, into effects: inout [PartitionEffect]) {
+        lastToken = UInt64(life) << 32
         #if DEBUG
             if options.planted.contains(.forgetMarks) { state.marks = [:] }
             if options.planted.contains(.forgetOutboxes) {
@@ -177,6 +187,13 @@ public final class Partition {
         effects.append(.append(record.sequence, body: record.body))
         snapshots.note(bytes: record.body.count)
         if snapshots.isDue { snapshots.begin(covering: record.sequence, bytes: state.snapshot()) }
+        #if DEBUG
+            if options.planted.contains(.snapshotVolatile),
+                let made = snapshots.ready(durable: record.sequence)
+            {
+                effects.append(.writeSnapshot(covering: made.covering, bytes: made.bytes))
+            }
+        #endif
     }
 
     /// Whether another request may be folded in, or the journal is too far behind.
@@ -203,6 +220,7 @@ public final class Partition {
     }
 
     private func onConfirmed(_ token: UInt64, _ now: Instant, _ effects: inout [PartitionEffect]) {
+        guard token >> 32 == lastToken >> 32 else { return }
         confirmInFlight = false
         let proof = ledger.confirmed()
         while let first = confirmations.first, first.token <= token {
@@ -294,7 +312,10 @@ public final class Partition {
         for (_, waiters) in outboxWaiters.sorted(by: { $0.key < $1.key }) { answers += waiters.map(\.answer) }
         for answer in answers {
             guard case .request(let id) = answer.to else { continue }
-            let unknown = answer.isSend && mayHaveAppended
+            var unknown = answer.isSend && mayHaveAppended
+            #if DEBUG
+                if options.planted.contains(.unknownAsRefused) { unknown = false }
+            #endif
             replies.append((id, .refused(unknown ? .unknown : .unavailable(reason))))
         }
     }
@@ -312,7 +333,8 @@ public final class Partition {
     }
 
     private func scheduleWake(_ now: Instant, _ effects: inout [PartitionEffect]) {
-        var next = bookkeepingDue
+        // While a record is in flight its answer is what lets the next one go; a wake-up could do nothing.
+        var next = ledger.inFlight.isEmpty ? bookkeepingDue : nil
         func consider(_ time: MonotonicTime?) {
             guard let time else { return }
             next = min(next ?? time, time)

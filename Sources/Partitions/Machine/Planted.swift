@@ -27,6 +27,12 @@
         public static let noRepair = Planted(rawValue: 1024)
         /// A device is told of a loss that is only in memory (design 5.14).
         public static let tellVolatileLoss = Planted(rawValue: 2048)
+        /// A repeated request is taken for a new one (design 5.5).
+        public static let forgetWindow = Planted(rawValue: 4096)
+        /// A send whose fate is not known is answered as refused (design 5.4).
+        public static let unknownAsRefused = Planted(rawValue: 16384)
+        /// A snapshot is named before the records that it covers are durable (design 5.1).
+        public static let snapshotVolatile = Planted(rawValue: 8192)
         /// A stream is taken for live though something waits for it (design 5.8).
         public static let skipCatchUp = Planted(rawValue: 512)
     }

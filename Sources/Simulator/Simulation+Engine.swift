@@ -1,0 +1,78 @@
+import Model
+import Partitions
+
+// What an engine can do to an append besides putting it in: refuse it, take its time, lose its reply.
+
+extension Simulation {
+    /// What becomes of one append.
+    enum Fate {
+        case durable
+        /// Not in, and known not to be: the disk is full.
+        case refused
+        /// Its reply is lost, and the session with it: nobody here knows whether it is in.
+        case unknown(isIn: Bool)
+    }
+
+    func append(_ id: PartitionID, _ sequence: Sequence, _ body: [UInt8]) {
+        let number = Int(id.rawValue)
+        var delay: UInt64 = 500_000 + random.next(upperBound: 8_000_000)
+        var fate = Fate.durable
+        if !isHealing {
+            let roll = random.next(upperBound: UInt64(100))
+            if roll < options.refusedPercent {
+                fate = .refused
+            } else if roll < options.refusedPercent + options.unknownPercent {
+                fate = .unknown(isIn: random.next(upperBound: UInt64(2)) == 0)
+            } else if roll < options.refusedPercent + options.unknownPercent + options.stallPercent {
+                delay += random.next(upperBound: 1_500_000_000)
+            }
+        }
+        let at = max(appendTimes[number] + 1, now + delay)
+        appendTimes[number] = at
+        schedule(.appended(id, life: lives[number], sequence, body, fate), in: at - now)
+    }
+
+    func finishAppend(_ id: PartitionID, _ sequence: Sequence, _ body: [UInt8], _ fate: Fate) {
+        switch fate {
+        case .durable:
+            journal[Int(id.rawValue)].append((sequence, body))
+            feed(id, .appended(sequence))
+        case .refused:
+            lose(id, mayHaveAppended: false)
+        case .unknown(let isIn):
+            if isIn { journal[Int(id.rawValue)].append((sequence, body)) }
+            lose(id, mayHaveAppended: true)
+        }
+    }
+
+    /// The machine is thrown away; who waited is told; another is made from the journal a little later.
+    private func lose(_ id: PartitionID, mayHaveAppended: Bool) {
+        let number = Int(id.rawValue)
+        guard let partition = partitions[number] else { return }
+        history.faults.append("partition \(number) lost at \(now)")
+        partitions[number] = nil
+        lives[number] += 1
+        appendTimes[number] = 0
+        var replies: [(RequestID, Reply)] = []
+        partition.abandon(mayHaveAppended: mayHaveAppended, reason: "a fault", into: &replies)
+        for (request, reply) in replies { answer(request.number, reply) }
+        streams.lost(id, sink: sink)
+        schedule(.recovered(id, life: lives[number]), in: random.next(upperBound: 30_000_000))
+    }
+
+    func recover(_ id: PartitionID) {
+        let number = Int(id.rawValue)
+        guard let partition = replayed(number) else { return }
+        partitions[number] = partition
+        var effects: [PartitionEffect] = []
+        partition.begin(now: instant, life: UInt32(truncatingIfNeeded: lives[number]), into: &effects)
+        partition.flush(now: instant, into: &effects)
+        carryOut(effects, of: id)
+    }
+
+    /// Nobody serves the partition for the moment.
+    func refuse(_ event: PartitionEvent) {
+        guard case .request(let id, _) = event else { return }
+        answer(id.number, .refused(.unavailable("the partition is being read")))
+    }
+}
