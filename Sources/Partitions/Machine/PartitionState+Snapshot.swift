@@ -28,6 +28,7 @@ extension PartitionState {
         }
         guard try reader.u64() == history.rawValue else { throw reader.fail("a snapshot of another history") }
         applied = Sequence(try reader.varint())
+        guard applied.rawValue <= 1 << 62 else { throw reader.fail("a record that no journal reaches") }
         epoch = Epoch(try reader.varint())
         let numbers = try readNames(&reader)
         try readDevices(numbers, &reader)
@@ -110,6 +111,7 @@ extension PartitionState {
         throws(DecodeError)
     {
         let next = try reader.number()
+        guard next <= DeviceIndex.limit else { throw reader.fail("a device index of more than 28 bits") }
         let count = try reader.count(max: Int(DeviceIndex.limit), elementBytesMin: 16)
         var index: UInt32 = 0
         for place in 0..<count {
@@ -157,12 +159,19 @@ extension PartitionState {
 
     private mutating func readTopics(_ numbers: [TopicNumber], _ reader: inout ByteReader) throws(DecodeError)
     {
+        var last = -1
         for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 2)) {
             let local = Int(try reader.number())
             guard local < numbers.count else { throw reader.fail("a topic without a name") }
+            guard local > last else { throw reader.fail("topics out of order") }
+            last = local
             var parts: [(partition: PartitionID, devices: DeviceSet)] = []
             for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 2)) {
-                parts.append((try reader.partition(), try reader.devices()))
+                let partition = try reader.partition()
+                guard parts.last.map({ $0.partition < partition }) ?? true else {
+                    throw reader.fail("partitions out of order")
+                }
+                parts.append((partition, try reader.devices()))
             }
             names.retain(numbers[local])
             topics.restore(numbers[local], MemberSet(parts: parts))
@@ -187,11 +196,11 @@ extension PartitionState {
     }
 
     private mutating func readLog(_ reader: inout ByteReader) throws(DecodeError) {
-        let last = Position(try reader.varint())
+        let last = try reader.position()
         for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 12)) {
-            let position = Position(try reader.varint())
+            let position = try reader.position()
             guard position > log.last else { throw reader.fail("positions out of order") }
-            let expires = WallTime(milliseconds: Int64(bitPattern: try reader.u64()))
+            let expires = try reader.wallTime()
             let project = try reader.project().rawValue
             let key = log.key(try reader.string(max: 4096), in: project)
             let entry = LogEntry(
@@ -246,6 +255,7 @@ extension PartitionState {
         for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 11)) {
             let partition = try reader.partition()
             let last = Sequence(try reader.varint())
+            guard last <= applied else { throw reader.fail("an outbox entry of a later record") }
             let fingerprint = try reader.u64()
             var entries: [OutboxEntry] = []
             for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 11)) {
