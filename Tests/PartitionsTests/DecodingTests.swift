@@ -154,6 +154,20 @@ struct DecodingTests {
         }
     }
 
+    @Test("a partition that is thrown away, also half restored, lets go of its topic names")
+    func namesReleased() {
+        let names = TopicNames()
+        let kept = names.retain(Array("kept".utf8), in: ProjectNumber(1))
+        let snapshot = FactSamples.snapshot(isLarge: false)
+        for length in 0...snapshot.count {
+            var state = PartitionState(
+                id: PartitionID(0), history: History(9), partitionCount: 2, names: names)
+            try? state.restore(Array(snapshot.prefix(length)))
+        }
+        #expect(names.count == 1)
+        #expect(names.number(of: Array("kept".utf8), in: ProjectNumber(1)) == kept)
+    }
+
     // MARK: Helpers
 
     private func emptyState() -> PartitionState {

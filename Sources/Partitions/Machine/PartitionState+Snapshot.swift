@@ -30,13 +30,15 @@ extension PartitionState {
         applied = Sequence(try reader.varint())
         guard applied.rawValue <= 1 << 62 else { throw reader.fail("a record that no journal reaches") }
         epoch = Epoch(try reader.varint())
-        let numbers = try readNames(&reader)
+        // Each is retained once, until the tables have retained what they use.
+        var numbers: [TopicNumber] = []
+        defer { for number in numbers { names.release(number) } }
+        try readNames(&numbers, &reader)
         try readDevices(numbers, &reader)
         try readTopics(numbers, &reader)
         try readLog(&reader)
         try readStreams(&reader)
         try reader.expectEnd()
-        for number in numbers { names.release(number) }
     }
 
     // MARK: Names
@@ -65,16 +67,13 @@ extension PartitionState {
         return order
     }
 
-    /// Each is retained once, until the tables have retained what they use.
-    private func readNames(_ reader: inout ByteReader) throws(DecodeError) -> [TopicNumber] {
+    private func readNames(_ numbers: inout [TopicNumber], _ reader: inout ByteReader) throws(DecodeError) {
         let count = try reader.count(max: Int(UInt32.max), elementBytesMin: 2)
-        var numbers: [TopicNumber] = []
         numbers.reserveCapacity(count)
         for _ in 0..<count {
             let project = try reader.project()
             numbers.append(names.retain(try reader.stringSlice(max: TopicName.lengthMax), in: project))
         }
-        return numbers
     }
 
     // MARK: Devices
@@ -131,8 +130,9 @@ extension PartitionState {
             for _ in 0..<(try reader.count(max: DeliveryLimits.topicsPerDeviceMax, elementBytesMin: 3)) {
                 let topic = Int(try reader.number())
                 guard topic < numbers.count else { throw reader.fail("a topic without a name") }
+                let since = Day(try reader.u16())
                 names.retain(numbers[topic])
-                page.topics[at].append(numbers[topic], since: Day(try reader.u16()))
+                page.topics[at].append(numbers[topic], since: since)
             }
         }
         devices.skip(to: next)
