@@ -63,9 +63,10 @@ public final class Edge: Sendable {
             .serverChannelOption(.backlog, value: 4096)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.maxMessagesPerRead, value: 4)
+            // Each connection keeps its last buffer: it begins small, and grows with what comes.
             .childChannelOption(
                 .recvAllocator,
-                value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: 65536)
+                value: AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 512, maximum: 65536)
             )
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

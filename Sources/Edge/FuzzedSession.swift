@@ -6,7 +6,9 @@ public final class FuzzedSession {
         var session: HTTP2Session?
         let second = 0
         func began(_ responder: Responder) {}
-        func received(_ responder: Responder) { responder.respond(HTTPResponse(status: 200, body: [1])) }
+        func received(_ request: HTTPRequest, _ responder: Responder) {
+            responder.respond(HTTPResponse(status: 200, body: [1]))
+        }
         func closed(_ responder: Responder) { responder.close() }
         func drained(_ responder: Responder) {}
         func respond(_ responder: Responder, _ response: HTTPResponse) {

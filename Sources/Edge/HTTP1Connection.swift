@@ -26,6 +26,9 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         self.isLoopback = isLoopback
     }
 
+    /// The request that is being read; the next one comes when this one is answered.
+    private let reading = RequestReading()
+
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         loop.connections.insert(self)
@@ -35,20 +38,18 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         switch unwrapInboundIn(data) {
         case .head(let head): begin(head)
         case .body(let buffer):
-            guard let responder = current, !isRefused else { return }
-            responder.bodyBytes += buffer.readableBytes
-            if responder.bodyBytes > loop.configuration.bodyBytesMax {
+            guard current != nil, !isRefused else { return }
+            reading.bodyBytes += buffer.readableBytes
+            if reading.bodyBytes > loop.configuration.bodyBytesMax {
                 refuse(413)
             } else {
-                responder.request.body.append(contentsOf: buffer.readableBytesView)
+                reading.request.body.append(contentsOf: buffer.readableBytesView)
             }
         case .end:
             isReceiving = false
             guard let responder = current, !isRefused else { return }
-            var request = HTTPRequest(method: .get, target: [])
-            swap(&request, &responder.request)
             loop.counters.requests.add(1, ordering: .relaxed)
-            loop.handler.handle(request, responder)
+            loop.handler.handle(reading.take(), responder)
         }
     }
 
@@ -70,7 +71,8 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
             if lower == "host" { request.authority = Array(value.utf8) }
             request.fields.append(name: Array(lower.utf8), value: Array(value.utf8))
         }
-        responder.request = request
+        _ = reading.take()
+        reading.request = request
         if bytes > loop.configuration.headerBytesMax
             || head.headers.count > loop.configuration.headerFieldsMax
         {
@@ -89,7 +91,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     private func refuse(_ status: Int) {
         keepAlive = false
         isRefused = true
-        current?.request.body = []
+        _ = reading.take()
         current?.respond(HTTPResponse(status: status))
     }
 

@@ -62,7 +62,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
 
     func sweep(_ second: Int) {
         guard let context, let session else { return }
-        let open = session.openStreams.count
+        let open = session.open.count
         let isOver = deadlines.isOver(
             second, open: open, receiving: receiving > 0, stuck: !context.channel.isWritable)
         if isOver { context.close(promise: nil) }
@@ -79,9 +79,11 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     func flush() {
         isDirty = false
         guard let context, let session, context.channel.isWritable || isClosing else { return }
-        var buffer = context.channel.allocator.buffer(capacity: 4096)
-        session.produce(limit: loop.configuration.pendingBytesMax) { buffer.writeBytes($0) }
-        if buffer.readableBytes > 0 { context.writeAndFlush(wrapOutboundOut(buffer), promise: nil) }
+        loop.write { buffer in
+            session.produce(limit: loop.configuration.pendingBytesMax) { buffer.writeBytes($0) }
+        } to: {
+            context.writeAndFlush(wrapOutboundOut($0), promise: nil)
+        }
         if isClosing || !session.wantsToGoOn { context.close(promise: nil) }
     }
 
@@ -92,13 +94,12 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         deadlines.hadRequest = true
     }
 
-    func received(_ responder: Responder) {
+    func received(_ request: HTTPRequest, _ responder: Responder) {
         receiving -= 1
         responder.isReceived = true
-        responder.request.isSecure = isSecure
-        responder.request.isLoopback = isLoopback
-        var request = HTTPRequest(method: .get, target: [])
-        swap(&request, &responder.request)
+        var request = request
+        request.isSecure = isSecure
+        request.isLoopback = isLoopback
         loop.counters.requests.add(1, ordering: .relaxed)
         loop.handler.handle(request, responder)
     }

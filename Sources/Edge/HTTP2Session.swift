@@ -5,7 +5,7 @@ import HTTPMessages
 protocol HTTP2SessionDelegate: ResponderTransport {
     /// The first bytes of a request are there.
     func began(_ responder: Responder)
-    func received(_ responder: Responder)
+    func received(_ request: HTTPRequest, _ responder: Responder)
     func closed(_ responder: Responder)
     func drained(_ responder: Responder)
     /// A coarse clock, in seconds.
@@ -14,13 +14,17 @@ protocol HTTP2SessionDelegate: ResponderTransport {
 
 /// One server-side HTTP/2 connection: bytes in, bytes out. Knows no transport.
 ///
-/// A stream's state is its responder, which nghttp2 keeps as the stream's user data: retained when the
-/// stream begins, released exactly once, when it is closed or with the session.
+/// A stream's state is its responder, which nghttp2 has as the stream's user data. It is kept alive by the
+/// list of open ones, from when the stream begins until it is closed, or the session ends.
 final class HTTP2Session {
     private var session: OpaquePointer?
-    private unowned let delegate: any HTTP2SessionDelegate
+    // Safe: the delegate is the connection that owns this session and drives it; it ends the session before
+    // it goes. A checked reference would be counted atomically a dozen times a request.
+    private unowned(unsafe) let delegate: any HTTP2SessionDelegate
     private let configuration: EdgeConfiguration
-    private(set) var openStreams: Set<Int32> = []
+    private(set) var open: [Responder] = []
+    /// Requests come one after the other most of the time, so one is read into what the last one left.
+    private var spare: RequestReading?
     private var abuse = AbuseGuard()
     /// The client made the server reset too many streams.
     private var isAbused = false
@@ -55,13 +59,8 @@ final class HTTP2Session {
     /// Frees the session and closes what is open.
     func end() {
         guard let ending = session else { return }
-        let streams = openStreams
-        openStreams = []
         var responders: [Responder] = []
-        for id in streams {
-            guard let data = nghttp2_session_get_stream_user_data(ending, id) else { continue }
-            responders.append(Unmanaged<Responder>.fromOpaque(data).takeRetainedValue())
-        }
+        swap(&responders, &open)
         session = nil
         nghttp2_session_del(ending)
         for responder in responders { delegate.closed(responder) }
@@ -288,8 +287,13 @@ final class HTTP2Session {
         guard let frame, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else { return 0 }
         let stream = frame.pointee.hd.stream_id
         let responder = Responder(transport: delegate, streamID: stream)
-        nghttp2_session_set_stream_user_data(session, stream, Unmanaged.passRetained(responder).toOpaque())
-        openStreams.insert(stream)
+        let reading = spare ?? RequestReading()
+        spare = nil
+        reading.request.fields.reserve()
+        responder.reading = reading
+        responder.place = open.count
+        open.append(responder)
+        nghttp2_session_set_stream_user_data(session, stream, Unmanaged.passUnretained(responder).toOpaque())
         delegate.began(responder)
         return 0
     }
@@ -298,31 +302,33 @@ final class HTTP2Session {
         _ frame: UnsafePointer<nghttp2_frame>?, _ name: UnsafeBufferPointer<UInt8>,
         _ value: UnsafeBufferPointer<UInt8>
     ) -> Int32 {
-        guard let frame, let responder = responder(frame.pointee.hd.stream_id) else { return 0 }
+        guard let frame, let reading = responder(frame.pointee.hd.stream_id)?.reading else { return 0 }
         let isTrailer = frame.pointee.headers.cat != NGHTTP2_HCAT_REQUEST
         let size = name.count + value.count + 32
-        responder.head.bytes += size
-        responder.head.fields += 1
-        if responder.head.bytes > configuration.headerBytesMax
-            || responder.head.fields > configuration.headerFieldsMax
+        reading.head.bytes += size
+        reading.head.fields += 1
+        if reading.head.bytes > configuration.headerBytesMax
+            || reading.head.fields > configuration.headerFieldsMax
         {
-            responder.head.isTooLarge = true
+            reading.head.isTooLarge = true
             return Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
         }
-        if !responder.head.take(name, value, isTrailer: isTrailer, into: &responder.request) {
+        if !reading.head.take(name, value, isTrailer: isTrailer, into: &reading.request) {
             return Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
         }
         return 0
     }
 
     private func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) -> Int32 {
-        guard let responder = responder(stream), responder.state == .waiting else { return 0 }
-        responder.bodyBytes += bytes.count
-        if responder.bodyBytes > configuration.bodyBytesMax {
-            responder.request.body = []
+        guard let responder = responder(stream), responder.state == .waiting,
+            let reading = responder.reading
+        else { return 0 }
+        reading.bodyBytes += bytes.count
+        if reading.bodyBytes > configuration.bodyBytesMax {
+            responder.reading = nil
             responder.respond(HTTPResponse(status: 413))
         } else {
-            responder.request.body.append(contentsOf: bytes)
+            reading.request.body.append(contentsOf: bytes)
         }
         return 0
     }
@@ -332,9 +338,9 @@ final class HTTP2Session {
         let type = UInt32(frame.pointee.hd.type)
         guard type == NGHTTP2_HEADERS.rawValue || type == NGHTTP2_DATA.rawValue else { return 0 }
         let stream = frame.pointee.hd.stream_id
-        guard let responder = responder(stream) else { return 0 }
+        guard let responder = responder(stream), let reading = responder.reading else { return 0 }
         if type == NGHTTP2_HEADERS.rawValue, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST,
-            !responder.head.isComplete(&responder.request)
+            !reading.head.isComplete
         {
             reset(stream, NGHTTP2_PROTOCOL_ERROR)
             return 0
@@ -342,19 +348,26 @@ final class HTTP2Session {
         guard UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
             responder.state == .waiting
         else { return 0 }
-        guard responder.head.contentLength.map({ $0 == responder.bodyBytes }) ?? true else {
+        guard reading.head.contentLength.map({ $0 == reading.bodyBytes }) ?? true else {
             reset(stream, NGHTTP2_PROTOCOL_ERROR)
             return 0
         }
-        delegate.received(responder)
+        responder.reading = nil
+        let request = reading.take()
+        spare = reading
+        delegate.received(request, responder)
         return 0
     }
 
     private func closed(_ stream: Int32) -> Int32 {
-        guard let session, let data = nghttp2_session_get_stream_user_data(session, stream) else { return 0 }
+        guard let session, let responder = responder(stream) else { return 0 }
         nghttp2_session_set_stream_user_data(session, stream, nil)
-        openStreams.remove(stream)
-        delegate.closed(Unmanaged<Responder>.fromOpaque(data).takeRetainedValue())
+        let last = open.removeLast()
+        if last !== responder {
+            open[responder.place] = last
+            last.place = responder.place
+        }
+        delegate.closed(responder)
         return 0
     }
 }

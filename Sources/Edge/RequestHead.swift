@@ -28,9 +28,7 @@ struct RequestHead {
     }
 
     /// Whether the block had all that a request needs.
-    func isComplete(_ request: inout HTTPRequest) -> Bool {
-        !isMalformed && !isTooLarge && hasMethod && hasScheme && hasPath
-    }
+    var isComplete: Bool { !isMalformed && !isTooLarge && hasMethod && hasScheme && hasPath }
 
     private mutating func check(
         _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, isTrailer: Bool,
@@ -96,22 +94,24 @@ struct RequestHead {
 
     /// A field name: lower-case token characters (RFC 9110 §5.1, RFC 9113 §8.2).
     private static func isName(_ name: UnsafeBufferPointer<UInt8>) -> Bool {
-        isToken(name) && !name.contains { $0 >= UInt8(ascii: "A") && $0 <= UInt8(ascii: "Z") }
+        !name.isEmpty && areAll(name, RequestHead.lowerTokens)
     }
 
     private static func isToken(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard !bytes.isEmpty else { return false }
+        !bytes.isEmpty && areAll(bytes, RequestHead.lowerTokens | RequestHead.upperLetters)
+    }
+
+    /// Token characters below 64, a bit each: `!#$%&'*+-.` and the digits.
+    private static let lowTokens: UInt64 = 0x03FF_6CFA_0000_0000
+    /// Those from 64 on, without capital letters: ``^_`|~`` and the small letters.
+    private static let lowerTokens: UInt64 = 0x57FF_FFFF_C000_0000
+    private static let upperLetters: UInt64 = 0x0000_0000_07FF_FFFE
+
+    @inline(__always)
+    private static func areAll(_ bytes: UnsafeBufferPointer<UInt8>, _ high: UInt64) -> Bool {
         for byte in bytes {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"),
-                UInt8(ascii: "."),
-                UInt8(ascii: "!"), UInt8(ascii: "#"), UInt8(ascii: "$"), UInt8(ascii: "%"), UInt8(ascii: "&"),
-                UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"), UInt8(ascii: "^"), UInt8(ascii: "`"),
-                UInt8(ascii: "|"), UInt8(ascii: "~"):
-                continue
-            default: return false
-            }
+            let set = byte < 64 ? lowTokens : byte < 128 ? high : 0
+            if set >> UInt64(byte & 63) & 1 == 0 { return false }
         }
         return true
     }

@@ -30,21 +30,25 @@ public final class Responder {
     public var userTag: UInt64 = 0
     public internal(set) var isOpen = true
 
-    weak var transport: (any ResponderTransport)?
-    var streamID: Int32
-    /// The request while it is being read.
-    var request = HTTPRequest(method: .get, target: [])
-    var bodyBytes = 0
+    /// Until it is closed, which every connection does to all that it has when it ends. A weak reference
+    /// would make each use of the connection, wherever it is, several times as dear.
+    private(set) var transport: (any ResponderTransport)?
+    let streamID: Int32
+    /// Among the open ones of its connection.
+    var place = 0
+    /// The request while it is being read; apart, because streams live long and have no use for it.
+    var reading: RequestReading?
     /// The handler has the request.
     var isReceived = false
-    var head = RequestHead()
     var state: State = .waiting
     /// Whether a streaming answer has begun.
     public var hasBegun: Bool { state == .streaming || state == .ending }
     /// A whole answer, or what is queued of a stream.
     var body: [UInt8] = []
     var offset = 0
-    private(set) var queue: [SharedBytes] = []
+    /// The chunk that is being written; nearly always the only one, so that an idle stream keeps no array.
+    private var first: SharedBytes?
+    private var queue: [SharedBytes] = []
     private var queueHead = 0
     private var queuedBytes = 0
     private var wasRefused = false
@@ -79,7 +83,7 @@ public final class Responder {
             wasRefused = true
             return false
         }
-        queue.append(chunk)
+        if first == nil { first = chunk } else { queue.append(chunk) }
         queuedBytes += chunk.bytes.count
         transport?.wake(self)
         return true
@@ -92,32 +96,38 @@ public final class Responder {
         transport?.wake(self)
     }
 
-    var hasQueued: Bool { queueHead < queue.count }
+    var hasQueued: Bool { first != nil }
 
     /// Copies up to `count` queued bytes to `target`.
     func take(_ target: UnsafeMutablePointer<UInt8>, _ count: Int) -> Int {
         var copied = 0
-        while copied < count, queueHead < queue.count {
-            let chunk = queue[queueHead].bytes
-            let size = min(count - copied, chunk.count - offset)
-            chunk.withUnsafeBufferPointer { source in
+        while copied < count, let chunk = first {
+            let size = min(count - copied, chunk.bytes.count - offset)
+            chunk.bytes.withUnsafeBufferPointer { source in
                 if let base = source.baseAddress {
                     (target + copied).update(from: base + offset, count: size)
                 }
             }
             copied += size
             offset += size
-            if offset == chunk.count {
-                queueHead += 1
-                offset = 0
-            }
+            if offset == chunk.bytes.count { advance() }
         }
         queuedBytes -= copied
+        return copied
+    }
+
+    private func advance() {
+        offset = 0
+        guard queueHead < queue.count else {
+            first = nil
+            return
+        }
+        first = queue[queueHead]
+        queueHead += 1
         if queueHead == queue.count {
-            queue.removeAll(keepingCapacity: queueHead <= 4)
+            queue = []
             queueHead = 0
         }
-        return copied
     }
 
     /// Whether the handler is to be told that there is room again.
@@ -131,8 +141,27 @@ public final class Responder {
 
     func close() {
         isOpen = false
+        transport = nil
+        first = nil
         queue = []
         queueHead = 0
         body = []
+        reading = nil
+    }
+}
+
+/// What has come of a request so far.
+final class RequestReading {
+    var request = HTTPRequest(method: .get, target: [])
+    var head = RequestHead()
+    var bodyBytes = 0
+
+    /// Hands the request over, and is as new.
+    func take() -> HTTPRequest {
+        var taken = HTTPRequest(method: .get, target: [])
+        swap(&taken, &request)
+        head = RequestHead()
+        bodyBytes = 0
+        return taken
     }
 }

@@ -14,6 +14,10 @@ public struct APISettings: Sendable {
     /// The key under which access tokens are signed.
     public var signingKey: [UInt8] = []
     public var partitionCount = 32
+    #if DEBUG
+        /// Whether sends to the topics of `AnswerFailpoint` fail.
+        public var hasAnswerFailpoint = false
+    #endif
     public init() {}
 }
 
@@ -98,6 +102,9 @@ public final class API {
     let authenticator: Authenticator
     private var deciphered: [Result<Registration, RegistrationError>] = []
     let parser = JSONParser()
+    #if DEBUG
+        var failpoint = AnswerFailpoint()
+    #endif
 
     public init(settings: APISettings, keys: RegistrationKeys) {
         self.settings = settings

@@ -14,8 +14,8 @@ extension Condition {
     /// FCM's grammar: `'t' in topics`, `&&`, `||`, `!`, parentheses.
     ///
     /// Parentheses first, then left to right: `&&` and `||` have equal precedence, so `a || b && c` is `(a
-    /// || b) && c`; `!` is of the atom or parenthesis that follows it. At most five topics, counted as they
-    /// stand in the text. A condition that holds for a device in none of its topics (a bare negation) is
+    /// || b) && c`; `!` is of the atom or parenthesis that follows it. At most five topics, each as often as
+    /// `atomCountMax` allows. A condition that holds for a device in none of its topics (a bare negation) is
     /// refused, as FCM does.
     public static func parse(_ text: some Collection<UInt8>) throws(ConditionError) -> Condition {
         var parser = ConditionParser(Array(text))
@@ -83,10 +83,14 @@ private struct ConditionParser {
             throw fail("'in topics' should follow")
         }
         atoms += 1
-        guard atoms <= Condition.topicCountMax else {
-            throw ConditionError(offset: start, reason: "more than \(Condition.topicCountMax) topics")
+        guard atoms <= Condition.atomCountMax else {
+            throw ConditionError(
+                offset: start, reason: "more than \(Condition.atomCountMax) mentions of topics")
         }
         if let known = topics.firstIndex(of: name) { return .topic(known) }
+        guard topics.count < Condition.topicCountMax else {
+            throw ConditionError(offset: start, reason: "more than \(Condition.topicCountMax) topics")
+        }
         topics.append(name)
         return .topic(topics.count - 1)
     }

@@ -4,6 +4,8 @@
 /// messaging).
 public struct Condition: Hashable, Sendable {
     public static let topicCountMax = 5
+    /// How often topics may be mentioned, the same one more than once.
+    public static let atomCountMax = 64
 
     public indirect enum Node: Hashable, Sendable {
         /// An index into `topics`.

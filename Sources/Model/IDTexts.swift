@@ -1,16 +1,19 @@
 // The texts of ids that clients see.
 
 extension MessageID {
+    public static let textCount = 32
+
     /// 32 lower-case hexadecimal digits.
-    public func append(to out: inout [UInt8]) {
-        Hex.append(time, digits: 16, to: &out)
-        Hex.append(random, digits: 16, to: &out)
+    public func write(to out: UnsafeMutableBufferPointer<UInt8>) {
+        Hex.write(time, digits: 16, to: out, at: 0)
+        Hex.write(random, digits: 16, to: out, at: 16)
     }
 
     public var text: String {
-        var out: [UInt8] = []
-        append(to: &out)
-        return String(decoding: out, as: UTF8.self)
+        String(unsafeUninitializedCapacity: MessageID.textCount) { out in
+            write(to: out)
+            return MessageID.textCount
+        }
     }
 }
 
@@ -33,12 +36,22 @@ extension EventID {
 }
 
 public enum Hex {
-    private static let digits = Array("0123456789abcdef".utf8)
+    @inline(__always)
+    private static func digit(_ value: UInt64) -> UInt8 {
+        let digit = UInt8(truncatingIfNeeded: value & 15)
+        return digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10
+    }
 
     public static func append(_ value: UInt64, digits count: Int, to out: inout [UInt8]) {
         for place in stride(from: (count - 1) * 4, through: 0, by: -4) {
-            out.append(digits[Int(truncatingIfNeeded: value >> UInt64(place)) & 15])
+            out.append(digit(value >> UInt64(place)))
         }
+    }
+
+    static func write(
+        _ value: UInt64, digits count: Int, to out: UnsafeMutableBufferPointer<UInt8>, at start: Int
+    ) {
+        for place in 0..<count { out[start + place] = digit(value >> UInt64((count - 1 - place) * 4)) }
     }
 
     public static func text(_ bytes: some Collection<UInt8>) -> String {

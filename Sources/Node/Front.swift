@@ -12,7 +12,8 @@ import Routing
 /// A ticket stands for a request that is under way; it is the place of its responder in a table, so that
 /// finding it again costs nothing.
 final class Front {
-    unowned let loop: NodeLoop
+    // Safe: the loop owns its front, and a loop lives as long as its node.
+    unowned(unsafe) let loop: NodeLoop
     let api: API
     private struct Ticket {
         var responder: Responder?

@@ -1,5 +1,6 @@
 import Edge
 import FCMAPI
+import Glibc
 import HTTPMessages
 import Journal
 import Logging
@@ -67,13 +68,18 @@ public final class Node: Sendable {
         shared = NodeShared(
             partitions: opened.partitions, loopCount: configuration.loopCount, session: opened.session,
             engine: engine,
-            options: options, administrator: administrator, log: log, onFatal: onFatal)
+            options: options, administrator: administrator, formerQuotas: opened.formerQuotas, log: log,
+            onFatal: onFatal)
         var settings = APISettings()
         settings.isDev = configuration.isDev
         settings.partitionCount = opened.partitions.count
         settings.signingKey = opened.contents.signingKey
         settings.tokenURIs = opened.contents.tokenURIs.union([configuration.tokenURI])
         settings.retryAfterOnSends = configuration.retryAfterOnSends
+        #if DEBUG
+            settings.hasAnswerFailpoint =
+                getenv("TIDECAST_FAILPOINT").map { String(cString: $0) } == "send.answers"
+        #endif
         settings.limits.topicPayloadBytesMax = configuration.topicPayloadBytesMax
         let loops = try Node.makeLoops(group, shared, settings, opened.contents, boxes, log)
         administrator.begin(boxes.all)
@@ -101,6 +107,7 @@ public final class Node: Sendable {
         var session: SessionID
         var partitions: [OwnedPartition]
         var contents: Catalog.Contents
+        var formerQuotas: FormerQuotas
     }
 
     private static func open(_ engine: any Engine, _ configuration: NodeConfiguration) throws -> Opened {
@@ -111,9 +118,11 @@ public final class Node: Sendable {
             try engine.createPartitions(count: configuration.partitionCount, histories: histories)
         }
         let session = try engine.beginSession(node: configuration.name)
+        let contents = try Catalog.load(engine)
         return Opened(
-            session: session, partitions: try Recovery.takeAll(session, of: engine),
-            contents: try Catalog.load(engine))
+            session: session, partitions: try Recovery.takeAll(session, of: engine), contents: contents,
+            formerQuotas: try FormerQuotas.take(
+                from: engine, projects: Array(contents.directory.byNumber.keys), now: Clock.now().wall))
     }
 
     private static func makeLoops(
@@ -158,8 +167,38 @@ public final class Node: Sendable {
         for box in shared.administrator.boxes { box.post(.run { $0.front.endStreams() }) }
         await edge.drain(within: limit)
         await admin.drain(within: .seconds(1))
+        await keepQuotas()
         shared.engine.shutdown()
         try? await group.shutdownGracefully()
+    }
+}
+
+extension Node {
+    /// An orderly end at once, for who knows that nobody is served.
+    public func end() async {
+        shared.beginDraining()
+        await keepQuotas()
+        shared.engine.shutdown()
+    }
+
+    /// Puts down what is left in the buckets, so that an orderly restart neither fills nor empties them.
+    private func keepQuotas() async {
+        var remainders: [ProjectNumber: [UInt64]] = [:]
+        for box in shared.administrator.boxes {
+            let part = await withCheckedContinuation { done in
+                box.post(.run { done.resume(returning: $0.remainders()) })
+            }
+            remainders.merge(part) { $1 }
+        }
+        let kept = remainders
+        do {
+            try shared.engine.wait { engine in
+                try FormerQuotas.put(kept, to: engine, now: Clock.now().wall)
+            }
+        } catch {
+            shared.log.warning(
+                "what is left of the quotas could not be written", metadata: ["error": "\(error)"])
+        }
     }
 }
 

@@ -26,13 +26,19 @@ extension NodeLoop {
         }
     }
 
-    /// A project that was there when the node began may have spent its burst just before: it begins with
-    /// what has flowed in since. A new one begins full.
     private func open(_ project: ProjectNumber) {
-        let wasThere = shared.projectsAtStart.contains(project)
         grantor.open(
             project, limits[project] ?? .standard, epoch: Epoch(1),
-            wasThere ? .empty(since: shared.started) : .full, now: now.monotonic)
+            shared.formerQuotas.beginning(of: project, started: shared.started), now: now.monotonic)
+    }
+
+    /// What is left in the buckets of this loop, as the node ends.
+    func remainders() -> [ProjectNumber: [UInt64]] {
+        now = Clock.now()
+        // Who was not asked for since a crash has what has flowed in since.
+        for project in shared.formerQuotas.unknown
+        where !grantor.isOpen(project) && loop(ofBuckets: project) == number { open(project) }
+        return grantor.remainders(now: now.monotonic)
     }
 
     /// Counts a send addressed to one device, here where the device lives, so that all gateways together

@@ -37,7 +37,7 @@ final class NodeLoop: @unchecked Sendable {
     private var queue: [LoopMessage] = []
     private var outgoing: [[LoopMessage]] = []
     private var rows: [Row] = []
-    private var dirty: Set<PartitionID> = []
+    private var dirty = PartitionSet()
     private var isTurnScheduled = false
     private var effects: [PartitionEffect] = []
     var now: Instant
@@ -165,11 +165,11 @@ final class NodeLoop: @unchecked Sendable {
     }
 
     private func flushPartitions() {
-        for id in dirty {
+        for id in dirty.sorted() {
             partitions[id]?.flush(now: now, into: &effects)
             carryOut(of: id)
         }
-        dirty.removeAll(keepingCapacity: true)
+        dirty.removeAll()
     }
 
     /// A request for a partition that is being read again.

@@ -17,8 +17,7 @@ final class NodeShared: Sendable {
     let counters = NodeCounters()
     let metrics = NodeMetrics()
     let started = Clock.monotonic()
-    /// Those that may have been used just before the node began.
-    let projectsAtStart: Set<ProjectNumber>
+    let formerQuotas: FormerQuotas
     let administrator: Administrator
     private let onFatal: @Sendable (String) -> Void
     private let readiness = Mutex<String?>("starting")
@@ -29,11 +28,11 @@ final class NodeShared: Sendable {
 
     init(
         partitions: [OwnedPartition], loopCount: Int, session: SessionID, engine: EngineThread,
-        options: PartitionOptions, administrator: Administrator, log: Logger,
+        options: PartitionOptions, administrator: Administrator, formerQuotas: FormerQuotas, log: Logger,
         onFatal: @escaping @Sendable (String) -> Void
     ) {
         self.administrator = administrator
-        projectsAtStart = Set(administrator.current.directory.byNumber.keys)
+        self.formerQuotas = formerQuotas
         self.onFatal = onFatal
         partitionCount = partitions.count
         self.loopCount = loopCount

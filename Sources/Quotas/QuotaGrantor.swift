@@ -6,8 +6,9 @@ import Model
 /// What it may begin with depends on what was before it:
 ///
 /// - A project that never had an owner begins with full buckets.
-/// - When the whole node began anew, its spenders are gone with the former grantor, and so is all that they
-/// held: it   begins with buckets that were empty when the node began.
+/// - When the whole node ended in order and began anew, it goes on with what was left.
+/// - When it crashed, its spenders are gone with the former grantor, and so is all that they held: it begins
+/// with buckets that were empty when the node began.
 /// - When it takes over from an owner that died, spenders may live on what that one granted. It grants
 /// nothing for the   longest validity after the last moment at which the other may have granted, and then
 /// begins with empty buckets.
@@ -24,6 +25,8 @@ public struct QuotaGrantor: Sendable {
         case full
         /// Nobody has granted or spent since this time.
         case empty(since: MonotonicTime)
+        /// So many whole tokens of each of `kinds` were left when its only owner ended in order.
+        case holding([UInt64], since: MonotonicTime)
         /// The former owner may have granted until this time.
         case takeover(grantedUntil: MonotonicTime)
     }
@@ -62,10 +65,16 @@ public struct QuotaGrantor: Sendable {
         _ project: ProjectNumber, _ limits: QuotaLimits, epoch: Epoch, _ beginning: Beginning,
         now: MonotonicTime
     ) {
-        let ledgers = QuotaGrantor.kinds.compactMap { limits.rate(of: $0) }.map { rate in
+        let rates = QuotaGrantor.kinds.compactMap { limits.rate(of: $0) }
+        let ledgers = rates.enumerated().map { place, rate in
             switch beginning {
             case .full: QuotaLedger(TokenBucket(rate, full: now))
             case .empty(let since): QuotaLedger(TokenBucket(rate, emptyAt: since))
+            case .holding(let tokens, let since):
+                QuotaLedger(
+                    TokenBucket(
+                        rate, units: UInt128(place < tokens.count ? tokens[place] : 0) * rate.scale,
+                        refilled: since))
             case .takeover(let granted):
                 QuotaLedger(TokenBucket(rate, emptyAt: granted.advanced(by: QuotaTiming.share)))
             }
@@ -111,6 +120,18 @@ public struct QuotaGrantor: Sendable {
     ) -> UInt64? {
         guard let place = QuotaGrantor.kinds.firstIndex(of: kind) else { return nil }
         return projects[project]?.ledgers[place].level(now)
+    }
+
+    /// Whole tokens of each of `kinds` that are neither spent nor out with anybody, for every open project:
+    /// what a successor may begin with when all who spend end with this one.
+    public mutating func remainders(now: MonotonicTime) -> [ProjectNumber: [UInt64]] {
+        var remainders: [ProjectNumber: [UInt64]] = [:]
+        for project in projects.keys {
+            remainders[project] = QuotaGrantor.kinds.indices.map { place in
+                projects[project]?.ledgers[place].remainder(now) ?? 0
+            }
+        }
+        return remainders
     }
 
     /// Forgets projects whose buckets are full and of which nothing is out. Opened again as they were the

@@ -129,6 +129,13 @@ struct QuotaLedger: Sendable {
         return min(max(part, 1), wanted)
     }
 
+    /// Whole tokens that are neither spent nor out.
+    mutating func remainder(_ now: MonotonicTime) -> UInt64 {
+        lapse(now)
+        bucket.refill(now)
+        return UInt64(clamping: grantable(now) / rate.scale)
+    }
+
     /// Units that can be given out now.
     func grantable(_ now: MonotonicTime) -> UInt128 {
         let (leased, accrued, accruedMost) = out(now)

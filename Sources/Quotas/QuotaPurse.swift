@@ -103,12 +103,16 @@ struct QuotaPurse: Sendable {
         return first + second
     }
 
-    /// Takes up to `count` of what has accrued of the share.
-    mutating func spendShare(_ count: UInt64, _ now: MonotonicTime) -> UInt64 {
+    /// What has accrued of the share and is not spent.
+    func accruedShare(_ now: MonotonicTime) -> UInt64 {
         guard shareRate > 0, now < shareEnd else { return 0 }
         let accrued = UInt128(shareRate) * UInt128(now.since(shareStart)) / 1_000_000_000
-        let free = UInt64(clamping: accrued) - min(shareUsed, UInt64(clamping: accrued))
-        let taken = min(free, count)
+        return UInt64(clamping: accrued) - min(shareUsed, UInt64(clamping: accrued))
+    }
+
+    /// Takes up to `count` of what has accrued of the share.
+    mutating func spendShare(_ count: UInt64, _ now: MonotonicTime) -> UInt64 {
+        let taken = min(accruedShare(now), count)
         shareUsed += taken
         shareSpent += taken
         return taken
@@ -130,8 +134,13 @@ struct QuotaPurse: Sendable {
 
     var patience: UInt64 { shareRate > 0 ? QuotaTiming.patience : QuotaTiming.patienceWithoutShare }
 
-    /// The owner has not answered for so long that it is taken for gone.
+    /// The owner has not answered for so long that the share may be used.
     func ownerIsSilent(_ now: MonotonicTime) -> Bool {
         !pending.isEmpty && now.since(owedSince) >= patience
+    }
+
+    /// The owner has not answered for so long that nothing waits for it any more.
+    func ownerIsGone(_ now: MonotonicTime) -> Bool {
+        !pending.isEmpty && now.since(owedSince) >= QuotaTiming.patienceWithoutShare
     }
 }

@@ -7,7 +7,9 @@ import Model
 /// operation for which nothing is at hand waits for that answer; it is refused only when the owner said that
 /// there is nothing (or not enough), or said nothing for too long.
 ///
-/// When the owner is silent, the loop lives on its fallback share, then admits nothing.
+/// When the owner is silent for a moment, the loop lives on its fallback share; what the share cannot carry
+/// waits on. When it is silent for so long that it must be taken for gone, nothing waits any more: what the
+/// share cannot carry is unanswered, which is not a refusal, since nobody said that the quota is used up.
 public struct QuotaSpender: Sendable {
     /// Projects at once. When more come, those that hold nothing are forgotten; if none does, the new one is
     /// refused.
@@ -18,8 +20,10 @@ public struct QuotaSpender: Sendable {
     public enum Answer: Hashable, Sendable {
         /// So many of the tokens were taken: all, or, when there is no more to be had, as many as there were.
         case admitted(UInt64)
-        /// Nothing was taken.
+        /// Nothing was taken: the bucket is empty.
         case refused(QuotaRefusal)
+        /// Nothing was taken: the owner of the bucket is silent, and the share is used up.
+        case unanswered
         /// Nothing was taken yet. Ask again when `.ready` names the project and kind, at the latest at the
         /// given time: from then on the answer is another one, unless a new wait began.
         case wait(until: MonotonicTime)
@@ -89,9 +93,14 @@ public struct QuotaSpender: Sendable {
             return .admitted(count)
         }
         if purses[index].ownerIsSilent(now) {
-            let leased = purses[index].spend(count)
-            let taken = leased + purses[index].spendShare(count - leased, now)
-            return taken > 0 ? .admitted(taken) : refuse(count, kind, index, now)
+            let isGone = purses[index].ownerIsGone(now)
+            if isGone || purses[index].held + purses[index].accruedShare(now) >= count {
+                let leased = purses[index].spend(count)
+                let taken = leased + purses[index].spendShare(count - leased, now)
+                return taken > 0 ? .admitted(taken) : .unanswered
+            }
+            purses[index].hasWaiting = true
+            return .wait(until: purses[index].owedSince.advanced(by: QuotaTiming.patienceWithoutShare))
         }
         if isBlocked {
             let taken = purses[index].spend(count)

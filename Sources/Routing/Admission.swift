@@ -6,6 +6,8 @@ public struct Admission {
     enum Decision {
         case admitted(Int)
         case refused(QuotaRefusal)
+        /// The bucket's owner is silent.
+        case unanswered
         /// Nothing is known yet: ask again when the bucket's owner has answered, at the latest at this time.
         case wait(until: MonotonicTime)
     }
@@ -28,6 +30,7 @@ public struct Admission {
         switch spender.take(UInt64(count), kind, project, now: now, into: &effects) {
         case .admitted(let taken): .admitted(Int(taken))
         case .refused(let refusal): .refused(refusal)
+        case .unanswered: .unanswered
         case .wait(let until): .wait(until: until)
         }
     }

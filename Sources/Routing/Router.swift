@@ -136,6 +136,8 @@ public final class Router {
         switch decision {
         case .admitted(let taken): return taken
         case .refused(let refusal): finish(ticket, .refused(.quota(refusal)), &effects)
+        case .unanswered:
+            finish(ticket, .refused(.unavailable("the owner of the quota does not answer")), &effects)
         case .wait(let until):
             if !wait(operation, ticket, kind, project, until: until) {
                 finish(ticket, .refused(.unavailable("too many operations wait for quota")), &effects)

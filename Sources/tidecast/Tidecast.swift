@@ -9,4 +9,19 @@ struct Tidecast: AsyncParsableCommand {
             Send.self,
             Listen.self, Bench.self,
         ])
+
+    static func main() async {
+        do {
+            var command = try parseAsRoot()
+            if var asynchronous = command as? any AsyncParsableCommand {
+                try await asynchronous.run()
+            } else {
+                try command.run()
+            }
+            await OwnServer.end()
+        } catch {
+            await OwnServer.end()
+            exit(withError: error)
+        }
+    }
 }

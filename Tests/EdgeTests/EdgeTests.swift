@@ -46,7 +46,7 @@ struct RequestHeadTests {
                 if !isTaken { return nil }
             }
         }
-        return head.isComplete(&request) ? request : nil
+        return head.isComplete ? request : nil
     }
 
     @Test("is taken when it is as RFC 9113 has it")

@@ -164,6 +164,46 @@ struct MessageRuleTests {
             ]),
     ]
 
+    @Test("the numbers of fields are their places in the schemas")
+    func places() {
+        let message = Schema.message
+        #expect(Schema.request.place(named: "message") == RequestPlace.message)
+        #expect(Schema.request.place(named: "validateOnly") == RequestPlace.validateOnly)
+        #expect(message.place(named: "data") == MessagePlace.data)
+        #expect(message.place(named: "notification") == MessagePlace.notification)
+        #expect(message.place(named: "android") == MessagePlace.android)
+        #expect(message.place(named: "androidV2") == MessagePlace.androidV2)
+        #expect(message.place(named: "webpush") == MessagePlace.webpush)
+        #expect(message.place(named: "apns") == MessagePlace.apns)
+        #expect(message.place(named: "fcmOptions") == MessagePlace.fcmOptions)
+        #expect(message.place(named: "fid") == MessagePlace.fid)
+        #expect(message.place(named: "token") == MessagePlace.token)
+        #expect(message.place(named: "topic") == MessagePlace.topic)
+        #expect(message.place(named: "condition") == MessagePlace.condition)
+        #expect(
+            MessagePlace.targets.map { "\(message.snake[$0])" } == ["fid", "token", "topic", "condition"])
+        for android in [Schema.android, Schema.androidV2] {
+            #expect(android.place(named: "collapseKey") == Platforms.Android.collapseKey)
+            #expect(android.place(named: "ttl") == Platforms.Android.ttl)
+            #expect(android.place(named: "data") == Platforms.Android.data)
+            #expect(android.place(named: "fcmOptions") == Platforms.Android.options)
+        }
+        #expect(Schema.android.place(named: "notification") == Platforms.Android.notification)
+        #expect(Schema.androidV2.place(named: "remoteNotification") == Platforms.Android.remote)
+        #expect(
+            Schema.remoteNotification.place(named: "notification") == Platforms.Android.remoteNotification)
+        #expect(Schema.webpush.place(named: "headers") == Platforms.Web.headers)
+        #expect(Schema.webpush.place(named: "data") == Platforms.Web.data)
+        #expect(Schema.webpush.place(named: "notification") == Platforms.Web.notification)
+        #expect(Schema.webpush.place(named: "fcmOptions") == Platforms.Web.options)
+        #expect(Schema.webpushOptions.place(named: "link") == Platforms.Web.link)
+        #expect(Schema.webpushOptions.place(named: "analyticsLabel") == Platforms.Web.label)
+        #expect(Schema.apns.place(named: "headers") == Platforms.Apple.headers)
+        #expect(Schema.apns.place(named: "payload") == Platforms.Apple.payload)
+        #expect(Schema.apns.place(named: "fcmOptions") == Platforms.Apple.options)
+        #expect(Schema.apnsOptions.place(named: "analyticsLabel") == Platforms.Apple.label)
+    }
+
     @Test("#4 to #11 hold in every platform's block, in either spelling")
     func rules() {
         for good in MessageRuleTests.rules.flatMap(\.good) { #expect(send(good).sent != nil, "\(good)") }

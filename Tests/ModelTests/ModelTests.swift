@@ -229,3 +229,37 @@ struct TextTests {
         }
     }
 }
+
+@Suite("Sets of partitions")
+struct PartitionSetTests {
+    @Test("a set holds what a Set holds, ascending", arguments: UInt64(1)...20)
+    func twin(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        var set = PartitionSet()
+        var twin: Set<PartitionID> = []
+        for _ in 0..<200 {
+            switch random.next(upperBound: 10 as UInt64) {
+            case 0:
+                set.removeAll()
+                twin.removeAll()
+            case 2:
+                let partition = PartitionID(UInt16(random.next(upperBound: 4096 as UInt64)))
+                set.remove(twin.first ?? partition)
+                twin.remove(twin.first ?? partition)
+            case 1:
+                var other = PartitionSet()
+                for _ in 0..<random.next(upperBound: 4 as UInt64) {
+                    let partition = PartitionID(UInt16(random.next(upperBound: 4096 as UInt64)))
+                    other.insert(partition)
+                    twin.insert(partition)
+                }
+                set.formUnion(other)
+            default:
+                let partition = PartitionID(UInt16(random.next(upperBound: 4096 as UInt64)))
+                set.insert(partition)
+                twin.insert(partition)
+            }
+            #expect(set.sorted() == twin.sorted() && set.isEmpty == twin.isEmpty, "seed \(seed)")
+        }
+    }
+}

@@ -24,6 +24,12 @@ enum FactSamples {
             root: .or(.and(.topic(0), .not(.topic(1))), .topic(1)))
     }
 
+    private static var slice: PairSlice {
+        PairSlice(
+            number: 1, count: 3,
+            topics: [PairSlice.Members(project: project, topic: topic, indices: [4, 5, 1 << 20])])
+    }
+
     /// None holds a large set.
     static var small: [Fact] { facts(few) }
     static var large: [Fact] { facts(many) }
@@ -41,6 +47,7 @@ enum FactSamples {
                 .join(project: project, topic: topic, indices: [1, 2, 900]),
                 .leave(project: project, topic: topic, indices: [0]),
                 .message(project: project, envelope("", key: ""), DeviceSet(1)),
+                .replace(slice),
             ], fingerprint: 0xFEED_FACE)
         let targets = [
             PartitionTargets(partition: PartitionID(0), devices: devices),
@@ -64,6 +71,7 @@ enum FactSamples {
             .expire(now: WallTime(milliseconds: 1_800_000_000_000)),
             .seen(day: Day(20_001), devices: devices),
             .bury(session: 4),
+            .repair(to: PartitionID(3), slice),
         ]
     }
 

@@ -150,7 +150,7 @@ struct LogTwinTests {
                 #expect(Int(page.waiting[at]) == queue.count { $0.key.isEmpty }, place)
                 #expect(Int(page.collapsible[at]) == queue.count { !$0.key.isEmpty }, place)
             }
-            #expect(state.overflowed.mapValues(\.rawValue) == twin.overflowed, place)
+            #expect(state.overflowed.mapValues(\.told.rawValue) == twin.overflowed, place)
             compareEntries(place)
         }
 

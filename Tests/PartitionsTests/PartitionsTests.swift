@@ -50,6 +50,31 @@ struct PartitionTests {
         #expect(house.takeEvents() == ["attached", "deleted", "m101"])
     }
 
+    @Test(
+        "who begins to listen while the 101st is not durable is told once, when it is",
+        arguments: [Planted(), .tellVolatileLoss])
+    func overflowWhileAttaching(planted: Planted) throws {
+        let house = House(count: 1) { $0.planted = planted }
+        let (device, credential) = try #require(house.register(in: 0))
+        _ = house.change(.subscribe, "news", [device])
+        for number in 1...100 { house.publish("m\(number)", to: "news") }
+        house.holdsAppends = true
+        house.publish("m101", to: "news")
+        // What accepts it becomes durable, what brings it to the device not yet.
+        house.releaseAppends(1)
+        house.listen(device, credential, stream: 1)
+        let before = house.takeEvents()
+        house.holdsAppends = false
+        house.releaseAppends()
+        house.settle()
+        let events = before + house.takeEvents()
+        if planted == .tellVolatileLoss {
+            #expect(before.contains("deleted"), "the planted bug does not show: \(events)")
+        } else {
+            #expect(events == ["attached", "deleted", "m101"])
+        }
+    }
+
     @Test("a newer message with the same collapse key replaces the older; a fifth key drops the oldest")
     func collapsing() throws {
         let house = House()

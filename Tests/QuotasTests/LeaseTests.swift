@@ -28,6 +28,7 @@ struct OneNode {
             switch answer {
             case .admitted(let admitted): return (admitted, nil)
             case .refused(let refusal): return (0, refusal)
+            case .unanswered: return (0, nil)
             case .wait: continue
             }
         }

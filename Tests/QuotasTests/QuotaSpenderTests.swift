@@ -111,18 +111,32 @@ import Testing
         #expect(take(&spender, 1, now: .milliseconds(151)) == .admitted(1))
     }
 
-    @Test("an owner that never answers: a wait with an end, then a refusal")
+    @Test("an owner that never answers: a wait with an end, and no word of a used-up quota")
     func silence() {
         var spender = QuotaSpender(SpenderID(1))
         #expect(take(&spender, 1, now: 0) == .wait(until: at(.seconds(1))))
         var effects: [QuotaSpender.Effect] = []
         spender.woke(now: at(.seconds(1)), into: &effects)
         #expect(effects.contains(.ready(project, .sends)))
-        guard case .refused(let refusal) = take(&spender, 1, now: .seconds(1)) else {
-            Issue.record("not refused")
-            return
-        }
-        #expect(refusal.kind == .sends)
+        #expect(take(&spender, 1, now: .seconds(1)) == .unanswered)
+    }
+
+    @Test("an owner that is only slow refuses nobody: what its share cannot carry waits")
+    func slowOwner() throws {
+        var spender = QuotaSpender(SpenderID(1))
+        let first = try #require(asked(&spender, 1, now: 0))
+        var effects: [QuotaSpender.Effect] = []
+        spender.receive(grant(first, 1, shareRate: 100), now: at(.milliseconds(1)), into: &effects)
+        #expect(take(&spender, 1, now: .milliseconds(1)) == .admitted(1))
+        let second = try #require(asked(&spender, 1, now: .milliseconds(2)))
+        // The share is 100 a second; a burst of a hundred comes while the owner's loop is busy.
+        let answers = (0..<100).map { _ in take(&spender, 1, now: .milliseconds(82)) }
+        #expect(answers.filter { $0 == .admitted(1) }.count == 8)
+        #expect(answers.filter { $0 == .wait(until: at(.milliseconds(1_002))) }.count == 92)
+        effects = []
+        spender.receive(grant(second, 100), now: at(.milliseconds(95)), into: &effects)
+        #expect(effects.contains(.ready(project, .sends)))
+        for _ in 0..<92 { #expect(take(&spender, 1, now: .milliseconds(96)) == .admitted(1)) }
     }
 
     @Test("wild numbers in a grant or an operation trap nothing")

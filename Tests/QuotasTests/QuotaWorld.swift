@@ -187,7 +187,7 @@ struct QuotaWorld {
         case .admitted(let count):
             history.append(Admission(at: now, count: count))
             fallbackAdmitted += (spenders[number].machine.purses.first?.shareSpent ?? 0) - shareBefore
-        case .refused: refused += 1
+        case .refused, .unanswered: refused += 1
         case .wait: if spenders[number].waiting.count < 256 { spenders[number].waiting.append(tokens) }
         }
         carryOut(effects, number)

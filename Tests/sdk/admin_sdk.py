@@ -6,12 +6,14 @@ Prints a line per check and a closing count; exits 1 where a check failed.
 import asyncio
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
 import urllib.request
 
 import firebase_admin
+import google.auth.credentials
 from firebase_admin import credentials, exceptions, messaging
 
 PROJECT = os.environ["PROJECT"]
@@ -167,7 +169,69 @@ def main():
         credentials.Certificate(os.environ["SERVICE_ACCOUNT"]), {"projectId": "elsewhere"}, name="elsewhere")
     raises("another project", exceptions.PermissionDeniedError,
            lambda: messaging.send(messaging.Message(topic="news"), app=wrong))
+    error_classes()
     _ = app
+
+
+class StaticToken(credentials.Base):
+    """A backend's own bearer token in place of a service account."""
+
+    def __init__(self, token):
+        self.token = token
+
+    def get_credential(self):
+        return FixedToken(self.token)
+
+
+class FixedToken(google.auth.credentials.Credentials):
+    def __init__(self, token):
+        super().__init__()
+        self.token = token
+
+    def refresh(self, request):
+        """A fresh one is the same one."""
+
+
+def error_classes():
+    """Every class of error that a server like this can give, as the SDK names it."""
+    def send(topic, **more):
+        return messaging.send(messaging.Message(topic=topic, data={"n": "e"}), **more)
+
+    # The SDK tries these again and again, for seven seconds; so at the same time.
+    slow = [
+        ("unavailable", exceptions.UnavailableError, "failpoint.unavailable.99"),
+        ("internal", exceptions.InternalError, "failpoint.internal.99"),
+        ("third-party credential", messaging.ThirdPartyAuthError, "failpoint.third-party-auth.99"),
+        ("deadline", exceptions.DeadlineExceededError, "failpoint.deadline.99"),
+    ]
+    # Failpoints are in debug builds only.
+    has_failpoints = "debug" in os.environ["TIDECAST"]
+    if has_failpoints:
+        threads = [threading.Thread(target=raises, args=(name, kind, lambda topic=topic: send(topic)))
+                   for name, kind, topic in slow]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        name = send("failpoint.unavailable.1")
+        check("503, then 200: the SDK succeeds by itself", name.startswith(f"projects/{PROJECT}/messages/"), name)
+    bad = firebase_admin.initialize_app(StaticToken("nonsense"), {"projectId": PROJECT}, name="bad")
+    raises("unauthenticated", exceptions.UnauthenticatedError, lambda: send("news", app=bad))
+    good = firebase_admin.initialize_app(StaticToken(os.environ["BEARER"]), {"projectId": PROJECT}, name="good")
+    check("a static bearer token", send("news", app=good).startswith("projects/"))
+    for key, value in (("data", {"from": "x"}), ("data", {"k": "x" * 4097})):
+        raises(f"invalid {key}", exceptions.InvalidArgumentError,
+               lambda value=value: messaging.send(messaging.Message(topic="news", data=value)))
+    subprocess.run([os.environ["TIDECAST"], "project", "quota", PROJECT, "--sends-per-minute", "60", "--data",
+                    os.environ["DATA"]], check=True, stdout=subprocess.DEVNULL)
+
+    def until_refused():
+        for _ in range(200):
+            send("news")
+
+    began = time.time()
+    raises("quota exceeded", messaging.QuotaExceededError, until_refused)
+    check("the SDK did not wait for the quota", time.time() - began < 30, time.time() - began)
 
 
 main()

@@ -61,10 +61,13 @@ final class Authenticator {
 
     /// The token of `Bearer TOKEN`, the scheme in any case (RFC 9110 §11.1).
     static func bearer(_ field: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
-        let scheme = Array("bearer ".utf8)
-        guard field.count > scheme.count else { return nil }
-        for (byte, wanted) in zip(field, scheme) where byte | 0x20 != wanted { return nil }
-        return field.dropFirst(scheme.count)
+        let scheme: StaticString = "bearer "
+        let count = scheme.utf8CodeUnitCount
+        guard field.count > count else { return nil }
+        for place in 0..<count where field[field.startIndex + place] | 0x20 != scheme.utf8Start[place] {
+            return nil
+        }
+        return field.dropFirst(count)
     }
 
     private func verify(

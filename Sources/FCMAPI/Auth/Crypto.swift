@@ -27,10 +27,7 @@ enum Crypto {
 
     /// RS256 (RFC 7518 §3.3).
     static func verifyRS256(_ message: [UInt8], signature: [UInt8], publicKey pem: String) -> Bool {
-        let bytes = Array(pem.utf8)
-        guard let bio = BIO_new_mem_buf(bytes, Int32(clamping: bytes.count)) else { return false }
-        defer { BIO_free(bio) }
-        guard let key = PEM_read_bio_PUBKEY(bio, nil, nil, nil) else { return false }
+        guard let key = read(pem, { PEM_read_bio_PUBKEY($0, nil, nil, nil) }) else { return false }
         defer { EVP_PKEY_free(key) }
         guard let context = EVP_MD_CTX_new() else { return false }
         defer { EVP_MD_CTX_free(context) }
@@ -38,12 +35,20 @@ enum Crypto {
         return EVP_DigestVerify(context, signature, signature.count, message, message.count) == 1
     }
 
+    /// A key out of its PEM. The BIO only points to the text, so it ends before the text does.
+    private static func read(_ pem: String, _ key: (OpaquePointer) -> OpaquePointer?) -> OpaquePointer? {
+        Array(pem.utf8).withUnsafeBytes { bytes in
+            guard let bio = BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count)) else {
+                return nil
+            }
+            defer { BIO_free(bio) }
+            return key(bio)
+        }
+    }
+
     /// The counterpart, as a backend's library has it: with a private key in PEM. `nil` where it is no key.
     static func signRS256(_ message: [UInt8], privateKey pem: String) -> [UInt8]? {
-        let bytes = Array(pem.utf8)
-        guard let bio = BIO_new_mem_buf(bytes, Int32(clamping: bytes.count)) else { return nil }
-        defer { BIO_free(bio) }
-        guard let key = PEM_read_bio_PrivateKey(bio, nil, nil, nil) else { return nil }
+        guard let key = read(pem, { PEM_read_bio_PrivateKey($0, nil, nil, nil) }) else { return nil }
         defer { EVP_PKEY_free(key) }
         guard let context = EVP_MD_CTX_new() else { return nil }
         defer { EVP_MD_CTX_free(context) }

@@ -13,11 +13,14 @@ struct JSONValue {
 
     private var word: UInt64 { tape[place] }
     var kind: Kind { Kind(rawValue: UInt8(word >> 56)) ?? .null }
+    @inline(__always)
+    func isA(_ kind: Kind) -> Bool { UInt8(word >> 56) == kind.rawValue }
     private var payload: Int { Int(word & 0xFF_FFFF_FFFF_FFFF) }
 
     /// Where the value after this one stands.
     private var next: Int {
-        switch kind {
+        if isA(.string) { return place + 1 }
+        return switch kind {
         case .object, .array: Int(UInt32(truncatingIfNeeded: word))
         case .signed, .unsigned, .double: place + 2
         default: place + 1
@@ -26,7 +29,7 @@ struct JSONValue {
 
     /// The bytes of a string, unescaped.
     var string: UnsafeBufferPointer<UInt8>? {
-        guard kind == .string else { return nil }
+        guard isA(.string) else { return nil }
         let start = strings + payload
         let count = UnsafeRawPointer(start).loadUnaligned(as: UInt32.self)
         return UnsafeBufferPointer(start: start + 4, count: Int(UInt32(littleEndian: count)))
@@ -67,7 +70,7 @@ struct JSONValue {
     /// The fields of an object in their order, repeats included (the last wins: whoever assigns in order has
     /// that).
     func forEachField(_ body: (Bytes, JSONValue) throws(APIError) -> Void) throws(APIError) {
-        guard kind == .object else { return }
+        guard isA(.object) else { return }
         let end = next - 1
         var at = place + 1
         while at < end {
@@ -76,6 +79,34 @@ struct JSONValue {
             if let name = name.string { try body(name, value) }
             at = value.next
         }
+    }
+
+    /// The fields of an object, each name once. Few fields of different names, which is what nearly every
+    /// body has, are not put down anywhere for it.
+    func forEachUniqueField(_ body: (Bytes, JSONValue) throws(APIError) -> Void) throws(APIError) {
+        if isShortWithoutRepeats { return try forEachField(body) }
+        for field in uniqueFields() { try body(field.name, field.value) }
+    }
+
+    private var isShortWithoutRepeats: Bool {
+        guard isA(.object) else { return true }
+        var names = InlineArray<16, Int32>(repeating: 0)
+        var count = 0
+        let end = next - 1
+        var at = place + 1
+        while at < end {
+            guard count < JSONValue.comparedMax else { return false }
+            let name = JSONValue(tape: tape, strings: strings, place: at)
+            guard let text = name.string else { return false }
+            for known in 0..<count {
+                let other = JSONValue(tape: tape, strings: strings, place: Int(names[known]))
+                if let other = other.string, BytesKey(bytes: other) == BytesKey(bytes: text) { return false }
+            }
+            names[count] = Int32(truncatingIfNeeded: at)
+            count += 1
+            at = JSONValue(tape: tape, strings: strings, place: name.next).next
+        }
+        return true
     }
 
     /// The fields of an object, each name once: where it was first, with what it was given last.
@@ -128,14 +159,20 @@ struct JSONValue {
     /// Bytes of all names and values within, which is how FCM counts a payload. A number counts as eight.
     var weight: Int {
         switch kind {
-        case .object:
-            uniqueFields().reduce(0) { $0 + $1.name.count + $1.value.weight }
+        case .object: fieldsWeight
         case .array:
             elements.reduce(0) { $0 + $1.weight }
         case .string: string?.count ?? 0
         case .signed, .unsigned, .double: 8
         default: 1
         }
+    }
+
+    private var fieldsWeight: Int {
+        var weight = 0
+        let add = { (name: Bytes, value: JSONValue) in weight += name.count + value.weight }
+        try? forEachUniqueField { (name, value) throws(APIError) in add(name, value) }
+        return weight
     }
 
     var elements: [JSONValue] {

@@ -1,9 +1,59 @@
-/// Writes JSON into bytes. The caller keeps the order of begin and end; commas come by themselves.
-struct JSONWriter {
-    var bytes: [UInt8] = []
+import Model
+
+/// Writes JSON into memory of its own. The caller keeps the order of begin and end; commas come by
+/// themselves.
+///
+/// It writes through a pointer instead of an array: each append to an array asks anew whether the array is
+/// shared and large enough, which would cost more than all else that a short message needs.
+struct JSONWriter: ~Copyable {
+    private var base: UnsafeMutablePointer<UInt8>
+    private var capacity: Int
+    private(set) var count = 0
     private var needsComma = false
 
-    init(capacity: Int = 256) { bytes.reserveCapacity(capacity) }
+    init(capacity: Int = 256) {
+        self.capacity = max(capacity, 64)
+        base = .allocate(capacity: self.capacity)
+    }
+
+    deinit { base.deallocate() }
+
+    var bytes: [UInt8] { Array(UnsafeBufferPointer(start: base, count: count)) }
+
+    // MARK: Bytes
+
+    /// Makes room for so many more, and returns where the first of them goes.
+    @inline(__always)
+    private mutating func room(_ more: Int) -> UnsafeMutablePointer<UInt8> {
+        if count + more > capacity { grow(more) }
+        return base + count
+    }
+
+    @inline(never)
+    private mutating func grow(_ more: Int) {
+        capacity = max(capacity * 2, count + more)
+        let larger = UnsafeMutablePointer<UInt8>.allocate(capacity: capacity)
+        larger.update(from: base, count: count)
+        base.deallocate()
+        base = larger
+    }
+
+    @inline(__always)
+    private mutating func put(_ byte: UInt8) {
+        room(1).pointee = byte
+        count += 1
+    }
+
+    @inline(__always)
+    private mutating func put(_ start: UnsafePointer<UInt8>, _ length: Int) {
+        room(length).update(from: start, count: length)
+        count += length
+    }
+
+    @inline(__always)
+    private mutating func put(_ text: StaticString) { put(text.utf8Start, text.utf8CodeUnitCount) }
+
+    // MARK: Structure
 
     mutating func beginObject() { begin(UInt8(ascii: "{")) }
     mutating func endObject() { end(UInt8(ascii: "}")) }
@@ -12,51 +62,105 @@ struct JSONWriter {
 
     private mutating func begin(_ bracket: UInt8) {
         comma()
-        bytes.append(bracket)
+        put(bracket)
         needsComma = false
     }
     private mutating func end(_ bracket: UInt8) {
-        bytes.append(bracket)
+        put(bracket)
         needsComma = true
     }
+    @inline(__always)
     private mutating func comma() {
-        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        if needsComma { put(UInt8(ascii: ",")) }
         needsComma = true
     }
+
+    // MARK: Names and values
 
     /// A name of this program's own, which needs no escaping.
     mutating func key(_ name: StaticString) {
-        if needsComma { bytes.append(UInt8(ascii: ",")) }
-        bytes.append(UInt8(ascii: "\""))
-        bytes.append(contentsOf: UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
-        bytes.append(UInt8(ascii: "\""))
-        bytes.append(UInt8(ascii: ":"))
+        comma()
+        put(UInt8(ascii: "\""))
+        put(name)
+        put("\":")
         needsComma = false
     }
 
-    /// A string whose bytes `body` appends; they must need no escaping.
-    mutating func plain(_ body: (inout [UInt8]) -> Void) {
-        comma()
-        bytes.append(UInt8(ascii: "\""))
-        body(&bytes)
-        bytes.append(UInt8(ascii: "\""))
+    mutating func key(_ name: Bytes) {
+        string(name)
+        put(UInt8(ascii: ":"))
+        needsComma = false
     }
 
     mutating func key(_ name: some Collection<UInt8>) {
-        quoted(name)
-        bytes.append(UInt8(ascii: ":"))
+        string(name)
+        put(UInt8(ascii: ":"))
         needsComma = false
     }
 
-    mutating func string(_ text: some Collection<UInt8>) { quoted(text) }
-    mutating func string(_ text: String) { quoted(text.utf8) }
+    mutating func string(_ text: Bytes) {
+        comma()
+        put(UInt8(ascii: "\""))
+        quoted(text)
+        put(UInt8(ascii: "\""))
+    }
+
+    mutating func string(_ text: [UInt8]) { text.withUnsafeBufferPointer { string($0) } }
+
+    mutating func string(_ text: String) {
+        var text = text
+        text.withUTF8 { string($0) }
+    }
+
+    mutating func string(_ text: some Collection<UInt8>) { string(Array(text)) }
+
+    /// A string of parts; those of this program's own need no escaping.
+    mutating func beginString(_ text: StaticString) {
+        comma()
+        put(UInt8(ascii: "\""))
+        put(text)
+    }
+    mutating func part(_ text: StaticString) { put(text) }
+    mutating func part(_ text: [UInt8]) { text.withUnsafeBufferPointer { quoted($0) } }
+    mutating func part(_ text: String) {
+        var text = text
+        text.withUTF8 { quoted($0) }
+    }
+    mutating func part(_ id: MessageID) {
+        let start = room(MessageID.textCount)
+        id.write(to: UnsafeMutableBufferPointer(start: start, count: MessageID.textCount))
+        count += MessageID.textCount
+    }
+    mutating func endString() { put(UInt8(ascii: "\"")) }
 
     mutating func raw(_ text: String) {
         comma()
-        bytes.append(contentsOf: text.utf8)
+        var text = text
+        text.withUTF8 { text in
+            if let start = text.baseAddress { put(start, text.count) }
+        }
     }
-    mutating func number(_ value: some BinaryInteger) { raw(String(value)) }
-    mutating func bool(_ value: Bool) { raw(value ? "true" : "false") }
+    mutating func bool(_ value: Bool) {
+        comma()
+        put(value ? "true" : "false")
+    }
+
+    mutating func number(_ value: some BinaryInteger) {
+        guard var rest = UInt64(exactly: value) else { return raw(String(value)) }
+        comma()
+        var digits = 1
+        var power: UInt64 = 10
+        while digits < 20, rest >= power {
+            digits += 1
+            power = digits < 20 ? power * 10 : power
+        }
+        let start = room(digits)
+        for place in stride(from: digits - 1, through: 0, by: -1) {
+            start[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+            rest /= 10
+        }
+        count += digits
+    }
 
     mutating func field(_ name: StaticString, _ text: String) {
         key(name)
@@ -67,32 +171,42 @@ struct JSONWriter {
         string(text)
     }
 
+    // MARK: Escaping
+
     /// Escapes what JSON must have escaped (RFC 8259 §7), and nothing else.
-    private mutating func quoted(_ text: some Collection<UInt8>) {
-        comma()
-        bytes.append(UInt8(ascii: "\""))
-        let isPlain = text.withContiguousStorageIfAvailable { buffer -> Bool in
-            for byte in buffer where byte < 0x20 || byte == 0x22 || byte == 0x5C { return false }
-            bytes.append(contentsOf: buffer)
-            return true
+    private mutating func quoted(_ text: Bytes) {
+        guard let start = text.baseAddress else { return }
+        let room = room(text.count)
+        var place = 0
+        while place < text.count, !JSONWriter.mustBeEscaped(start[place]) {
+            room[place] = start[place]
+            place += 1
         }
-        if isPlain != true { for byte in text { escaped(byte) } }
-        bytes.append(UInt8(ascii: "\""))
+        count += place
+        while place < text.count {
+            escaped(start[place])
+            place += 1
+        }
     }
+
+    @inline(__always)
+    private static func mustBeEscaped(_ byte: UInt8) -> Bool { byte < 0x20 || byte == 0x22 || byte == 0x5C }
 
     private mutating func escaped(_ byte: UInt8) {
         switch byte {
-        case 0x22, 0x5C:
-            bytes.append(0x5C)
-            bytes.append(byte)
-        case 0x0A: bytes.append(contentsOf: [0x5C, UInt8(ascii: "n")])
-        case 0x0D: bytes.append(contentsOf: [0x5C, UInt8(ascii: "r")])
-        case 0x09: bytes.append(contentsOf: [0x5C, UInt8(ascii: "t")])
+        case 0x22:
+            put("\\\"")
+        case 0x5C:
+            put("\\\\")
+        case 0x0A: put("\\n")
+        case 0x0D: put("\\r")
+        case 0x09: put("\\t")
         case 0..<0x20:
-            bytes.append(contentsOf: "\\u00".utf8)
-            bytes.append(UInt8(ascii: "0") + byte >> 4)
-            bytes.append(Array("0123456789abcdef".utf8)[Int(byte & 15)])
-        default: bytes.append(byte)
+            put("\\u00")
+            put(UInt8(ascii: "0") + byte >> 4)
+            let digit = byte & 15
+            put(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+        default: put(byte)
         }
     }
 

@@ -38,19 +38,14 @@ struct MessageReader {
     let id: MessageID
     let now: WallTime
 
-    private static let request = (
-        message: Schema.request.place(named: "message"),
-        validateOnly: Schema.request.place(named: "validateOnly")
-    )
-
     func read(_ body: JSONValue) throws(APIError) -> ReadMessage {
         guard body.kind == .object else { throw .badJSON("The body must be an object.") }
         let request = try SchemaReader.fields(body, .request, "")
-        guard let message = request[MessageReader.request.message] else {
+        guard let message = request[RequestPlace.message] else {
             throw .invalid("message", "The message is not set.")
         }
         var validateOnly = false
-        if let flag = request[MessageReader.request.validateOnly] {
+        if let flag = request[RequestPlace.validateOnly] {
             guard let bool = flag.bool else { throw .type("validate_only", "TYPE_BOOL", flag) }
             validateOnly = bool
         }
@@ -68,7 +63,7 @@ struct MessageReader {
         if !terms.collapseKey.isEmpty { out.field("collapseKey", terms.collapseKey) }
         try platforms.write(payloadBytesMax: bytesMax, to: &out)
         out.endObject()
-        try Platforms.check(payload: out.bytes.count, limits.eventBytesMax)
+        try Platforms.check(payload: out.count, limits.eventBytesMax)
         let ttlSeconds = terms.ttlSeconds ?? MessageLimits.ttlSecondsMax
         return ReadMessage(
             target: target,
@@ -82,8 +77,7 @@ struct MessageReader {
 
     private func target(_ values: FieldValues) throws(APIError) -> ReadMessage.Target {
         var found: Int?
-        for place in [MessagePlace.fid, MessagePlace.token, MessagePlace.topic, MessagePlace.condition]
-        where values[place] != nil {
+        for place in MessagePlace.targets where values[place] != nil {
             guard found == nil else {
                 throw .invalid("message", "Exactly one of fid, token, topic and condition must be set.")
             }
@@ -113,13 +107,14 @@ struct MessageReader {
 
     private func writeHead(_ target: ReadMessage.Target, to out: inout JSONWriter) {
         out.key("messageId")
-        out.plain { id.append(to: &$0) }
+        out.beginString("")
+        out.part(id)
+        out.endString()
         out.key("from")
         if case .topic(let name) = target {
-            out.plain {
-                $0.append(contentsOf: "/topics/".utf8)
-                $0.append(contentsOf: name.utf8)
-            }
+            out.beginString("/topics/")
+            out.part(name.utf8)
+            out.endString()
         } else {
             out.string(project)
         }
@@ -133,7 +128,7 @@ struct MessageReader {
         if let data = values[MessagePlace.data] {
             out.key("data")
             out.beginObject()
-            for (key, value) in try SchemaReader.pairs(data, "message.data") {
+            try SchemaReader.forEachPair(data, "message.data") { (key, value) throws(APIError) in
                 try MessageReader.checkKey(key, "message.data")
                 payload += key.count + value.count
                 out.key(key)

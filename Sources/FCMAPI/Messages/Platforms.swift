@@ -15,47 +15,26 @@ struct Platforms {
     private(set) var apns: Block?
     private(set) var options: Block?
 
-    /// Shared by both versions of the Android block.
-    enum Android {
-        static let collapseKey = Schema.android.place(named: "collapseKey")
-        static let ttl = Schema.android.place(named: "ttl")
-        static let data = Schema.android.place(named: "data")
-        static let options = Schema.android.place(named: "fcmOptions")
-        static let notification = Schema.android.place(named: "notification")
-        static let remote = Schema.androidV2.place(named: "remoteNotification")
-        static let remoteNotification = Schema.remoteNotification.place(named: "notification")
-    }
-    enum Web {
-        static let headers = Schema.webpush.place(named: "headers")
-        static let data = Schema.webpush.place(named: "data")
-        static let notification = Schema.webpush.place(named: "notification")
-        static let options = Schema.webpush.place(named: "fcmOptions")
-        static let link = Schema.webpushOptions.place(named: "link")
-        static let label = Schema.webpushOptions.place(named: "analyticsLabel")
-    }
-    enum Apple {
-        static let headers = Schema.apns.place(named: "headers")
-        static let payload = Schema.apns.place(named: "payload")
-        static let options = Schema.apns.place(named: "fcmOptions")
-        static let label = Schema.apnsOptions.place(named: "analyticsLabel")
-    }
-
     init(_ message: FieldValues) throws(APIError) {
         guard message[MessagePlace.android] == nil || message[MessagePlace.androidV2] == nil else {
             throw .invalid("message.android_v2", "Only one of android and android_v2 may be set.")
         }
-        android = try Platforms.block(message, MessagePlace.android, Schema.android)
-        if android == nil { android = try Platforms.block(message, MessagePlace.androidV2, Schema.androidV2) }
-        webpush = try Platforms.block(message, MessagePlace.webpush, Schema.webpush)
-        apns = try Platforms.block(message, MessagePlace.apns, Schema.apns)
-        options = try Platforms.block(message, MessagePlace.fcmOptions, Schema.fcmOptions)
+        android = try Platforms.block(message, MessagePlace.android, Schema.android, "message.android")
+        if android == nil {
+            android = try Platforms.block(
+                message, MessagePlace.androidV2, Schema.androidV2, "message.android_v2")
+        }
+        webpush = try Platforms.block(message, MessagePlace.webpush, Schema.webpush, "message.webpush")
+        apns = try Platforms.block(message, MessagePlace.apns, Schema.apns, "message.apns")
+        options = try Platforms.block(
+            message, MessagePlace.fcmOptions, Schema.fcmOptions, "message.fcm_options")
     }
 
     private static func block(
-        _ message: FieldValues, _ place: Int, _ schema: Schema
+        _ message: FieldValues, _ place: Int, _ schema: @autoclosure () -> Schema, _ path: StaticString
     ) throws(APIError) -> Block? {
         guard let value = message[place] else { return nil }
-        let path = "message.\(Schema.message.snake[place])"
+        let (schema, path) = (schema(), path.description)
         return Block(
             place: place, schema: schema, path: path, values: try SchemaReader.fields(value, schema, path))
     }
@@ -152,8 +131,9 @@ struct Platforms {
     /// A platform's data takes the place of the message's, so it keeps the same rules.
     private static func dataBytes(_ data: JSONValue, _ path: String) throws(APIError) -> Int {
         var bytes = 0
-        for (key, value) in try SchemaReader.pairs(data, "\(path).data") {
-            try MessageReader.checkKey(key, "\(path).data")
+        let path = "\(path).data"
+        try SchemaReader.forEachPair(data, path) { (key, value) throws(APIError) in
+            try MessageReader.checkKey(key, path)
             bytes += key.count + value.count
         }
         return bytes
@@ -174,20 +154,4 @@ struct Platforms {
             throw .invalid("\(path).analytics_label", "Invalid analytics label.")
         }
     }
-}
-
-/// The fields of a message by their places in its schema.
-enum MessagePlace {
-    static let data = Schema.message.place(named: "data")
-    static let notification = Schema.message.place(named: "notification")
-    static let android = Schema.message.place(named: "android")
-    static let androidV2 = Schema.message.place(named: "androidV2")
-    static let webpush = Schema.message.place(named: "webpush")
-    static let apns = Schema.message.place(named: "apns")
-    static let fcmOptions = Schema.message.place(named: "fcmOptions")
-    /// The targets, of which a message names one.
-    static let fid = Schema.message.place(named: "fid")
-    static let token = Schema.message.place(named: "token")
-    static let topic = Schema.message.place(named: "topic")
-    static let condition = Schema.message.place(named: "condition")
 }

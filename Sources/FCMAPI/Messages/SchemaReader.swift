@@ -5,7 +5,7 @@ enum SchemaReader {
         throws(APIError)
         -> FieldValues
     {
-        guard object.kind == .object else { throw .type(path(), "MESSAGE", object) }
+        guard object.isA(.object) else { throw .type(path(), "MESSAGE", object) }
         var values = FieldValues(object)
         try object.forEachField { (name, value) throws(APIError) in
             guard let place = schema.place(of: name) else {
@@ -68,7 +68,7 @@ enum SchemaReader {
         switch type {
         case .stringMap:
             out.beginObject()
-            for (key, value) in try pairs(value, path) {
+            try forEachPair(value, path) { (key, value) throws(APIError) in
                 out.key(key)
                 out.string(value)
             }
@@ -100,14 +100,18 @@ enum SchemaReader {
     }
 
     /// The entries of a map of strings, in order; a repeated key has its last value.
-    static func pairs(_ map: JSONValue, _ path: String) throws(APIError) -> [(Bytes, Bytes)] {
-        guard map.kind == .object else { throw .type(path, "MAP", map) }
+    static func forEachPair(
+        _ map: JSONValue, _ path: String, _ body: (Bytes, Bytes) throws(APIError) -> Void
+    ) throws(APIError) {
+        guard map.isA(.object) else { throw .type(path, "MAP", map) }
         var number = 0
         try map.forEachField { (_, value) throws(APIError) in
-            guard value.kind == .string else { throw .type("\(path)[\(number)].value", "TYPE_STRING", value) }
+            guard value.isA(.string) else { throw .type("\(path)[\(number)].value", "TYPE_STRING", value) }
             number += 1
         }
-        return map.uniqueFields().compactMap { field in field.value.string.map { (field.name, $0) } }
+        try map.forEachUniqueField { (key, value) throws(APIError) in
+            if let text = value.string { try body(key, text) }
+        }
     }
 
     private static func isColor(_ text: Bytes) -> Bool {

@@ -18,12 +18,11 @@ extension API {
         case (.accepted(let id), _):
             return API.object { out in
                 out.key("name")
-                out.plain { name in
-                    name.append(contentsOf: "projects/".utf8)
-                    name.append(contentsOf: form.project.id.utf8)
-                    name.append(contentsOf: "/messages/".utf8)
-                    id.append(to: &name)
-                }
+                out.beginString("projects/")
+                out.part(form.project.id)
+                out.part("/messages/" as StaticString)
+                out.part(id)
+                out.endString()
             }
         case (.changes(let changes), .batch(let errors)): return batch(changes, errors)
         case (.changes(let changes), _):
@@ -31,6 +30,9 @@ extension API {
             return changed(change, form)
         case (.subscriptions(let list), _): return subscriptions(list, form)
         case (.registered(let new), _): return registered(new, form)
+        case (.done, .send):
+            // A message to one device that was only validated: FCM's own answer.
+            return API.object { $0.field("name", "projects/\(form.project.id)/messages/fake_message_id") }
         case (.done, _): return API.object { _ in }
         case (.topic(let members), .topicCount(let topic)):
             return API.object {
@@ -131,7 +133,7 @@ extension API {
     private func changed(_ change: ChangeOutcome, _ form: ResponseForm) -> HTTPResponse {
         if case .refused(let refusal) = change { return refused(refusal, form) }
         let missing = APIError(
-            status: .notFound, message: "The device is not subscribed to the topic.", fcmCode: "NOT_FOUND")
+            status: .notFound, message: "The device is not subscribed to the topic.")
         switch (form.kind, change) {
         case (.topicCreate, .unchanged):
             return APIError(status: .alreadyExists, message: "The device is subscribed to the topic already.")
@@ -161,8 +163,7 @@ extension API {
         case .topicGet(let device, let topic):
             guard let found = list.first(where: { $0.topic == topic }) else {
                 return APIError(
-                    status: .notFound, message: "The device is not subscribed to the topic.",
-                    fcmCode: "NOT_FOUND"
+                    status: .notFound, message: "The device is not subscribed to the topic."
                 ).response()
             }
             return API.object { write(device, topic, found.since, form.project, &$0) }

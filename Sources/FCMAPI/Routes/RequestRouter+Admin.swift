@@ -7,7 +7,7 @@ import Routing
 extension RequestRouter {
     func admin() throws(APIError) -> APIAction {
         guard target.matches(1, "projects") else { throw .notFoundHere }
-        let count = target.segments.count
+        let count = target.count
         if count == 2 {
             switch request.method {
             case .get: return .admin(.projects)

@@ -6,7 +6,7 @@ import Routing
 
 extension RequestRouter {
     func iid() throws(APIError) -> APIAction {
-        let count = target.segments.count
+        let count = target.count
         if count == 2, request.method == .post {
             if target.matches(1, "v1:batchAdd") { return try batch(.subscribe) }
             if target.matches(1, "v1:batchRemove") { return try batch(.unsubscribe) }
@@ -19,18 +19,21 @@ extension RequestRouter {
         throw .notFoundHere
     }
 
-    /// The IID API takes OAuth tokens only with their sign; a legacy server key is refused.
-    private func iidPrincipal() throws(APIError) -> Principal {
+    /// The batches take OAuth tokens only with their sign, as all SDKs send it. A legacy server key is never
+    /// one.
+    private func iidPrincipal(needsSign: Bool = false) throws(APIError) -> Principal {
         if isAdmin { return .owner }
-        guard let sign = request.fields["access_token_auth"], sign.elementsEqual("true".utf8), let principal
-        else {
-            throw .unauthenticated
+        if needsSign {
+            guard let sign = request.fields["access_token_auth"], sign.elementsEqual("true".utf8) else {
+                throw .unauthenticated
+            }
         }
+        guard let principal else { throw .unauthenticated }
         return principal
     }
 
     private func batch(_ kind: SubscriptionChange.Kind) throws(APIError) -> APIAction {
-        try batch(kind, by: try iidPrincipal(), in: nil)
+        try batch(kind, by: try iidPrincipal(needsSign: true), in: nil)
     }
 
     /// The project is the token's; for an operator it is that of the registrations themselves.

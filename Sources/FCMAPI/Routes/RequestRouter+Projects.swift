@@ -7,7 +7,7 @@ import Routing
 extension RequestRouter {
     mutating func projects() throws(APIError) -> APIAction {
         let name = String(decoding: try segment(2), as: UTF8.self)
-        let count = target.segments.count
+        let count = target.count
         if count == 4, target.matches(3, "messages:send") { return try send(name) }
         if target.matches(3, "registrations") { return try registrations(name) }
         if count == 4, target.matches(3, "quotas"), request.method == .get {
@@ -35,7 +35,13 @@ extension RequestRouter {
         let message = try reader.read(try json())
         let target: Send.Target
         switch message.target {
-        case .topic(let topic): target = .topic(topic)
+        case .topic(let topic):
+            #if DEBUG
+                if api.settings.hasAnswerFailpoint, let error = api.failpoint.error(for: topic) {
+                    throw error
+                }
+            #endif
+            target = .topic(topic)
         case .condition(let condition): target = .condition(condition)
         case .fid(let text): target = .device(try registration(text, in: project, field: "message.fid"))
         case .token(let text): target = .device(try registration(text, in: project, field: "message.token"))
@@ -49,7 +55,7 @@ extension RequestRouter {
     // MARK: Registrations
 
     private mutating func registrations(_ name: String) throws(APIError) -> APIAction {
-        let count = target.segments.count
+        let count = target.count
         if count == 4 {
             if request.method == .post { return try register(name) }
             guard request.method == .get else { throw .notFoundHere }
@@ -175,7 +181,7 @@ extension RequestRouter {
         let shown = String(decoding: text, as: UTF8.self)
         let device = try registration(text, in: project, field: "name")
         let list = Operation.subscriptions(of: device, by: .backend)
-        if target.segments.count == 6 {
+        if target.count == 6 {
             switch request.method {
             case .post:
                 try ignoredBody()
@@ -212,7 +218,7 @@ extension RequestRouter {
 
     private func topics(_ name: String) throws(APIError) -> APIAction {
         guard case .known(let project) = try authorized(name) else { return .makeProject(name) }
-        if target.segments.count == 5 {
+        if target.count == 5 {
             let topic = try topic(try segment(4))
             return .operation(
                 .topic(project: project.number, topic),

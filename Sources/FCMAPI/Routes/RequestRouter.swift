@@ -21,11 +21,11 @@ struct RequestRouter {
     }
 
     mutating func route() throws(APIError) -> APIAction {
-        if target.matches(0, "v1"), target.matches(1, "projects"), target.segments.count >= 4 {
+        if target.matches(0, "v1"), target.matches(1, "projects"), target.count >= 4 {
             return try projects()
         }
         if target.matches(0, "iid") { return try iid() }
-        if target.segments.count == 1 {
+        if target.count == 1 {
             if target.matches(0, "token"), request.method == .post { return .respond(exchange()) }
             if target.matches(0, "healthz") { return .node(.health) }
             if target.matches(0, "readyz") { return .node(.ready) }

@@ -2,44 +2,63 @@ import HTTPMessages
 
 /// A request's path and query, taken apart. Percent-encoding is undone once, after the split at `/`.
 struct Target {
-    /// As they were sent.
-    private(set) var segments: [ArraySlice<UInt8>] = []
-    private let query: ArraySlice<UInt8>
+    /// No path of the API has more; what has is none of its paths.
+    static let segmentsMax = 12
+
+    private let bytes: [UInt8]
+    /// Where the segments begin and end, as they were sent. Without a heap block, because each request makes
+    /// some.
+    private var starts = InlineArray<12, Int32>(repeating: 0)
+    private var ends = InlineArray<12, Int32>(repeating: 0)
+    private(set) var count = 0
+    private let queryStart: Int
 
     init(_ target: [UInt8]) {
+        bytes = target
         let mark = target.firstIndex(of: UInt8(ascii: "?")) ?? target.count
-        query = mark < target.count ? target[(mark + 1)...] : []
-        var start = 1
+        queryStart = min(mark + 1, target.count)
         guard mark > 0, target[0] == UInt8(ascii: "/") else { return }
-        for place in 1..<max(mark, 1) where target[place] == UInt8(ascii: "/") {
-            segments.append(target[start..<place])
+        var start = 1
+        for place in 1...mark where place == mark || target[place] == UInt8(ascii: "/") {
+            guard count < Target.segmentsMax else {
+                count = 0
+                return
+            }
+            starts[count] = Int32(truncatingIfNeeded: start)
+            ends[count] = Int32(truncatingIfNeeded: place)
+            count += 1
             start = place + 1
         }
-        if start <= mark { segments.append(target[start..<mark]) }
     }
 
+    private var query: ArraySlice<UInt8> { bytes[queryStart...] }
+
+    func segment(_ place: Int) -> ArraySlice<UInt8> { bytes[Int(starts[place])..<Int(ends[place])] }
+
     func matches(_ place: Int, _ text: StaticString) -> Bool {
-        guard place < segments.count, segments[place].count == text.utf8CodeUnitCount else { return false }
-        var offset = 0
-        for byte in segments[place] {
-            if byte != text.utf8Start[offset] { return false }
-            offset += 1
+        guard place < count, Int(ends[place] - starts[place]) == text.utf8CodeUnitCount else { return false }
+        let start = Int(starts[place])
+        return bytes.withUnsafeBufferPointer { bytes in
+            for offset in 0..<text.utf8CodeUnitCount
+            where bytes[start + offset] != text.utf8Start[offset] { return false }
+            return true
         }
-        return true
     }
 
     /// A segment, decoded; `nil` where its percent-encoding is broken and `lenient` does not hold. Leniently
     /// a `%` that encodes nothing stands for itself: one SDK puts topics into the path as they are.
     func decoded(_ place: Int, lenient: Bool = false) -> [UInt8]? {
-        place < segments.count ? Target.decode(segments[place], plus: false, lenient: lenient) : nil
+        place < count ? Target.decode(segment(place), plus: false, lenient: lenient) : nil
     }
 
     /// Takes `:verb` off the last segment, if it ends so.
     mutating func takeVerb(_ verb: StaticString) -> Bool {
-        guard let last = segments.last, last.count >= verb.utf8CodeUnitCount else { return false }
+        guard count > 0 else { return false }
+        let last = segment(count - 1)
+        guard last.count >= verb.utf8CodeUnitCount else { return false }
         let tail = last.suffix(verb.utf8CodeUnitCount)
         for (offset, byte) in tail.enumerated() where byte != verb.utf8Start[offset] { return false }
-        segments[segments.count - 1] = last.dropLast(verb.utf8CodeUnitCount)
+        ends[count - 1] -= Int32(verb.utf8CodeUnitCount)
         return true
     }
 

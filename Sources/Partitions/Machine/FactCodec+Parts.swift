@@ -86,6 +86,16 @@ extension ByteWriter {
         if hasExempt != 0 { devices(placing.exempt) }
     }
 
+    mutating func slice(_ slice: PairSlice) {
+        varint(UInt64(slice.number))
+        varint(UInt64(slice.count))
+        varint(slice.topics.count)
+        for members in slice.topics {
+            topic(members.project, members.topic)
+            indices(members.indices)
+        }
+    }
+
     mutating func entry(_ entry: OutboxEntry) {
         varint(entry.number.rawValue)
         varint(entry.predecessor.rawValue)
@@ -106,6 +116,9 @@ extension ByteWriter {
                 u8(2)
                 topic(project, name)
                 indices(members)
+            case .replace(let slice):
+                u8(3)
+                self.slice(slice)
             }
         }
     }
@@ -185,6 +198,18 @@ extension ByteReader {
         return WallTime(milliseconds: value)
     }
 
+    mutating func pairSlice() throws(DecodeError) -> PairSlice {
+        let number = try number()
+        let count = try self.number()
+        guard number < count else { throw fail("a slice past the last one") }
+        var topics: [PairSlice.Members] = []
+        for _ in 0..<(try self.count(max: Int(UInt32.max), elementBytesMin: 3)) {
+            let (project, topic) = try topic()
+            topics.append(PairSlice.Members(project: project, topic: topic, indices: try indices()))
+        }
+        return PairSlice(number: number, count: count, topics: topics)
+    }
+
     mutating func requestKey() throws(DecodeError) -> RequestKey? {
         let number = try varint()
         return number == 0 ? nil : RequestKey(session: try u64(), number: number)
@@ -259,6 +284,7 @@ extension ByteReader {
             case 2:
                 let (project, topic) = try topic()
                 items.append(.leave(project: project, topic: topic, indices: try indices()))
+            case 3: items.append(.replace(try pairSlice()))
             default: throw fail("an outbox item of unknown kind")
             }
         }

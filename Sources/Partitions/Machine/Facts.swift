@@ -41,8 +41,28 @@ enum Fact: Sendable {
     /// Minutes before `now` are over.
     case expire(now: WallTime)
     case seen(day: Day, devices: DeviceSet)
+    /// Tells another partition again who of this one's devices is in some of its topics.
+    case repair(to: PartitionID, PairSlice)
     /// Membership has buried this gateway incarnation: its window of request numbers is forgotten.
     case bury(session: UInt64)
+}
+
+/// Part of what one partition should have of another's devices, told again because the fingerprints of the
+/// two differed (design 5.7). The topics are dealt into `count` slices by their hash, so that no record grows
+/// with the pair; within its slice a topic that is not named has none of the devices.
+public struct PairSlice: Sendable {
+    public struct Members: Sendable {
+        public var project: ProjectNumber
+        public var topic: TopicName
+        /// Ascending.
+        public var indices: [UInt32]
+    }
+    public var number: UInt32
+    public var count: UInt32
+    public var topics: [Members]
+
+    func covers(_ topicHash: UInt64) -> Bool { topicHash % UInt64(count) == UInt64(number) }
+    var isLast: Bool { number + 1 == count }
 }
 
 public struct PartitionTargets: Sendable {
@@ -103,6 +123,8 @@ public enum OutboxItem: Sendable {
     case join(project: ProjectNumber, topic: TopicName, indices: [UInt32])
     /// D → T: these devices of D are subscribed no longer. Ascending.
     case leave(project: ProjectNumber, topic: TopicName, indices: [UInt32])
+    /// D → T: these and no others are subscribed, of the topics of the slice.
+    case replace(PairSlice)
 }
 
 /// All that one record of the sender has for one receiver.

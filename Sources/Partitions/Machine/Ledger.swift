@@ -24,7 +24,7 @@ public struct Proven<Value: Sendable>: Sendable {
 struct Gated {
     var answers: [Answer] = []
     /// Partitions for which the record made outbox entries.
-    var touched: Set<PartitionID> = []
+    var touched = PartitionSet()
     /// Partitions whose outbox entries it applied, and how far.
     var applied: [PartitionID: InboxMark] = [:]
     var deliveries: [PartitionState.Delivery] = []
@@ -83,7 +83,7 @@ struct Ledger {
         state.apply(fact, &cursor)
         if !cursor.touched.isEmpty {
             gated.touched.formUnion(cursor.touched)
-            cursor.touched.removeAll(keepingCapacity: true)
+            cursor.touched.removeAll()
         }
         if !cursor.deliveries.isEmpty {
             gated.deliveries.append(contentsOf: cursor.deliveries)

@@ -27,6 +27,10 @@ public struct PartitionOptions: Sendable {
     public var outboxWindow = 64
     /// Nanoseconds after which an unacknowledged outbox entry is offered again.
     public var outboxRetry: UInt64 = .seconds(1)
+    /// Members in one record of those that tell a pair again, about.
+    public var repairSliceMembers = 50_000
+    /// Nanoseconds within which a pair that differs again is not told again.
+    public var repairInterval: UInt64 = .seconds(60)
     /// Frames to one gateway that it has not confirmed, past which its streams fall behind.
     public var pushWindow = 1024
     /// Journal bytes after which a snapshot is due, at least.

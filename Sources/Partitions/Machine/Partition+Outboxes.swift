@@ -77,7 +77,7 @@ extension Partition {
         guard said.mark <= outbox.last else { return }
         let known = acknowledged[said.from] ?? .zero
         if said.mark > known || outbox.unacknowledged.first.map({ $0.number <= said.mark }) ?? false {
-            compareFingerprints(said, outbox, &effects)
+            compareFingerprints(said, outbox, now, &effects)
             acknowledged[said.from] = said.mark
             propose(.acknowledge([OutboxMark(partition: said.from, number: said.mark)]))
         }
@@ -86,17 +86,20 @@ extension Partition {
         releaseOutboxWaiters(said.from, &effects)
     }
 
-    /// Both ends of a pair keep an XOR over its members; a difference is told, once for each acknowledgement.
+    /// Both ends of a pair keep an XOR over its members; a difference is told, and repaired.
     private func compareFingerprints(
-        _ said: OutboxAcknowledgement, _ outbox: Outbox, _ effects: inout [PartitionEffect]
+        _ said: OutboxAcknowledgement, _ outbox: Outbox, _ now: Instant, _ effects: inout [PartitionEffect]
     ) {
+        guard !isUnderRepair(said.from, said.mark) else { return }
         let ours: UInt64?
         if said.mark == outbox.last {
             ours = outbox.fingerprint
         } else {
             ours = outbox.unacknowledged.last { $0.number == said.mark }?.fingerprint
         }
-        if let ours, ours != said.fingerprint { effects.append(.fingerprintsDiffer(with: said.from)) }
+        guard let ours, ours != said.fingerprint else { return }
+        effects.append(.fingerprintsDiffer(with: said.from))
+        beginRepair(said.from, now)
     }
 
     func isAcknowledged(_ mark: OutboxMark) -> Bool {

@@ -80,7 +80,7 @@ extension Partition {
             if options.planted.contains(.skipCatchUp) { return streams.setLive(index) }
         #endif
         let waiting = durableWaiting(index, after: attachment.written, now)
-        let told = state.overflowed[index].flatMap { $0 > attachment.written ? $0 : nil }
+        let told = durableLoss(index, after: attachment.written)
         if waiting.isEmpty, told == nil {
             if case .behind = attachment.state {
                 // Its gateway writes it nothing until it hears that it is up to date.
@@ -107,6 +107,16 @@ extension Partition {
         let limit = Int(DeliveryLimits.waitingHardMax)
         return state.log.waiting(for: index, after: after, limit: limit)
             .filter { $0.record <= durable && $0.expires > now.wall }
+    }
+
+    /// What the device is to be told of messages that it lost, if that rests on a durable record. If it does
+    /// not yet, it is told with the message that made the loss, like everybody who listens then.
+    private func durableLoss(_ index: UInt32, after written: Position) -> Position? {
+        guard let loss = state.overflowed[index], loss.told > written else { return nil }
+        #if DEBUG
+            if options.planted.contains(.tellVolatileLoss) { return loss.told }
+        #endif
+        return loss.record <= ledger.durable ? loss.told : nil
     }
 
     private func sendWaiting(
@@ -136,7 +146,7 @@ extension Partition {
         }
         // What came to wait in the meantime and is not in memory is asked for in the next turn.
         let ready = waiting.prefix { $0.body != nil }
-        let told = state.overflowed[index].flatMap { $0 > attachment.written ? $0 : nil }
+        let told = durableLoss(index, after: attachment.written)
         guard !ready.isEmpty || told != nil else { return }
         sendWaiting(index, attachment, Array(ready), told, &effects)
         catchUp(index, now, &effects)

@@ -32,6 +32,8 @@ public final class Partition {
     var offered: [PartitionID: Offered] = [:]
     var outboxWaiters: [PartitionID: [OutboxWaiter]] = [:]
     var resolutions: [ConditionTicket: Resolution] = [:]
+    /// Pairs that are being told again who is in their topics.
+    var repairs: [PartitionID: Repair] = [:]
     var streams = StreamTable()
     private var confirmations: [(token: UInt64, answer: Answer)] = []
     private var lastToken: UInt64 = 0
@@ -194,6 +196,7 @@ public final class Partition {
         }
         if !gated.deliveries.isEmpty { push(gated.deliveries, proof, &effects) }
         for ticket in gated.tickets { beginResolution(ticket, proof, now, &effects) }
+        if !repairs.isEmpty { continueRepairs() }
         if let ready = snapshots.ready(durable: sequence) {
             effects.append(.writeSnapshot(covering: ready.covering, bytes: ready.bytes))
         }

@@ -88,7 +88,7 @@ extension PartitionState {
             delivery.overflowed = store(project, message, targets, placing, cursor.record, ordinal)
         case .refused:
             let told = Position(placing.position.rawValue - 1)
-            targets.forEach { overflowed[$0] = told }
+            targets.forEach { overflowed[$0] = Loss(told: told, record: cursor.record) }
             delivery.overflowed = targets
         case .passing, .late: break
         }
@@ -113,7 +113,7 @@ extension PartitionState {
                 departure(&devices))
         }
         let key = log.key(message.collapseKey, in: project.rawValue)
-        let lost = key == 0 ? overflow(targets, placing) : collapse(key, targets)
+        let lost = key == 0 ? overflow(targets, placing, record) : collapse(key, targets)
         // A key whose last entry was just replaced has been forgotten.
         let kept = log.key(message.collapseKey, in: project.rawValue)
         log.append(
@@ -125,7 +125,9 @@ extension PartitionState {
     }
 
     /// Counts a message without a key; a target at its limit loses all that it has.
-    private mutating func overflow(_ targets: DeviceSet, _ placing: Placing) -> DeviceSet {
+    private mutating func overflow(
+        _ targets: DeviceSet, _ placing: Placing, _ record: Sequence
+    ) -> DeviceSet {
         var full: [UInt32] = []
         targets.forEach { index in
             guard let (page, place) = devices.find(index) else { return }
@@ -143,7 +145,7 @@ extension PartitionState {
         log.drop(lost, upTo: log.last, departure(&devices))
         let told = Position(placing.position.rawValue - 1)
         for index in full {
-            overflowed[index] = told
+            overflowed[index] = Loss(told: told, record: record)
             if let (page, place) = devices.find(index) { page.waiting[place] = 1 }
         }
         return lost
@@ -166,7 +168,7 @@ extension PartitionState {
         log.drop(cursor.devices, upTo: cursor.position, departure(&devices))
         guard !overflowed.isEmpty else { return }
         cursor.devices.forEach { index in
-            if let told = overflowed[index], told <= cursor.position { overflowed[index] = nil }
+            if let loss = overflowed[index], loss.told <= cursor.position { overflowed[index] = nil }
         }
     }
 }

@@ -102,7 +102,7 @@ extension PartitionState {
         out.varint(overflowed.count)
         for index in overflowed.keys.sorted() {
             out.varint(UInt64(index))
-            out.varint(overflowed[index]?.rawValue ?? 0)
+            out.varint(overflowed[index]?.told.rawValue ?? 0)
         }
     }
 
@@ -137,7 +137,8 @@ extension PartitionState {
         }
         devices.skip(to: next)
         for _ in 0..<(try reader.count(max: Int(DeviceIndex.limit), elementBytesMin: 2)) {
-            overflowed[try reader.deviceIndex()] = Position(try reader.varint())
+            // A snapshot covers durable records only.
+            overflowed[try reader.deviceIndex()] = Loss(told: Position(try reader.varint()), record: .zero)
         }
     }
 

@@ -22,7 +22,7 @@ struct PartitionState: ~Copyable {
     var log = DeliveryLog()
     /// Devices that lost messages to a bound and have not acknowledged being told, with the position that
     /// says so.
-    var overflowed: [UInt32: Position] = [:]
+    var overflowed: [UInt32: Loss] = [:]
 
     var outboxes: [PartitionID: Outbox] = [:]
     var marks: [PartitionID: InboxMark] = [:]
@@ -50,12 +50,20 @@ struct PartitionState: ~Copyable {
         }
     }
 
+    /// That a device lost messages to a bound.
+    struct Loss {
+        /// The position that says so.
+        var told: Position
+        /// What it rests on: not to be told before that is durable.
+        var record: Sequence
+    }
+
     /// Where `ordinal` stands: the event bodies of a record are numbered in the order of its facts.
     struct Cursor {
         var record: Sequence
         var ordinal: UInt32 = 0
         /// What this record put into outboxes.
-        var touched: Set<PartitionID> = []
+        var touched = PartitionSet()
         /// What this record has for devices that listen.
         var deliveries: [Delivery] = []
     }
@@ -115,6 +123,8 @@ struct PartitionState: ~Copyable {
             }
         case .bury(let session):
             windows[session] = nil
+        case .repair(let to, let slice):
+            repair(to, slice, &cursor)
         }
     }
 
@@ -172,6 +182,9 @@ struct PartitionState: ~Copyable {
                 mark.fingerprint ^= topics.join(names, project, topic, from, indices)
             case .leave(let project, let topic, let indices):
                 mark.fingerprint ^= topics.leave(names, project, topic, from, indices)
+            case .replace(let slice):
+                replace(slice, of: from)
+                if slice.isLast { mark.fingerprint = topics.fingerprint(names, of: from) }
             }
         }
         marks[from] = mark

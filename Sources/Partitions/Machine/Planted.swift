@@ -23,6 +23,10 @@
         public static let forgetOutboxes = Planted(rawValue: 128)
         /// "It was so already" is said without waiting for the topic's partition (design 5.3).
         public static let unprovenRepeat = Planted(rawValue: 256)
+        /// A pair whose fingerprints differ is not told again (design 5.7).
+        public static let noRepair = Planted(rawValue: 1024)
+        /// A device is told of a loss that is only in memory (design 5.14).
+        public static let tellVolatileLoss = Planted(rawValue: 2048)
         /// A stream is taken for live though something waits for it (design 5.8).
         public static let skipCatchUp = Planted(rawValue: 512)
     }

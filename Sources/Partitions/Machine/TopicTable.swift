@@ -60,6 +60,22 @@ struct TopicTable: ~Copyable {
         return changed
     }
 
+    /// The members of one partition in a topic, ascending.
+    func members(_ topic: TopicNumber, of partition: PartitionID) -> [UInt32] {
+        sets[topic.rawValue]?.part(partition).sorted ?? []
+    }
+
+    /// Over all that one partition has here, counted anew.
+    func fingerprint(_ names: TopicNames, of partition: PartitionID) -> UInt64 {
+        var fingerprint: UInt64 = 0
+        for (number, set) in sets {
+            let topic = TopicNumber(rawValue: number)
+            let hash = TopicNames.hash(names.nameBytes(topic), names.project(of: topic))
+            fingerprint ^= Fingerprint.of(hash, set.part(partition).sorted)
+        }
+        return fingerprint
+    }
+
     /// From a snapshot: a topic that is not there yet.
     mutating func restore(_ number: TopicNumber, _ members: MemberSet) { sets[number.rawValue] = members }
 }

@@ -62,10 +62,9 @@ struct Connection: ParsableArguments {
     }
 }
 
-/// The folder opened by the command itself, because no server runs in it. Ends with the process; what was
-/// acknowledged is in the journal.
-private enum OwnServer {
-    // Set once, from the main thread, before the command goes on.
+/// The folder opened by the command itself, because no server runs in it. Ends when the command has.
+enum OwnServer {
+    // Set once, by the one task that runs the command, before it goes on.
     nonisolated(unsafe) private static var node: Node?
 
     static func start(_ folder: String) throws {
@@ -78,4 +77,6 @@ private enum OwnServer {
             exit(70)
         }
     }
+
+    static func end() async { await node?.end() }
 }

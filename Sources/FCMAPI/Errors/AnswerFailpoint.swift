@@ -1,0 +1,29 @@
+#if DEBUG
+    import Model
+
+    /// Answers sends to some topics with an error, so that clients can be seen coping with it. Only in debug
+    /// builds, and only with `TIDECAST_FAILPOINT=send.answers` in the server's environment: a send to the
+    /// topic `failpoint.NAME.COUNT` gets the error NAME the first COUNT times, on each loop, and nothing else
+    /// happens to it. Names: `unavailable`, `internal`, `deadline`, `third-party-auth`.
+    struct AnswerFailpoint {
+        private var given: [String: Int] = [:]
+
+        mutating func error(for topic: TopicName) -> APIError? {
+            let parts = topic.description.split(separator: ".")
+            guard parts.count == 3, parts[0] == "failpoint", let count = Int(parts[2]) else { return nil }
+            let before = given[topic.description, default: 0]
+            guard before < count else { return nil }
+            given[topic.description] = before + 1
+            return switch parts[1] {
+            case "unavailable":
+                APIError(status: .unavailable, message: "A failpoint.", fcmCode: "UNAVAILABLE")
+            case "internal": APIError(status: .internalError, message: "A failpoint.", fcmCode: "INTERNAL")
+            case "deadline": APIError(status: .deadlineExceeded, message: "A failpoint.")
+            case "third-party-auth":
+                APIError(
+                    status: .unauthenticated, message: "A failpoint.", fcmCode: "THIRD_PARTY_AUTH_ERROR")
+            default: nil
+            }
+        }
+    }
+#endif

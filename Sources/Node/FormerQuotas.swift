@@ -1,0 +1,76 @@
+import Journal
+import Model
+import Quotas
+
+/// What the node's former life left in the buckets of its projects.
+///
+/// An orderly end writes it down; the next start takes it away again before it serves. So when it is not
+/// there although the node has run before, the node crashed, and every project that it knew may have spent
+/// its burst just before: those begin empty.
+struct FormerQuotas: Sendable {
+    private struct Left: Sendable {
+        var tokens: [UInt64]
+        /// Since when the buckets have filled, before the node began.
+        var nanoseconds: UInt64
+    }
+    private var left: [ProjectNumber: Left] = [:]
+    /// Those of which nothing is known after a crash.
+    private(set) var unknown: Set<ProjectNumber> = []
+
+    private static let key = "quotas-left"
+    private static let version: UInt8 = 1
+
+    func beginning(of project: ProjectNumber, started: MonotonicTime) -> QuotaGrantor.Beginning {
+        if unknown.contains(project) { return .empty(since: started) }
+        guard let left = left[project] else { return .full }
+        let since = started.nanoseconds - min(left.nanoseconds, started.nanoseconds)
+        return .holding(left.tokens, since: MonotonicTime(nanoseconds: since))
+    }
+
+    // MARK: The engine's row
+
+    static func take(
+        from engine: any Engine, projects: [ProjectNumber], now: WallTime
+    ) throws -> FormerQuotas {
+        var former = FormerQuotas()
+        guard let row = try engine.get(.setting, key: key) else {
+            // The first start of this folder: nobody has spent anything.
+            try engine.put(.setting, key: key, value: [version, 0])
+            return former
+        }
+        if row == [version, 0] {
+            former.unknown = Set(projects)
+            return former
+        }
+        try engine.put(.setting, key: key, value: [version, 0])
+        var reader = ByteReader(row)
+        guard try reader.u8() == version, try reader.u8() == 1 else {
+            throw reader.fail("what is left of the quotas")
+        }
+        let written = Int64(bitPattern: try reader.u64())
+        let milliseconds = UInt64(min(max(0, now.milliseconds - written), 86_400_000))
+        for _ in 0..<(try reader.count(max: Int(ProjectNumber.limit), elementBytesMin: 2)) {
+            let number = try reader.varint()
+            guard number < UInt64(ProjectNumber.limit) else { throw reader.fail("a project's number") }
+            var tokens: [UInt64] = []
+            for _ in 0..<(try reader.count(max: 16)) { tokens.append(try reader.varint()) }
+            former.left[ProjectNumber(UInt32(number))] = Left(
+                tokens: tokens, nanoseconds: milliseconds * 1_000_000)
+        }
+        return former
+    }
+
+    static func put(_ left: [ProjectNumber: [UInt64]], to engine: any Engine, now: WallTime) throws {
+        var out = ByteWriter()
+        out.u8(version)
+        out.u8(1)
+        out.u64(UInt64(bitPattern: now.milliseconds))
+        out.varint(left.count)
+        for (project, tokens) in left.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            out.varint(UInt64(project.rawValue))
+            out.varint(tokens.count)
+            for count in tokens { out.varint(count) }
+        }
+        try engine.put(.setting, key: key, value: out.bytes)
+    }
+}

@@ -1,0 +1,253 @@
+"""A real server in a folder of its own, and clients that send it whatever a row asks for."""
+import collections
+import http.client
+import json
+import os
+import queue
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.parse
+
+TIDECAST = os.environ["TIDECAST"]
+Answer = collections.namedtuple("Answer", "status headers text json")
+# Every `status` word that any answer had, for row 19.
+seen_statuses = set()
+
+
+class Mismatch(Exception):
+    """What was promised did not happen."""
+
+
+def expect(condition, *what):
+    if not condition:
+        raise Mismatch(" ".join(str(one) for one in what))
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answer_of(status, headers, raw):
+    text = raw.decode("utf-8", "replace")
+    try:
+        body = json.loads(text)
+    except ValueError:
+        body = None
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        seen_statuses.add(body["error"].get("status"))
+    return Answer(status, headers, text, body)
+
+
+class Server:
+    """`dev` or with projects `shop` and `other`, their keys and service accounts."""
+
+    def __init__(self, dev=False, quotas=(), arguments=()):
+        self.folder = tempfile.mkdtemp(prefix="tidecast-conformance-")
+        self.data = os.path.join(self.folder, "data")
+        self.port, self.tls_port = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.run("cert", "make", "--out", f"{self.folder}/certs", "--name", "localhost", data=False)
+        self.arguments = ["--listen", f"127.0.0.1:{self.port}", "--listen-tls", f"127.0.0.1:{self.tls_port}",
+                          "--cert", f"{self.folder}/certs/server.pem", "--key", f"{self.folder}/certs/server.key",
+                          "--token-uri", f"{self.url}/token", *(["--dev"] if dev else []), *arguments]
+        self.context = ssl.create_default_context(cafile=f"{self.folder}/certs/ca.pem")
+        self.accounts = {}
+        if not dev:
+            for project in ("shop", "other"):
+                path = f"{self.folder}/{project}.json"
+                self.run("project", "create", project, "--service-account", path, "--token-uri", f"{self.url}/token")
+                with open(path) as file:
+                    self.accounts[project] = json.load(file)
+            self.bearer = self.run("project", "key", "create", "shop", "--kind", "bearer").strip()
+            self.other_bearer = self.run("project", "key", "create", "other", "--kind", "bearer").strip()
+            self.key = self.run("project", "key", "create", "shop", "--kind", "device").strip()
+            self.other_key = self.run("project", "key", "create", "other", "--kind", "device").strip()
+            if quotas:
+                self.run("project", "quota", "shop", *quotas)
+        else:
+            self.bearer, self.key = "owner", "any"
+        self.start()
+
+    def run(self, *arguments, data=True):
+        command = [TIDECAST, *arguments, *(["--data", self.data] if data else [])]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        expect(done.returncode == 0, " ".join(arguments), done.stderr)
+        return done.stdout
+
+    def start(self):
+        log = open(f"{self.folder}/log", "ab")
+        environment = dict(os.environ, TIDECAST_FAILPOINT="send.answers")
+        self.process = subprocess.Popen([TIDECAST, "server", "--data", self.data, *self.arguments],
+                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+        for _ in range(400):
+            expect(self.process.poll() is None, "the server ended:", open(f"{self.folder}/log").read()[-2000:])
+            try:
+                if self.call("GET", "/readyz", bearer=None).status == 200:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise Mismatch("the server was not ready in time")
+
+    def end(self, how=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+            self.process.wait(timeout=30)
+
+    def close(self):
+        self.end(signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # Requests
+
+    def connect(self, tls=False, alpn=None):
+        plain = socket.create_connection(("127.0.0.1", self.tls_port if tls else self.port), timeout=20)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if not tls:
+            return plain
+        context = ssl.create_default_context(cafile=f"{self.folder}/certs/ca.pem")
+        if alpn:
+            context.set_alpn_protocols(alpn)
+        return context.wrap_socket(plain, server_hostname="localhost")
+
+    def call(self, method, path, body=None, bearer="", headers=None, tls=False, connection=None):
+        """`body`: bytes as they are, anything else as JSON. `bearer`: None for none, "" for the project's own."""
+        fields = {"content-type": "application/json", **(headers or {})}
+        if bearer is not None:
+            fields["authorization"] = f"Bearer {bearer or self.bearer}"
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        mine = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        if tls and connection is None:
+            mine = http.client.HTTPSConnection("localhost", self.tls_port, timeout=20, context=self.context)
+        try:
+            mine.request(method, path, body, fields)
+            response = mine.getresponse()
+            return answer_of(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            if connection is None:
+                mine.close()
+
+    def send(self, message, project="shop", **more):
+        extra = more.pop("extra", {})
+        return self.call("POST", f"/v1/projects/{project}/messages:send", {"message": message, **extra}, **more)
+
+    def sent(self, message, **more):
+        answer = self.send(message, **more)
+        expect(answer.status == 200, "send", message, answer.status, answer.text)
+        return answer.json["name"]
+
+    def register(self, project="shop"):
+        key = self.key if project == "shop" else self.other_key
+        answer = self.call("POST", f"/v1/projects/{project}/registrations", {}, bearer=None,
+                           headers={"x-goog-api-key": key})
+        expect(answer.status == 200, "register", answer.text)
+        return Device(self, project, answer.json)
+
+    def iid(self, verb, topic, tokens, **more):
+        more.setdefault("headers", {"access_token_auth": "true"})
+        return self.call("POST", f"/iid/v1:{verb}", {"to": f"/topics/{topic}", "registration_tokens": tokens}, **more)
+
+    def subscribe(self, topic, *devices):
+        answer = self.iid("batchAdd", topic, [device.token for device in devices])
+        expect(answer.json == {"results": [{}] * len(devices)}, "subscribe", answer.text)
+
+    def metric(self, name):
+        for line in self.call("GET", "/metrics", bearer=None).text.splitlines():
+            if line.split(" ")[0] == name:
+                return float(line.split(" ")[1])
+        raise Mismatch(f"no metric {name}")
+
+
+class Device:
+    def __init__(self, server, project, made):
+        self.server, self.project, self.token, self.credential = server, project, made["token"], made["credential"]
+        self.fid = made["name"].rsplit("/", 1)[1]
+        self.path = f"/v1/projects/{project}/registrations/{self.fid}"
+
+    def listen(self, last=None):
+        return Stream(self, last)
+
+    def acknowledge(self, event):
+        answer = self.server.call("POST", f"{self.path}:acknowledge", {"eventId": event}, bearer=self.credential)
+        expect(answer.status == 200, "acknowledge", answer.text)
+
+
+class Stream:
+    """Events of a device, from a thread: (id, event, data)."""
+
+    def __init__(self, device, last):
+        self.connection = http.client.HTTPConnection("127.0.0.1", device.server.port, timeout=30)
+        headers = {"authorization": f"Bearer {device.credential}", **({"last-event-id": last} if last else {})}
+        self.connection.request("GET", f"{device.path}:listen", headers=headers)
+        self.socket = self.connection.sock
+        self.response = self.connection.getresponse()
+        expect(self.response.status == 200, "listen", self.response.status)
+        self.events = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        event = {}
+        try:
+            for line in self.response:
+                line = line.decode().rstrip("\n")
+                if not line and event:
+                    self.events.put((event.get("id"), event.get("event"), json.loads(event.get("data") or "null")))
+                    event = {}
+                elif ": " in line and not line.startswith(":"):
+                    name, value = line.split(": ", 1)
+                    event[name] = value
+        except (OSError, ValueError, AttributeError):
+            pass
+        self.events.put(None)
+
+    def take(self, count, seconds=10):
+        """The next `count` events; fewer only where the stream ended or time ran out."""
+        taken = []
+        end = time.monotonic() + seconds
+        while len(taken) < count:
+            try:
+                event = self.events.get(timeout=max(0.01, end - time.monotonic()))
+            except queue.Empty:
+                break
+            if event is None:
+                break
+            taken.append(event)
+        return taken
+
+    def messages(self, count, seconds=10):
+        return [data for _, _, data in self.take(count, seconds)]
+
+    def close(self):
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.connection.close()
+
+
+def error(answer, http_status, status, fcm=None, field=None, row=""):
+    """Holds an answer against FCM's error envelope."""
+    expect(answer.status == http_status, row, "status", answer.status, "wanted", http_status, answer.text[:300])
+    expect(answer.headers.get("content-type", "").lower().startswith("application/json"), row, answer.headers)
+    body = (answer.json or {}).get("error")
+    expect(isinstance(body, dict), row, answer.text[:300])
+    expect(body["code"] == http_status and body["status"] == status and body["message"], row, body)
+    details = {detail["@type"].rsplit(".", 1)[1]: detail for detail in body.get("details", [])}
+    expect(details.get("FcmError", {}).get("errorCode") == fcm, row, "FcmError", details, "wanted", fcm)
+    if field:
+        fields = [one["field"] for one in details.get("BadRequest", {}).get("fieldViolations", [])]
+        expect(field in fields, row, "fields", fields, "wanted", field)
+    return details
+
+
+def quoted(text):
+    return urllib.parse.quote(text, safe="")

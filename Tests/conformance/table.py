@@ -1,0 +1,36 @@
+"""The table of FCM's behaviours: each row's number, what it promises, and whether it held."""
+import sys
+import time
+
+import rows_messages
+import rows_topics
+import rows_wire
+from harness import Server
+
+ROWS = {**rows_messages.ROWS, **rows_topics.ROWS, **rows_wire.ROWS}
+# Looks at what all the others have seen, so it comes last.
+ORDER = sorted(set(ROWS) - {19}) + [19]
+
+
+def main():
+    assert sorted(ROWS) == list(range(1, 51)), set(range(1, 51)) - set(ROWS)
+    wanted = [int(word) for word in sys.argv[1:]] or ORDER
+    server = Server(quotas=["--subscriptions-per-second", "1000000", "--registrations-per-second", "1000000"])
+    failed = 0
+    try:
+        for number in wanted:
+            began = time.monotonic()
+            promise = ROWS[number].__doc__.strip()
+            try:
+                ROWS[number](server)
+                print(f"ok   {number:2}  {promise}  ({time.monotonic() - began:.1f} s)", flush=True)
+            except Exception as problem:  # noqa: BLE001: a row that breaks is a row that failed
+                failed += 1
+                print(f"FAIL {number:2}  {promise}\n         {type(problem).__name__}: {problem}", flush=True)
+    finally:
+        server.close()
+    print(f"{len(wanted) - failed} rows hold, {failed} do not")
+    return 1 if failed else 0
+
+
+sys.exit(main())
