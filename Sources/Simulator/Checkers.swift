@@ -47,7 +47,7 @@ public struct Checkers {
     }
 
     public func all() -> [Violation] {
-        subscriptionsKept() + sendsArrive() + nobodyElse() + ordered() + notAgain()
+        subscriptionsKept() + sendsArrive() + nobodyElse() + ordered() + notAgain() + notTwice() + notLate()
     }
 
     private func state(_ device: Int, _ topic: Int, _ from: UInt64, _ to: UInt64) -> SubscriptionView.State {
@@ -97,7 +97,7 @@ public struct Checkers {
     func sendsArrive() -> [Violation] {
         var got: [Int: Set<UInt64>] = [:]
         for delivery in history.deliveries { got[delivery.device, default: []].insert(delivery.message) }
-        let keyed = Set(history.sends.filter { !$0.key.isEmpty }.map(\.message))
+        let keyed = Set(history.sends.filter { !$0.key.isEmpty || $0.expires != nil }.map(\.message))
         var found: [Violation] = []
         for send in history.sends where !keyed.contains(send.message) {
             guard case .ok(let at) = send.outcome else { continue }
@@ -132,6 +132,43 @@ public struct Checkers {
                             "message \(delivery.message) came to device \(said.device) after it was acknowledged"
                     ))
             }
+        }
+        return found
+    }
+
+    /// G2: a send that a gateway repeats is still one. What comes again comes at its own position.
+    func notTwice() -> [Violation] {
+        var positions: [Int: [UInt64: UInt64]] = [:]
+        var found: [Violation] = []
+        for delivery in history.deliveries {
+            let former = positions[delivery.device, default: [:]].updateValue(
+                delivery.position, forKey: delivery.message)
+            if let former, former != delivery.position {
+                found.append(
+                    Violation(
+                        guarantee: "G2",
+                        description: "message \(delivery.message) came to device \(delivery.device) twice"))
+            }
+        }
+        return found
+    }
+
+    /// What a message may be under way after it was placed: two commits and the link, with room.
+    private static let underWay: UInt64 = .milliseconds(100)
+
+    /// G2: nothing comes when its time to live is over.
+    func notLate() -> [Violation] {
+        var expiries: [UInt64: UInt64] = [:]
+        for send in history.sends { expiries[send.message] = send.expires }
+        var found: [Violation] = []
+        for delivery in history.deliveries {
+            guard let expires = expiries[delivery.message], delivery.at > expires + Checkers.underWay else {
+                continue
+            }
+            found.append(
+                Violation(
+                    guarantee: "G2",
+                    description: "message \(delivery.message) came to device \(delivery.device) too late"))
         }
         return found
     }

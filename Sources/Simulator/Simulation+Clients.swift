@@ -52,7 +52,8 @@ extension Simulation {
 
     /// Asks a partition, and hears its answer or that the node crashed first.
     private func ask(
-        _ partition: PartitionID, _ request: Request, answered: @escaping (Reply, UInt64) -> Void,
+        _ partition: PartitionID, _ request: Request, isRepeated: Bool = false,
+        answered: @escaping (Reply, UInt64) -> Void,
         crashed: @escaping () -> Void
     ) {
         nextRequest += 1
@@ -60,6 +61,10 @@ extension Simulation {
         lost[nextRequest] = crashed
         let id = RequestID(gateway: GatewayID(0), number: nextRequest)
         schedule(.partition(partition, .request(id, request)), in: random.next(upperBound: 2_000_000))
+        guard isRepeated else { return }
+        nextRequest += 1
+        let again = RequestID(gateway: GatewayID(0), number: nextRequest)
+        schedule(.partition(partition, .request(again, request)), in: random.next(upperBound: 30_000_000))
     }
 
     private func later(_ client: Int) {
@@ -126,12 +131,15 @@ extension Simulation {
         nextMessage += 1
         let message = nextMessage
         let first = client % options.topicCount
+        let isShort = random.next(upperBound: UInt64(8)) == 0
+        let isRepeated = random.next(upperBound: UInt64(6)) == 0
         let isKeyed = random.next(upperBound: UInt64(6)) == 0
         let key = isKeyed ? "key-\(random.next(upperBound: UInt64(2)))" : ""
         let envelope = Envelope(
             id: MessageID(time: message, random: options.seed), event: Array("\(message)".utf8),
             collapseKey: Array(key.utf8),
-            sent: instant.wall, ttlSeconds: 86_400)
+            sent: instant.wall, ttlSeconds: isShort ? 1 : 86_400)
+        let repeatable = RequestKey(session: 1, number: message)
         let target: History.Send.Target
         let request: Request
         let to: PartitionID
@@ -142,25 +150,28 @@ extension Simulation {
             let condition = Condition(
                 topics: [topic(first), topic(other)], root: .and(.topic(0), .not(.topic(1))))
             request = .sendToCondition(
-                nil, project: Simulation.project, condition, envelope, fanoutsMax: 1000)
+                repeatable, project: Simulation.project, condition, envelope, fanoutsMax: 1000)
             to = home(first)
         case 1, 2:
             guard let registration = clients[client].registration else { return later(client) }
             target = .device(client)
-            request = .sendToDevice(nil, registration, envelope)
+            request = .sendToDevice(repeatable, registration, envelope)
             to = registration.partition
         default:
             // Only the topic's own client sends to it, one message after the other, so that their order is
             // known.
             guard client < options.topicCount else { return later(client) }
             target = .topic(first)
-            request = .sendToTopic(nil, project: Simulation.project, topic(first), envelope, fanoutsMax: 1000)
+            request = .sendToTopic(
+                repeatable, project: Simulation.project, topic(first), envelope, fanoutsMax: 1000)
             to = home(first)
         }
         let place = history.sends.count
         history.sends.append(
-            History.Send(message: message, target: target, key: key, began: now, outcome: .unknown))
-        ask(to, request) { reply, at in
+            History.Send(
+                message: message, target: target, key: key, expires: isShort ? now + .seconds(1) : nil,
+                began: now, outcome: .unknown))
+        ask(to, request, isRepeated: isRepeated) { reply, at in
             if case .accepted = reply {
                 self.history.sends[place].outcome = .ok(at: at)
             } else if case .refused(.unknown) = reply {

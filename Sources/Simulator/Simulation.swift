@@ -58,6 +58,8 @@ public final class Simulation {
     var incarnation: UInt64 = 0
     var frameTimes: [PartitionID: UInt64] = [:]
     var fingerprintDifferences = 0
+    /// Partitions that could not be read back from what survived.
+    private var unreadable: [String] = []
 
     private var queue = EventQueue<(UInt64, Event)>()
     var clients: [Client]
@@ -210,7 +212,7 @@ public final class Simulation {
                 try partition.replay(record.sequence, record.body)
             }
         } catch {
-            preconditionFailure("seed \(options.seed): partition \(number) cannot be read: \(error)")
+            unreadable.append("partition \(number) cannot be read: \(error)")
         }
         return partition
     }
@@ -335,6 +337,7 @@ public final class Simulation {
                 Violation(guarantee: "G1", description: "\(fingerprintDifferences) fingerprints differed"))
         }
         violations += imagesDiffer()
+        violations += unreadable.map { Violation(guarantee: "G5", description: $0) }
         return (history, violations)
     }
 

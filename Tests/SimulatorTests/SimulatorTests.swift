@@ -20,6 +20,8 @@ struct SimulationTests {
             Planted.answerBeforeDurable, .offerBeforeDurable, .acknowledgeVolatile, .skipPredecessor,
             .forgetMarks,
             .pushBeforeDurable, .acknowledgeUnrecorded, .forgetOutboxes, .unprovenRepeat, .skipCatchUp,
+            .forgetRequests,
+            .snapshotBeforeDurable, .deliverLate,
         ])
     func planted(bug: Planted) {
         for seed in UInt64(1)...150 {

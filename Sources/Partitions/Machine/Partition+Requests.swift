@@ -227,9 +227,17 @@ extension Partition {
         answerWithOpenRecord(Answer(to: .request(id), reply: .accepted(message.id), isSend: true))
     }
 
+    private var forgetsRequests: Bool {
+        #if DEBUG
+            return options.planted.contains(.forgetRequests)
+        #else
+            return false
+        #endif
+    }
+
     /// Whether the message is new and there is room for it; else the answer is under way.
     private func admit(_ id: RequestID, _ key: RequestKey?, _ message: Envelope) -> Bool {
-        if let key {
+        if let key, !forgetsRequests {
             switch (state.windows[key.session] ?? RequestWindow()).verdict(key.number) {
             case .new: break
             case .repeated:

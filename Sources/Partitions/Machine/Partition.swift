@@ -177,6 +177,13 @@ public final class Partition {
         effects.append(.append(record.sequence, body: record.body))
         snapshots.note(bytes: record.body.count)
         if snapshots.isDue { snapshots.begin(covering: record.sequence, bytes: state.snapshot()) }
+        #if DEBUG
+            if options.planted.contains(.snapshotBeforeDurable),
+                let ready = snapshots.ready(durable: record.sequence)
+            {
+                effects.append(.writeSnapshot(covering: ready.covering, bytes: ready.bytes))
+            }
+        #endif
     }
 
     /// Whether another request may be folded in, or the journal is too far behind.

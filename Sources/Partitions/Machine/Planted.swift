@@ -29,5 +29,11 @@
         public static let tellVolatileLoss = Planted(rawValue: 2048)
         /// A stream is taken for live though something waits for it (design 5.8).
         public static let skipCatchUp = Planted(rawValue: 512)
+        /// A send that a gateway repeats is accepted again (design 5.5).
+        public static let forgetRequests = Planted(rawValue: 4096)
+        /// A snapshot is written though it covers a record that is only in memory (design 5.1).
+        public static let snapshotBeforeDurable = Planted(rawValue: 8192)
+        /// A message whose time to live is over is delivered nevertheless (design 5.9).
+        public static let deliverLate = Planted(rawValue: 16384)
     }
 #endif
