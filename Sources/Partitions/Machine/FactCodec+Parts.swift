@@ -20,7 +20,8 @@ extension ByteWriter {
     }
 
     mutating func devices(_ devices: DeviceSet) {
-        if case .many(let bitmap) = devices.storage {
+        // By what is in it, not by its form: a bitmap that has shrunk equals an array.
+        if case .many(let bitmap) = devices.storage, bitmap.count > DeviceSet.arrayMax {
             let serialized = bitmap.serialized()
             varint(UInt64(serialized.count) << 1 | 1)
             raw(serialized)
