@@ -48,6 +48,7 @@ public struct Checkers {
 
     public func all() -> [Violation] {
         subscriptionsKept() + sendsArrive() + nobodyElse() + ordered() + notAgain() + acceptedOnce()
+            + notLate()
     }
 
     private func state(_ device: Int, _ topic: Int, _ from: UInt64, _ to: UInt64) -> SubscriptionView.State {
@@ -97,7 +98,7 @@ public struct Checkers {
     func sendsArrive() -> [Violation] {
         var got: [Int: Set<UInt64>] = [:]
         for delivery in history.deliveries { got[delivery.device, default: []].insert(delivery.message) }
-        let keyed = Set(history.sends.filter { !$0.key.isEmpty }.map(\.message))
+        let keyed = Set(history.sends.filter { !$0.key.isEmpty || $0.expires != nil }.map(\.message))
         var found: [Violation] = []
         for send in history.sends where !keyed.contains(send.message) {
             guard case .ok(let at) = send.outcome else { continue }
@@ -156,6 +157,26 @@ public struct Checkers {
                     ))
             }
             places[arrival] = delivery.position
+        }
+        return found
+    }
+
+    /// What a message may be under way after it was placed: two commits that stall, and the link.
+    private static let underWay: UInt64 = .seconds(4)
+
+    /// G2: nothing comes when its time to live is over.
+    func notLate() -> [Violation] {
+        var expiries: [UInt64: UInt64] = [:]
+        for send in history.sends { expiries[send.message] = send.expires }
+        var found: [Violation] = []
+        for delivery in history.deliveries {
+            guard let expires = expiries[delivery.message], delivery.at > expires + Checkers.underWay else {
+                continue
+            }
+            found.append(
+                Violation(
+                    guarantee: "G2",
+                    description: "message \(delivery.message) came to device \(delivery.device) too late"))
         }
         return found
     }

@@ -26,6 +26,8 @@ public struct History: Sendable {
         public var message: UInt64
         public var target: Target
         public var key: String
+        /// When its time to live is over, where that is within the run.
+        public var expires: UInt64?
         public var began: UInt64
         public var outcome: Outcome
     }

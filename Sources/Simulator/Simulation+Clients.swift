@@ -128,12 +128,13 @@ extension Simulation {
         nextMessage += 1
         let message = nextMessage
         let first = client % options.topicCount
+        let isShort = random.next(upperBound: UInt64(8)) == 0
         let isKeyed = random.next(upperBound: UInt64(6)) == 0
         let key = isKeyed ? "key-\(random.next(upperBound: UInt64(2)))" : ""
         let envelope = Envelope(
             id: MessageID(time: message, random: options.seed), event: Array("\(message)".utf8),
             collapseKey: Array(key.utf8),
-            sent: instant.wall, ttlSeconds: 86_400)
+            sent: instant.wall, ttlSeconds: isShort ? 1 : 86_400)
         let target: History.Send.Target
         let request: (RequestKey) -> Request
         let to: PartitionID
@@ -165,7 +166,9 @@ extension Simulation {
         }
         let place = history.sends.count
         history.sends.append(
-            History.Send(message: message, target: target, key: key, began: now, outcome: .unknown))
+            History.Send(
+                message: message, target: target, key: key, expires: isShort ? now + .seconds(1) : nil,
+                began: now, outcome: .unknown))
         sendNumbers[to, default: 0] += 1
         let numbered = request(RequestKey(session: incarnation, number: sendNumbers[to] ?? 0))
         submit(Submission(client: client, place: place, to: to, request: numbered), after: 0)

@@ -20,7 +20,7 @@ struct SimulationTests {
             Planted.answerBeforeDurable, .offerBeforeDurable, .acknowledgeVolatile, .skipPredecessor,
             .forgetMarks,
             .pushBeforeDurable, .acknowledgeUnrecorded, .forgetOutboxes, .unprovenRepeat, .skipCatchUp,
-            .forgetWindow, .snapshotVolatile, .unknownAsRefused,
+            .forgetWindow, .snapshotVolatile, .unknownAsRefused, .deliverLate,
         ])
     func planted(bug: Planted) {
         for seed in UInt64(1)...150 {

@@ -31,6 +31,9 @@ struct CollapseKeys {
         return next
     }
 
+    /// Keys that have a number.
+    var count: Int { numbers.count }
+
     func bytes(of number: UInt32) -> [UInt8] { keys[number]?.name.bytes ?? [] }
 
     mutating func add(_ number: UInt32, _ targets: DeviceSet, at position: Position) {

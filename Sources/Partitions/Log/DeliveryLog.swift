@@ -27,11 +27,26 @@ struct DeliveryLog: ~Copyable {
     /// Bytes of waiting bodies of each project.
     private(set) var bytes: [UInt32: UInt64] = [:]
     /// Entries by the minute in which they expire.
-    private var expiring: [Int64: [Position]] = [:]
+    private var expiring: [Int64: Expiring] = [:]
+    /// None of them is earlier than this minute.
+    private var earliest: Int64?
     private var cachedBytes = 0
     private var cacheSweep: Position = .zero
     /// Whether a block lost its last entry since the last pruning.
     private var hasEmptied = false
+
+    /// The entries that expire in one minute.
+    private struct Expiring {
+        /// Ascending; some may be gone.
+        var positions: [Position] = []
+        /// How many of them are not.
+        var live = 0
+
+        mutating func add(_ position: Position) {
+            positions.append(position)
+            live += 1
+        }
+    }
 
     // MARK: Appending
 
@@ -51,7 +66,9 @@ struct DeliveryLog: ~Copyable {
         count += 1
         records[entry.record.rawValue, default: 0] += 1
         bytes[entry.project, default: 0] += UInt64(entry.bytes)
-        expiring[entry.expires.milliseconds / 60_000, default: []].append(entry.position)
+        let minute = entry.expires.milliseconds / 60_000
+        expiring[minute, default: Expiring()].add(entry.position)
+        earliest = min(earliest ?? minute, minute)
         if entry.key != 0 { keys.add(entry.key, entry.targets, at: entry.position) }
         if let body = entry.body {
             cachedBytes += body.count
@@ -118,17 +135,17 @@ struct DeliveryLog: ~Copyable {
     mutating func expire(_ now: WallTime, _ departure: Departure) {
         let minute = now.milliseconds / 60_000
         for due in expiring.keys.filter({ $0 < minute }).sorted() {
-            for position in expiring.removeValue(forKey: due) ?? [] {
+            for position in expiring.removeValue(forKey: due)?.positions ?? [] {
                 guard let (block, place) = find(position) else { continue }
                 take(block.entries[place].targets, outOf: block, place, departure)
             }
         }
+        earliest = expiring.keys.min()
     }
 
-    /// The first minute's end at which `expire` has something to do.
-    var nextExpiry: WallTime? {
-        expiring.keys.min().map { WallTime(milliseconds: ($0 + 1) * 60_000) }
-    }
+    /// The first minute's end at which `expire` may have something to do.
+    var nextExpiry: WallTime? { earliest.map { WallTime(milliseconds: ($0 + 1) * 60_000) } }
+    var expiriesHeld: Int { expiring.values.reduce(0) { $0 + $1.positions.count } }
 
     // MARK: Reading
 
@@ -192,6 +209,7 @@ struct DeliveryLog: ~Copyable {
 
     private mutating func free(_ block: LogBlock, _ place: Int) {
         let entry = block.entries[place]
+        forgetExpiry(of: entry)
         if let body = entry.body {
             cachedBytes -= body.count
             block.entries[place].body = nil
@@ -206,6 +224,22 @@ struct DeliveryLog: ~Copyable {
             let rest = held - UInt64(entry.bytes)
             bytes[entry.project] = rest > 0 ? rest : nil
         }
+    }
+
+    /// Most entries go long before they expire. Those that are gone are struck out of their minute when they
+    /// outnumber the rest, so that memory follows what waits and not the traffic of four weeks.
+    private mutating func forgetExpiry(of entry: LogEntry) {
+        let minute = entry.expires.milliseconds / 60_000
+        guard var held = expiring.removeValue(forKey: minute) else { return }
+        held.live -= 1
+        guard held.live > 0 else {
+            if expiring.isEmpty { earliest = nil }
+            return
+        }
+        if held.positions.count > max(128, held.live * 2) {
+            held.positions.removeAll { find($0) == nil }
+        }
+        expiring[minute] = held
     }
 
     /// Lets go of blocks and spans in which nobody waits for anything.

@@ -20,7 +20,8 @@ extension ByteWriter {
     }
 
     mutating func devices(_ devices: DeviceSet) {
-        if case .many(let bitmap) = devices.storage {
+        // By what is in it, not by its form: a bitmap that has shrunk equals an array.
+        if case .many(let bitmap) = devices.storage, bitmap.count > DeviceSet.arrayMax {
             let serialized = bitmap.serialized()
             varint(UInt64(serialized.count) << 1 | 1)
             raw(serialized)
@@ -178,7 +179,24 @@ extension ByteReader {
         let count = Int(head >> 1)
         if head & 1 == 0 { return DeviceSet(sorted: try ascending(count)) }
         guard let bitmap = Bitmap.deserialize(try slice(count)) else { throw fail("a malformed bitmap") }
+        guard bitmap.isEmpty || bitmap.maximum < DeviceIndex.limit else {
+            throw fail("a device index of more than 28 bits")
+        }
         return DeviceSet(bitmap)
+    }
+
+    /// Far from where counting on would overflow.
+    mutating func position() throws(DecodeError) -> Position {
+        let value = try varint()
+        guard value <= 1 << 62 else { throw fail("a position that no log reaches") }
+        return Position(value)
+    }
+
+    /// Some hundred million years around 1970, so that adding to it cannot overflow.
+    mutating func wallTime() throws(DecodeError) -> WallTime {
+        let value = Int64(bitPattern: try u64())
+        guard value.magnitude <= 1 << 62 else { throw fail("a time that no clock shows") }
+        return WallTime(milliseconds: value)
     }
 
     mutating func pairSlice() throws(DecodeError) -> PairSlice {
@@ -200,7 +218,7 @@ extension ByteReader {
 
     mutating func envelope() throws(DecodeError) -> Envelope {
         let id = MessageID(time: try u64(), random: try u64())
-        let sent = WallTime(milliseconds: Int64(bitPattern: try u64()))
+        let sent = try wallTime()
         let ttl = try number()
         let key = try string(max: 4096)
         return Envelope(
@@ -240,7 +258,8 @@ extension ByteReader {
         guard flags < 16, let fate = Placing.Fate(rawValue: flags & 3) else {
             throw fail("unknown flags of a placing")
         }
-        var placing = Placing(fate: fate, position: Position(try varint()))
+        var placing = Placing(fate: fate, position: try position())
+        guard placing.position > .zero else { throw fail("a message without a position") }
         if flags & 4 != 0 {
             placing.passed = try devices()
             placing.passedUpTo = Position(try varint())
@@ -253,9 +272,8 @@ extension ByteReader {
         let number = Sequence(try varint())
         let predecessor = Sequence(try varint())
         let fingerprint = try u64()
-        let count = try self.count(max: Int(UInt32.max))
+        let count = try self.count(max: Int(UInt32.max), elementBytesMin: 4)
         var items: [OutboxItem] = []
-        items.reserveCapacity(count)
         for _ in 0..<count {
             switch try u8() {
             case 0:

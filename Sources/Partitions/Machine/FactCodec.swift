@@ -172,7 +172,7 @@ extension Fact {
                     ReadUpTo(position: Position(try reader.varint()), devices: try reader.devices()))
             }
             return .read(cursors)
-        case 13: return .expire(now: WallTime(milliseconds: Int64(bitPattern: try reader.u64())))
+        case 13: return .expire(now: try reader.wallTime())
         case 14: return .seen(day: Day(try reader.u16()), devices: try reader.devices())
         case 15: return .bury(session: try reader.u64())
         case 16: return .repair(to: try reader.partition(), try reader.pairSlice())

@@ -106,7 +106,7 @@ extension Partition {
         let durable = ledger.durable
         let limit = Int(DeliveryLimits.waitingHardMax)
         return state.log.waiting(for: index, after: after, limit: limit)
-            .filter { $0.record <= durable && $0.expires > now.wall }
+            .filter { $0.record <= durable && ($0.expires > now.wall || deliversLate) }
     }
 
     /// What the device is to be told of messages that it lost, if that rests on a durable record. If it does

@@ -287,7 +287,9 @@ public final class Partition {
                     guard let entry = state.outboxes[partition]?.unacknowledged.last else { continue }
                     let frame = OutboxFrame(from: id, history: history, entries: [entry])
                     effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
+                    offered[partition] = Offered(upTo: entry.number, at: now.monotonic)
                 }
+                ledger.gated.touched.removeAll()
             }
             if options.planted.contains(.acknowledgeVolatile) {
                 for (partition, mark) in ledger.gated.applied.sorted(by: { $0.key < $1.key }) {

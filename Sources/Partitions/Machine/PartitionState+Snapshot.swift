@@ -28,14 +28,17 @@ extension PartitionState {
         }
         guard try reader.u64() == history.rawValue else { throw reader.fail("a snapshot of another history") }
         applied = Sequence(try reader.varint())
+        guard applied.rawValue <= 1 << 62 else { throw reader.fail("a record that no journal reaches") }
         epoch = Epoch(try reader.varint())
-        let numbers = try readNames(&reader)
+        // Each is retained once, until the tables have retained what they use.
+        var numbers: [TopicNumber] = []
+        defer { for number in numbers { names.release(number) } }
+        try readNames(&numbers, &reader)
         try readDevices(numbers, &reader)
         try readTopics(numbers, &reader)
         try readLog(&reader)
         try readStreams(&reader)
         try reader.expectEnd()
-        for number in numbers { names.release(number) }
     }
 
     // MARK: Names
@@ -64,16 +67,13 @@ extension PartitionState {
         return order
     }
 
-    /// Each is retained once, until the tables have retained what they use.
-    private func readNames(_ reader: inout ByteReader) throws(DecodeError) -> [TopicNumber] {
+    private func readNames(_ numbers: inout [TopicNumber], _ reader: inout ByteReader) throws(DecodeError) {
         let count = try reader.count(max: Int(UInt32.max), elementBytesMin: 2)
-        var numbers: [TopicNumber] = []
         numbers.reserveCapacity(count)
         for _ in 0..<count {
             let project = try reader.project()
             numbers.append(names.retain(try reader.stringSlice(max: TopicName.lengthMax), in: project))
         }
-        return numbers
     }
 
     // MARK: Devices
@@ -110,6 +110,7 @@ extension PartitionState {
         throws(DecodeError)
     {
         let next = try reader.number()
+        guard next <= DeviceIndex.limit else { throw reader.fail("a device index of more than 28 bits") }
         let count = try reader.count(max: Int(DeviceIndex.limit), elementBytesMin: 16)
         var index: UInt32 = 0
         for place in 0..<count {
@@ -129,8 +130,9 @@ extension PartitionState {
             for _ in 0..<(try reader.count(max: DeliveryLimits.topicsPerDeviceMax, elementBytesMin: 3)) {
                 let topic = Int(try reader.number())
                 guard topic < numbers.count else { throw reader.fail("a topic without a name") }
+                let since = Day(try reader.u16())
                 names.retain(numbers[topic])
-                page.topics[at].append(numbers[topic], since: Day(try reader.u16()))
+                page.topics[at].append(numbers[topic], since: since)
             }
         }
         devices.skip(to: next)
@@ -158,12 +160,19 @@ extension PartitionState {
 
     private mutating func readTopics(_ numbers: [TopicNumber], _ reader: inout ByteReader) throws(DecodeError)
     {
+        var last = -1
         for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 2)) {
             let local = Int(try reader.number())
             guard local < numbers.count else { throw reader.fail("a topic without a name") }
+            guard local > last else { throw reader.fail("topics out of order") }
+            last = local
             var parts: [(partition: PartitionID, devices: DeviceSet)] = []
             for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 2)) {
-                parts.append((try reader.partition(), try reader.devices()))
+                let partition = try reader.partition()
+                guard parts.last.map({ $0.partition < partition }) ?? true else {
+                    throw reader.fail("partitions out of order")
+                }
+                parts.append((partition, try reader.devices()))
             }
             names.retain(numbers[local])
             topics.restore(numbers[local], MemberSet(parts: parts))
@@ -188,11 +197,11 @@ extension PartitionState {
     }
 
     private mutating func readLog(_ reader: inout ByteReader) throws(DecodeError) {
-        let last = Position(try reader.varint())
+        let last = try reader.position()
         for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 12)) {
-            let position = Position(try reader.varint())
+            let position = try reader.position()
             guard position > log.last else { throw reader.fail("positions out of order") }
-            let expires = WallTime(milliseconds: Int64(bitPattern: try reader.u64()))
+            let expires = try reader.wallTime()
             let project = try reader.project().rawValue
             let key = log.key(try reader.string(max: 4096), in: project)
             let entry = LogEntry(
@@ -247,6 +256,7 @@ extension PartitionState {
         for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 11)) {
             let partition = try reader.partition()
             let last = Sequence(try reader.varint())
+            guard last <= applied else { throw reader.fail("an outbox entry of a later record") }
             let fingerprint = try reader.u64()
             var entries: [OutboxEntry] = []
             for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 11)) {

@@ -40,6 +40,16 @@ struct PartitionState: ~Copyable {
         self.names = names
     }
 
+    /// The names outlive a partition that is thrown away: it lets go of those that it used.
+    deinit {
+        for number in topics.numbers { names.release(number) }
+        devices.forEach { _, page, place in
+            let list = page.topics[place]
+            for at in 0..<list.count { names.release(list[at].topic) }
+            return true
+        }
+    }
+
     /// That a device lost messages to a bound.
     struct Loss {
         /// The position that says so.

@@ -35,5 +35,7 @@
         public static let snapshotVolatile = Planted(rawValue: 8192)
         /// A stream is taken for live though something waits for it (design 5.8).
         public static let skipCatchUp = Planted(rawValue: 512)
+        /// A message whose time to live is over is delivered nevertheless (design 5.9).
+        public static let deliverLate = Planted(rawValue: 32768)
     }
 #endif

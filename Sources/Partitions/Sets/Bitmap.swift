@@ -30,6 +30,8 @@ final class Bitmap: @unchecked Sendable {
     }
 
     var count: Int { Int(roaring_bitmap_get_cardinality(raw)) }
+    /// 0 where it is empty.
+    var maximum: UInt32 { roaring_bitmap_maximum(raw) }
     var isEmpty: Bool { roaring_bitmap_is_empty(raw) }
 
     func copy() -> Bitmap { Bitmap(owning: roaring_bitmap_copy(raw)) }

@@ -1,0 +1,115 @@
+import Journal
+import Model
+
+@testable import Partitions
+
+/// One fact of every kind, with every optional part there and not there.
+enum FactSamples {
+    static let topic = TopicName(checked: Array("news".utf8))
+    static let project = ProjectNumber(70_000)
+    static let few = DeviceSet(sorted: [3, 700, 1 << 27])
+    /// More than a sorted array holds: written as the library's own bytes.
+    static let many = DeviceSet(sorted: (0..<200).map { UInt32($0 * $0) })
+    static let message = envelope("some event", key: "score")
+
+    static func envelope(_ event: String, key: String) -> Envelope {
+        Envelope(
+            id: MessageID(time: 1 << 60, random: 5), event: Array(event.utf8), collapseKey: Array(key.utf8),
+            sent: WallTime(milliseconds: 1_800_000_000_000), ttlSeconds: 2_419_200)
+    }
+
+    private static var condition: Condition {
+        Condition(
+            topics: [topic, TopicName(checked: Array("b".utf8))],
+            root: .or(.and(.topic(0), .not(.topic(1))), .topic(1)))
+    }
+
+    private static var slice: PairSlice {
+        PairSlice(
+            number: 1, count: 3,
+            topics: [PairSlice.Members(project: project, topic: topic, indices: [4, 5, 1 << 20])])
+    }
+
+    /// None holds a large set.
+    static var small: [Fact] { facts(few) }
+    static var large: [Fact] { facts(many) }
+
+    private static func facts(_ devices: DeviceSet) -> [Fact] {
+        let key = RequestKey(session: 1 << 63, number: 300)
+        let placing = Placing(
+            fate: .stored, position: Position(1 << 50), passed: devices, passedUpTo: Position(9),
+            exempt: DeviceSet(4))
+        let plain = Placing(fate: .refused, position: Position(2))
+        let entry = OutboxEntry(
+            number: Sequence(500), predecessor: Sequence(499),
+            items: [
+                .message(project: project, message, devices),
+                .join(project: project, topic: topic, indices: [1, 2, 900]),
+                .leave(project: project, topic: topic, indices: [0]),
+                .message(project: project, envelope("", key: ""), DeviceSet(1)),
+                .replace(slice),
+            ], fingerprint: 0xFEED_FACE)
+        let targets = [
+            PartitionTargets(partition: PartitionID(0), devices: devices),
+            PartitionTargets(partition: PartitionID(4095), devices: DeviceSet(0)),
+        ]
+        return [
+            .barrier(session: SessionID(.max), epoch: Epoch(77)),
+            .register(index: (1 << 28) - 1, project: project, nonce: .max, secret: .max, day: Day(20_000)),
+            .end(index: 300),
+            .subscribe(project: project, topic: topic, day: Day(9), indices: [0, 1, 1 << 20]),
+            .unsubscribe(project: project, topic: topic, indices: [5]),
+            .accept(key: key, project: project, topic: topic, message: message),
+            .accept(key: nil, project: project, topic: topic, message: message),
+            .acceptCondition(key: key, project: project, condition: condition, message: message),
+            .resolve(ticket: ConditionTicket(record: Sequence(8), ordinal: 2), targets: targets),
+            .acceptDirect(key: nil, project: project, index: 12, message: message, placing: placing),
+            .receive(
+                from: PartitionID(17), history: History(.max), entry: entry, placings: [placing, plain]),
+            .acknowledge([OutboxMark(partition: PartitionID(1), number: Sequence(1 << 40))]),
+            .read([ReadUpTo(position: Position(.max), devices: devices)]),
+            .expire(now: WallTime(milliseconds: 1_800_000_000_000)),
+            .seen(day: Day(20_001), devices: devices),
+            .bury(session: 4),
+            .repair(to: PartitionID(3), slice),
+        ]
+    }
+
+    static func encoded(_ fact: Fact) -> [UInt8] {
+        var writer = ByteWriter()
+        fact.encode(into: &writer)
+        return writer.bytes
+    }
+
+    /// A partition's snapshot with everything in it; with `isLarge`, also sets that are bitmaps.
+    static func snapshot(isLarge: Bool) -> [UInt8] {
+        var state = PartitionState(
+            id: PartitionID(0), history: History(9), partitionCount: 2, names: TopicNames())
+        let other = PartitionID(1)
+        let devices = DeviceSet(sorted: (0..<(isLarge ? 150 : 5)).map { $0 * 3 })
+        var facts: [Fact] = [.barrier(session: SessionID(1), epoch: Epoch(1))]
+        devices.forEach {
+            facts.append(.register(index: $0, project: project, nonce: $0, secret: 1, day: Day(3)))
+        }
+        let placing = Placing(fate: .stored, position: Position(1000))
+        let entry = OutboxEntry(
+            number: Sequence(4), predecessor: .zero,
+            items: ["news", "b"].map {
+                .join(project: project, topic: TopicName(checked: Array($0.utf8)), indices: devices.sorted)
+            } + [.message(project: project, message, devices)], fingerprint: 3)
+        facts += [
+            .subscribe(project: project, topic: topic, day: Day(9), indices: devices.sorted),
+            .receive(from: other, history: History(8), entry: entry, placings: [placing]),
+            .accept(
+                key: RequestKey(session: 6, number: 2), project: project, topic: topic, message: message),
+            .acceptCondition(key: nil, project: project, condition: condition, message: message),
+            .acceptDirect(
+                key: nil, project: project, index: 3, message: envelope("two", key: ""),
+                placing: Placing(fate: .refused, position: Position(2000))),
+        ]
+        var cursor = PartitionState.Cursor(record: Sequence(1))
+        for fact in facts { state.apply(fact, &cursor) }
+        state.applied = Sequence(1)
+        return state.snapshot()
+    }
+}

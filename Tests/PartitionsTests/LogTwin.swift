@@ -1,0 +1,83 @@
+import Model
+
+@testable import Partitions
+
+/// What a partition's delivery log should hold, told the plain way: a queue for each device.
+struct LogTwin {
+    struct Waiting: Equatable {
+        var position: UInt64
+        var key: [UInt8]
+        var project: UInt32
+        var expires: Int64
+        var bytes: Int
+    }
+    var queues: [UInt32: [Waiting]] = [:]
+    var projects: [UInt32: UInt32] = [:]
+    var overflowed: [UInt32: UInt64] = [:]
+    /// How often a device came to its bound.
+    var overflows = 0
+
+    mutating func deliver(_ project: UInt32, _ message: Envelope, _ targets: DeviceSet, _ placing: Placing) {
+        let targets = targets.sorted.filter { projects[$0] == project }
+        guard placing.fate != .late, !targets.isEmpty else { return }
+        let told = placing.position.rawValue - 1
+        if placing.fate == .refused { for index in targets { overflowed[index] = told } }
+        guard placing.fate == .stored else { return }
+        for index in placing.passed.sorted { pass(index, upTo: placing.passedUpTo.rawValue) }
+        let new = Waiting(
+            position: placing.position.rawValue, key: message.collapseKey, project: project,
+            expires: message.expires.milliseconds, bytes: message.event.count)
+        for index in targets {
+            var queue = queues[index] ?? []
+            if new.key.isEmpty {
+                let waiting = queue.count { $0.key.isEmpty }
+                let most = placing.exempt.contains(index) ? 1000 : 100
+                if waiting >= most {
+                    queue = []
+                    overflows += 1
+                    overflowed[index] = told
+                }
+            } else {
+                queue.removeAll { $0.key == new.key && $0.project == project }
+                if queue.count(where: { !$0.key.isEmpty }) >= 4,
+                    let oldest = queue.firstIndex(where: { !$0.key.isEmpty })
+                {
+                    queue.remove(at: oldest)
+                }
+            }
+            queues[index] = queue + [new]
+        }
+    }
+
+    /// A listening device's oldest entries count as delivered.
+    private mutating func pass(_ index: UInt32, upTo position: UInt64) {
+        var left = 64
+        queues[index]?.removeAll { waiting in
+            guard waiting.key.isEmpty, waiting.position <= position, left > 0 else { return false }
+            left -= 1
+            return true
+        }
+    }
+
+    mutating func read(_ index: UInt32, upTo position: UInt64) {
+        queues[index]?.removeAll { $0.position <= position }
+        if let told = overflowed[index], told <= position { overflowed[index] = nil }
+    }
+
+    mutating func expire(_ now: Int64) {
+        for index in queues.keys { queues[index]?.removeAll { $0.expires / 60_000 < now / 60_000 } }
+    }
+
+    mutating func end(_ index: UInt32) {
+        queues[index] = nil
+        projects[index] = nil
+        overflowed[index] = nil
+    }
+
+    /// Entries that somebody waits for, by position.
+    var entries: [UInt64: Waiting] {
+        var found: [UInt64: Waiting] = [:]
+        for queue in queues.values { for waiting in queue { found[waiting.position] = waiting } }
+        return found
+    }
+}

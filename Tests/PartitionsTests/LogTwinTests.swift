@@ -1,0 +1,226 @@
+import Model
+import Testing
+
+@testable import Partitions
+
+/// The delivery log and its rules beside a plain queue for each device.
+@Suite("The delivery log")
+struct LogTwinTests {
+    /// A partition's fold and its twin, told the same.
+    private struct World: ~Copyable {
+        var state = World.empty()
+        var twin = LogTwin()
+        var dice: Dice
+        var now: Int64 = 1_800_000_000_000
+        var record: UInt64 = 1
+        var message: UInt64 = 0
+        let devices: Int
+        /// Devices read little for a while, so that much waits for them.
+        var isAway = false
+        /// Everybody counts as listening, who may have more than those who are away.
+        var isListening = false
+        /// Devices were registered below this.
+        var next: UInt32 = 0
+
+        init(seed: UInt64, devices: Int) {
+            dice = Dice(seed)
+            self.devices = devices
+            for _ in 0..<devices { register() }
+        }
+
+        static func empty() -> PartitionState {
+            PartitionState(id: PartitionID(0), history: History(9), partitionCount: 4, names: TopicNames())
+        }
+
+        mutating func apply(_ fact: Fact) {
+            record += 1
+            var cursor = PartitionState.Cursor(record: Sequence(record))
+            state.apply(fact, &cursor)
+        }
+
+        mutating func register() {
+            let project = UInt32(1 + next % 5 / 4)
+            apply(
+                .register(
+                    index: next, project: ProjectNumber(project), nonce: next, secret: 1, day: Day(1)))
+            twin.projects[next] = project
+            next += 1
+        }
+
+        mutating func deliver(_ count: Int, to targets: DeviceSet) {
+            let isPlain = dice.chance(1, in: 2)
+            for _ in 0..<count {
+                let key = isPlain ? "" : dice.one(of: ["", "a", "b", "c", "d", "e", "f"])
+                deliver(targets, key: key, fate: dice.chance(1, in: 12) ? dice.below(4) : 0)
+            }
+        }
+
+        mutating func deliver(_ targets: DeviceSet, key: String, fate: Int) {
+            message += 1
+            now += Int64(dice.below(2000))
+            let last = state.log.last.rawValue
+            var placing = Placing(
+                fate: Placing.Fate(rawValue: UInt8(fate)) ?? .stored,
+                position: Position(max(UInt64(now) * 1000, last + 2)))
+            if isListening || dice.chance(1, in: 4) {
+                placing.exempt = targets.filtered { $0 & 1 == 0 || isListening }
+            }
+            if dice.chance(1, in: 20) {
+                placing.passed = targets.filtered { $0 & 2 == 0 }
+                placing.passedUpTo = Position(dice.chance(1, in: 2) ? last : last - min(last, 3_000_000))
+            }
+            let ttl = dice.one(of: [30, 600, 86_400, 86_400, 2_419_200] as [UInt32])
+            let envelope = Envelope(
+                id: MessageID(time: message, random: 2), event: Array("body \(message)".utf8),
+                collapseKey: Array(key.utf8), sent: WallTime(milliseconds: now), ttlSeconds: ttl)
+            let project = ProjectNumber(dice.chance(1, in: 6) ? 2 : 1)
+            record += 1
+            var cursor = PartitionState.Cursor(record: Sequence(record))
+            state.deliver(project, envelope, targets, placing, &cursor)
+            twin.deliver(project.rawValue, envelope, targets, placing)
+        }
+
+        mutating func anyDevices(_ count: Int) -> DeviceSet {
+            DeviceSet(sorted: dice.indices(count, below: Int(next)))
+        }
+
+        mutating func step() {
+            switch dice.below(20) {
+            case 0..<9:
+                deliver(dice.one(of: [1, 2, 5]), to: anyDevices(dice.one(of: [1, 1, 2, 5, devices])))
+            case 9: burst(to: DeviceSet(UInt32(dice.below(Int(next)))))
+            case 10: deliver(10, to: DeviceSet(sorted: Array(0..<next)))
+            case 11..<16 where !isAway || dice.chance(1, in: 12): read()
+            case 16 where !isAway || dice.chance(1, in: 4):
+                now += Int64(dice.one(of: [1_000, 40_000, 700_000]))
+                apply(.expire(now: WallTime(milliseconds: now)))
+                twin.expire(now)
+            case 17 where dice.chance(1, in: 3):
+                let index = UInt32(dice.below(Int(next)))
+                apply(.end(index: index))
+                twin.end(index)
+                register()
+            case 18 where dice.chance(1, in: 3): restore()
+            case 19: burst(to: anyDevices(2))
+            default: break
+            }
+        }
+
+        mutating func burst(to device: DeviceSet) {
+            guard devices < 50 else { return deliver(5, to: device) }
+            isListening = dice.chance(1, in: 5)
+            for _ in 0..<(isListening && dice.chance(1, in: 3) ? 1010 : 60) {
+                deliver(device, key: "", fate: 0)
+            }
+            isListening = false
+        }
+
+        mutating func read() {
+            let readers = anyDevices(dice.one(of: [1, 1, 3, devices * 2]))
+            var upTo = state.log.last.rawValue
+            if dice.chance(2, in: 3), let some = readers.sorted.last, let queue = twin.queues[some],
+                !queue.isEmpty
+            {
+                upTo = dice.one(of: queue).position - UInt64(dice.below(2))
+            }
+            apply(.read([ReadUpTo(position: Position(upTo), devices: readers)]))
+            readers.forEach { twin.read($0, upTo: upTo) }
+        }
+
+        /// Goes on from a snapshot.
+        mutating func restore() {
+            let bytes = state.snapshot()
+            var restored = World.empty()
+            do { try restored.restore(bytes) } catch { Issue.record("a good snapshot: \(error)") }
+            #expect(restored.snapshot() == bytes)
+            state = restored
+        }
+
+        mutating func compare(_ place: Comment) {
+            let after = dice.chance(1, in: 2) ? 0 : UInt64(now - Int64(dice.below(60_000))) * 1000
+            for index in 0..<next {
+                let queue = twin.queues[index] ?? []
+                let waiting = state.log.waiting(for: index, after: Position(after), limit: .max)
+                let expected = queue.filter { $0.position > after }
+                #expect(waiting.map(\.position.rawValue) == expected.map(\.position), place)
+                guard let (page, at) = state.devices.find(index) else {
+                    #expect(twin.projects[index] == nil && waiting.isEmpty, place)
+                    continue
+                }
+                #expect(Int(page.waiting[at]) == queue.count { $0.key.isEmpty }, place)
+                #expect(Int(page.collapsible[at]) == queue.count { !$0.key.isEmpty }, place)
+            }
+            #expect(state.overflowed.mapValues(\.told.rawValue) == twin.overflowed, place)
+            compareEntries(place)
+        }
+
+        func compareEntries(_ place: Comment) {
+            let entries = twin.entries
+            #expect(state.log.count == entries.count, place)
+            var bytes: [UInt32: UInt64] = [:]
+            for entry in entries.values { bytes[entry.project, default: 0] += UInt64(entry.bytes) }
+            #expect(state.log.bytes == bytes, place)
+            var seen: [UInt64] = []
+            state.log.forEach { entry in
+                seen.append(entry.position.rawValue)
+                guard let waiting = entries[entry.position.rawValue] else { return }
+                #expect(state.log.keys.bytes(of: entry.key) == waiting.key, place)
+                #expect(entry.expires.milliseconds == waiting.expires, place)
+            }
+            #expect(seen == entries.keys.sorted(), place)
+            #expect(state.log.records.values.reduce(0, +) == entries.count, place)
+            let keys = Set(entries.values.filter { !$0.key.isEmpty }.map { "\($0.project) \($0.key)" })
+            #expect(state.log.keys.count == keys.count, place)
+        }
+    }
+
+    @Test("gives few devices what plain queues would, also past their bounds", arguments: UInt64(1)...10)
+    func fewDevices(seed: UInt64) {
+        var world = World(seed: seed, devices: 6)
+        for step in 0..<400 {
+            world.isAway = (step / 80) % 2 == 1
+            world.step()
+            world.compare("seed \(seed), step \(step)")
+        }
+        #expect(world.message > 400, "seed \(seed) sends next to nothing")
+        #expect(world.twin.overflows > 0, "seed \(seed) overflows nobody")
+    }
+
+    @Test("gives many devices what plain queues would", arguments: UInt64(1)...4)
+    func manyDevices(seed: UInt64) {
+        var world = World(seed: 100 + seed, devices: 90)
+        for step in 0..<200 {
+            world.step()
+            world.compare("seed \(100 + seed), step \(step)")
+        }
+    }
+
+    @Test("forgets the expiry of what went before it, however far off it is")
+    func forgottenExpiries() {
+        var log = DeliveryLog()
+        for number in 1...30_000 as ClosedRange<UInt64> {
+            log.append(
+                LogEntry(
+                    position: Position(number), expires: WallTime(milliseconds: 2_419_200_000), project: 1,
+                    key: 0, record: Sequence(number), ordinal: 0, bytes: 1,
+                    targets: DeviceSet(number == 5 ? 2 : 1)))
+            log.drop(DeviceSet(1), upTo: Position(number)) { _, _ in }
+        }
+        #expect(log.count == 1)
+        #expect(log.expiriesHeld <= 128)
+        #expect(log.nextExpiry == WallTime(milliseconds: 2_419_260_000))
+        log.expire(WallTime(milliseconds: 2_419_260_000)) { _, _ in }
+        #expect(log.count == 0 && log.expiriesHeld == 0 && log.nextExpiry == nil)
+    }
+
+    @Test("reads no more than it was asked for, the oldest first")
+    func limit() {
+        var world = World(seed: 1, devices: 1)
+        for _ in 0..<90 { world.deliver(DeviceSet(0), key: "", fate: 0) }
+        let all = (world.twin.queues[0] ?? []).map(\.position)
+        for limit in [1, 2, 64, 65] {
+            let some = world.state.log.waiting(for: 0, after: .zero, limit: limit)
+            #expect(some.map(\.position.rawValue) == Array(all.prefix(limit)))
+        }
+    }
+}
