@@ -89,6 +89,8 @@ final class NodeLoop: @unchecked Sendable {
     func beginKeepAlive() {
         keepAliveTask = eventLoop.scheduleRepeatedTask(initialDelay: .seconds(25), delay: .seconds(25)) { _ in
             self.front.keepAlive()
+            self.now = Clock.now()
+            self.grantor.forgetIdle(now: self.now.monotonic)
         }
     }
 

@@ -18,7 +18,7 @@ struct Project: ParsableCommand {
         func run() throws {
             var body = ["id": id]
             body["tokenUri"] = tokenURI
-            let answer = try connection.call(.POST, "/admin/projects", body).object
+            let answer = try connection.call(.POST, "/admin/projects", body, mayMakeFolder: true).object
             let file = answer["serviceAccount"] as? String ?? ""
             guard
                 FileManager.default.createFile(

@@ -7,6 +7,8 @@ import ServiceLifecycle
 struct Server: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Run a server.")
 
+    @Option(help: "A file of settings, a JSON object; flags and the environment go before it.") var config:
+        String?
     @Option(help: "The data folder; made where it is not there.") var data: String?
     @Option(help: "Where to listen, HOST:PORT; may be repeated. HTTP/2 and HTTP/1.1 without TLS.") var listen:
         [String] = []
@@ -14,47 +16,38 @@ struct Server: AsyncParsableCommand {
     @Option(help: "The certificate chain, PEM.") var cert: String?
     @Option(help: "The certificate's key, PEM.") var key: String?
     @Option(help: "What service-account files name as token URI.") var tokenUri: String?
-    @Option(help: "Partitions of a new data folder; fixed once it is made.") var partitions = 32
+    @Option(help: "Partitions of a new data folder, 32 by default; fixed once it is made.") var partitions:
+        Int?
     @Option(help: "Event loops; by default one for each core.") var loops: Int?
+    @Flag(help: "Send Retry-After with refused sends too; some SDKs then block their caller.")
+    var retryAfterOnSends = false
+    @Option(help: "Payload bytes of messages to topics, 4096 by default; FCM's error page says 2048.")
+    var topicPayloadBytes: Int?
     @Flag(help: "Development: loopback only, any project, bearer \"owner\". Not for production.") var dev =
         false
 
     func run() async throws {
-        let environment = ProcessInfo.processInfo.environment
-        guard let folder = data ?? environment["TIDECAST_DATA"] else {
-            throw ValidationError("--data FOLDER (or TIDECAST_DATA) is needed.")
+        let settings = try await Settings.read(self, environment: ProcessInfo.processInfo.environment)
+        let configuration = settings.configuration
+        if configuration.isDev {
+            try Server.checkLoopback(configuration.listen + configuration.listenTLS.map(\.address))
         }
-        var texts = listen
-        if texts.isEmpty, let one = environment["TIDECAST_LISTEN"] { texts = [one] }
-        if texts.isEmpty { texts = ["127.0.0.1:8787"] }
-        var configuration = NodeConfiguration(folder: folder)
-        configuration.listen = try texts.map(Server.address)
-        configuration.isDev = dev
-        configuration.partitionCount = partitions
-        if let loops { configuration.loopCount = max(1, loops) }
-        if let first = configuration.listen.first {
-            configuration.tokenURI = tokenUri ?? "http://\(first.host):\(first.port)/token"
-        }
-        if let listenTls {
-            guard let cert, let key else { throw ValidationError("--listen-tls needs --cert and --key.") }
-            let address = try Server.address(listenTls)
-            configuration.listenTLS = [(address, cert, key)]
-            configuration.tokenURI = tokenUri ?? "https://\(address.host):\(address.port)/token"
-        }
-        if dev { try Server.checkLoopback(configuration.listen + configuration.listenTLS.map(\.address)) }
         var log = Logger(label: "tidecast") { _ in JSONLog() }
-        log.logLevel = Logger.Level(rawValue: environment["TIDECAST_LOG_LEVEL"] ?? "info") ?? .info
+        log.logLevel = settings.logLevel
         let logger = log
         let node = try Node(configuration, log: logger) { reason in
             logger.critical("stopping", metadata: ["reason": "\(reason)"])
             Foundation.exit(70)
         }
-        if dev {
+        if configuration.isDev {
             logger.warning("DEVELOPMENT SERVER: anybody on this machine may do anything. Not for production.")
         }
         logger.info(
             "listening",
-            metadata: ["ports": "\(node.ports.map(String.init).joined(separator: ","))", "data": "\(folder)"])
+            metadata: [
+                "ports": "\(node.ports.map(String.init).joined(separator: ","))",
+                "data": "\(settings.folder)",
+            ])
         let service = NodeService(node: node, log: logger)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
@@ -109,7 +102,9 @@ struct JSONLog: LogHandler {
         for (key, value) in event.metadata ?? [:] { fields[key] = "\(value)" }
         fields["level"] = "\(event.level)"
         fields["message"] = "\(event.message)"
-        fields["time"] = Date().formatted(.iso8601.time(includingFractionalSeconds: true))
+        fields["time"] = Date().formatted(
+            .iso8601.year().month().day().time(includingFractionalSeconds: true).timeZone(separator: .omitted)
+        )
         guard
             let data = try? JSONSerialization.data(
                 withJSONObject: fields, options: [.sortedKeys, .withoutEscapingSlashes])

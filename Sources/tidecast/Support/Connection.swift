@@ -25,7 +25,7 @@ struct Connection: ParsableArguments {
         data ?? (server == nil ? ProcessInfo.processInfo.environment["TIDECAST_DATA"] : nil)
     }
 
-    func client() throws -> Client {
+    func client(mayMakeFolder: Bool = false) throws -> Client {
         if let server {
             guard let url = URL(string: server), let host = url.host, url.scheme == "http" else {
                 throw ClientError("\(server) is not an http:// URL")
@@ -34,12 +34,21 @@ struct Connection: ParsableArguments {
         }
         guard let folder = environmentFolder else { throw ClientError("no server was named") }
         let socket = AdminSocket.path(in: folder)
-        if !Connection.isListening(socket) { try OwnServer.start(folder) }
+        if !Connection.isListening(socket) {
+            // A mistyped folder would be made, and look empty.
+            guard mayMakeFolder || FileManager.default.fileExists(atPath: folder) else {
+                throw ClientError(
+                    "\(folder) is not there; only `server` and `project create` make a data folder")
+            }
+            try OwnServer.start(folder)
+        }
         return Client(place: .socket(path: socket), token: nil)
     }
 
-    func call(_ method: HTTPMethod, _ path: String, _ body: [String: Any]? = nil) throws -> Client.Response {
-        try client().call(method, path, body)
+    func call(
+        _ method: HTTPMethod, _ path: String, _ body: [String: Any]? = nil, mayMakeFolder: Bool = false
+    ) throws -> Client.Response {
+        try client(mayMakeFolder: mayMakeFolder).call(method, path, body)
     }
 
     /// All pages of a listing.

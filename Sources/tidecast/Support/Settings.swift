@@ -1,0 +1,131 @@
+import ArgumentParser
+import Configuration
+import Foundation
+import Logging
+import Node
+import SystemPackage
+
+/// What a server is told by its flags, the environment (`TIDECAST_…`) and a file, in this order of
+/// precedence.
+struct Settings {
+    /// The file's keys; each is also a flag (`listenTls`: `--listen-tls`) and a variable
+    /// (`TIDECAST_LISTEN_TLS`).
+    static let keys: Set<String> = [
+        "data", "listen", "listenTls", "cert", "key", "tokenUri", "partitions", "loops", "dev",
+        "retryAfterOnSends", "topicPayloadBytes", "logLevel",
+    ]
+
+    var folder = ""
+    var logLevel = Logger.Level.info
+    var configuration: NodeConfiguration
+
+    /// `flags` has what was given on the command line.
+    static func read(_ flags: Server, environment: [String: String]) async throws -> Settings {
+        let variables = EnvironmentVariablesProvider(environmentVariables: environment)
+            .prefixKeys(with: "tidecast")
+        guard let path = flags.config ?? environment["TIDECAST_CONFIG"] else {
+            return try await resolve(flags, ConfigReader(provider: variables))
+        }
+        try checkFile(path)
+        let file: FileProvider<JSONSnapshot>
+        do {
+            file = try await FileProvider<JSONSnapshot>(filePath: FilePath(path))
+        } catch {
+            throw ValidationError("\(path): \(error)")
+        }
+        do {
+            return try await resolve(flags, ConfigReader(providers: [variables, file]))
+        } catch let error as ValidationError {
+            throw error
+        } catch {
+            throw ValidationError("The environment or \(path): \(error)")
+        }
+    }
+
+    /// A key that means nothing is a mistake, not a comment.
+    private static func checkFile(_ path: String) throws {
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw ValidationError("\(path) cannot be read.")
+        }
+        guard let object = try? JSONSerialization.jsonObject(with: data) as? [String: Any] else {
+            throw ValidationError("\(path) is not a JSON object.")
+        }
+        for key in object.keys.sorted() where !keys.contains(key) {
+            throw ValidationError("\(path): there is no setting \"\(key)\".")
+        }
+    }
+
+    private static func resolve(_ flags: Server, _ config: ConfigReader) async throws -> Settings {
+        guard let folder = try await config.string(flags.data, "data") else {
+            throw ValidationError("--data FOLDER (or TIDECAST_DATA) is needed.")
+        }
+        var configuration = NodeConfiguration(folder: folder)
+        var listen = flags.listen
+        if listen.isEmpty {
+            listen = try await config.fetchStringArray(forKey: "listen", default: ["127.0.0.1:8787"])
+        }
+        configuration.listen = try listen.map(Server.address)
+        configuration.isDev = try await config.bool(flags.dev, "dev")
+        configuration.partitionCount =
+            try await config.int(flags.partitions, "partitions") ?? 32
+        guard (1...4096).contains(configuration.partitionCount) else {
+            throw ValidationError("The number of partitions must be from 1 to 4096.")
+        }
+        if let loops = try await config.int(flags.loops, "loops") {
+            guard (1...256).contains(loops) else {
+                throw ValidationError("The number of loops must be from 1 to 256.")
+            }
+            configuration.loopCount = loops
+        }
+        configuration.retryAfterOnSends =
+            try await config.bool(flags.retryAfterOnSends, "retryAfterOnSends")
+        if let bytes = try await config.int(flags.topicPayloadBytes, "topicPayloadBytes") {
+            guard (1...4096).contains(bytes) else {
+                throw ValidationError("Payloads for topics may have from 1 to 4096 bytes.")
+            }
+            configuration.topicPayloadBytesMax = bytes
+        }
+        try await addTLS(flags, config, to: &configuration)
+        var settings = Settings(folder: folder, configuration: configuration)
+        let level = try await config.fetchString(forKey: "logLevel", default: "info")
+        guard let level = Logger.Level(rawValue: level) else {
+            throw ValidationError("\"\(level)\" is no level of logging.")
+        }
+        settings.logLevel = level
+        return settings
+    }
+
+    private static func addTLS(
+        _ flags: Server, _ config: ConfigReader, to configuration: inout NodeConfiguration
+    ) async throws {
+        let tokenURI = try await config.string(flags.tokenUri, "tokenUri")
+        if let first = configuration.listen.first {
+            configuration.tokenURI = tokenURI ?? "http://\(first.host):\(first.port)/token"
+        }
+        guard let listen = try await config.string(flags.listenTls, "listenTls") else { return }
+        guard let cert = try await config.string(flags.cert, "cert"),
+            let key = try await config.string(flags.key, "key")
+        else { throw ValidationError("--listen-tls needs --cert and --key.") }
+        let address = try Server.address(listen)
+        configuration.listenTLS = [(address, cert, key)]
+        configuration.tokenURI = tokenURI ?? "https://\(address.host):\(address.port)/token"
+    }
+}
+
+extension ConfigReader {
+    /// A flag's value, or else the setting's.
+    fileprivate func string(_ flag: String?, _ key: ConfigKey) async throws -> String? {
+        if let flag { return flag }
+        return try await fetchString(forKey: key)
+    }
+
+    fileprivate func int(_ flag: Int?, _ key: ConfigKey) async throws -> Int? {
+        if let flag { return flag }
+        return try await fetchInt(forKey: key)
+    }
+
+    fileprivate func bool(_ flag: Bool, _ key: ConfigKey) async throws -> Bool {
+        if flag { return true }
+        return try await fetchBool(forKey: key, default: false)
+    }
+}

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Flags go before the environment, the environment before the file; what is wrong in any of them is said; log lines are JSON with
+# a whole date; a mistyped data folder is not made.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+tidecast=${TIDECAST:-$here/../../.build/debug/tidecast}
+work=$(mktemp -d)
+server=
+trap 'if [ -n "$server" ]; then kill -9 "$server" 2> /dev/null || true; fi; rm -rf "$work"' EXIT
+fail() { echo "FAIL: $*"; exit 1; }
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+a=$(free_port) b=$(free_port) c=$(free_port)
+while [ "$b" = "$a" ]; do b=$(free_port); done
+while [ "$c" = "$a" ] || [ "$c" = "$b" ]; do c=$(free_port); done
+cat > "$work/settings.json" <<JSON
+{"data": "$work/data", "listen": ["127.0.0.1:$a"], "dev": true, "loops": 1, "partitions": 8}
+JSON
+
+# serves PORT COMMAND…: the server listens there, and ends in order.
+serves() {
+  local port=$1
+  shift
+  "$@" 2> "$work/log" &
+  server=$!
+  for _ in $(seq 200); do
+    if curl -sf --max-time 2 "http://127.0.0.1:$port/readyz" > /dev/null; then
+      kill "$server"
+      wait "$server" || fail "$* ended with $?"
+      server=
+      return
+    fi
+    kill -0 "$server" 2> /dev/null || fail "$* ended: $(cat "$work/log")"
+    sleep 0.05
+  done
+  fail "$* does not listen on $port"
+}
+serves "$a" "$tidecast" server --config "$work/settings.json"
+serves "$a" env TIDECAST_CONFIG="$work/settings.json" "$tidecast" server
+serves "$b" env TIDECAST_LISTEN="127.0.0.1:$b" "$tidecast" server --config "$work/settings.json"
+serves "$c" env TIDECAST_LISTEN="127.0.0.1:$b" "$tidecast" server --config "$work/settings.json" --listen "127.0.0.1:$c"
+echo "ok: flags, then environment, then file"
+
+python3 - "$work/log" <<'PYTHON'
+import datetime, json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+assert lines, "no log"
+for line in lines:
+    assert {"time", "level", "message"} <= set(line), line
+    when = datetime.datetime.fromisoformat(line["time"].replace("Z", "+00:00"))
+    assert abs((datetime.datetime.now(datetime.timezone.utc) - when).total_seconds()) < 3600, line
+PYTHON
+echo "ok: log lines"
+
+# refused TEXT COMMAND…: it fails, and says TEXT.
+refused() {
+  local text=$1
+  shift
+  if "$@" > "$work/out" 2>&1; then fail "$* went through"; fi
+  grep -qF -- "$text" "$work/out" || fail "$* said: $(cat "$work/out")"
+}
+echo '{"data": "x", "lisen": ["127.0.0.1:1"]}' > "$work/unknown.json"
+refused 'lisen' "$tidecast" server --config "$work/unknown.json"
+echo '{"data": "x", "loops": "many"}' > "$work/type.json"
+refused 'loops' "$tidecast" server --config "$work/type.json"
+echo '{"data": ' > "$work/broken.json"
+refused 'not a JSON object' "$tidecast" server --config "$work/broken.json"
+refused 'cannot be read' "$tidecast" server --config "$work/none.json"
+refused 'TIDECAST_LOOPS' env TIDECAST_LOOPS=many "$tidecast" server --data "$work/data"
+refused 'HOST:PORT' "$tidecast" server --data "$work/data" --listen nowhere
+refused 'loopback' "$tidecast" server --data "$work/data" --dev --listen 0.0.0.0:1
+refused 'is not there' "$tidecast" topic list --project demo --data "$work/dta"
+[ ! -e "$work/dta" ] || fail "a mistyped folder was made"
+echo "ok: what is wrong is said"
