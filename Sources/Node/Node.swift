@@ -32,6 +32,8 @@ public struct NodeConfiguration: Sendable {
     public var name = "node"
     public var tokenURI = "http://127.0.0.1:8787/token"
     public var retryAfterOnSends = false
+    /// Bytes that the program's allocator has given out, for the metrics.
+    public var allocatedBytes: (@Sendable () -> Double)?
     public var topicPayloadBytesMax = 4096
     public init(folder: String) { self.folder = folder }
 }
@@ -89,6 +91,7 @@ public final class Node: Sendable {
         admin = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: true) }
         shared.metrics.watch(shared)
         shared.metrics.watch(edge.counters)
+        if let allocated = configuration.allocatedBytes { shared.metrics.watch(allocated: allocated) }
         var ports: [Int] = []
         for address in configuration.listen {
             ports.append(try edge.listen(host: address.host, port: address.port))

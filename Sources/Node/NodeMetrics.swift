@@ -52,9 +52,28 @@ final class NodeMetrics: Sendable {
         registry.counter(
             "tidecast_journal_refused_total", "Records refused by a full disk or a lock.",
             read: { Double(engine.counters.refused) })
-        registry.counter(
-            "tidecast_journal_commit_seconds_total", "Time spent in commits.",
-            read: { Double(engine.counters.commitNanoseconds) / 1e9 })
+        registry.histogram(
+            "tidecast_journal_commit_seconds", "From handing a transaction to the disk until it is synced.",
+            read: {
+                let counters = engine.counters
+                return ReadHistogram(
+                    bounds: EngineCounters.timeBounds.map { Double($0) / 1e9 }, counts: counters.commitTimes,
+                    sum: Double(counters.commitNanoseconds) / 1e9)
+            })
+        registry.histogram(
+            "tidecast_journal_batch_rows", "Records of all partitions in one transaction.",
+            read: {
+                let counters = engine.counters
+                return ReadHistogram(
+                    bounds: EngineCounters.batchBounds.map { Double($0) }, counts: counters.batchSizes,
+                    sum: Double(counters.rows))
+            })
+    }
+
+    func watch(allocated read: @escaping @Sendable () -> Double) {
+        registry.gauge(
+            "tidecast_allocated_bytes", "Bytes that the allocator has given out and not got back.", read: read
+        )
     }
 
     func watch(_ edge: EdgeCounters) {

@@ -20,12 +20,13 @@ public final class PrometheusRegistry: Sendable {
         case reading(@Sendable () -> Double)
         case readingCounter(@Sendable () -> Double)
         case histogram(MetricHistogram)
+        case readingHistogram(@Sendable () -> ReadHistogram)
 
         var type: String {
             switch self {
             case .counter, .readingCounter: "counter"
             case .gauge, .reading: "gauge"
-            case .histogram: "histogram"
+            case .histogram, .readingHistogram: "histogram"
             }
         }
     }
@@ -81,6 +82,13 @@ public final class PrometheusRegistry: Sendable {
         _ name: String, _ help: String, _ labels: Labels = [], read: @escaping @Sendable () -> Double
     ) {
         register(PrometheusName.make(name, suffix: "_total"), help, labels, .readingCounter(read))
+    }
+
+    /// A histogram that somebody else keeps; read at each scrape.
+    public func histogram(
+        _ name: String, _ help: String, _ labels: Labels = [], read: @escaping @Sendable () -> ReadHistogram
+    ) {
+        register(PrometheusName.make(name, suffix: ""), help, labels, .readingHistogram(read))
     }
 
     /// A constant 1 whose labels say something about the process, such as its version.

@@ -65,25 +65,30 @@ enum PrometheusText {
         case .counter(let counter): text += "\(name)\(labels) \(counter.value)\n"
         case .gauge(let gauge): text += "\(name)\(labels) \(number(gauge.value))\n"
         case .reading(let read), .readingCounter(let read): text += "\(name)\(labels) \(number(read()))\n"
-        case .histogram(let histogram): append(histogram, name, labels, to: &text)
+        case .histogram(let histogram):
+            let (counts, sum) = histogram.contents
+            let divisor = Double(histogram.scale.divisor)
+            append(
+                ReadHistogram(
+                    bounds: histogram.scale.bounds.map { Double($0) / divisor }, counts: counts,
+                    sum: Double(sum) / divisor), name, labels, to: &text)
+        case .readingHistogram(let read): append(read(), name, labels, to: &text)
         }
     }
 
     private static func append(
-        _ histogram: MetricHistogram, _ name: String, _ labels: String, to text: inout String
+        _ histogram: ReadHistogram, _ name: String, _ labels: String, to text: inout String
     ) {
-        let (counts, sum) = histogram.contents
-        let divisor = Double(histogram.scale.divisor)
         // Cumulative, as the format wants it; `+Inf` is the same as `_count`.
         var total: UInt64 = 0
-        for (index, count) in counts.enumerated() {
+        for (index, count) in histogram.counts.enumerated() {
             total &+= count
-            let bounds = histogram.scale.bounds
-            let bound = index < bounds.count ? number(Double(bounds[index]) / divisor) : "+Inf"
+            let bounds = histogram.bounds
+            let bound = index < bounds.count ? number(bounds[index]) : "+Inf"
             let rest = labels.isEmpty ? "" : "," + labels.dropFirst().dropLast()
             text += "\(name)_bucket{le=\"\(bound)\"\(rest)} \(total)\n"
         }
-        text += "\(name)_sum\(labels) \(number(Double(sum) / divisor))\n"
+        text += "\(name)_sum\(labels) \(number(histogram.sum))\n"
         text += "\(name)_count\(labels) \(total)\n"
     }
 
@@ -93,5 +98,17 @@ enum PrometheusText {
         if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }
         if value == value.rounded(), abs(value) < 1e15 { return "\(Int64(value))" }
         return "\(value)"
+    }
+}
+
+/// A histogram as it is shown: how many fell into each bucket, one more than there are bounds.
+public struct ReadHistogram: Sendable {
+    public var bounds: [Double]
+    public var counts: [UInt64]
+    public var sum: Double
+    public init(bounds: [Double], counts: [UInt64], sum: Double) {
+        self.bounds = bounds
+        self.counts = counts
+        self.sum = sum
     }
 }

@@ -86,6 +86,7 @@ struct Settings {
             configuration.topicPayloadBytesMax = bytes
         }
         try await addTLS(flags, config, to: &configuration)
+        configuration.allocatedBytes = { Allocator.allocatedBytes() }
         var settings = Settings(folder: folder, configuration: configuration)
         let level = try await config.fetchString(forKey: "logLevel", default: "info")
         guard let level = Logger.Level(rawValue: level) else {

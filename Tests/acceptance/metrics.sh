@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# What a scrape sees of a server that has done something; and that the allocator it is linked with is really the one in use.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+tidecast=${TIDECAST:-$here/../../.build/debug/tidecast}
+work=$(mktemp -d)
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+url=http://127.0.0.1:$port
+"$tidecast" server --dev --data "$work/data" --listen "127.0.0.1:$port" 2> "$work/log" &
+server=$!
+trap 'kill -9 "$server" 2> /dev/null || true; rm -rf "$work"' EXIT
+fail() { echo "FAIL: $*"; exit 1; }
+for _ in $(seq 200); do
+  if curl -sf --max-time 2 "$url/readyz" > /dev/null; then break; fi
+  sleep 0.05
+done
+for n in 1 2 3; do
+  curl -sf "$url/v1/projects/demo/messages:send" -H 'Authorization: Bearer owner' -d '{"message":{"topic":"a"}}' > /dev/null
+done
+curl -sf "$url/metrics" > "$work/metrics"
+python3 - "$work/metrics" <<'PYTHON'
+import re, sys
+values, types = {}, {}
+for line in open(sys.argv[1]):
+    line = line.rstrip("\n")
+    if line.startswith("# TYPE"):
+        _, _, name, kind = line.split(" ")
+        types[name] = kind
+    elif not line.startswith("#"):
+        match = re.fullmatch(r'([a-z_]+)(\{[^}]*\})? (\S+)', line)
+        assert match, line
+        values[match[1] + (match[2] or "")] = float(match[3])
+assert values["tidecast_sends_accepted_total"] == 3, values
+assert values["tidecast_requests_total"] >= 4 and values["tidecast_connections"] >= 1
+assert values["tidecast_partitions"] == 32 and values["tidecast_streams"] == 0
+assert values["tidecast_resident_bytes"] > 1e6
+# The standard library's and SQLite's memory comes from jemalloc, or this would be next to nothing.
+assert values["tidecast_allocated_bytes"] > 1e6, values["tidecast_allocated_bytes"]
+for name in ("tidecast_operation_seconds", "tidecast_journal_commit_seconds", "tidecast_journal_batch_rows"):
+    assert types[name] == "histogram", name
+    buckets = [value for key, value in values.items() if key.startswith(name + "_bucket")]
+    assert buckets == sorted(buckets) and buckets[-1] == values[name + "_count"] > 0, (name, buckets)
+assert values['tidecast_deliveries_total{outcome="written"}'] == 0
+PYTHON
+grep -q jemalloc "/proc/$server/maps" || fail "jemalloc is not mapped"
+echo "ok: metrics, and the allocator in use"
