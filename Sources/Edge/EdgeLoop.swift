@@ -127,8 +127,6 @@ struct ConnectionDeadlines {
     private let opened: Int
     /// Since when no request is open; `nil` while one is.
     private var idleSince: Int?
-    /// When the oldest request that is not wholly there began.
-    private var receivingSince: Int?
     /// Since when the client has not read what was written to it.
     private var stuckSince: Int?
 
@@ -139,13 +137,14 @@ struct ConnectionDeadlines {
     }
 
     /// Tells the state of now; true where the connection is to be closed.
-    mutating func isOver(_ second: Int, open: Int, receiving: Bool, stuck: Bool) -> Bool {
+    /// `heading` and `receiving`: when the oldest request began whose header block, or whose body, is not whole.
+    mutating func isOver(_ second: Int, open: Int, heading: Int?, receiving: Int?, stuck: Bool) -> Bool {
         idleSince = open > 0 ? nil : idleSince ?? second
-        receivingSince = receiving ? receivingSince ?? second : nil
         stuckSince = stuck ? stuckSince ?? second : nil
         if !hadRequest, second - opened > configuration.handshakeSeconds { return true }
         if let idleSince, second - idleSince > configuration.idleSeconds { return true }
-        if let receivingSince, second - receivingSince > configuration.bodySeconds { return true }
+        if let heading, second - heading > configuration.handshakeSeconds { return true }
+        if let receiving, second - receiving > configuration.bodySeconds { return true }
         if let stuckSince, second - stuckSince > configuration.stuckSeconds { return true }
         return false
     }

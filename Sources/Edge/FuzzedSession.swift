@@ -6,6 +6,7 @@ public final class FuzzedSession {
         var session: HTTP2Session?
         let second = 0
         func began(_ responder: Responder) {}
+        func headed(_ responder: Responder) {}
         func received(_ request: HTTPRequest, _ responder: Responder) {
             responder.respond(HTTPResponse(status: 200, body: [1]))
         }

@@ -55,6 +55,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
 
     private func begin(_ head: HTTPRequestHead) {
         let responder = Responder(transport: self, streamID: 0)
+        responder.began = loop.second
         current = responder
         isReceiving = true
         deadlines.hadRequest = true
@@ -143,7 +144,8 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     func sweep(_ second: Int) {
         guard let context else { return }
         let isOver = deadlines.isOver(
-            second, open: current == nil ? 0 : 1, receiving: isReceiving, stuck: !context.channel.isWritable)
+            second, open: current == nil ? 0 : 1, heading: nil,
+            receiving: isReceiving ? current?.began : nil, stuck: !context.channel.isWritable)
         if isOver { context.close(promise: nil) }
     }
 

@@ -63,8 +63,16 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     func sweep(_ second: Int) {
         guard let context, let session else { return }
         let open = session.open.count
+        var oldest: (heading: Int?, receiving: Int?)
+        if receiving > 0 {
+            for responder in session.open where !responder.isReceived {
+                oldest.receiving = min(oldest.receiving ?? .max, responder.began)
+                if !responder.isHeaded { oldest.heading = min(oldest.heading ?? .max, responder.began) }
+            }
+        }
         let isOver = deadlines.isOver(
-            second, open: open, receiving: receiving > 0, stuck: !context.channel.isWritable)
+            second, open: open, heading: oldest.heading, receiving: oldest.receiving,
+            stuck: !context.channel.isWritable)
         if isOver { context.close(promise: nil) }
     }
 
@@ -91,6 +99,11 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
 
     func began(_ responder: Responder) {
         receiving += 1
+        responder.began = loop.second
+    }
+
+    func headed(_ responder: Responder) {
+        responder.isHeaded = true
         deadlines.hadRequest = true
     }
 

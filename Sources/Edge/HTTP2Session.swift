@@ -5,6 +5,8 @@ import HTTPMessages
 protocol HTTP2SessionDelegate: ResponderTransport {
     /// The first bytes of a request are there.
     func began(_ responder: Responder)
+    /// The header block is whole.
+    func headed(_ responder: Responder)
     func received(_ request: HTTPRequest, _ responder: Responder)
     func closed(_ responder: Responder)
     func drained(_ responder: Responder)
@@ -345,6 +347,7 @@ final class HTTP2Session {
             reset(stream, NGHTTP2_PROTOCOL_ERROR)
             return 0
         }
+        if type == NGHTTP2_HEADERS.rawValue { delegate.headed(responder) }
         guard UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
             responder.state == .waiting
         else { return 0 }

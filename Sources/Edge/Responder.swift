@@ -38,6 +38,10 @@ public final class Responder {
     var place = 0
     /// The request while it is being read; apart, because streams live long and have no use for it.
     var reading: RequestReading?
+    /// The loop's second in which its first bytes came.
+    var began = 0
+    /// The header block is whole.
+    var isHeaded = false
     /// The handler has the request.
     var isReceived = false
     var state: State = .waiting
