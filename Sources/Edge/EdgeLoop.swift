@@ -137,7 +137,8 @@ struct ConnectionDeadlines {
     }
 
     /// Tells the state of now; true where the connection is to be closed.
-    /// `heading` and `receiving`: when the oldest request began whose header block, or whose body, is not whole.
+    /// `heading` and `receiving`: when the oldest request began whose header block, or whose body, is not
+    /// whole.
     mutating func isOver(_ second: Int, open: Int, heading: Int?, receiving: Int?, stuck: Bool) -> Bool {
         idleSince = open > 0 ? nil : idleSince ?? second
         stuckSince = stuck ? stuckSince ?? second : nil

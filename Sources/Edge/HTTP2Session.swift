@@ -278,11 +278,22 @@ final class HTTP2Session {
 
     private func frameSent(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
         abuse.noteSent(second: delegate.second)
+        if let frame { endUnread(frame) }
         guard let frame, UInt32(frame.pointee.hd.type) == NGHTTP2_RST_STREAM.rawValue,
             frame.pointee.rst_stream.error_code != NGHTTP2_NO_ERROR.rawValue
         else { return 0 }
         if !abuse.admits(.fault, second: delegate.second) { isAbused = true }
         return 0
+    }
+
+    /// Who was answered before the whole request was there is told to send no more of it (RFC 9113 §8.1).
+    private func endUnread(_ frame: UnsafePointer<nghttp2_frame>) {
+        let type = UInt32(frame.pointee.hd.type)
+        guard type == NGHTTP2_DATA.rawValue || type == NGHTTP2_HEADERS.rawValue,
+            UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
+            let responder = responder(frame.pointee.hd.stream_id), !responder.isReceived
+        else { return }
+        reset(frame.pointee.hd.stream_id, NGHTTP2_NO_ERROR)
     }
 
     private func began(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {

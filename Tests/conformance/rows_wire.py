@@ -47,6 +47,14 @@ class HTTP2:
             self.h2.send_data(stream, body, end_stream=True)
         return stream
 
+    def request_open(self, method, path, bearer):
+        """A request whose body is still to come."""
+        stream = self.h2.get_next_available_stream_id()
+        self.h2.send_headers(stream, [(":method", method), (":scheme", "http"), (":authority", "x"), (":path", path),
+                                      ("authorization", f"Bearer {bearer}")])
+        self.push()
+        return stream
+
     def read(self, until, seconds=20):
         """Handles what comes until `until()`; False where the server closed, or time ran out, before."""
         end = time.monotonic() + seconds
@@ -367,6 +375,23 @@ def row_49(s):
         error(answer, 400, "INVALID_ARGUMENT", "INVALID_ARGUMENT")
     expect(s.call("POST", SEND, BODY, connection=connection).status == 200 and connection.sock is first, "goes on")
     connection.close()
+    # A body without end is answered, and its client told to send no more of it; the connection goes on.
+    client = HTTP2(s)
+    stream = client.request_open("POST", SEND, s.bearer)
+    sent = 0
+    while stream not in client.done and sent < 8 << 20:
+        room = min(client.h2.local_flow_control_window(stream), 16384)
+        if room == 0:
+            expect(client.read(lambda: stream in client.done or client.h2.local_flow_control_window(stream) > 0), "window")
+            continue
+        client.h2.send_data(stream, b"x" * room)
+        client.push()
+        sent += room
+        client.read(lambda: stream in client.done, 0.0005)
+    expect(client.answers[stream][":status"] == "413" and sent < 6 << 20, client.answers, sent)
+    stream = client.request("POST", SEND, s.bearer, BODY)
+    client.push()
+    expect(client.answer(stream).status == 200, "goes on")
 
 
 def row_50(s):
