@@ -25,17 +25,18 @@ final class HTTP2Session {
     private unowned(unsafe) let delegate: any HTTP2SessionDelegate
     private let configuration: EdgeConfiguration
     private(set) var open: [Responder] = []
-    /// Requests come one after the other most of the time, so one is read into what the last one left.
-    private var spare: RequestReading?
+    private let readings: RequestReadings
     private var abuse = AbuseGuard()
     /// The client made the server reset too many streams.
     private var isAbused = false
-    private var scratch: [UInt8] = []
-    private var spans: [(name: Range<Int>, value: Range<Int>)] = []
 
-    init(delegate: any HTTP2SessionDelegate, configuration: EdgeConfiguration) {
+    init(
+        delegate: any HTTP2SessionDelegate, configuration: EdgeConfiguration,
+        readings: RequestReadings = RequestReadings()
+    ) {
         self.delegate = delegate
         self.configuration = configuration
+        self.readings = readings
         var options: OpaquePointer?
         nghttp2_option_new(&options)
         nghttp2_option_set_no_http_messaging(options, 1)
@@ -134,40 +135,29 @@ final class HTTP2Session {
         _ date: String, hasBody: Bool
     ) {
         guard let session else { return }
-        scratch.removeAll(keepingCapacity: true)
-        spans.removeAll(keepingCapacity: true)
-        add(":status", String(status))
-        for field in fields { add(field.name, field.value) }
-        if let length { add("content-length", String(length)) }
-        add("date", date)
-        scratch.withUnsafeMutableBufferPointer { buffer in
-            guard let base = buffer.baseAddress else { return }
-            withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: spans.count) { vector in
-                for (place, span) in spans.enumerated() {
-                    vector[place] = nghttp2_nv(
-                        name: base + span.name.lowerBound, value: base + span.value.lowerBound,
-                        namelen: span.name.count, valuelen: span.value.count,
-                        flags: UInt8(NGHTTP2_NV_FLAG_NONE.rawValue))
-                }
+        let status = String(status)
+        let lengthText = length.map { String($0) } ?? ""
+        var bytes = 64 + status.utf8.count + lengthText.utf8.count + date.utf8.count
+        for field in fields { bytes += field.name.utf8.count + field.value.utf8.count }
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: bytes) { text in
+            withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: fields.count + 3) { vector in
+                guard let start = text.baseAddress else { return }
+                var head = ResponseHead(text: start, vector: vector)
+                head.add(":status", status)
+                for field in fields { head.add(field.name, field.value) }
+                if length != nil { head.add("content-length", lengthText) }
+                head.add("date", date)
                 var provider = nghttp2_data_provider()
                 provider.source.ptr = Unmanaged.passUnretained(responder).toOpaque()
                 provider.read_callback = HTTP2Session.readData
                 if hasBody {
                     nghttp2_submit_response(
-                        session, responder.streamID, vector.baseAddress, spans.count, &provider)
+                        session, responder.streamID, vector.baseAddress, head.count, &provider)
                 } else {
-                    nghttp2_submit_response(session, responder.streamID, vector.baseAddress, spans.count, nil)
+                    nghttp2_submit_response(session, responder.streamID, vector.baseAddress, head.count, nil)
                 }
             }
         }
-    }
-
-    private func add(_ name: String, _ value: String) {
-        let start = scratch.count
-        scratch.append(contentsOf: name.utf8)
-        let middle = scratch.count
-        scratch.append(contentsOf: value.utf8)
-        spans.append((start..<middle, middle..<scratch.count))
     }
 
     // MARK: Callbacks
@@ -300,10 +290,7 @@ final class HTTP2Session {
         guard let frame, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else { return 0 }
         let stream = frame.pointee.hd.stream_id
         let responder = Responder(transport: delegate, streamID: stream)
-        let reading = spare ?? RequestReading()
-        spare = nil
-        reading.request.fields.reserve()
-        responder.reading = reading
+        responder.reading = readings.take()
         responder.place = open.count
         open.append(responder)
         nghttp2_session_set_stream_user_data(session, stream, Unmanaged.passUnretained(responder).toOpaque())
@@ -326,7 +313,7 @@ final class HTTP2Session {
             reading.head.isTooLarge = true
             return Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
         }
-        if !reading.head.take(name, value, isTrailer: isTrailer, into: &reading.request) {
+        if !reading.head.take(name, value, isTrailer: isTrailer, into: reading.request) {
             return Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
         }
         return 0
@@ -367,9 +354,8 @@ final class HTTP2Session {
             return 0
         }
         responder.reading = nil
-        let request = reading.take()
-        spare = reading
-        delegate.received(request, responder)
+        delegate.received(reading.request, responder)
+        readings.giveBack(reading)
         return 0
     }
 

@@ -156,16 +156,36 @@ public final class Responder {
 
 /// What has come of a request so far.
 final class RequestReading {
-    var request = HTTPRequest(method: .get, target: [])
+    private(set) var request = HTTPRequest(method: .get, target: [])
     var head = RequestHead()
     var bodyBytes = 0
 
-    /// Hands the request over, and is as new.
-    func take() -> HTTPRequest {
-        var taken = HTTPRequest(method: .get, target: [])
-        swap(&taken, &request)
+    init() { request.fields.reserve() }
+
+    /// As new; in the same memory, unless somebody has kept the request.
+    func reset() {
+        if isKnownUniquelyReferenced(&request) {
+            request.reset()
+        } else {
+            request = HTTPRequest(method: .get, target: [])
+            request.fields.reserve()
+        }
         head = RequestHead()
         bodyBytes = 0
-        return taken
+    }
+}
+
+/// Requests come one after the other most of the time, so one is read into what an earlier one has left. One
+/// for each loop, so that a connection that is idle keeps nothing.
+final class RequestReadings {
+    private var spare: [RequestReading] = []
+    private static let spareMax = 16
+
+    func take() -> RequestReading { spare.popLast() ?? RequestReading() }
+
+    func giveBack(_ reading: RequestReading) {
+        guard spare.count < RequestReadings.spareMax else { return }
+        reading.reset()
+        spare.append(reading)
     }
 }

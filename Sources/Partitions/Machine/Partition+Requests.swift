@@ -204,7 +204,7 @@ extension Partition {
         _ fact: () -> Fact
     ) -> Bool {
         guard admit(id, key, message) else { return false }
-        guard state.fanouts[project.rawValue] ?? 0 < fanoutsMax else {
+        guard state.fanouts.count(of: project) < fanoutsMax else {
             refuse(id, .tooManyFanouts(limit: fanoutsMax))
             return false
         }
