@@ -27,7 +27,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         session = HTTP2Session(
-            delegate: self, configuration: loop.configuration, readings: loop.readings)
+            delegate: self, configuration: loop.configuration, pool: loop.pool)
         loop.connections.insert(self)
         markDirty()
     }

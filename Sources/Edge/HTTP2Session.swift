@@ -25,18 +25,21 @@ final class HTTP2Session {
     private unowned(unsafe) let delegate: any HTTP2SessionDelegate
     private let configuration: EdgeConfiguration
     private(set) var open: [Responder] = []
-    private let readings: RequestReadings
+    private let pool: RequestPool
+    /// The request whose header block is coming in: nothing else does until it is whole (RFC 9113 §6.10).
+    // Safe: its responder keeps it, and both are let go of together, with this.
+    private var heading: (stream: Int32, request: Unmanaged<IncomingRequest>)?
     private var abuse = AbuseGuard()
     /// The client made the server reset too many streams.
     private var isAbused = false
 
     init(
         delegate: any HTTP2SessionDelegate, configuration: EdgeConfiguration,
-        readings: RequestReadings = RequestReadings()
+        pool: RequestPool = RequestPool()
     ) {
         self.delegate = delegate
         self.configuration = configuration
-        self.readings = readings
+        self.pool = pool
         var options: OpaquePointer?
         nghttp2_option_new(&options)
         nghttp2_option_set_no_http_messaging(options, 1)
@@ -65,6 +68,7 @@ final class HTTP2Session {
         var responders: [Responder] = []
         swap(&responders, &open)
         session = nil
+        heading = nil
         nghttp2_session_del(ending)
         for responder in responders { delegate.closed(responder) }
     }
@@ -287,10 +291,17 @@ final class HTTP2Session {
     }
 
     private func began(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
-        guard let frame, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else { return 0 }
+        guard let frame else { return 0 }
         let stream = frame.pointee.hd.stream_id
+        guard frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else {
+            // Trailers, of a request that may be answered already.
+            heading = responder(stream)?.reading.map { (stream, Unmanaged.passUnretained($0)) }
+            return 0
+        }
         let responder = Responder(transport: delegate, streamID: stream)
-        responder.reading = readings.take()
+        let request = pool.take()
+        responder.reading = request
+        heading = (stream, Unmanaged.passUnretained(request))
         responder.place = open.count
         open.append(responder)
         nghttp2_session_set_stream_user_data(session, stream, Unmanaged.passUnretained(responder).toOpaque())
@@ -302,33 +313,23 @@ final class HTTP2Session {
         _ frame: UnsafePointer<nghttp2_frame>?, _ name: UnsafeBufferPointer<UInt8>,
         _ value: UnsafeBufferPointer<UInt8>
     ) -> Int32 {
-        guard let frame, let reading = responder(frame.pointee.hd.stream_id)?.reading else { return 0 }
+        guard let frame, let heading else { return 0 }
         let isTrailer = frame.pointee.headers.cat != NGHTTP2_HCAT_REQUEST
-        let size = name.count + value.count + 32
-        reading.head.bytes += size
-        reading.head.fields += 1
-        if reading.head.bytes > configuration.headerBytesMax
-            || reading.head.fields > configuration.headerFieldsMax
-        {
-            reading.head.isTooLarge = true
-            return Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
+        let isTaken = heading.request._withUnsafeGuaranteedRef {
+            $0.take(name, value, isTrailer: isTrailer, configuration)
         }
-        if !reading.head.take(name, value, isTrailer: isTrailer, into: reading.request) {
-            return Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
-        }
-        return 0
+        return isTaken ? 0 : Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
     }
 
     private func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) -> Int32 {
         guard let responder = responder(stream), responder.state == .waiting,
-            let reading = responder.reading
+            let request = responder.reading
         else { return 0 }
-        reading.bodyBytes += bytes.count
-        if reading.bodyBytes > configuration.bodyBytesMax {
+        if request.body.count + bytes.count > configuration.bodyBytesMax {
             responder.reading = nil
             responder.respond(HTTPResponse(status: 413))
         } else {
-            reading.request.body.append(contentsOf: bytes)
+            request.body.append(contentsOf: bytes)
         }
         return 0
     }
@@ -338,9 +339,10 @@ final class HTTP2Session {
         let type = UInt32(frame.pointee.hd.type)
         guard type == NGHTTP2_HEADERS.rawValue || type == NGHTTP2_DATA.rawValue else { return 0 }
         let stream = frame.pointee.hd.stream_id
-        guard let responder = responder(stream), let reading = responder.reading else { return 0 }
+        if type == NGHTTP2_HEADERS.rawValue { heading = nil }
+        guard let responder = responder(stream), var request = responder.reading else { return 0 }
         if type == NGHTTP2_HEADERS.rawValue, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST,
-            !reading.head.isComplete
+            !request.head.isComplete
         {
             reset(stream, NGHTTP2_PROTOCOL_ERROR)
             return 0
@@ -349,19 +351,20 @@ final class HTTP2Session {
         guard UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
             responder.state == .waiting
         else { return 0 }
-        guard reading.head.contentLength.map({ $0 == reading.bodyBytes }) ?? true else {
+        guard request.head.contentLength.map({ $0 == request.body.count }) ?? true else {
             reset(stream, NGHTTP2_PROTOCOL_ERROR)
             return 0
         }
         responder.reading = nil
-        delegate.received(reading.request, responder)
-        readings.giveBack(reading)
+        delegate.received(request, responder)
+        pool.giveBack(&request)
         return 0
     }
 
     private func closed(_ stream: Int32) -> Int32 {
         guard let session, let responder = responder(stream) else { return 0 }
         nghttp2_session_set_stream_user_data(session, stream, nil)
+        if heading?.stream == stream { heading = nil }
         let last = open.removeLast()
         if last !== responder {
             open[responder.place] = last

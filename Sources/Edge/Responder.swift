@@ -37,7 +37,7 @@ public final class Responder {
     /// Among the open ones of its connection.
     var place = 0
     /// The request while it is being read; apart, because streams live long and have no use for it.
-    var reading: RequestReading?
+    var reading: IncomingRequest?
     /// The loop's second in which its first bytes came.
     var began = 0
     /// The header block is whole.
@@ -151,41 +151,5 @@ public final class Responder {
         queueHead = 0
         body = []
         reading = nil
-    }
-}
-
-/// What has come of a request so far.
-final class RequestReading {
-    private(set) var request = HTTPRequest(method: .get, target: [])
-    var head = RequestHead()
-    var bodyBytes = 0
-
-    init() { request.fields.reserve() }
-
-    /// As new; in the same memory, unless somebody has kept the request.
-    func reset() {
-        if isKnownUniquelyReferenced(&request) {
-            request.reset()
-        } else {
-            request = HTTPRequest(method: .get, target: [])
-            request.fields.reserve()
-        }
-        head = RequestHead()
-        bodyBytes = 0
-    }
-}
-
-/// Requests come one after the other most of the time, so one is read into what an earlier one has left. One
-/// for each loop, so that a connection that is idle keeps nothing.
-final class RequestReadings {
-    private var spare: [RequestReading] = []
-    private static let spareMax = 16
-
-    func take() -> RequestReading { spare.popLast() ?? RequestReading() }
-
-    func giveBack(_ reading: RequestReading) {
-        guard spare.count < RequestReadings.spareMax else { return }
-        reading.reset()
-        spare.append(reading)
     }
 }

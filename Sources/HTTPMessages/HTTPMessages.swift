@@ -76,18 +76,18 @@ public struct HTTPFields: Sendable {
 ///
 /// An object, because it is passed down through every floor of the API, and because the edge reads the next
 /// request into it when nobody has kept it.
-public final class HTTPRequest {
-    public var method: HTTPMethod
+open class HTTPRequest {
+    public final var method: HTTPMethod
     /// Path and query as they were sent (origin form), percent-encoding untouched.
-    public var target: [UInt8]
+    public final var target: [UInt8]
     /// `Host` or `:authority`; empty where the client sent none.
-    public var authority: [UInt8]
-    public var fields: HTTPFields
-    public var body: [UInt8]
+    public final var authority: [UInt8]
+    public final var fields: HTTPFields
+    public final var body: [UInt8]
     /// Whether it came over TLS.
-    public var isSecure: Bool
+    public final var isSecure: Bool
     /// Whether the peer's address is of the loopback range, or the socket is a local one.
-    public var isLoopback: Bool
+    public final var isLoopback: Bool
 
     public init(
         method: HTTPMethod, target: [UInt8], authority: [UInt8] = [], fields: HTTPFields = HTTPFields(),
@@ -106,7 +106,7 @@ public final class HTTPRequest {
     private static let keptBodyBytes = 16_384
 
     /// As new, in the memory of the last one.
-    public func reset() {
+    public final func reset() {
         method = .get
         target.removeAll(keepingCapacity: true)
         authority.removeAll(keepingCapacity: true)
