@@ -26,6 +26,10 @@ public final class Simulation {
         public var stallPercent: UInt64 = 2
         /// Of 100 answers to sends, how many never reach the gateway, which then repeats its request.
         public var lostAnswerPercent: UInt64 = 3
+        /// Of 100 starts of a partition, at how many its newest snapshot cannot be read.
+        public var unreadablePercent: UInt64 = 10
+        /// Unfinished fan-outs that a partition may have.
+        public var fanoutsMax = 1000
         public var partition: PartitionOptions
         public init(seed: UInt64) {
             self.seed = seed
@@ -54,7 +58,10 @@ public final class Simulation {
 
     // What survives a crash.
     var journal: [[(sequence: Sequence, body: [UInt8])]]
-    var snapshots: [(covering: Sequence, bytes: [UInt8])?]
+    /// Two of each partition at most, newest first.
+    var snapshots: [[(covering: Sequence, bytes: [UInt8])]]
+    /// Every record that was ever in, trimmed or not: for the check at the end.
+    var past: [[(sequence: Sequence, body: [UInt8])]]
 
     // What does not.
     /// `nil` while one is read again from its journal.
@@ -73,6 +80,8 @@ public final class Simulation {
     /// The gateway's numbers of sends to each partition, in this life.
     var sendNumbers: [PartitionID: UInt64] = [:]
     var fingerprintDifferences = 0
+    /// The most unfinished fan-outs that a partition ever had.
+    private var unfinishedMost = 0
 
     private var queue = EventQueue<(UInt64, Event)>()
     var clients: [Client]
@@ -96,7 +105,8 @@ public final class Simulation {
         journal = Array(repeating: [], count: options.partitionCount)
         lives = Array(repeating: 0, count: options.partitionCount)
         appendTimes = Array(repeating: 0, count: options.partitionCount)
-        snapshots = Array(repeating: nil, count: options.partitionCount)
+        snapshots = Array(repeating: [], count: options.partitionCount)
+        past = journal
         clients = (0..<options.deviceCount).map { Client(number: $0) }
         operationsLeft = options.operations
         sink = Sink()
@@ -153,7 +163,8 @@ public final class Simulation {
         case .recovered(let id, let life):
             if lives[Int(id.rawValue)] == life { recover(id) }
         case .snapshot(let id, let covering, let bytes):
-            snapshots[Int(id.rawValue)] = (covering, bytes)
+            snapshots[Int(id.rawValue)].insert((covering, bytes), at: 0)
+            snapshots[Int(id.rawValue)] = Array(snapshots[Int(id.rawValue)].prefix(2))
             feed(id, .snapshotWritten(covering: covering))
         case .frame(let from, let frame): receive(frame, from)
         case .operate(let client): operate(client)
@@ -212,7 +223,7 @@ public final class Simulation {
             guard let partition = replayed(number, names: names) else { return }
             let body = Partition.barrier(session: SessionID(incarnation), epoch: Epoch(incarnation))
             let sequence = partition.applied.next
-            journal[number].append((sequence, body))
+            record(number, sequence, body)
             do { try partition.replay(sequence, body) } catch { preconditionFailure("a barrier folds") }
             partitions.append(partition)
             lives[number] += 1
@@ -223,18 +234,32 @@ public final class Simulation {
         }
     }
 
-    /// A partition made from snapshot and journal alone.
+    func record(_ number: Int, _ sequence: Sequence, _ body: [UInt8]) {
+        journal[number].append((sequence, body))
+        past[number].append((sequence, body))
+    }
+
+    /// A partition as a start reads it: from the newest snapshot that can be read and the records behind it.
     /// `nil`, and the run ends, where they do not fit together.
-    func replayed(_ number: Int, names: TopicNames = TopicNames(), fromSnapshot: Bool = true) -> Partition? {
+    func replayed(_ number: Int, names: TopicNames = TopicNames()) -> Partition? {
+        var found = snapshots[number]
+        if found.count > 1, !isHealing, random.next(upperBound: UInt64(100)) < options.unreadablePercent {
+            found.removeFirst()
+        }
+        return folded(number, snapshot: found.first?.bytes, journal[number], names: names)
+    }
+
+    private func folded(
+        _ number: Int, snapshot: [UInt8]?, _ records: [(sequence: Sequence, body: [UInt8])],
+        names: TopicNames = TopicNames()
+    ) -> Partition? {
         let partition = Partition(
             id: PartitionID(UInt16(number)), history: .init(UInt64(number) + 7), options: options.partition,
             names: names,
             proofs: Proofs.shared)
         do {
-            if fromSnapshot, let snapshot = snapshots[number] {
-                try partition.restore(snapshot: snapshot.bytes)
-            }
-            for record in journal[number] where record.sequence > partition.applied {
+            if let snapshot { try partition.restore(snapshot: snapshot) }
+            for record in records where record.sequence > partition.applied {
                 try partition.replay(record.sequence, record.body)
             }
         } catch {
@@ -255,7 +280,7 @@ public final class Simulation {
                 else { continue }
                 if case .refused = fate { break }
                 if random.next(upperBound: UInt64(2)) == 0 { break }
-                journal[number].append((sequence, body))
+                record(number, sequence, body)
             }
         }
         let unanswered = lost.sorted { $0.key < $1.key }
@@ -271,6 +296,9 @@ public final class Simulation {
         guard let partition = partitions[Int(id.rawValue)] else { return refuse(event) }
         partition.handle(event, now: instant, into: &effects)
         partition.flush(now: instant, into: &effects)
+        if options.fanoutsMax < 1000 {
+            unfinishedMost = max(unfinishedMost, partition.unfinished(Simulation.project).waiting)
+        }
         carryOut(effects, of: id)
     }
 
@@ -287,7 +315,7 @@ public final class Simulation {
                     .partition(id, .records(found, token: token)), in: random.next(upperBound: 3_000_000))
             case .writeSnapshot(let covering, let bytes):
                 schedule(.snapshot(id, covering: covering, bytes), in: random.next(upperBound: 20_000_000))
-            case .trim: break
+            case .trim(let below, let keeping): trim(Int(id.rawValue), below, keeping)
             case .wake(let at): schedule(.partition(id, .woke), in: at.since(MonotonicTime(nanoseconds: now)))
             case .reply(let request, let reply): answer(request.number, reply.value)
             case .offer(let to, let frame): transmit(to, .offered(frame.value))
@@ -367,22 +395,43 @@ public final class Simulation {
                 Violation(guarantee: "G1", description: "\(fingerprintDifferences) fingerprints differed"))
         }
         violations += imagesDiffer()
+        violations += fanoutsLeft()
         return (history, violations)
     }
 
-    /// Replaying the journal, with and without the snapshot, gives the state that lived.
+    /// At rest no fan-out is unfinished, and at no time were there more than allowed.
+    private func fanoutsLeft() -> [Violation] {
+        var found: [Violation] = []
+        if unfinishedMost > options.fanoutsMax {
+            found.append(Violation(guarantee: "5.9", description: "\(unfinishedMost) unfinished fan-outs"))
+        }
+        for case let partition? in partitions {
+            let left = partition.unfinished(Simulation.project)
+            if left != (0, 0) {
+                found.append(
+                    Violation(
+                        guarantee: "5.9",
+                        description: "partition \(partition.id.rawValue) ends with \(left.counted) fan-outs"))
+            }
+        }
+        return found
+    }
+
+    /// Replaying the journal, from each snapshot that is kept and from the beginning, gives the state that
+    /// lived.
     private func imagesDiffer() -> [Violation] {
         var found: [Violation] = []
         for number in 0..<options.partitionCount {
             guard let partition = partitions[number], partition.isIdle else { continue }
             let lived = partition.image()
-            for fromSnapshot in [true, false]
-            where replayed(number, fromSnapshot: fromSnapshot)?.image() != lived {
+            let kept = snapshots[number].map { (snapshot: Optional($0.bytes), records: journal[number]) }
+            for (snapshot, records) in kept + [(nil, past[number])]
+            where folded(number, snapshot: snapshot, records)?.image() != lived {
                 found.append(
                     Violation(
                         guarantee: "I4",
-                        description:
-                            "partition \(number) is not the fold of its journal (snapshot: \(fromSnapshot))"))
+                        description: "partition \(number) is not the fold of its journal"
+                            + (snapshot == nil ? "" : " behind a snapshot")))
             }
         }
         return found

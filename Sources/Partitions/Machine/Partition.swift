@@ -125,6 +125,7 @@ public final class Partition {
                     Outbox(entries: [], last: $0.last, fingerprint: $0.fingerprint)
                 }
             }
+            state.fanouts.leaks = options.planted.contains(.leakFanouts)
         #endif
         ledger = Ledger(durable: state.applied)
         let proof = ledger.confirmed()
