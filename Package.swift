@@ -50,6 +50,7 @@ let core: [Target] = [
     .floor("Quotas", on: ["Model"]),
     .floor("Placement", on: ["Model"]),
     .floor("Partitions", on: ["Model", "Journal", "Placement", "CRoaring"]),
+    .floor("Ownership", on: ["Model", "Journal", "Placement"]),
     .floor("Routing", on: ["Model", "Placement", "Partitions", "Quotas"]),
 ]
 
@@ -117,6 +118,7 @@ let tests: [Target] = [
     .tests(of: "Journal", with: ["Model"]),
     .tests(of: "Quotas", with: ["Model"]),
     .tests(of: "Placement", with: ["Model"]),
+    .tests(of: "Ownership", with: ["Model", "Journal", "Placement"]),
     .tests(of: "Partitions", with: ["Model", "Journal"]),
     .tests(of: "Routing", with: ["Model", "Placement", "Partitions", "Quotas"]),
     .tests(of: "FCMAPI", with: ["Model", "HTTPMessages", "Routing", "Quotas"]),
