@@ -47,6 +47,7 @@ extension Router {
         case .indicesUsedUp: .unavailable("the partition takes no new devices")
         case .unavailable(let reason): .unavailable(reason)
         case .unknown: .deadlineExceeded
+        case .moved: .unavailable("the partition is being moved")
         }
     }
 

@@ -60,7 +60,8 @@ struct Rule: Sendable {
 extension Rule {
     /// Targets that decide: no I/O, clock, task or randomness of their own.
     static let core: Set = [
-        "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "Membership", "Ownership",
+        "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "Membership",
+        "Ownership",
         "Simulator", "Ownership",
     ]
     static let lineLengthMax = 110

@@ -102,6 +102,8 @@ public enum PartitionRefusal: Error, Hashable, Sendable {
     case unavailable(String)
     /// The fate of a send is not known.
     case unknown
+    /// The node that was asked does not own the partition: nothing was done, another is to be asked.
+    case moved
 }
 
 /// Outbox entries in order. Without entries it asks for the receiver's mark.
