@@ -62,6 +62,7 @@ let api: [Target] = [
 let shells: [Target] = [
     .floor("Edge", on: ["HTTPMessages", "CNghttp2", "COpenSSL"] + nio),
     .floor("SQLiteEngine", on: ["Model", "Journal", "CSQLite"]),
+    .floor("PeerLink", on: ["Model", "Journal"] + nio),
     .floor("PostgresEngine", on: ["Model", "Journal", "CPQ"]),
     .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
 ]
@@ -129,6 +130,7 @@ let tests: [Target] = [
         name: "EngineContract", dependencies: ["Model", "Journal"], path: "Tests/EngineContract",
         swiftSettings: settings),
     .tests(of: "SQLiteEngine", with: ["Model", "Journal", "CSQLite", "EngineContract"]),
+    .tests(of: "PeerLink", with: ["Model", "Journal"] + nio),
     .tests(of: "PostgresEngine", with: ["Model", "Journal", "EngineContract"]),
     .tests(of: "Node", with: ["Model", "HTTPMessages", "Journal", "Edge", "SQLiteEngine"] + nio),
     .tests(of: "LoadGenerator"),
