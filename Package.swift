@@ -48,11 +48,11 @@ let model: [Target] = [
 
 let core: [Target] = [
     .floor("Journal", on: ["Model", "CLZ4", "CXXHash"]),
-    .floor("Quotas", on: ["Model"]),
+    .floor("Quotas", on: ["Model", "Journal"]),
     .floor("Placement", on: ["Model"]),
     .floor("Partitions", on: ["Model", "Journal", "Placement", "CRoaring"]),
     .floor("Ownership", on: ["Model", "Journal", "Placement"]),
-    .floor("Routing", on: ["Model", "Placement", "Partitions", "Quotas"]),
+    .floor("Routing", on: ["Model", "Journal", "Placement", "Partitions", "Quotas"]),
 ]
 
 let api: [Target] = [
@@ -72,7 +72,7 @@ let worlds: [Target] = [
         "Node",
         on: [
             "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "FCMAPI",
-            "Edge",
+            "Edge", "Ownership", "PeerLink", "PostgresEngine",
             "SQLiteEngine", "CJemalloc", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),
@@ -123,7 +123,7 @@ let tests: [Target] = [
     .tests(of: "Placement", with: ["Model"]),
     .tests(of: "Ownership", with: ["Model", "Journal", "Placement"]),
     .tests(of: "Partitions", with: ["Model", "Journal"]),
-    .tests(of: "Routing", with: ["Model", "Placement", "Partitions", "Quotas"]),
+    .tests(of: "Routing", with: ["Model", "Journal", "Placement", "Partitions", "Quotas"]),
     .tests(of: "FCMAPI", with: ["Model", "HTTPMessages", "Routing", "Quotas"]),
     .tests(of: "Edge", with: ["HTTPMessages", "COpenSSL", "CNghttp2"] + nio),
     .target(

@@ -30,6 +30,8 @@ public protocol ClusterEngine: Engine {
     func renewLease(_ session: SessionID, info: [UInt8]) throws(EngineError)
     /// The living sessions by rising id.
     func sessions() throws(EngineError) -> [SessionRow]
+    /// Runs `body` while nobody else in the cluster runs one: for changes of the small tables.
+    func exclusively<Result>(_ body: () throws -> Result) throws -> Result
     /// Gives a partition up: its row has no owner any more. Everything of this session is in before.
     func release(_ partition: PartitionID, by session: SessionID) throws(EngineError)
 }

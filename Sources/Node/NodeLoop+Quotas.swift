@@ -9,7 +9,7 @@ import Routing
 
 extension NodeLoop {
     func loop(ofBuckets project: ProjectNumber) -> Int {
-        shared.loop(of: Placement.home(of: project, count: shared.partitionCount))
+        shared.loop(ofBuckets: project)
     }
 
     /// A spender asks the owner of its project's buckets.
@@ -18,8 +18,10 @@ extension NodeLoop {
         grantor.receive(request, now: now.monotonic, into: &effects)
         for effect in effects {
             switch effect {
-            case .grant(let grant): send(.quotaGrant(grant), toLoop: Int(grant.spender.rawValue & 0xFF))
+            case .grant(let grant): sendGrant(grant)
             case .unknown(let request):
+                // In a cluster only the owner of the project's home partition grants.
+                guard ownsBuckets(of: request.project) else { continue }
                 open(request.project)
                 self.grant(request)
             }
@@ -27,6 +29,14 @@ extension NodeLoop {
     }
 
     private func open(_ project: ProjectNumber) {
+        if shared.isClustered {
+            let epoch = shared.epoch(of: home(of: project))
+            // What an owner before has granted may still be spent.
+            let isFirst = births[project] == epoch
+            return grantor.open(
+                project, limits[project] ?? .standard, epoch: epoch,
+                isFirst ? .full : .takeover(grantedUntil: now.monotonic), now: now.monotonic)
+        }
         grantor.open(
             project, limits[project] ?? .standard, epoch: Epoch(1),
             shared.formerQuotas.beginning(of: project, started: shared.started), now: now.monotonic)
@@ -50,7 +60,7 @@ extension NodeLoop {
         guard let refusal = deviceLimiter.take(device.partition, device.index, limits, now: time) else {
             return false
         }
-        send(.quotaRefusal(id, refusal), toLoop: Int(id.gateway.rawValue))
+        refuse(id, refusal)
         return true
     }
 

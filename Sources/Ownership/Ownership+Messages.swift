@@ -69,6 +69,8 @@ extension Ownership {
         /// The partition's machine has ended and its row has no owner.
         case released(PartitionID)
         case releaseFailed(PartitionID)
+        /// The partition's machine could not go on, though the session lives.
+        case lost(PartitionID)
         /// Something besides the lease says that the node is gone, or that it is not.
         case suspected(SessionID, Bool)
         /// Somebody says that the tables have changed.

@@ -87,6 +87,12 @@ public struct Ownership {
             changed[id] = now
             effects.append(.nudge)
             poll(now, &effects)
+        case .lost(let id):
+            // It begins anew, under another epoch, so that everybody who spoke with it notices.
+            if let epoch = holdings[id]?.epoch {
+                holdings[id] = .releasing(epoch)
+                effects.append(.release(id))
+            }
         case .releaseFailed(let id):
             // Whether it is still ours the next look at the table says.
             if case .releasing(let epoch) = holdings[id] { holdings[id] = .serving(epoch) }
@@ -139,6 +145,7 @@ public struct Ownership {
         let wasBlind = failingSince != nil
         failingSince = nil
         for row in poll.sessions where seen[row.id]?.counter != row.counter || wasBlind {
+            if seen[row.id]?.counter != row.counter { suspects.remove(row.id) }
             seen[row.id] = Seen(counter: row.counter, since: now)
         }
         let living = Set(poll.sessions.map(\.id))

@@ -159,6 +159,12 @@ public final class PostgresEngine: ClusterEngine {
         }
     }
 
+    public func exclusively<Result>(_ body: () throws -> Result) throws -> Result {
+        _ = try query("SELECT pg_advisory_lock(7595718147998050662)")
+        defer { _ = try? database.run("SELECT pg_advisory_unlock(7595718147998050662)") }
+        return try body()
+    }
+
     // MARK: Partitions
 
     public func createPartitions(count: Int, histories: [History]) throws(EngineError) {

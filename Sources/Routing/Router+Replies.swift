@@ -6,6 +6,7 @@ import Quotas
 extension Router {
     /// A partition's reply. Replies to what is not known any more (past its deadline) are dropped.
     public func replied(_ number: UInt64, _ reply: Reply, now: Instant, into effects: inout [RouterEffect]) {
+        if case .refused(.moved) = reply, options.isClustered { return wait(number, now, &effects) }
         guard let asked = pending.remove(number) else { return }
         switch asked.kind {
         case .part(let whole, let places): finishPart(whole, places, reply, &effects)

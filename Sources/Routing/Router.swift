@@ -12,6 +12,8 @@ public enum RouterEffect: Sendable {
     case quota(QuotaRequest)
     /// Call `quotaWoke` then.
     case wakeQuota(at: MonotonicTime)
+    /// Call `retryMoved` then.
+    case wakeRetry(at: MonotonicTime)
 }
 
 /// Turns the operations of one gateway loop into requests of partitions, and their replies into outcomes.
@@ -32,6 +34,9 @@ public final class Router {
         public var deadline: UInt64 = .seconds(25)
         /// Operations under way, past which new ones are refused.
         public var operationsMax = 65_536
+        /// In a cluster partitions move: a request that reached no owner is asked again, under its number,
+        /// within its deadline.
+        public var isClustered = false
         public init(partitionCount: Int, gateway: GatewayID, session: UInt64) {
             self.partitionCount = partitionCount
             self.gateway = gateway
@@ -51,6 +56,9 @@ public final class Router {
     private var sendNumbers: [UInt64]
     var placements: [UInt32: DevicePlacement] = [:]
     private var wakeAt: MonotonicTime?
+    /// Requests that reached no owner, and when they are asked again.
+    var moved: [UInt64] = []
+    var retryAt: MonotonicTime?
     var lines: [LineKey: WaitingLine] = [:]
 
     struct Pending {
@@ -68,6 +76,9 @@ public final class Router {
         var ticket: UInt64
         var kind: Kind
         var partition: PartitionID
+        /// For asking again.
+        var request: Request?
+        var tries: UInt8 = 0
     }
 
     public init(options: Options, admission: Admission, random: any RandomNumberGenerator) {
@@ -221,7 +232,10 @@ public final class Router {
             // Deciphered under a right key, so it was made here once, by data with more partitions.
             return finish(ticket, .refused(.unavailable("no such partition")), &effects)
         }
-        let number = pending.add(Pending(ticket: ticket, kind: kind, partition: partition))
+        let number = pending.add(
+            Pending(
+                ticket: ticket, kind: kind, partition: partition,
+                request: options.isClustered ? request : nil))
         note(number, now, &effects)
         effects.append(.ask(partition, RequestID(gateway: options.gateway, number: number), request))
     }
