@@ -42,7 +42,8 @@ public struct Ownership {
     /// before says nothing about it.
     private var changed: [PartitionID: MonotonicTime] = [:]
     private var seen: [SessionID: Seen] = [:]
-    private var suspects: Set<SessionID> = []
+    /// Who is said to be gone, since when.
+    private var suspects: [SessionID: MonotonicTime] = [:]
     private var fencing: Set<SessionID> = []
     private var last = Poll(sessions: [], partitions: [])
     private var members: [Member] = []
@@ -97,7 +98,7 @@ public struct Ownership {
             // Whether it is still ours the next look at the table says.
             if case .releasing(let epoch) = holdings[id] { holdings[id] = .serving(epoch) }
         case .suspected(let session, let isGone):
-            if isGone { suspects.insert(session) } else { suspects.remove(session) }
+            suspects[session] = isGone ? suspects[session] ?? now : nil
             if isGone { poll(now, &effects) }
         case .leave:
             guard !info.isLeaving else { return }
@@ -145,12 +146,15 @@ public struct Ownership {
         let wasBlind = failingSince != nil
         failingSince = nil
         for row in poll.sessions where seen[row.id]?.counter != row.counter || wasBlind {
-            if seen[row.id]?.counter != row.counter { suspects.remove(row.id) }
+            // A lease that still moves two polls later is that of a node that is there.
+            if let since = suspects[row.id], now.since(since) > options.pollInterval * 2 {
+                suspects[row.id] = nil
+            }
             seen[row.id] = Seen(counter: row.counter, since: now)
         }
         let living = Set(poll.sessions.map(\.id))
         seen = seen.filter { living.contains($0.key) }
-        suspects.formIntersection(living)
+        suspects = suspects.filter { living.contains($0.key) }
         fencing.formIntersection(living)
         last = poll
         adoptMembers(now, &effects)
@@ -221,7 +225,7 @@ public struct Ownership {
         guard other != session else { return false }
         let still = stillFor(other, now)
         return still >= options.lease * options.leasesAlone
-            || (still >= options.lease && suspects.contains(other))
+            || (still >= options.lease && suspects[other] != nil)
     }
 
     private mutating func fenceTheGone(_ now: MonotonicTime, _ effects: inout [Effect]) {
