@@ -46,6 +46,7 @@ final class Administrator: Sendable {
             return value
         }) { result in
             let contents = self.current
+            mailbox.post(.run { $0.shared.cluster?.announce() })
             for other in self.mailboxes.withLock({ $0 }) {
                 other.post(.run { $0.adopt(contents) })
             }

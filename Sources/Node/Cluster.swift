@@ -32,6 +32,8 @@ final class Cluster: @unchecked Sendable {
     private var whenLeft: [@Sendable () -> Void] = []
     /// What `cluster status` shows; written by the event loop, read by whoever asks.
     private let view = Mutex(ClusterView())
+    /// The session is ended by this node itself.
+    private let isOver = Atomic<Bool>(false)
 
     init(
         name: String, info: Ownership.NodeInfo, shared: NodeShared, boxes: [Mailbox], url: String,
@@ -65,6 +67,9 @@ final class Cluster: @unchecked Sendable {
         }
     }
 
+    /// The small tables were changed here: others look at once.
+    func announce() { eventLoop.execute { self.nudge() } }
+
     func lost(_ partition: PartitionID) { handle(.lost(partition)) }
 
     /// A connection to or from a process is gone.
@@ -92,6 +97,7 @@ final class Cluster: @unchecked Sendable {
 
     /// After everything was given up: the session ends, so that nobody waits for its lease.
     func end() {
+        isOver.store(true, ordering: .relaxed)
         let session = shared.session
         try? control.wait { engine in try engine.fence(session) }
         control.shutdown()
@@ -121,6 +127,7 @@ final class Cluster: @unchecked Sendable {
             publish()
         case .nudge: nudge()
         case .stepDown:
+            guard !isOver.load(ordering: .relaxed) else { return }
             shared.stop("the session was fenced: others have taken over; the process starts anew")
         case .status(let status): adopt(status)
         case .left:

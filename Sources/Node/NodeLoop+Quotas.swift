@@ -22,6 +22,11 @@ extension NodeLoop {
             case .unknown(let request):
                 // In a cluster only the owner of the project's home partition grants.
                 guard ownsBuckets(of: request.project) else { continue }
+                if shared.isClustered, !knows(request.project) {
+                    // Made on another node a moment ago: the spender asks again.
+                    shared.cluster?.handle(.nudged)
+                    continue
+                }
                 open(request.project)
                 self.grant(request)
             }

@@ -92,6 +92,8 @@ final class NodeLoop: @unchecked Sendable {
         adopt(contents.limits.mapValues { QuotaLimits(named: $0) })
     }
 
+    func knows(_ project: ProjectNumber) -> Bool { api.directory.byNumber[project] != nil }
+
     /// Reads the clock once for all that is handled before the next turn.
     func beginTurn() {
         if !isTurnScheduled { now = Clock.now() }
