@@ -121,6 +121,8 @@ final class Administrator: Sendable {
         }
         switch request {
         case .projects: answer(loop, projects())
+        case .cluster: answer(loop, loop.shared.clusterAnswer())
+        case .drain(let node): answer(loop, loop.shared.drain(node))
         case .createProject(let id, let tokenURI):
             let uri = tokenURI ?? defaultTokenURI
             change(on: loop, { try Administrator.create(id, uri, $0, &$1) }, finish)

@@ -234,6 +234,12 @@ final class Cluster: @unchecked Sendable {
             })
     }
 
+    func tellToLeave(_ session: SessionID) {
+        let life = Cluster.life(of: session)
+        if life == shared.life { return NodeShared.endInOrder() }
+        boxes[0].post(.run { $0.tellToLeave(life) })
+    }
+
     private func nudge() {
         let lives = members.map { Cluster.life(of: $0.session) }.filter { $0 != shared.life }
         boxes[0].post(.run { loop in loop.nudge(lives) })

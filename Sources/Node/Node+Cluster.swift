@@ -122,6 +122,7 @@ extension Node {
                 case .quotaRefusal(let id, let refusal):
                     put(.quotaRefusal(id, refusal), NodeLoop.address(id.gateway).loop)
                 case .nudge: shared.cluster?.handle(.nudged)
+                case .leave: NodeShared.endInOrder()
                 }
             }
         } catch {

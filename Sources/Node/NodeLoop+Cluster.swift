@@ -107,6 +107,11 @@ extension NodeLoop {
         message.encode(into: &toPeers[life, default: ByteWriter()])
     }
 
+    func tellToLeave(_ life: UInt32) {
+        say(.leave, to: life)
+        scheduleTurn()
+    }
+
     func nudge(_ lives: [UInt32]) {
         for life in lives { say(.nudge, to: life) }
         scheduleTurn()

@@ -13,6 +13,8 @@ public enum PeerMessage: Sendable {
     case quotaRefusal(RequestID, QuotaRefusal)
     /// The tables of the engine have changed: look.
     case nudge
+    /// An operator wants the process to leave in order and end.
+    case leave
 
     public func encode(into out: inout ByteWriter) {
         switch self {
@@ -44,6 +46,7 @@ public enum PeerMessage: Sendable {
             out.varint(refusal.limit)
             out.varint(refusal.retryDelay)
         case .nudge: out.u8(7)
+        case .leave: out.u8(8)
         }
     }
 
@@ -67,6 +70,7 @@ public enum PeerMessage: Sendable {
                 id,
                 QuotaRefusal(kind: kind, limit: try reader.varint(), retryDelay: try reader.varint()))
         case 7: return .nudge
+        case 8: return .leave
         default: throw reader.fail("a message of an unknown kind \(tag)")
         }
     }
