@@ -168,6 +168,10 @@ public enum StreamFrame: Sendable {
     public struct Event: Sendable {
         public var position: Position
         public var event: [UInt8]
+        public init(position: Position, event: [UInt8]) {
+            self.position = position
+            self.event = event
+        }
     }
     public struct Push: Sendable {
         public var number: UInt64
