@@ -200,11 +200,14 @@ final class Cluster: @unchecked Sendable {
     private func load(_ id: PartitionID, _ epoch: Epoch) {
         shared.setEpoch(epoch, of: id)
         let box = boxes[shared.loop(of: id)]
-        loader.perform({ engine in try Recovery.load(id, from: engine) }) { result in
+        loader.perform({ engine in
+            (try QuotaHandover.take(id, epoch: epoch, from: engine), try Recovery.load(id, from: engine))
+        }) { result in
             switch result {
-            case .success(let loaded):
+            case .success(let (quotas, loaded)):
                 box.post(
                     .run { loop in
+                        loop.handedOver.merge(quotas) { $1 }
                         loop.restore(loaded)
                         self.handle(.serving(id))
                     })
@@ -219,10 +222,12 @@ final class Cluster: @unchecked Sendable {
 
     private func release(_ id: PartitionID) {
         let session = shared.session
+        let epoch = shared.epoch(of: id)
         boxes[shared.loop(of: id)].post(
             .run { loop in
-                loop.release(id) {
+                loop.release(id) { quotas in
                     self.control.perform({ engine in
+                        try QuotaHandover.put(quotas, of: id, epoch: epoch, to: engine)
                         try (engine as? any ClusterEngine)?.release(id, by: session)
                     }) { result in
                         switch result {

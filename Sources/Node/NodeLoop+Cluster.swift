@@ -177,8 +177,11 @@ extension NodeLoop {
     // MARK: Giving up
 
     /// Takes no more work for the partition; `done` when nothing of it is in flight and its machine is gone.
-    func release(_ partition: PartitionID, _ done: @escaping @Sendable () -> Void) {
-        guard partitions[partition] != nil else { return done() }
+    /// It is told what is left in the buckets of the partition's projects.
+    func release(
+        _ partition: PartitionID, _ done: @escaping @Sendable ([ProjectNumber: [UInt64]]) -> Void
+    ) {
+        guard partitions[partition] != nil else { return done([:]) }
         leaving[partition] = done
         scheduleTurn()
     }
@@ -186,8 +189,11 @@ extension NodeLoop {
     func finishLeaving() {
         for (id, done) in leaving where partitions[id].map({ $0.isIdle }) ?? true {
             leaving[id] = nil
+            var left = handedOver.filter { home(of: $0.key) == id }
+            for project in left.keys { handedOver[project] = nil }
+            left.merge(grantor.remainders(now: now.monotonic).filter { home(of: $0.key) == id }) { $1 }
             drop(id)
-            done()
+            done(left)
         }
     }
 

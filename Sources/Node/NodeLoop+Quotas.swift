@@ -37,10 +37,15 @@ extension NodeLoop {
         if shared.isClustered {
             let epoch = shared.epoch(of: home(of: project))
             // What an owner before has granted may still be spent.
-            let isFirst = births[project] == epoch
+            var beginning = QuotaGrantor.Beginning.takeover(grantedUntil: now.monotonic)
+            if births[project] == epoch {
+                beginning = .full
+            } else if let left = handedOver.removeValue(forKey: project) {
+                // Its shares may still be spent for as long as they are valid: nothing flows in before.
+                beginning = .holding(left, since: now.monotonic.advanced(by: QuotaTiming.share))
+            }
             return grantor.open(
-                project, limits[project] ?? .standard, epoch: epoch,
-                isFirst ? .full : .takeover(grantedUntil: now.monotonic), now: now.monotonic)
+                project, limits[project] ?? .standard, epoch: epoch, beginning, now: now.monotonic)
         }
         grantor.open(
             project, limits[project] ?? .standard, epoch: Epoch(1),

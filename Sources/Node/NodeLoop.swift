@@ -41,7 +41,9 @@ final class NodeLoop: @unchecked Sendable {
     var peers: PeerConnections?
     var toPeers: [UInt32: ByteWriter] = [:]
     /// Partitions that are being given up, and whom to tell.
-    var leaving: [PartitionID: @Sendable () -> Void] = [:]
+    var leaving: [PartitionID: @Sendable ([ProjectNumber: [UInt64]]) -> Void] = [:]
+    /// What earlier owners have left in the buckets of projects that are not asked for yet.
+    var handedOver: [ProjectNumber: [UInt64]] = [:]
     var reattaching: Set<PartitionID> = []
     /// The epoch of its home partition in which each project was made.
     var births: [ProjectNumber: Epoch] = [:]

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 
-BINARY = sys.argv[1]
+BINARY = sys.argv[1] if __name__ == "__main__" else os.environ.get("TIDECAST", "")
 OWNER = {"authorization": "Bearer owner", "content-type": "application/json"}
 
 
@@ -289,4 +289,5 @@ def run(database, nodes):
           f" {len(load.outcomes) - len(accepted)} not accepted ({sorted(others)}), {twice} delivered again")
 
 
-main()
+if __name__ == "__main__":
+    main()
