@@ -60,9 +60,10 @@ let api: [Target] = [
 ]
 
 let shells: [Target] = [
-    .floor("Edge", on: ["HTTPMessages", "CNghttp2", "COpenSSL"] + nio),
+    .floor("TLS", on: ["COpenSSL"] + nio),
+    .floor("Edge", on: ["HTTPMessages", "CNghttp2", "TLS"] + nio),
     .floor("SQLiteEngine", on: ["Model", "Journal", "CSQLite"]),
-    .floor("PeerLink", on: ["Model", "Journal"] + nio),
+    .floor("PeerLink", on: ["Model", "Journal", "TLS"] + nio),
     .floor("PostgresEngine", on: ["Model", "Journal", "CPQ"]),
     .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
 ]
@@ -72,7 +73,7 @@ let worlds: [Target] = [
         "Node",
         on: [
             "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "FCMAPI",
-            "Edge", "Ownership", "PeerLink", "PostgresEngine",
+            "Edge", "Ownership", "PeerLink", "PostgresEngine", "TLS",
             "SQLiteEngine", "CJemalloc", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),
@@ -86,7 +87,7 @@ let programs: [Target] = [
         name: "tidecast",
         dependencies: [
             "Model", "HTTPMessages", "Journal", "Quotas", "FCMAPI", "Edge", "SQLiteEngine", "Node",
-            "LoadGenerator", "COpenSSL", "CJemalloc",
+            "LoadGenerator", "COpenSSL", "CJemalloc", "TLS",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "Logging", package: "swift-log"),
@@ -130,7 +131,7 @@ let tests: [Target] = [
         name: "EngineContract", dependencies: ["Model", "Journal"], path: "Tests/EngineContract",
         swiftSettings: settings),
     .tests(of: "SQLiteEngine", with: ["Model", "Journal", "CSQLite", "EngineContract"]),
-    .tests(of: "PeerLink", with: ["Model", "Journal"] + nio),
+    .tests(of: "PeerLink", with: ["Model", "Journal", "TLS"] + nio),
     .tests(of: "PostgresEngine", with: ["Model", "Journal", "EngineContract"]),
     .tests(of: "Node", with: ["Model", "HTTPMessages", "Journal", "Edge", "SQLiteEngine"] + nio),
     .tests(of: "LoadGenerator"),

@@ -7,6 +7,7 @@ import Ownership
 import PeerLink
 import PostgresEngine
 import Routing
+import TLS
 
 /// What a node needs to know to be one of several.
 public struct ClusterConfiguration: Sendable {
@@ -20,6 +21,9 @@ public struct ClusterConfiguration: Sendable {
     public var zone = ""
     /// Whether the number of partitions was asked for in so many words.
     public var insistsOnCount = false
+    /// PEM files of the certificate that this node shows to others, its key, and the authority of all; `nil`
+    /// for connections without TLS.
+    public var peerTLS: (certificateFile: String, keyFile: String, authorityFile: String)?
     /// For tests: a database that may lose what it acknowledged.
     public var allowsVolatile = false
 
@@ -67,12 +71,17 @@ extension Node {
                 shared.counters.peerMessagesBad.add(1, ordering: .relaxed)
                 log.warning("a peer was refused", metadata: ["reason": "\(reason)"])
             })
+        let tls = try settings.peerTLS.map {
+            try TLSContext(
+                peerCertificateFile: $0.certificateFile, keyFile: $0.keyFile, authorityFile: $0.authorityFile)
+        }
         let server = try PeerServer(
             group: loops[0].eventLoop, host: settings.peer.host, port: settings.peer.port, identity: identity,
-            events: events)
+            tls: tls, events: events)
         for loop in loops {
             try loop.eventLoop.submit {
-                loop.peers = PeerConnections(eventLoop: loop.eventLoop, identity: identity, events: events)
+                loop.peers = PeerConnections(
+                    eventLoop: loop.eventLoop, identity: identity, tls: tls, events: events)
             }.wait()
         }
         let info = Ownership.NodeInfo(

@@ -12,6 +12,7 @@ import PeerLink
 import Routing
 import SQLiteEngine
 import Synchronization
+import TLS
 
 public struct NodeConfiguration: Sendable {
     public struct Address: Sendable {

@@ -1,6 +1,7 @@
 import Model
 import NIOCore
 import NIOPosix
+import TLS
 
 /// One event loop's connections to all other processes: one each, made when there is something to say, and
 /// made again while the process is a member. Confined to its loop.
@@ -38,10 +39,14 @@ public final class PeerConnections {
     private let eventLoop: any EventLoop
     private let identity: PeerIdentity
     private let events: PeerEvents
+    private let tls: TLSContext?
     private var peers: [UInt32: Peer] = [:]
 
-    public init(eventLoop: any EventLoop, identity: PeerIdentity, events: PeerEvents) {
+    public init(
+        eventLoop: any EventLoop, identity: PeerIdentity, tls: TLSContext? = nil, events: PeerEvents
+    ) {
         self.eventLoop = eventLoop
+        self.tls = tls
         self.identity = identity
         self.events = events
     }
@@ -95,11 +100,18 @@ public final class PeerConnections {
         let box = NIOLoopBound(self, eventLoop: eventLoop)
         let identity = identity
         let events = events
+        let tls = tls
         ClientBootstrap(group: eventLoop)
             .connectTimeout(PeerTiming.connect)
             .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    if let tls {
+                        guard let handler = TLSHandler(tls, side: .client(host: nil)) else {
+                            return channel.close(promise: nil)
+                        }
+                        try channel.pipeline.syncOperations.addHandler(handler)
+                    }
                     try channel.pipeline.syncOperations.addHandler(
                         PeerHandler(
                             identity: identity, expected: life, events: events,

@@ -2,6 +2,7 @@ import Model
 import NIOCore
 import NIOPosix
 import Synchronization
+import TLS
 
 /// What a node is told by its peers' connections. Called on whatever event loop the connection is on.
 public struct PeerEvents: Sendable {
@@ -40,7 +41,8 @@ public final class PeerServer: Sendable {
     public let port: Int
 
     public init(
-        group: any EventLoopGroup, host: String, port: Int, identity: PeerIdentity, events: PeerEvents
+        group: any EventLoopGroup, host: String, port: Int, identity: PeerIdentity, tls: TLSContext? = nil,
+        events: PeerEvents
     ) throws {
         channel = try ServerBootstrap(group: group)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -48,6 +50,10 @@ public final class PeerServer: Sendable {
             .childChannelOption(.socketOption(.tcp_nodelay), value: 1)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    if let tls {
+                        guard let handler = TLSHandler(tls) else { return channel.close(promise: nil) }
+                        try channel.pipeline.syncOperations.addHandler(handler)
+                    }
                     try channel.pipeline.syncOperations.addHandler(
                         PeerHandler(identity: identity, expected: nil, events: events, connected: { _ in }))
                 }
@@ -161,7 +167,10 @@ final class PeerHandler: ChannelInboundHandler {
         context.close(promise: nil)
     }
 
-    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if let error = error as? TLSError { return refuse("between nodes \(error)", context) }
+        context.close(promise: nil)
+    }
 
     func channelInactive(context: ChannelHandlerContext) {
         isOver = true

@@ -3,6 +3,7 @@ import Model
 import NIOCore
 import NIOPosix
 import Synchronization
+import TLS
 import Testing
 
 @testable import PeerLink
@@ -103,6 +104,51 @@ private final class Heard: Sendable {
         try loop.submit { peers.value.close() }.wait()
         there.wait { there.resets == 1 }
         #expect(there.resets == 1, "the other side hears that the connection is gone")
+        server.close()
+    }
+
+    /// With certificates of one authority they understand each other; who has another's, or none, is refused.
+    @Test func nodesBelieveOnlyTheirOwnAuthority() throws {
+        let folder = FileManager.default.temporaryDirectory.path + "/tidecast-peer-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        for authority in ["ours", "theirs"] {
+            let command =
+                "cd \(folder) && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
+                + " -subj /CN=\(authority) -keyout \(authority).key -out \(authority).pem >/dev/null 2>&1"
+            #expect(system(command) == 0)
+        }
+        func context(_ name: String) throws -> TLSContext {
+            try TLSContext(
+                peerCertificateFile: "\(folder)/\(name).pem", keyFile: "\(folder)/\(name).key",
+                authorityFile: "\(folder)/\(name).pem")
+        }
+        let there = Heard()
+        let server = try PeerServer(
+            group: group, host: "127.0.0.1", port: 0, identity: identity(2), tls: try context("ours"),
+            events: there.events)
+        let loop = group.next()
+        let port = server.port
+        for (tls, isOurs) in [(try context("ours"), true), (try context("theirs"), false), (nil, false)] {
+            let here = Heard()
+            let before = there.payloads.count
+            let peers = try loop.submit {
+                let peers = PeerConnections(
+                    eventLoop: loop, identity: self.identity(1), tls: tls, events: here.events)
+                peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+                _ = peers.send([1, 2, 3], to: 2)
+                return NIOLoopBound(peers, eventLoop: loop)
+            }.wait()
+            if isOurs {
+                there.wait { there.payloads.count > before }
+                #expect(there.payloads.last == [1, 2, 3])
+            } else {
+                there.wait { !there.refusals.isEmpty || !here.refusals.isEmpty }
+                #expect(there.payloads.count == before)
+            }
+            try loop.submit { peers.value.close() }.wait()
+        }
+        #expect(!there.refusals.isEmpty)
         server.close()
     }
 

@@ -3,7 +3,6 @@ import glob
 import http.client
 import json
 import os
-import pwd
 import shutil
 import signal
 import socket
@@ -62,13 +61,19 @@ class Node:
         self.folder, self.name, self.database = os.path.join(folder, name), name, database
         self.port, self.peer = free_port(), free_port()
         os.mkdir(self.folder)
+        self.certificates = os.path.join(folder, "certificates")
+        if not os.path.exists(self.certificates):
+            subprocess.run([BINARY, "cert", "make", "--cluster", "--out", self.certificates], check=True,
+                           stdout=subprocess.DEVNULL)
         self.process = None
 
     def start(self):
         log = open(os.path.join(self.folder, "log"), "ab")
         self.process = subprocess.Popen(
             [BINARY, "server", "--node", self.name, "--engine", self.database.url, "--data", self.folder,
-             "--listen", f"127.0.0.1:{self.port}", "--peer", f"127.0.0.1:{self.peer}", "--dev", "--partitions", "32"],
+             "--listen", f"127.0.0.1:{self.port}", "--peer", f"127.0.0.1:{self.peer}", "--dev", "--partitions", "32",
+             "--peer-cert", f"{self.certificates}/peer.pem", "--peer-key", f"{self.certificates}/peer.key",
+             "--peer-ca", f"{self.certificates}/ca.pem"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def call(self, method, path, body=None, headers=OWNER, timeout=40):

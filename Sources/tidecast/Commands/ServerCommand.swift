@@ -35,6 +35,9 @@ struct Server: AsyncParsableCommand {
         [String] = []
     @Option(help: "Share of the partitions beside other nodes', 1 to 64.") var weight: Int?
     @Option(help: "The zone that the node is in.") var zone: String?
+    @Option(help: "What this node shows to others: its certificate chain, PEM.") var peerCert: String?
+    @Option(help: "The key of that certificate, PEM.") var peerKey: String?
+    @Option(help: "The authority that all nodes' certificates are of, PEM.") var peerCa: String?
     @Flag(help: "Let nodes speak without TLS beyond this machine; only where the network is private.")
     var insecurePeers = false
     @Flag(help: "Development: loopback only, any project, bearer \"owner\". Not for production.") var dev =

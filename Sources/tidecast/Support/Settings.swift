@@ -13,7 +13,7 @@ struct Settings {
     static let keys: Set<String> = [
         "data", "listen", "listenTls", "cert", "key", "tokenUri", "partitions", "loops", "dev",
         "retryAfterOnSends", "topicPayloadBytes", "logLevel", "engine", "node", "roles", "peer", "gossip",
-        "join", "weight", "zone", "insecurePeers",
+        "join", "weight", "zone", "insecurePeers", "peerCert", "peerKey", "peerCa",
     ]
 
     var folder = ""
@@ -127,11 +127,17 @@ struct Settings {
             cluster.weight = UInt8(weight)
         }
         cluster.zone = try await config.string(flags.zone, "zone") ?? ""
+        if let certificate = try await config.string(flags.peerCert, "peerCert") {
+            guard let key = try await config.string(flags.peerKey, "peerKey"),
+                let authority = try await config.string(flags.peerCa, "peerCa")
+            else { throw ValidationError("--peer-cert needs --peer-key and --peer-ca.") }
+            cluster.peerTLS = (certificate, key, authority)
+        }
         let isPrivate = try await config.bool(flags.insecurePeers, "insecurePeers")
-        guard isPrivate || Server.isLoopback(cluster.peer.host) else {
+        guard cluster.peerTLS != nil || isPrivate || Server.isLoopback(cluster.peer.host) else {
             throw ValidationError(
-                "Nodes speak without TLS so far: --peer must be on this machine, or --insecure-peers given"
-                    + " where the network is private.")
+                "Nodes on several machines need certificates: --peer-cert, --peer-key and --peer-ca, made with"
+                    + " `tidecast cert make --cluster`; or --insecure-peers where the network is private.")
         }
         configuration.cluster = cluster
     }
