@@ -251,6 +251,11 @@ final class Cluster: @unchecked Sendable {
     }
 
     private func adopt(_ status: Ownership.Status) {
+        if case .unreachable = status {
+            shared.isBlind.store(true, ordering: .relaxed)
+        } else {
+            shared.isBlind.store(false, ordering: .relaxed)
+        }
         switch status {
         case .joining: shared.become(notReady: "joining the cluster")
         case .serving: shared.become(notReady: nil)

@@ -97,10 +97,6 @@ extension NodeLoop {
         Placement.home(of: project, count: shared.partitionCount)
     }
 
-    func ownsBuckets(of project: ProjectNumber) -> Bool {
-        !shared.isClustered || partitions[home(of: project)] != nil
-    }
-
     // MARK: Peers
 
     private func say(_ message: PeerMessage, to life: UInt32) {

@@ -12,44 +12,56 @@ extension NodeLoop {
         shared.loop(ofBuckets: project)
     }
 
-    /// A spender asks the owner of its project's buckets.
+    /// A spender asks the owner of its project's buckets. Who is not answered asks again.
     func grant(_ request: QuotaRequest) {
+        // A node that cannot renew its lease may have a successor already.
+        guard !shared.isClustered || shared.mayGrant else { return }
         var effects: [QuotaGrantor.Effect] = []
         grantor.receive(request, now: now.monotonic, into: &effects)
         for effect in effects {
             switch effect {
             case .grant(let grant): sendGrant(grant)
             case .unknown(let request):
-                // In a cluster only the owner of the project's home partition grants.
-                guard ownsBuckets(of: request.project) else { continue }
-                if shared.isClustered, !knows(request.project) {
-                    // Made on another node a moment ago: the spender asks again.
-                    shared.cluster?.handle(.nudged)
-                    continue
-                }
-                open(request.project)
-                self.grant(request)
+                if open(request.project) { self.grant(request) }
             }
         }
     }
 
-    private func open(_ project: ProjectNumber) {
-        if shared.isClustered {
-            let epoch = shared.epoch(of: home(of: project))
-            // What an owner before has granted may still be spent.
-            var beginning = QuotaGrantor.Beginning.takeover(grantedUntil: now.monotonic)
-            if births[project] == epoch {
-                beginning = .full
-            } else if let left = handedOver.removeValue(forKey: project) {
-                // Its shares may still be spent for as long as they are valid: nothing flows in before.
-                beginning = .holding(left, since: now.monotonic.advanced(by: QuotaTiming.share))
-            }
-            return grantor.open(
-                project, limits[project] ?? .standard, epoch: epoch, beginning, now: now.monotonic)
-        }
+    /// False where nothing can be said yet of what is in the project's buckets.
+    private func open(_ project: ProjectNumber) -> Bool {
+        if shared.isClustered { return openInCluster(project) }
         grantor.open(
             project, limits[project] ?? .standard, epoch: Epoch(1),
             shared.formerQuotas.beginning(of: project, started: shared.started), now: now.monotonic)
+        return true
+    }
+
+    private func openInCluster(_ project: ProjectNumber) -> Bool {
+        // Only the owner of the project's home partition grants.
+        let home = home(of: project)
+        guard partitions[home] != nil, let since = servedSince[home] else { return false }
+        guard knows(project) else {
+            // Made on another node a moment ago.
+            shared.cluster?.handle(.nudged)
+            return false
+        }
+        let epoch = shared.epoch(of: home)
+        let free = since.advanced(by: QuotaTiming.share)
+        let beginning: QuotaGrantor.Beginning
+        if births[project] == epoch {
+            beginning = .full
+        } else if let left = handedOver.removeValue(forKey: project) {
+            // The former owner's shares may still be spent for as long as they are valid: nothing flows in
+            // before.
+            beginning = .holding(left, since: free)
+        } else {
+            // What the former owner has granted nobody knows: nothing is granted before it is void.
+            guard now.monotonic >= free else { return false }
+            beginning = .empty(since: free)
+        }
+        grantor.open(
+            project, limits[project] ?? .standard, epoch: epoch, beginning, now: now.monotonic)
+        return true
     }
 
     /// What is left in the buckets of this loop, as the node ends.
@@ -57,7 +69,7 @@ extension NodeLoop {
         now = Clock.now()
         // Who was not asked for since a crash has what has flowed in since.
         for project in shared.formerQuotas.unknown
-        where !grantor.isOpen(project) && loop(ofBuckets: project) == number { open(project) }
+        where !grantor.isOpen(project) && loop(ofBuckets: project) == number { _ = open(project) }
         return grantor.remainders(now: now.monotonic)
     }
 
@@ -76,7 +88,7 @@ extension NodeLoop {
 
     /// What is in a project's buckets, by the limits' names.
     func levels(of project: ProjectNumber) -> [(name: String, value: UInt64)] {
-        if !grantor.isOpen(project) { open(project) }
+        if !grantor.isOpen(project) { _ = open(project) }
         let kinds: [(String, QuotaKind)] = [
             ("sends", .sends), ("subscriptionChanges", .subscriptionChanges),
             ("registrations", .registrations),

@@ -45,6 +45,8 @@ final class NodeLoop: @unchecked Sendable {
     /// What earlier owners have left in the buckets of projects that are not asked for yet.
     var handedOver: [ProjectNumber: [UInt64]] = [:]
     var reattaching: Set<PartitionID> = []
+    /// When each partition that is here began to be served.
+    var servedSince: [PartitionID: MonotonicTime] = [:]
     /// The epoch of its home partition in which each project was made.
     var births: [ProjectNumber: Epoch] = [:]
 
@@ -359,6 +361,7 @@ final class NodeLoop: @unchecked Sendable {
     func adopt(_ partition: Partition) {
         partitions[partition.id] = partition
         now = Clock.now()
+        servedSince[partition.id] = now.monotonic
         lives &+= 1
         partition.begin(now: now, life: lives, into: &effects)
         dirty.insert(partition.id)

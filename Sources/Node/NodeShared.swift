@@ -66,6 +66,9 @@ final class NodeShared: Sendable {
     func become(notReady reason: String?) {
         readiness.withLock { if $0 != "draining" { $0 = reason } }
     }
+    /// Whether the node's lease is renewed.
+    var mayGrant: Bool { !isBlind.load(ordering: .relaxed) }
+    let isBlind = Atomic<Bool>(false)
     func join(_ cluster: Cluster) { clusterBox.withLock { $0 = cluster } }
     func setEpoch(_ epoch: Epoch, of partition: PartitionID) {
         epochs.withLock { $0[Int(partition.rawValue)] = epoch }

@@ -84,6 +84,6 @@ public enum QuotaTiming {
     static let tick: UInt64 = .milliseconds(25)
     /// How long a spender that has a share waits for the owner before it lives on the share.
     static let patience: UInt64 = .milliseconds(50)
-    /// How long operations wait that no share can carry.
-    static let patienceWithoutShare: UInt64 = .seconds(1)
+    /// How long operations wait that no share can carry: long enough for the bucket to find another owner.
+    static let patienceWithoutShare: UInt64 = .seconds(5)
 }

@@ -23,8 +23,8 @@ public final class TLSContext: @unchecked Sendable {
             ))
     }
 
-    /// A listener for clients: a certificate chain and its key, ALPN for `h2` and `http/1.1`. Reads PEM files;
-    /// the error says which and why.
+    /// A listener for clients: a certificate chain and its key, ALPN for `h2` and `http/1.1`. Reads PEM
+    /// files; the error says which and why.
     public convenience init(certificateFile: String, keyFile: String) throws(TLSError) {
         try self.init()
         try show(certificateFile, keyFile)

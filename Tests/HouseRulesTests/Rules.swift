@@ -88,7 +88,7 @@ extension Rule {
     }
 
     static let ciphers = Rule(name: "libcrypto only where it is needed") { file in
-        let allowed: Set = ["Model", "FCMAPI", "Edge", "Node", "tidecast"]
+        let allowed: Set = ["Model", "FCMAPI", "TLS", "Node", "tidecast"]
         guard !allowed.contains(file.module), !file.isTest else { return [] }
         return file.importedModules.filter { $0.name == "COpenSSL" }.map {
             (

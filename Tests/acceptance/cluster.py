@@ -154,8 +154,8 @@ class Device:
 class Load:
     """Sends to one topic, one message after the other, and knows what became of each."""
 
-    def __init__(self, node):
-        self.node, self.outcomes, self.isOver = node, {}, False
+    def __init__(self, node, project="demo"):
+        self.node, self.project, self.outcomes, self.isOver = node, project, {}, False
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
@@ -165,7 +165,7 @@ class Load:
             number += 1
             message = {"message": {"topic": "news", "data": {"n": str(number)}}}
             try:
-                status, _ = self.node.call("POST", "/v1/projects/demo/messages:send", message)
+                status, _ = self.node.call("POST", f"/v1/projects/{self.project}/messages:send", message)
             except (OSError, http.client.HTTPException):
                 status = 0
             self.outcomes[number] = status
@@ -228,18 +228,28 @@ def run(database, nodes):
     assert status == 200 and json.loads(body)["results"] == [{}] * 4, (status, body)
     wait(lambda: all(device.streams for device in devices), "the streams")
     load = Load(one)
-    wait(lambda: len(load.accepted()) > 50, "the first sends")
+    # Their buckets live here and there, so that whoever dies had some.
+    others = [Load(one, f"other-{number}") for number in range(6)]
+    wait(lambda: all(len(one_load.accepted()) > 50 for one_load in [load] + others), "the first sends")
     print("registered through one, subscribed through two, listening on three, sending through one")
 
     def settled(what):
-        mark = max(load.outcomes)
-        wait(lambda: len([n for n in load.accepted() if n > mark]) > 50, f"sends after {what}")
+        for one_load in [load] + others:
+            mark = max(one_load.outcomes)
+            wait(lambda: len([n for n in one_load.accepted() if n > mark]) > 50, f"sends after {what}")
+
+    def marks():
+        return [max(one_load.outcomes) for one_load in [load] + others]
+
+    def failures(since):
+        return {(one_load.project, *one): None for one_load, mark in zip([load] + others, since)
+                for one in one_load.failures(mark).items()}
 
     streams = [device.streams for device in devices]
-    mark = max(load.outcomes)
+    mark = marks()
     two.end(signal.SIGKILL)
     settled("the kill")
-    failed = load.failures(mark)
+    failed = list(failures(mark))
     assert not failed, f"sends failed when an owner was killed: {failed}"
     assert [device.streams for device in devices] == streams, "an owner's death ended a stream elsewhere"
     print("an owner was killed: no send failed, no stream ended")
@@ -247,10 +257,10 @@ def run(database, nodes):
     two.start()
     two.wait_ready()
     time.sleep(5)
-    mark = max(load.outcomes)
+    mark = marks()
     assert two.end(signal.SIGTERM) == 0
     settled("the leave")
-    failed = load.failures(mark)
+    failed = list(failures(mark))
     assert not failed, f"sends failed when a node left in order: {failed}"
     assert [device.streams for device in devices] == streams, "a leave ended a stream elsewhere"
     print("a node left in order: no send failed, no stream ended")
@@ -258,13 +268,13 @@ def run(database, nodes):
     two.start()
     two.wait_ready()
     time.sleep(5)
-    mark = max(load.outcomes)
+    mark = marks()
     two.process.send_signal(signal.SIGSTOP)
     time.sleep(8)
     two.process.send_signal(signal.SIGCONT)
     assert two.process.wait(timeout=30) == 70, "a fenced node steps down"
     settled("the sleeper")
-    failed = load.failures(mark)
+    failed = list(failures(mark))
     assert not failed, f"sends failed when a node slept past its lease: {failed}"
     print("a node slept past its lease: it was fenced, found it out and stepped down; no send failed")
 
@@ -278,7 +288,8 @@ def run(database, nodes):
     settled("the database's restart")
     print("the database was killed and came back")
 
-    load.end()
+    for one_load in [load] + others:
+        one_load.end()
     accepted = load.accepted()
     wait(lambda: all(all(n in device.seen for n in accepted) for device in members), "the last deliveries", 30)
     for device in members:
