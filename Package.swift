@@ -35,6 +35,7 @@ let ground: [Target] = [
     .system("CXXHash", pkgConfig: "libxxhash", apt: "libxxhash-dev"),
     .system("CRoaring", apt: "libroaring-dev"),
     .system("CSQLite", pkgConfig: "sqlite3", apt: "libsqlite3-dev"),
+    .system("CPQ", pkgConfig: "libpq", apt: "libpq-dev"),
     .system("CEpoll", apt: "libc6-dev"),
     .system("CJemalloc", pkgConfig: "jemalloc", apt: "libjemalloc-dev"),
     .target(name: "CSimdjson", linkerSettings: [.linkedLibrary("simdjson")]),
@@ -60,6 +61,7 @@ let api: [Target] = [
 let shells: [Target] = [
     .floor("Edge", on: ["HTTPMessages", "CNghttp2", "COpenSSL"] + nio),
     .floor("SQLiteEngine", on: ["Model", "Journal", "CSQLite"]),
+    .floor("PostgresEngine", on: ["Model", "Journal", "CPQ"]),
     .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
 ]
 
@@ -122,6 +124,7 @@ let tests: [Target] = [
     .tests(of: "FCMAPI", with: ["Model", "HTTPMessages", "Routing", "Quotas"]),
     .tests(of: "Edge", with: ["HTTPMessages", "COpenSSL", "CNghttp2"] + nio),
     .tests(of: "SQLiteEngine", with: ["Model", "Journal", "CSQLite"]),
+    .tests(of: "PostgresEngine", with: ["Model", "Journal", "CPQ"]),
     .tests(of: "Node", with: ["Model", "HTTPMessages", "Journal", "Edge", "SQLiteEngine"] + nio),
     .tests(of: "LoadGenerator"),
     .tests(of: "Simulator", with: ["Model", "Journal", "Partitions", "Routing"]),

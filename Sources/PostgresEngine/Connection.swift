@@ -1,0 +1,153 @@
+import CPQ
+import Journal
+
+/// One connection to the database, and the judge of its answers.
+///
+/// **When is a commit acknowledged?** The server sends a statement's rows and "command complete" *before* it
+/// commits; only "ready for query" comes after. So an answer counts when the whole exchange is over and the
+/// connection stands idle outside a transaction. And a wait for a standby that an operator cancels ends in a
+/// *warning* beside an answer that looks like success: whatever the server says besides, with a code that is
+/// not of the classes "success" and "warning", leaves the answer unconfirmed.
+final class Connection {
+    /// What the server said besides its answer.
+    private final class Notices {
+        var doubt: String?
+    }
+
+    private let handle: OpaquePointer
+    private let notices = Notices()
+    private var names: [String: String] = [:]
+
+    /// Connects to the first host that takes writes. What stands in `defaults` gives way to `conninfo`.
+    init(_ conninfo: String, defaults: [(String, String)]) throws(Fault) {
+        var keywords: [String?] = defaults.map(\.0)
+        var values: [String?] = defaults.map(\.1)
+        // A connection string goes where the name of the database does; the last of two values counts.
+        keywords += ["dbname", "client_encoding", nil]
+        values += [conninfo, "UTF8", nil]
+        let opened = Connection.withCStrings(keywords) { keywords in
+            Connection.withCStrings(values) { values in PQconnectdbParams(keywords, values, 1) }
+        }
+        guard let opened else { throw .unsent("no memory for a connection to the database") }
+        guard PQstatus(opened) == CONNECTION_OK else {
+            let reason = PQerrorMessage(opened).map { Reply.trimmed(String(cString: $0)) } ?? ""
+            PQfinish(opened)
+            throw .unsent("cannot connect to the database: \(reason)")
+        }
+        handle = opened
+        // The receiver is called only inside calls of this class, while `notices` lives.
+        PQsetNoticeReceiver(
+            handle,
+            { context, result in
+                guard let context, let result else { return }
+                guard let state = Field.state.text(of: result), !state.hasPrefix("00"),
+                    !state.hasPrefix("01")
+                else { return }
+                Unmanaged<Notices>.fromOpaque(context).takeUnretainedValue().doubt =
+                    Field.message.text(of: result) ?? state
+            }, Unmanaged.passUnretained(notices).toOpaque())
+    }
+
+    deinit { PQfinish(handle) }
+
+    private static func withCStrings<Result>(
+        _ strings: [String?], _ body: (UnsafePointer<UnsafePointer<CChar>?>?) -> Result
+    ) -> Result {
+        var bytes: [CChar] = []
+        let places = strings.map { string -> Int? in
+            guard let string else { return nil }
+            defer { bytes.append(contentsOf: string.utf8CString) }
+            return bytes.count
+        }
+        return bytes.withUnsafeBufferPointer { bytes in
+            let pointers = places.map { $0.flatMap { place in bytes.baseAddress?.advanced(by: place) } }
+            return pointers.withUnsafeBufferPointer { body($0.baseAddress) }
+        }
+    }
+
+    var serverVersion: Int { Int(PQserverVersion(handle)) }
+    /// The number of the server process on the other side.
+    var serverProcess: Int32 { PQbackendPID(handle) }
+
+    /// Whether the server has hung up since the last answer, as far as has come through: one read that does
+    /// not wait. It spares an append after a restart of the server the outcome "unknown".
+    var isOver: Bool { PQconsumeInput(handle) == 0 || PQstatus(handle) != CONNECTION_OK }
+
+    /// Runs a statement by its text, prepared the first time.
+    func run(_ sql: StaticString, _ parameters: [Parameter] = []) throws(Fault) -> Reply {
+        try run("\(sql)", parameters)
+    }
+
+    func run(_ sql: String, _ parameters: [Parameter] = []) throws(Fault) -> Reply {
+        let name = try prepare(sql)
+        notices.doubt = nil
+        let laid = Parameters(parameters)
+        let lengths = laid.places.map { Int32(clamping: $0?.count ?? 0) }
+        let formats = [Int32](repeating: 1, count: lengths.count)
+        let result = laid.bytes.withUnsafeBytes { bytes in
+            let start = bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
+            let pointers = laid.places.map { place in place.flatMap { start?.advanced(by: $0.lowerBound) } }
+            return PQexecPrepared(handle, name, Int32(lengths.count), pointers, lengths, formats, 1)
+        }
+        return try judge(result)
+    }
+
+    private func prepare(_ sql: String) throws(Fault) -> String {
+        if let name = names[sql] { return name }
+        let name = "s\(names.count)"
+        _ = try judge(PQprepare(handle, name, sql, 0, nil))
+        names[sql] = name
+        return name
+    }
+
+    /// Runs one or more statements that are needed once.
+    @discardableResult
+    func execute(_ sql: String) throws(Fault) -> Reply {
+        notices.doubt = nil
+        return try judge(PQexec(handle, sql))
+    }
+
+    /// Several statements, all or nothing. For setting up only: everything else is one statement, so that a
+    /// process that freezes between two of them holds no lock.
+    func transaction<Result>(_ body: () throws(Fault) -> Result) throws(Fault) -> Result {
+        try execute("BEGIN")
+        let result: Result
+        do throws(Fault) {
+            result = try body()
+            guard try execute("COMMIT").commandTag == "COMMIT" else {
+                throw .rejected(state: "25P02", message: "the transaction was rolled back")
+            }
+        } catch {
+            if PQtransactionStatus(handle) != PQTRANS_IDLE { _ = try execute("ROLLBACK") }
+            throw error
+        }
+        guard PQtransactionStatus(handle) == PQTRANS_IDLE else { throw .lost("a commit did not end") }
+        return result
+    }
+
+    private func judge(_ result: OpaquePointer?) throws(Fault) -> Reply {
+        guard let result else { throw .lost(connectionMessage) }
+        let reply = Reply(result)
+        let isUp = PQstatus(handle) == CONNECTION_OK
+        switch reply.status {
+        case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY:
+            let standing = PQtransactionStatus(handle)
+            guard isUp, standing == PQTRANS_IDLE || standing == PQTRANS_INTRANS else {
+                throw .lost(connectionMessage)
+            }
+            if let doubt = notices.doubt { throw .unconfirmed(doubt) }
+            return reply
+        case PGRES_FATAL_ERROR:
+            guard isUp, !reply.endsConnection, let state = reply.state, !State.leavesDoubt(state) else {
+                throw .lost(reply.message)
+            }
+            throw .rejected(state: state, message: reply.message)
+        default:
+            throw .lost("the database answered in a way that was not asked for")
+        }
+    }
+
+    private var connectionMessage: String {
+        PQerrorMessage(handle).map { Reply.trimmed(String(cString: $0)) } ?? "no reason was given"
+    }
+}
