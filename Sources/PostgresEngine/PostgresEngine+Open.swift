@@ -75,15 +75,21 @@ extension PostgresEngine {
         }
     }
 
-    /// 0 where there are no tables yet.
+    /// 0 where there are no tables yet. Asked of the catalog's tables: functions like `to_regclass` answer
+    /// from a cache, and an advisory lock that was waited for does not refresh it.
     private func version(_ connection: Connection) throws(Fault) -> Int {
         let found = try connection.run(
-            "SELECT to_regnamespace('tidecast') IS NOT NULL, to_regclass('tidecast.schema') IS NOT NULL")
+            """
+            SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'tidecast'), EXISTS (
+                SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+                WHERE n.nspname = 'tidecast' AND c.relname = 'schema')
+            """)
         guard try found.bool(0, 0) else { return 0 }
         guard try found.bool(0, 1) else {
             throw .engine(
                 .refused(
-                    "the database's schema tidecast is another program's: give tidecast a database of its own"
+                    "the database's schema tidecast is another program's: give tidecast a database of"
+                        + " its own"
                 ))
         }
         let reply = try connection.run("SELECT version FROM tidecast.schema")

@@ -45,16 +45,6 @@ public struct PostgresSettings: Hashable, Sendable {
         current_setting('server_version_num')::int4, pg_is_in_recovery()
         """
 
-    init(_ reply: Reply, from column: Int) throws(Fault) {
-        synchronousCommit = try reply.text(0, column)
-        fsync = try reply.bool(0, column + 1)
-        synchronousStandbyNames = try reply.text(0, column + 2)
-        timeline = UInt32(truncatingIfNeeded: try reply.int(0, column + 3))
-        systemIdentifier = try reply.uint(0, column + 4)
-        serverVersion = Int(try reply.int(0, column + 5))
-        isInRecovery = try reply.bool(0, column + 6)
-    }
-
     /// Why commits are less durable than was asked for, or `nil` (design 5.11).
     func weakness(asked options: PostgresEngine.Options) -> String? {
         let commit = SynchronousCommit(rawValue: synchronousCommit)
@@ -79,5 +69,17 @@ public struct PostgresSettings: Hashable, Sendable {
             return "the database's history went back: its timeline is \(timeline), and was \(before.timeline)"
         }
         return nil
+    }
+}
+
+extension PostgresSettings {
+    init(_ reply: Reply, from column: Int) throws(Fault) {
+        synchronousCommit = try reply.text(0, column)
+        fsync = try reply.bool(0, column + 1)
+        synchronousStandbyNames = try reply.text(0, column + 2)
+        timeline = UInt32(truncatingIfNeeded: try reply.int(0, column + 3))
+        systemIdentifier = try reply.uint(0, column + 4)
+        serverVersion = Int(try reply.int(0, column + 5))
+        isInRecovery = try reply.bool(0, column + 6)
     }
 }
