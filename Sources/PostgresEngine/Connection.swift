@@ -6,8 +6,7 @@ import Journal
 /// **When is a commit acknowledged?** The server sends a statement's rows and "command complete" *before* it
 /// commits; only "ready for query" comes after. So an answer counts when the whole exchange is over and the
 /// connection stands idle outside a transaction. And a wait for a standby that an operator cancels ends in a
-/// *warning* beside an answer that looks like success: whatever the server says besides, with a code that is
-/// not of the classes "success" and "warning", leaves the answer unconfirmed.
+/// *warning* beside an answer that looks like success: such an answer is unconfirmed (`Field.leavesDoubt`).
 final class Connection {
     /// What the server said besides its answer.
     private final class Notices {
@@ -40,11 +39,9 @@ final class Connection {
             handle,
             { context, result in
                 guard let context, let result else { return }
-                guard let state = Field.state.text(of: result), !state.hasPrefix("00"),
-                    !state.hasPrefix("01")
-                else { return }
+                guard Field.leavesDoubt(result) else { return }
                 Unmanaged<Notices>.fromOpaque(context).takeUnretainedValue().doubt =
-                    Field.message.text(of: result) ?? state
+                    Field.message.text(of: result) ?? "a warning without words"
             }, Unmanaged.passUnretained(notices).toOpaque())
     }
 

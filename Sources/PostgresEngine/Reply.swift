@@ -7,9 +7,21 @@ enum Field: Unicode.Scalar {
     case severity = "V"
     case state = "C"
     case message = "M"
+    case sourceFile = "F"
 
     func text(of result: OpaquePointer) -> String? {
         PQresultErrorField(result, Int32(rawValue.value)).map { String(cString: $0) }
+    }
+
+    /// Whether what the server said beside its answer takes something from it. That a commit is not
+    /// replicated is said under the code of any warning (01000) and in the language of the server; what tells
+    /// it apart is the server's own source file. Harmless are only other warnings, such as that transaction
+    /// numbers run low.
+    static func leavesDoubt(_ notice: OpaquePointer) -> Bool {
+        guard let state = Field.state.text(of: notice), state.hasPrefix("00") || state.hasPrefix("01"),
+            let file = Field.sourceFile.text(of: notice)
+        else { return true }
+        return file.hasSuffix("syncrep.c")
     }
 }
 
