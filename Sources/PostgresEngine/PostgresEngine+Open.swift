@@ -99,8 +99,8 @@ extension PostgresEngine {
             throw .engine(
                 .refused(
                     "the database was written by a newer tidecast: its tables have version \(version), and"
-                        + " this one knows \(Schema.version); start a tidecast at least as new as the one that"
-                        + " wrote it, or restore a backup from before"))
+                        + " this one knows \(Schema.version); start a tidecast at least as new as the one"
+                        + " that wrote it, or restore a backup from before"))
         }
         return Int(version)
     }

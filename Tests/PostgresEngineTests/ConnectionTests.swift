@@ -173,10 +173,12 @@ private func appendThrough(
         let engine = try PostgresEngine(connection: place)
         _ = try begin(engine, partitions: 1)
         let stop = Mutex(false)
+        let strike = DispatchSemaphore(value: 0)
         let harmer = Running {
             let other = try Other(place)
-            while !stop.withLock({ $0 }) {
-                usleep(3000)
+            while true {
+                strike.wait()
+                if stop.withLock({ $0 }) { return }
                 try other.run(
                     """
                     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -194,17 +196,19 @@ private func appendThrough(
                 }
             }
         }
-        for round in 0..<25 {
+        for round in 0..<60 {
             let session = try insist { try engine.beginSession(node: "a") }
             let former = try insist { try engine.partitions()[0] }
             let next = try insist { try engine.lastSequence(p(0)).next.rawValue }
             let barrier = try row(0, next, bytes: 0)
+            strike.signal()
             // Nobody else takes it, so whatever happened to answers, it becomes ours, once.
             let epoch = try insist { try engine.take(p(0), from: former, by: session, barrier: barrier) }
             #expect(epoch == Epoch(UInt64(round) + 2))
         }
         stop.withLock { $0 = true }
+        strike.signal()
         try harmer.wait()
-        #expect(try engine.lastSequence(p(0)) == Sequence(26))
+        #expect(try engine.lastSequence(p(0)) == Sequence(61))
     }
 }

@@ -28,7 +28,8 @@ import Testing
         for _ in 0..<20 {
             let byte = Int.random(in: 0..<rows[1].payload.count, using: &random)
             let flip = """
-                UPDATE tidecast.journal SET payload = set_byte(payload, \(byte), get_byte(payload, \(byte)) # 4)
+                UPDATE tidecast.journal
+                SET payload = set_byte(payload, \(byte), get_byte(payload, \(byte)) # 4)
                 WHERE partition = 0 AND sequence = 3
                 """
             try other.run(flip)
