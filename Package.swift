@@ -48,10 +48,11 @@ let model: [Target] = [
 
 let core: [Target] = [
     .floor("Journal", on: ["Model", "CLZ4", "CXXHash"]),
-    .floor("Quotas", on: ["Model"]),
+    .floor("Quotas", on: ["Model", "Journal"]),
     .floor("Placement", on: ["Model"]),
     .floor("Partitions", on: ["Model", "Journal", "Placement", "CRoaring"]),
-    .floor("Routing", on: ["Model", "Placement", "Partitions", "Quotas"]),
+    .floor("Ownership", on: ["Model", "Journal", "Placement"]),
+    .floor("Routing", on: ["Model", "Journal", "Placement", "Partitions", "Quotas"]),
 ]
 
 let api: [Target] = [
@@ -59,8 +60,10 @@ let api: [Target] = [
 ]
 
 let shells: [Target] = [
-    .floor("Edge", on: ["HTTPMessages", "CNghttp2", "COpenSSL"] + nio),
+    .floor("TLS", on: ["COpenSSL"] + nio),
+    .floor("Edge", on: ["HTTPMessages", "CNghttp2", "TLS"] + nio),
     .floor("SQLiteEngine", on: ["Model", "Journal", "CSQLite"]),
+    .floor("PeerLink", on: ["Model", "Journal", "TLS"] + nio),
     .floor("PostgresEngine", on: ["Model", "Journal", "CPQ"]),
     .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
 ]
@@ -70,7 +73,7 @@ let worlds: [Target] = [
         "Node",
         on: [
             "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "FCMAPI",
-            "Edge",
+            "Edge", "Ownership", "PeerLink", "PostgresEngine", "TLS",
             "SQLiteEngine", "CJemalloc", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),
@@ -84,7 +87,7 @@ let programs: [Target] = [
         name: "tidecast",
         dependencies: [
             "Model", "HTTPMessages", "Journal", "Quotas", "FCMAPI", "Edge", "SQLiteEngine", "Node",
-            "LoadGenerator", "COpenSSL", "CJemalloc",
+            "LoadGenerator", "COpenSSL", "CJemalloc", "TLS",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "Logging", package: "swift-log"),
@@ -119,12 +122,17 @@ let tests: [Target] = [
     .tests(of: "Journal", with: ["Model"]),
     .tests(of: "Quotas", with: ["Model"]),
     .tests(of: "Placement", with: ["Model"]),
+    .tests(of: "Ownership", with: ["Model", "Journal", "Placement"]),
     .tests(of: "Partitions", with: ["Model", "Journal"]),
-    .tests(of: "Routing", with: ["Model", "Placement", "Partitions", "Quotas"]),
+    .tests(of: "Routing", with: ["Model", "Journal", "Placement", "Partitions", "Quotas"]),
     .tests(of: "FCMAPI", with: ["Model", "HTTPMessages", "Routing", "Quotas"]),
     .tests(of: "Edge", with: ["HTTPMessages", "COpenSSL", "CNghttp2"] + nio),
-    .tests(of: "SQLiteEngine", with: ["Model", "Journal", "CSQLite"]),
-    .tests(of: "PostgresEngine", with: ["Model", "Journal", "CPQ"]),
+    .target(
+        name: "EngineContract", dependencies: ["Model", "Journal"], path: "Tests/EngineContract",
+        swiftSettings: settings),
+    .tests(of: "SQLiteEngine", with: ["Model", "Journal", "CSQLite", "EngineContract"]),
+    .tests(of: "PeerLink", with: ["Model", "Journal", "TLS"] + nio),
+    .tests(of: "PostgresEngine", with: ["Model", "Journal", "EngineContract", "CPQ"]),
     .tests(of: "Node", with: ["Model", "HTTPMessages", "Journal", "Edge", "SQLiteEngine"] + nio),
     .tests(of: "LoadGenerator"),
     .tests(of: "Simulator", with: ["Model", "Journal", "Partitions", "Routing"]),

@@ -16,3 +16,4 @@ static inline int tidecast_SSL_CTX_set_min_proto_version(SSL_CTX *context, int v
     return SSL_CTX_set_min_proto_version(context, version);
 }
 static inline EVP_PKEY *tidecast_RSA_generate(unsigned int bits) { return EVP_RSA_gen(bits); }
+static inline long tidecast_SSL_set_server_name(SSL *ssl, const char *name) { return SSL_set_tlsext_host_name(ssl, name); }

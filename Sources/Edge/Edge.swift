@@ -4,6 +4,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 import Synchronization
+import TLS
 
 /// Counters of the edge, over all loops.
 public final class EdgeCounters: Sendable {

@@ -15,6 +15,7 @@ final class EdgeLoop {
     let configuration: EdgeConfiguration
     let counters: EdgeCounters
     let connections = ConnectionSet()
+    let pool = RequestPool()
     /// The connections that have something to write, in the order in which they came to have it.
     private var dirty: [any Flushable] = []
     private var flushed = 0

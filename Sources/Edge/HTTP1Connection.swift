@@ -27,7 +27,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     }
 
     /// The request that is being read; the next one comes when this one is answered.
-    private let reading = RequestReading()
+    private var request: HTTPRequest?
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
@@ -38,18 +38,18 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         switch unwrapInboundIn(data) {
         case .head(let head): begin(head)
         case .body(let buffer):
-            guard current != nil, !isRefused else { return }
-            reading.bodyBytes += buffer.readableBytes
-            if reading.bodyBytes > loop.configuration.bodyBytesMax {
+            guard current != nil, !isRefused, let request else { return }
+            if request.body.count + buffer.readableBytes > loop.configuration.bodyBytesMax {
                 refuse(413)
             } else {
-                reading.request.body.append(contentsOf: buffer.readableBytesView)
+                request.body.append(contentsOf: buffer.readableBytesView)
             }
         case .end:
             isReceiving = false
-            guard let responder = current, !isRefused else { return }
+            guard let responder = current, !isRefused, let request else { return }
+            self.request = nil
             loop.counters.requests.add(1, ordering: .relaxed)
-            loop.handler.handle(reading.take(), responder)
+            loop.handler.handle(request, responder)
         }
     }
 
@@ -62,7 +62,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         isRefused = false
         keepAlive = head.isKeepAlive
         isHead = head.method == .HEAD
-        var request = HTTPRequest(method: HTTP1Connection.method(head.method), target: Array(head.uri.utf8))
+        let request = HTTPRequest(method: HTTP1Connection.method(head.method), target: Array(head.uri.utf8))
         request.isSecure = isSecure
         request.isLoopback = isLoopback
         var bytes = 0
@@ -72,8 +72,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
             if lower == "host" { request.authority = Array(value.utf8) }
             request.fields.append(name: Array(lower.utf8), value: Array(value.utf8))
         }
-        _ = reading.take()
-        reading.request = request
+        self.request = request
         if bytes > loop.configuration.headerBytesMax
             || head.headers.count > loop.configuration.headerFieldsMax
         {
@@ -92,7 +91,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     private func refuse(_ status: Int) {
         keepAlive = false
         isRefused = true
-        _ = reading.take()
+        request = nil
         current?.respond(HTTPResponse(status: status))
     }
 

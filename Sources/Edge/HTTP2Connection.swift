@@ -26,7 +26,8 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        session = HTTP2Session(delegate: self, configuration: loop.configuration)
+        session = HTTP2Session(
+            delegate: self, configuration: loop.configuration, pool: loop.pool)
         loop.connections.insert(self)
         markDirty()
     }
@@ -110,7 +111,6 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     func received(_ request: HTTPRequest, _ responder: Responder) {
         receiving -= 1
         responder.isReceived = true
-        var request = request
         request.isSecure = isSecure
         request.isLoopback = isLoopback
         loop.counters.requests.add(1, ordering: .relaxed)

@@ -25,17 +25,21 @@ final class HTTP2Session {
     private unowned(unsafe) let delegate: any HTTP2SessionDelegate
     private let configuration: EdgeConfiguration
     private(set) var open: [Responder] = []
-    /// Requests come one after the other most of the time, so one is read into what the last one left.
-    private var spare: RequestReading?
+    private let pool: RequestPool
+    /// The request whose header block is coming in: nothing else does until it is whole (RFC 9113 §6.10).
+    // Safe: its responder keeps it, and both are let go of together, with this.
+    private var heading: (stream: Int32, request: Unmanaged<IncomingRequest>)?
     private var abuse = AbuseGuard()
     /// The client made the server reset too many streams.
     private var isAbused = false
-    private var scratch: [UInt8] = []
-    private var spans: [(name: Range<Int>, value: Range<Int>)] = []
 
-    init(delegate: any HTTP2SessionDelegate, configuration: EdgeConfiguration) {
+    init(
+        delegate: any HTTP2SessionDelegate, configuration: EdgeConfiguration,
+        pool: RequestPool = RequestPool()
+    ) {
         self.delegate = delegate
         self.configuration = configuration
+        self.pool = pool
         var options: OpaquePointer?
         nghttp2_option_new(&options)
         nghttp2_option_set_no_http_messaging(options, 1)
@@ -64,6 +68,7 @@ final class HTTP2Session {
         var responders: [Responder] = []
         swap(&responders, &open)
         session = nil
+        heading = nil
         nghttp2_session_del(ending)
         for responder in responders { delegate.closed(responder) }
     }
@@ -134,40 +139,29 @@ final class HTTP2Session {
         _ date: String, hasBody: Bool
     ) {
         guard let session else { return }
-        scratch.removeAll(keepingCapacity: true)
-        spans.removeAll(keepingCapacity: true)
-        add(":status", String(status))
-        for field in fields { add(field.name, field.value) }
-        if let length { add("content-length", String(length)) }
-        add("date", date)
-        scratch.withUnsafeMutableBufferPointer { buffer in
-            guard let base = buffer.baseAddress else { return }
-            withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: spans.count) { vector in
-                for (place, span) in spans.enumerated() {
-                    vector[place] = nghttp2_nv(
-                        name: base + span.name.lowerBound, value: base + span.value.lowerBound,
-                        namelen: span.name.count, valuelen: span.value.count,
-                        flags: UInt8(NGHTTP2_NV_FLAG_NONE.rawValue))
-                }
+        let status = String(status)
+        let lengthText = length.map { String($0) } ?? ""
+        var bytes = 64 + status.utf8.count + lengthText.utf8.count + date.utf8.count
+        for field in fields { bytes += field.name.utf8.count + field.value.utf8.count }
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: bytes) { text in
+            withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: fields.count + 3) { vector in
+                guard let start = text.baseAddress else { return }
+                var head = ResponseHead(text: start, vector: vector)
+                head.add(":status", status)
+                for field in fields { head.add(field.name, field.value) }
+                if length != nil { head.add("content-length", lengthText) }
+                head.add("date", date)
                 var provider = nghttp2_data_provider()
                 provider.source.ptr = Unmanaged.passUnretained(responder).toOpaque()
                 provider.read_callback = HTTP2Session.readData
                 if hasBody {
                     nghttp2_submit_response(
-                        session, responder.streamID, vector.baseAddress, spans.count, &provider)
+                        session, responder.streamID, vector.baseAddress, head.count, &provider)
                 } else {
-                    nghttp2_submit_response(session, responder.streamID, vector.baseAddress, spans.count, nil)
+                    nghttp2_submit_response(session, responder.streamID, vector.baseAddress, head.count, nil)
                 }
             }
         }
-    }
-
-    private func add(_ name: String, _ value: String) {
-        let start = scratch.count
-        scratch.append(contentsOf: name.utf8)
-        let middle = scratch.count
-        scratch.append(contentsOf: value.utf8)
-        spans.append((start..<middle, middle..<scratch.count))
     }
 
     // MARK: Callbacks
@@ -297,13 +291,17 @@ final class HTTP2Session {
     }
 
     private func began(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
-        guard let frame, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else { return 0 }
+        guard let frame else { return 0 }
         let stream = frame.pointee.hd.stream_id
+        guard frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else {
+            // Trailers, of a request that may be answered already.
+            heading = responder(stream)?.reading.map { (stream, Unmanaged.passUnretained($0)) }
+            return 0
+        }
         let responder = Responder(transport: delegate, streamID: stream)
-        let reading = spare ?? RequestReading()
-        spare = nil
-        reading.request.fields.reserve()
-        responder.reading = reading
+        let request = pool.take()
+        responder.reading = request
+        heading = (stream, Unmanaged.passUnretained(request))
         responder.place = open.count
         open.append(responder)
         nghttp2_session_set_stream_user_data(session, stream, Unmanaged.passUnretained(responder).toOpaque())
@@ -315,33 +313,23 @@ final class HTTP2Session {
         _ frame: UnsafePointer<nghttp2_frame>?, _ name: UnsafeBufferPointer<UInt8>,
         _ value: UnsafeBufferPointer<UInt8>
     ) -> Int32 {
-        guard let frame, let reading = responder(frame.pointee.hd.stream_id)?.reading else { return 0 }
+        guard let frame, let heading else { return 0 }
         let isTrailer = frame.pointee.headers.cat != NGHTTP2_HCAT_REQUEST
-        let size = name.count + value.count + 32
-        reading.head.bytes += size
-        reading.head.fields += 1
-        if reading.head.bytes > configuration.headerBytesMax
-            || reading.head.fields > configuration.headerFieldsMax
-        {
-            reading.head.isTooLarge = true
-            return Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
+        let isTaken = heading.request._withUnsafeGuaranteedRef {
+            $0.take(name, value, isTrailer: isTrailer, configuration)
         }
-        if !reading.head.take(name, value, isTrailer: isTrailer, into: &reading.request) {
-            return Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
-        }
-        return 0
+        return isTaken ? 0 : Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
     }
 
     private func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) -> Int32 {
         guard let responder = responder(stream), responder.state == .waiting,
-            let reading = responder.reading
+            let request = responder.reading
         else { return 0 }
-        reading.bodyBytes += bytes.count
-        if reading.bodyBytes > configuration.bodyBytesMax {
+        if request.body.count + bytes.count > configuration.bodyBytesMax {
             responder.reading = nil
             responder.respond(HTTPResponse(status: 413))
         } else {
-            reading.request.body.append(contentsOf: bytes)
+            request.body.append(contentsOf: bytes)
         }
         return 0
     }
@@ -351,9 +339,10 @@ final class HTTP2Session {
         let type = UInt32(frame.pointee.hd.type)
         guard type == NGHTTP2_HEADERS.rawValue || type == NGHTTP2_DATA.rawValue else { return 0 }
         let stream = frame.pointee.hd.stream_id
-        guard let responder = responder(stream), let reading = responder.reading else { return 0 }
+        if type == NGHTTP2_HEADERS.rawValue { heading = nil }
+        guard let responder = responder(stream), var request = responder.reading else { return 0 }
         if type == NGHTTP2_HEADERS.rawValue, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST,
-            !reading.head.isComplete
+            !request.head.isComplete
         {
             reset(stream, NGHTTP2_PROTOCOL_ERROR)
             return 0
@@ -362,20 +351,20 @@ final class HTTP2Session {
         guard UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
             responder.state == .waiting
         else { return 0 }
-        guard reading.head.contentLength.map({ $0 == reading.bodyBytes }) ?? true else {
+        guard request.head.contentLength.map({ $0 == request.body.count }) ?? true else {
             reset(stream, NGHTTP2_PROTOCOL_ERROR)
             return 0
         }
         responder.reading = nil
-        let request = reading.take()
-        spare = reading
         delegate.received(request, responder)
+        pool.giveBack(&request)
         return 0
     }
 
     private func closed(_ stream: Int32) -> Int32 {
         guard let session, let responder = responder(stream) else { return 0 }
         nghttp2_session_set_stream_user_data(session, stream, nil)
+        if heading?.stream == stream { heading = nil }
         let last = open.removeLast()
         if last !== responder {
             open[responder.place] = last

@@ -20,9 +20,9 @@ struct RequestHead {
     /// Takes one field; false where the request is malformed (and stays so).
     mutating func take(
         _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, isTrailer: Bool,
-        into request: inout HTTPRequest
+        into request: HTTPRequest
     ) -> Bool {
-        let isGood = check(name, value, isTrailer: isTrailer, &request)
+        let isGood = check(name, value, isTrailer: isTrailer, request)
         if !isGood { isMalformed = true }
         return isGood
     }
@@ -32,12 +32,12 @@ struct RequestHead {
 
     private mutating func check(
         _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, isTrailer: Bool,
-        _ request: inout HTTPRequest
+        _ request: HTTPRequest
     ) -> Bool {
         guard RequestHead.isValue(value) else { return false }
         if name.first == UInt8(ascii: ":") {
             guard !sawRegular, !isTrailer else { return false }
-            return pseudo(name, value, &request)
+            return pseudo(name, value, request)
         }
         guard RequestHead.isName(name), !RequestHead.isConnectionSpecific(name) else { return false }
         sawRegular = true
@@ -49,13 +49,13 @@ struct RequestHead {
             }
             contentLength = length
         }
-        if RequestHead.equal(name, "host"), !hasAuthority { request.authority = Array(value) }
+        if RequestHead.equal(name, "host"), !hasAuthority { request.authority.replace(with: value) }
         if !isTrailer { request.fields.append(name: name, value: value) }
         return true
     }
 
     private mutating func pseudo(
-        _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, _ request: inout HTTPRequest
+        _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, _ request: HTTPRequest
     ) -> Bool {
         if RequestHead.equal(name, ":method") {
             guard !hasMethod, !value.isEmpty, let method = RequestHead.method(value) else { return false }
@@ -66,14 +66,14 @@ struct RequestHead {
                 return false
             }
             hasPath = true
-            request.target = Array(value)
+            request.target.replace(with: value)
         } else if RequestHead.equal(name, ":scheme") {
             guard !hasScheme, !value.isEmpty else { return false }
             hasScheme = true
         } else if RequestHead.equal(name, ":authority") {
             guard !hasAuthority else { return false }
             hasAuthority = true
-            request.authority = Array(value)
+            request.authority.replace(with: value)
         } else {
             return false
         }
@@ -144,5 +144,13 @@ struct RequestHead {
         guard bytes.count == text.utf8CodeUnitCount else { return false }
         for place in 0..<bytes.count where bytes[place] != text.utf8Start[place] { return false }
         return true
+    }
+}
+
+extension [UInt8] {
+    /// The memory that is there is used again.
+    fileprivate mutating func replace(with bytes: UnsafeBufferPointer<UInt8>) {
+        removeAll(keepingCapacity: true)
+        append(contentsOf: bytes)
     }
 }

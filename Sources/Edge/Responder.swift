@@ -37,7 +37,7 @@ public final class Responder {
     /// Among the open ones of its connection.
     var place = 0
     /// The request while it is being read; apart, because streams live long and have no use for it.
-    var reading: RequestReading?
+    var reading: IncomingRequest?
     /// The loop's second in which its first bytes came.
     var began = 0
     /// The header block is whole.
@@ -151,21 +151,5 @@ public final class Responder {
         queueHead = 0
         body = []
         reading = nil
-    }
-}
-
-/// What has come of a request so far.
-final class RequestReading {
-    var request = HTTPRequest(method: .get, target: [])
-    var head = RequestHead()
-    var bodyBytes = 0
-
-    /// Hands the request over, and is as new.
-    func take() -> HTTPRequest {
-        var taken = HTTPRequest(method: .get, target: [])
-        swap(&taken, &request)
-        head = RequestHead()
-        bodyBytes = 0
-        return taken
     }
 }

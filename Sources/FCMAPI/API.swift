@@ -52,6 +52,10 @@ public enum AdminRequest: Sendable {
     case deleteProject(Project)
     case createKey(Project, Directory.KeyKind)
     case setQuota(Project, [String: UInt64])
+    /// How the node sees its cluster.
+    case cluster
+    /// The node of this name is to leave in order and end.
+    case drain(String)
 }
 
 /// The form in which an outcome is answered.

@@ -38,7 +38,7 @@ public struct HTTPFields: Sendable {
         let middle = start + name.count
         bytes.append(contentsOf: name)
         bytes.append(contentsOf: value)
-        fields.append(Field(name: start..<middle, value: middle..<middle + value.count))
+        fields.append(Field(name: start..<middle, value: middle..<bytes.count))
     }
 
     /// The first value under `name` (lower case), as it was sent.
@@ -71,19 +71,23 @@ public struct HTTPFields: Sendable {
     }
 }
 
-/// A whole request: the edge hands it over when the last byte of its body has come.
-public struct HTTPRequest: Sendable {
-    public var method: HTTPMethod
+/// A whole request: the edge hands it over when the last byte of its body has come. Confined to its event
+/// loop, and nobody changes it from then on.
+///
+/// An object, because it is passed down through every floor of the API, and because the edge reads the next
+/// request into it when nobody has kept it.
+open class HTTPRequest {
+    public final var method: HTTPMethod
     /// Path and query as they were sent (origin form), percent-encoding untouched.
-    public var target: [UInt8]
+    public final var target: [UInt8]
     /// `Host` or `:authority`; empty where the client sent none.
-    public var authority: [UInt8]
-    public var fields: HTTPFields
-    public var body: [UInt8]
+    public final var authority: [UInt8]
+    public final var fields: HTTPFields
+    public final var body: [UInt8]
     /// Whether it came over TLS.
-    public var isSecure: Bool
+    public final var isSecure: Bool
     /// Whether the peer's address is of the loopback range, or the socket is a local one.
-    public var isLoopback: Bool
+    public final var isLoopback: Bool
 
     public init(
         method: HTTPMethod, target: [UInt8], authority: [UInt8] = [], fields: HTTPFields = HTTPFields(),
@@ -96,6 +100,18 @@ public struct HTTPRequest: Sendable {
         self.body = body
         self.isSecure = isSecure
         self.isLoopback = isLoopback
+    }
+
+    /// Bytes of a body whose memory is kept for the next.
+    private static let keptBodyBytes = 16_384
+
+    /// As new, in the memory of the last one.
+    public final func reset() {
+        method = .get
+        target.removeAll(keepingCapacity: true)
+        authority.removeAll(keepingCapacity: true)
+        fields.removeAll()
+        body.removeAll(keepingCapacity: body.capacity <= HTTPRequest.keptBodyBytes)
     }
 }
 

@@ -5,14 +5,16 @@ import Model
 extension MemoryEngine {
     public func beginSession(node: String) throws(EngineError) -> SessionID {
         try works()
-        for index in sessions.indices where sessions[index].node == node { sessions[index].isAlive = false }
-        sessions.append((node: node, isAlive: true))
-        return SessionID(UInt64(sessions.count))
+        for index in sessionList.indices where sessionList[index].node == node {
+            sessionList[index].isAlive = false
+        }
+        sessionList.append((node: node, isAlive: true))
+        return SessionID(UInt64(sessionList.count))
     }
 
     public func fence(_ session: SessionID) throws(EngineError) {
         try works()
-        if lives(session) { sessions[Int(session.rawValue) - 1].isAlive = false }
+        if lives(session) { sessionList[Int(session.rawValue) - 1].isAlive = false }
     }
 
     public func isAlive(_ session: SessionID) throws(EngineError) -> Bool {

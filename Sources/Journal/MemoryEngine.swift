@@ -40,7 +40,8 @@ public final class MemoryEngine: Engine {
     /// Appends that were acknowledged, and rows in them.
     public internal(set) var commits = 0
     var partitionsByID: [Partition] = []
-    var sessions: [(node: String, isAlive: Bool)] = []
+    var sessionList: [(node: String, isAlive: Bool)] = []
+    var leases: [SessionID: (counter: UInt64, info: [UInt8])] = [:]
     var catalog: [CatalogTable: [String: [UInt8]]] = [:]
     /// Visible, and gone with a crash, until a later append is acknowledged.
     var unacknowledged: [(partition: PartitionID, sequence: Sequence)] = []
@@ -80,8 +81,8 @@ public final class MemoryEngine: Engine {
     }
 
     func lives(_ session: SessionID) -> Bool {
-        session.rawValue > 0 && session.rawValue <= UInt64(sessions.count)
-            && sessions[Int(session.rawValue) - 1].isAlive
+        session.rawValue > 0 && session.rawValue <= UInt64(sessionList.count)
+            && sessionList[Int(session.rawValue) - 1].isAlive
     }
 
     func owned(_ id: PartitionID, by session: SessionID) throws(EngineError) -> Int {

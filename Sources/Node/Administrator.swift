@@ -2,6 +2,7 @@ import FCMAPI
 import HTTPMessages
 import Journal
 import Model
+import Placement
 import Quotas
 import Routing
 import SQLiteEngine
@@ -35,6 +36,9 @@ final class Administrator: Sendable {
     ) {
         let mailbox = loop.mailboxes[loop.number]
         engine.perform({ engine in
+            if let engine = engine as? any ClusterEngine {
+                return try engine.exclusively { try self.changeForAll(engine, change) }
+            }
             var next = self.current
             let value = try change(engine, &next)
             let contents = next
@@ -42,11 +46,30 @@ final class Administrator: Sendable {
             return value
         }) { result in
             let contents = self.current
+            mailbox.post(.run { $0.shared.cluster?.announce() })
             for other in self.mailboxes.withLock({ $0 }) {
                 other.post(.run { $0.adopt(contents) })
             }
             mailbox.post(.run { done($0, result) })
         }
+    }
+
+    /// In a cluster others change the catalog too: it begins from what is there, and says that it changed.
+    private func changeForAll<Value: Sendable>(
+        _ engine: any Engine, _ change: (any Engine, inout Catalog.Contents) throws -> Value
+    ) throws -> Value {
+        var next = try Catalog.load(engine)
+        let value = try change(engine, &next)
+        try engine.put(.setting, key: Catalog.versionKey, value: try Catalog.random(8))
+        let contents = next
+        self.contents.withLock { $0 = contents }
+        return value
+    }
+
+    /// Another node changed the catalog.
+    func adopt(_ contents: Catalog.Contents) {
+        self.contents.withLock { $0 = contents }
+        for box in boxes { box.post(.run { $0.adopt(contents) }) }
     }
 
     /// The project of an id that the development server has not seen before.
@@ -77,6 +100,13 @@ final class Administrator: Sendable {
             .setting, key: "last-project-number",
             value: [UInt8(number >> 16), UInt8(number >> 8 & 0xFF), UInt8(number & 0xFF)])
         let project = Project(id: id, number: ProjectNumber(number))
+        if engine is any ClusterEngine {
+            let rows = try engine.partitions()
+            let home = Placement.home(of: project.number, count: rows.count)
+            let epoch = rows[Int(home.rawValue)].epoch
+            try Catalog.putBirth(project.number, epoch, to: engine)
+            contents.births[project.number] = epoch
+        }
         try Catalog.put(project, [:], to: engine)
         contents.directory.add(project)
         return (project, true)
@@ -91,6 +121,8 @@ final class Administrator: Sendable {
         }
         switch request {
         case .projects: answer(loop, projects())
+        case .cluster: answer(loop, loop.shared.clusterAnswer())
+        case .drain(let node): answer(loop, loop.shared.drain(node))
         case .createProject(let id, let tokenURI):
             let uri = tokenURI ?? defaultTokenURI
             change(on: loop, { try Administrator.create(id, uri, $0, &$1) }, finish)

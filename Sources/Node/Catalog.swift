@@ -7,6 +7,8 @@ import Model
 /// engine's thread.
 enum Catalog {
     private static let version: UInt8 = 1
+    /// Changes with each change of anything here, so that the nodes of a cluster notice.
+    static let versionKey = "catalog-version"
 
     /// Everything, as it is at start; what every cluster needs and is not there yet is made.
     struct Contents: Sendable {
@@ -15,6 +17,9 @@ enum Catalog {
         var registrationKeys: [RegistrationKey] = []
         var signingKey: [UInt8] = []
         var tokenURIs: Set<String> = []
+        /// In a cluster: the epoch of each project's home partition when the project was made. While it is
+        /// the same, nobody before has granted anything of its quotas.
+        var births: [ProjectNumber: Epoch] = [:]
     }
 
     static func load(_ engine: any Engine) throws -> Contents {
@@ -33,6 +38,11 @@ enum Catalog {
                 RegistrationKey(
                     number: number, material: Array(entry.value[1...]), isRetired: entry.value[0] == 1))
         }
+        for entry in try engine.all(.setting) where entry.key.hasPrefix(birthPrefix) {
+            guard let number = UInt32(entry.key.dropFirst(birthPrefix.count)), number < ProjectNumber.limit
+            else { continue }
+            contents.births[ProjectNumber(number)] = Epoch(entry.value.reduce(0) { $0 << 8 | UInt64($1) })
+        }
         if contents.registrationKeys.isEmpty {
             let key = RegistrationKey(number: 1, material: try random(RegistrationKey.materialBytes))
             try engine.put(.key, key: "1", value: [0] + key.material)
@@ -45,6 +55,13 @@ enum Catalog {
             try engine.put(.setting, key: "token-signing-key", value: contents.signingKey)
         }
         return contents
+    }
+
+    private static let birthPrefix = "birth:"
+
+    static func putBirth(_ project: ProjectNumber, _ epoch: Epoch, to engine: any Engine) throws {
+        let value = (0..<8).map { UInt8(truncatingIfNeeded: epoch.rawValue >> UInt64(56 - 8 * $0)) }
+        try engine.put(.setting, key: "\(birthPrefix)\(project.rawValue)", value: value)
     }
 
     static func random(_ count: Int) throws -> [UInt8] {

@@ -16,11 +16,9 @@ final class Front {
     unowned(unsafe) let loop: NodeLoop
     let api: API
     private struct Ticket {
-        var responder: Responder?
-        var form: ResponseForm?
-        var began = MonotonicTime(nanoseconds: 0)
         /// For telling whether a ticket is still the same request's.
-        var generation: UInt32
+        var generation: UInt32 = 0
+        var request: (responder: Responder, form: ResponseForm, began: MonotonicTime)?
     }
     private var tickets: [Ticket] = []
     private var freeTickets: [Int] = []
@@ -130,22 +128,18 @@ final class Front {
             place = free
         } else {
             place = tickets.count
-            tickets.append(Ticket(responder: nil, form: nil, generation: 0))
+            tickets.append(Ticket())
         }
-        tickets[place].responder = responder
-        tickets[place].form = form
-        tickets[place].began = loop.now.monotonic
+        tickets[place].request = (responder, form, loop.now.monotonic)
         return UInt64(tickets[place].generation) << 32 | UInt64(place)
     }
 
     func finish(_ ticket: UInt64, _ outcome: Outcome) {
         let place = Int(ticket & 0xFFFF_FFFF)
         guard place < tickets.count, tickets[place].generation == UInt32(ticket >> 32),
-            let responder = tickets[place].responder, let form = tickets[place].form
+            let (responder, form, began) = tickets[place].request.take()
         else { return }
-        latencies.record(loop.now.monotonic.since(tickets[place].began))
-        tickets[place].responder = nil
-        tickets[place].form = nil
+        latencies.record(loop.now.monotonic.since(began))
         tickets[place].generation &+= 1
         freeTickets.append(place)
         if case .accepted = outcome { loop.shared.counters.sendsAccepted.add(1, ordering: .relaxed) }

@@ -9,6 +9,8 @@ enum LoopMessage: Sendable {
     case partition(PartitionID, PartitionEvent)
     case reply(RequestID, Reply)
     case stream(from: PartitionID, StreamFrame)
+    /// The same from another process; believed only while it owns the partition.
+    case peerStream(life: UInt32, from: PartitionID, StreamFrame)
     /// The journal is lost to this partition's machine: another is made from what is durable.
     case lost(PartitionID, mayHaveAppended: Bool, reason: String)
     /// From a spender to the owner of its project's buckets, and back.

@@ -8,9 +8,11 @@ import Model
 import NIOCore
 import NIOPosix
 import Partitions
+import PeerLink
 import Routing
 import SQLiteEngine
 import Synchronization
+import TLS
 
 public struct NodeConfiguration: Sendable {
     public struct Address: Sendable {
@@ -21,7 +23,8 @@ public struct NodeConfiguration: Sendable {
             self.port = port
         }
     }
-    /// The data folder of the embedded engine.
+    /// The data folder of the embedded engine; in a cluster only the admin socket is in it, and it may be
+    /// empty.
     public var folder: String
     public var listen: [Address] = []
     /// A listener with TLS: where, and the PEM files of its certificate chain and key.
@@ -32,6 +35,8 @@ public struct NodeConfiguration: Sendable {
     public var name = "node"
     public var tokenURI = "http://127.0.0.1:8787/token"
     public var retryAfterOnSends = false
+    /// A node of a cluster; `nil` for one on the embedded engine.
+    public var cluster: ClusterConfiguration?
     /// Bytes that the program's allocator has given out, for the metrics.
     public var allocatedBytes: (@Sendable () -> Double)?
     public var topicPayloadBytesMax = 4096
@@ -44,6 +49,8 @@ public final class Node: Sendable {
     private let shared: NodeShared
     private let edge: Edge
     private let admin: Edge
+    private let cluster: Cluster?
+    private let peerServer: PeerServer?
     private let log: Logger
     public let ports: [Int]
 
@@ -54,14 +61,15 @@ public final class Node: Sendable {
     ) throws {
         self.log = log
         let boxes = MailboxTable()
-        let folder = configuration.folder
         let engine = EngineThread(
-            makeEngine: { try SQLiteEngine(folder: folder) },
+            makeEngine: { try Node.makeEngine(configuration, log) },
             onFatal: onFatal,
             onResolved: { owner, resolved in boxes.post(resolved, to: owner) })
         let opened = try engine.wait { engine in try Node.open(engine, configuration) }
         engine.begin(opened.session)
-        for partition in opened.partitions { engine.open(partition.id, next: partition.next) }
+        if configuration.cluster == nil {
+            for partition in opened.partitions { engine.open(partition.id, next: partition.next) }
+        }
         group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.loopCount)
         let administrator = Administrator(
             opened.contents, engine: engine, defaultTokenURI: configuration.tokenURI)
@@ -70,8 +78,8 @@ public final class Node: Sendable {
         shared = NodeShared(
             partitions: opened.partitions, loopCount: configuration.loopCount, session: opened.session,
             engine: engine,
-            options: options, administrator: administrator, formerQuotas: opened.formerQuotas, log: log,
-            onFatal: onFatal)
+            options: options, administrator: administrator, formerQuotas: opened.formerQuotas,
+            isClustered: configuration.cluster != nil, log: log, onFatal: onFatal)
         var settings = APISettings()
         settings.isDev = configuration.isDev
         settings.partitionCount = opened.partitions.count
@@ -85,7 +93,14 @@ public final class Node: Sendable {
         settings.limits.topicPayloadBytesMax = configuration.topicPayloadBytesMax
         let loops = try Node.makeLoops(group, shared, settings, opened.contents, boxes, log)
         administrator.begin(boxes.all)
-        try Node.load(shared, loops)
+        if let settings = configuration.cluster {
+            let (cluster, server) = try Node.join(
+                settings, configuration, shared, loops, boxes.all, opened.catalogVersion, log)
+            (self.cluster, peerServer) = (cluster, server)
+        } else {
+            (cluster, peerServer) = (nil, nil)
+            try Node.load(shared, loops)
+        }
         let table = LoopTable(loops)
         edge = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: false) }
         admin = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: true) }
@@ -101,8 +116,10 @@ public final class Node: Sendable {
             ports.append(try edge.listen(host: listener.address.host, port: listener.address.port, tls: tls))
         }
         self.ports = ports
-        try admin.listen(unixDomainSocketPath: AdminSocket.path(in: folder), mode: 0o600)
-        shared.becomeReady()
+        if !configuration.folder.isEmpty {
+            try admin.listen(unixDomainSocketPath: AdminSocket.path(in: configuration.folder), mode: 0o600)
+        }
+        if let cluster { cluster.begin() } else { shared.becomeReady() }
         table.begin()
     }
 
@@ -111,9 +128,20 @@ public final class Node: Sendable {
         var partitions: [OwnedPartition]
         var contents: Catalog.Contents
         var formerQuotas: FormerQuotas
+        var catalogVersion: [UInt8] = []
+    }
+
+    private static func makeEngine(_ configuration: NodeConfiguration, _ log: Logger) throws -> any Engine {
+        guard let cluster = configuration.cluster else {
+            return try SQLiteEngine(folder: configuration.folder)
+        }
+        return try cluster.waitForEngine(log)
     }
 
     private static func open(_ engine: any Engine, _ configuration: NodeConfiguration) throws -> Opened {
+        if let engine = engine as? any ClusterEngine {
+            return try engine.exclusively { try openShared(engine, configuration) }
+        }
         let existing = try engine.partitions()
         if existing.isEmpty {
             var random = SystemRandomNumberGenerator()
@@ -126,6 +154,32 @@ public final class Node: Sendable {
             session: session, partitions: try Recovery.takeAll(session, of: engine), contents: contents,
             formerQuotas: try FormerQuotas.take(
                 from: engine, projects: Array(contents.directory.byNumber.keys), now: Clock.now().wall))
+    }
+
+    /// The same in a cluster, where others may be doing it as well: partitions are taken later, one by one.
+    private static func openShared(
+        _ engine: any ClusterEngine, _ configuration: NodeConfiguration
+    ) throws -> Opened {
+        let existing = try engine.partitions()
+        let count = configuration.partitionCount
+        if existing.isEmpty {
+            var random = SystemRandomNumberGenerator()
+            try engine.createPartitions(
+                count: count, histories: (0..<count).map { _ in History(random.next()) })
+        } else if configuration.cluster?.insistsOnCount ?? false, existing.count != count {
+            throw NodeError(
+                "the cluster has \(existing.count) partitions, and their number never changes: leave out"
+                    + " --partitions, or say \(existing.count)")
+        }
+        let rows = try engine.partitions()
+        let contents = try Catalog.load(engine)
+        let session = try engine.beginSession(node: configuration.name)
+        return Opened(
+            session: session,
+            partitions: rows.map {
+                OwnedPartition(id: $0.id, history: $0.history, epoch: $0.epoch, next: .zero)
+            }, contents: contents, formerQuotas: FormerQuotas(),
+            catalogVersion: try engine.get(.setting, key: Catalog.versionKey) ?? [])
     }
 
     private static func makeLoops(
@@ -166,11 +220,15 @@ public final class Node: Sendable {
 
     /// Not ready, streams told to come back, requests finished, then closed.
     public func stop(within limit: TimeAmount = .seconds(10)) async {
+        // Partitions go to their heirs while this node still answers and passes on.
+        await cluster?.leave(within: .seconds(8))
         shared.beginDraining()
         for box in shared.administrator.boxes { box.post(.run { $0.front.endStreams() }) }
         await edge.drain(within: limit)
         await admin.drain(within: .seconds(1))
-        await keepQuotas()
+        if cluster == nil { await keepQuotas() }
+        cluster?.end()
+        peerServer?.close()
         shared.engine.shutdown()
         try? await group.shutdownGracefully()
     }

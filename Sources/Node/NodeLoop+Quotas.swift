@@ -9,7 +9,7 @@ import Routing
 
 extension NodeLoop {
     func loop(ofBuckets project: ProjectNumber) -> Int {
-        shared.loop(of: Placement.home(of: project, count: shared.partitionCount))
+        shared.loop(ofBuckets: project)
     }
 
     /// A spender asks the owner of its project's buckets.
@@ -18,8 +18,15 @@ extension NodeLoop {
         grantor.receive(request, now: now.monotonic, into: &effects)
         for effect in effects {
             switch effect {
-            case .grant(let grant): send(.quotaGrant(grant), toLoop: Int(grant.spender.rawValue & 0xFF))
+            case .grant(let grant): sendGrant(grant)
             case .unknown(let request):
+                // In a cluster only the owner of the project's home partition grants.
+                guard ownsBuckets(of: request.project) else { continue }
+                if shared.isClustered, !knows(request.project) {
+                    // Made on another node a moment ago: the spender asks again.
+                    shared.cluster?.handle(.nudged)
+                    continue
+                }
                 open(request.project)
                 self.grant(request)
             }
@@ -27,6 +34,19 @@ extension NodeLoop {
     }
 
     private func open(_ project: ProjectNumber) {
+        if shared.isClustered {
+            let epoch = shared.epoch(of: home(of: project))
+            // What an owner before has granted may still be spent.
+            var beginning = QuotaGrantor.Beginning.takeover(grantedUntil: now.monotonic)
+            if births[project] == epoch {
+                beginning = .full
+            } else if let left = handedOver.removeValue(forKey: project) {
+                // Its shares may still be spent for as long as they are valid: nothing flows in before.
+                beginning = .holding(left, since: now.monotonic.advanced(by: QuotaTiming.share))
+            }
+            return grantor.open(
+                project, limits[project] ?? .standard, epoch: epoch, beginning, now: now.monotonic)
+        }
         grantor.open(
             project, limits[project] ?? .standard, epoch: Epoch(1),
             shared.formerQuotas.beginning(of: project, started: shared.started), now: now.monotonic)
@@ -50,7 +70,7 @@ extension NodeLoop {
         guard let refusal = deviceLimiter.take(device.partition, device.index, limits, now: time) else {
             return false
         }
-        send(.quotaRefusal(id, refusal), toLoop: Int(id.gateway.rawValue))
+        refuse(id, refusal)
         return true
     }
 

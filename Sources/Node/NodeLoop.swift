@@ -4,6 +4,7 @@ import Logging
 import Model
 import NIOCore
 import Partitions
+import PeerLink
 import Quotas
 import Routing
 import SQLiteEngine
@@ -34,6 +35,19 @@ final class NodeLoop: @unchecked Sendable {
     /// One for each loop, this one's included. Set once before the first turn.
     var mailboxes: [Mailbox] = []
 
+    /// In a cluster: where each partition is, and the way to other processes.
+    var places: [PartitionPlace] = []
+    var placeEpochs: [Epoch] = []
+    var peers: PeerConnections?
+    var toPeers: [UInt32: ByteWriter] = [:]
+    /// Partitions that are being given up, and whom to tell.
+    var leaving: [PartitionID: @Sendable ([ProjectNumber: [UInt64]]) -> Void] = [:]
+    /// What earlier owners have left in the buckets of projects that are not asked for yet.
+    var handedOver: [ProjectNumber: [UInt64]] = [:]
+    var reattaching: Set<PartitionID> = []
+    /// The epoch of its home partition in which each project was made.
+    var births: [ProjectNumber: Epoch] = [:]
+
     private var queue: [LoopMessage] = []
     private var outgoing: [[LoopMessage]] = []
     private var rows: [Row] = []
@@ -55,14 +69,16 @@ final class NodeLoop: @unchecked Sendable {
         self.keys = keys
         self.log = log
         now = Clock.now()
-        let gateway = GatewayID(UInt32(number))
+        let gateway = GatewayID(shared.life << 8 | UInt32(number))
         var random = SystemRandomNumberGenerator()
-        let options = Router.Options(
+        var options = Router.Options(
             partitionCount: shared.partitionCount, gateway: gateway, session: random.next())
-        // The loop stands in the id, so that a grant finds its way; the rest names this life of it.
-        let spender = SpenderID(random.next() & ~0xFF | UInt64(number))
+        options.isClustered = shared.isClustered
+        // Process and loop stand in the id, so that a grant finds its way; the rest names this life of it.
+        let spender = SpenderID(random.next() << 32 | UInt64(gateway.rawValue))
         router = Router(options: options, admission: Admission(spender), random: random)
-        streams = GatewayStreams(gateway: gateway, histories: shared.histories)
+        streams = GatewayStreams(
+            gateway: gateway, histories: shared.histories, outlivesOwners: shared.isClustered)
         outgoing = Array(repeating: [], count: shared.loopCount)
         api = API(settings: settings, keys: keys)
     }
@@ -74,8 +90,11 @@ final class NodeLoop: @unchecked Sendable {
     func adopt(_ contents: Catalog.Contents) {
         api.directory = contents.directory
         api.tokenURIs.formUnion(contents.tokenURIs)
+        births = contents.births
         adopt(contents.limits.mapValues { QuotaLimits(named: $0) })
     }
+
+    func knows(_ project: ProjectNumber) -> Bool { api.directory.byNumber[project] != nil }
 
     /// Reads the clock once for all that is handled before the next turn.
     func beginTurn() {
@@ -135,6 +154,7 @@ final class NodeLoop: @unchecked Sendable {
             mailboxes[loop].post(outgoing[loop])
             outgoing[loop].removeAll(keepingCapacity: true)
         }
+        flushPeers()
         front.count()
         if !queue.isEmpty { scheduleTurn() }
     }
@@ -142,7 +162,8 @@ final class NodeLoop: @unchecked Sendable {
     private func handle(_ message: LoopMessage) {
         switch message {
         case .partition(let id, let event):
-            guard let partition = partitions[id] else { return refuse(event) }
+            guard let partition = partitions[id] else { return refuse(event, id) }
+            guard leaving[id] == nil || event.isOwn else { return refuse(event, id) }
             guard !isPastDeviceLimit(event) else { return }
             partition.handle(event, now: now, into: &effects)
             dirty.insert(id)
@@ -152,6 +173,10 @@ final class NodeLoop: @unchecked Sendable {
             router.replied(request.number, reply, now: now, into: &done)
             carryOut(done)
         case .stream(let partition, let frame): receive(frame, from: partition)
+        case .peerStream(let life, let partition, let frame):
+            if !places.isEmpty, places[Int(partition.rawValue)] == .peer(life) {
+                receive(frame, from: partition)
+            }
         case .lost(let partition, let mayHaveAppended, let reason):
             shared.counters.partitionsLost.add(1, ordering: .relaxed)
             lose(partition, mayHaveAppended: mayHaveAppended, reason: reason)
@@ -174,13 +199,19 @@ final class NodeLoop: @unchecked Sendable {
             carryOut(of: id)
         }
         dirty.removeAll()
+        if !leaving.isEmpty { finishLeaving() }
     }
 
-    /// A request for a partition that is being read again.
-    private func refuse(_ event: PartitionEvent) {
-        guard case .request(let id, _) = event else { return }
-        let reply = Reply.refused(.unavailable("the partition is being read from its journal"))
-        send(.reply(id, reply), toLoop: Int(id.gateway.rawValue))
+    /// A request for a partition that is being read again, or that is not here.
+    private func refuse(_ event: PartitionEvent, _ partition: PartitionID) {
+        switch event {
+        case .request(let id, _):
+            let reason = "the partition is being read from its journal"
+            answer(id, .refused(shared.isClustered ? .moved : .unavailable(reason)))
+        case .stream(.attach(let stream, _, _, _)) where shared.isClustered:
+            tellStream(stream.gateway, .refused(stream, .moved), from: partition)
+        default: break
+        }
     }
 
     // MARK: Effects of partitions
@@ -198,16 +229,12 @@ final class NodeLoop: @unchecked Sendable {
         switch effect {
         case .append(let sequence, let body): append(id, sequence, body)
         case .reply(let request, let reply):
-            send(.reply(request, reply.value), toLoop: Int(request.gateway.rawValue))
-        case .offer(let to, let frame):
-            send(.partition(to, .offered(frame.value)), toLoop: shared.loop(of: to))
-        case .acknowledge(let to, let said):
-            send(.partition(to, .acknowledged(said.value)), toLoop: shared.loop(of: to))
-        case .ask(let of, let question):
-            send(.partition(of, .asked(question.value)), toLoop: shared.loop(of: of))
-        case .tell(let to, let answer): send(.partition(to, .told(answer.value)), toLoop: shared.loop(of: to))
-        case .stream(let gateway, let frame):
-            send(.stream(from: id, frame.value), toLoop: Int(gateway.rawValue))
+            answer(request, reply.value)
+        case .offer(let to, let frame): send(.offered(frame.value), to: to)
+        case .acknowledge(let to, let said): send(.acknowledged(said.value), to: to)
+        case .ask(let of, let question): send(.asked(question.value), to: of)
+        case .tell(let to, let answer): send(.told(answer.value), to: to)
+        case .stream(let gateway, let frame): tellStream(gateway, frame.value, from: id)
         case .confirm(let token): confirm(id, token)
         case .readRecords(let sequences, let token): read(id, sequences, token)
         case .writeSnapshot(let covering, let bytes): writeSnapshot(id, covering, bytes)
@@ -248,46 +275,6 @@ final class NodeLoop: @unchecked Sendable {
         }
     }
 
-    private func read(_ id: PartitionID, _ sequences: [Sequence], _ token: UInt64) {
-        let mailbox = mailboxes[number]
-        let log = log
-        shared.engine.perform({ engine in
-            try engine.read(id, rows: sequences).map { row in
-                (
-                    sequence: row.sequence,
-                    body: try RecordCodec.decode(row.payload, expecting: id, row.sequence).body
-                )
-            }
-        }) { result in
-            switch result {
-            case .success(let records): mailbox.post(.partition(id, .records(records, token: token)))
-            case .failure(let error):
-                log.error(
-                    "bodies could not be read",
-                    metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
-                mailbox.post(.partition(id, .records([], token: token)))
-            }
-        }
-    }
-
-    private func writeSnapshot(_ id: PartitionID, _ covering: Sequence, _ bytes: [UInt8]) {
-        let mailbox = mailboxes[number]
-        let session = shared.session
-        let log = log
-        shared.engine.perform({ engine in
-            try engine.writeSnapshot(session: session, partition: id, covering: covering, bytes: bytes)
-        }) { result in
-            switch result {
-            case .success: mailbox.post(.partition(id, .snapshotWritten(covering: covering)))
-            case .failure(let error):
-                log.error(
-                    "a snapshot was not written",
-                    metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
-                mailbox.post(.partition(id, .snapshotFailed))
-            }
-        }
-    }
-
     private func wake(_ id: PartitionID, at time: MonotonicTime) {
         let delay = time.since(Clock.monotonic())
         eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) {
@@ -301,10 +288,19 @@ final class NodeLoop: @unchecked Sendable {
         for effect in effects {
             switch effect {
             case .ask(let partition, let id, let request):
-                send(.partition(partition, .request(id, request)), toLoop: shared.loop(of: partition))
-                if !queue.isEmpty { scheduleTurn() }
+                send(.request(id, request), to: partition)
+                if !queue.isEmpty || !toPeers.isEmpty { scheduleTurn() }
             case .finish(let ticket, let outcome): front.finish(ticket, outcome)
-            case .quota(let request): send(.quotaRequest(request), toLoop: loop(ofBuckets: request.project))
+            case .quota(let request): sendQuota(request)
+            case .wakeRetry(let time):
+                let delay = time.since(Clock.monotonic())
+                eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) {
+                    self.now = Clock.now()
+                    var done: [RouterEffect] = []
+                    self.router.retryMoved(now: self.now, into: &done)
+                    self.carryOut(done)
+                    self.scheduleTurn()
+                }
             case .wakeQuota(let time): scheduleQuotaWake(at: time)
             case .wake(let time):
                 let delay = time.since(Clock.monotonic())
@@ -328,6 +324,7 @@ final class NodeLoop: @unchecked Sendable {
     // MARK: Streams
 
     func receive(_ frame: StreamFrame, from partition: PartitionID) {
+        if case .refused(_, .moved) = frame { return reattachLater(partition) }
         var commands: [StreamCommand] = []
         let router = router
         streams.receive(
@@ -336,7 +333,7 @@ final class NodeLoop: @unchecked Sendable {
     }
 
     func tell(_ partition: PartitionID, _ command: StreamCommand) {
-        send(.partition(partition, .stream(command)), toLoop: shared.loop(of: partition))
+        send(.stream(command), to: partition)
         scheduleTurn()
     }
 
@@ -349,13 +346,12 @@ final class NodeLoop: @unchecked Sendable {
             "a partition is read again", metadata: ["partition": "\(id.rawValue)", "reason": "\(reason)"])
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: mayHaveAppended, reason: reason, into: &replies)
-        for (request, reply) in replies {
-            send(.reply(request, reply), toLoop: Int(request.gateway.rawValue))
-        }
+        for (request, reply) in replies { answer(request, reply) }
+        dirty.remove(id)
+        if let cluster = shared.cluster { return cluster.lost(id) }
         for loop in 0..<shared.loopCount {
             send(.run { $0.streams.lost(id, sink: $0.front) }, toLoop: loop)
         }
-        dirty.remove(id)
         shared.recover(id, onto: self)
     }
 

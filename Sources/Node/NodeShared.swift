@@ -2,6 +2,7 @@ import Journal
 import Logging
 import Model
 import Partitions
+import Placement
 import SQLiteEngine
 import Synchronization
 
@@ -16,6 +17,11 @@ final class NodeShared: Sendable {
     let options: PartitionOptions
     let counters = NodeCounters()
     let metrics = NodeMetrics()
+    /// This process among those of a cluster, 24 bits; 0 on a node of its own.
+    let life: UInt32
+    private let clusterBox = Mutex<Cluster?>(nil)
+    var cluster: Cluster? { isClustered ? clusterBox.withLock { $0 } : nil }
+    let isClustered: Bool
     let started = Clock.monotonic()
     let formerQuotas: FormerQuotas
     let administrator: Administrator
@@ -28,7 +34,8 @@ final class NodeShared: Sendable {
 
     init(
         partitions: [OwnedPartition], loopCount: Int, session: SessionID, engine: EngineThread,
-        options: PartitionOptions, administrator: Administrator, formerQuotas: FormerQuotas, log: Logger,
+        options: PartitionOptions, administrator: Administrator, formerQuotas: FormerQuotas,
+        isClustered: Bool = false, log: Logger,
         onFatal: @escaping @Sendable (String) -> Void
     ) {
         self.administrator = administrator
@@ -39,18 +46,30 @@ final class NodeShared: Sendable {
         histories = partitions.map(\.history)
         epochs = Mutex(partitions.map(\.epoch))
         self.session = session
+        self.isClustered = isClustered
+        life = isClustered ? UInt32(truncatingIfNeeded: session.rawValue) & 0xFF_FFFF : 0
         self.engine = engine
         self.options = options
         self.log = log
     }
 
     func loop(of partition: PartitionID) -> Int { Int(partition.rawValue) % loopCount }
+    func loop(ofBuckets project: ProjectNumber) -> Int {
+        loop(of: Placement.home(of: project, count: partitionCount))
+    }
     func epoch(of partition: PartitionID) -> Epoch { epochs.withLock { $0[Int(partition.rawValue)] } }
 
     // MARK: State of the node
 
     /// Why the node takes no traffic; `nil` where it does.
     var notReady: String? { readiness.withLock { $0 } }
+    func become(notReady reason: String?) {
+        readiness.withLock { if $0 != "draining" { $0 = reason } }
+    }
+    func join(_ cluster: Cluster) { clusterBox.withLock { $0 = cluster } }
+    func setEpoch(_ epoch: Epoch, of partition: PartitionID) {
+        epochs.withLock { $0[Int(partition.rawValue)] = epoch }
+    }
     func becomeReady() { readiness.withLock { $0 = nil } }
     func beginDraining() { readiness.withLock { $0 = "draining" } }
 
@@ -122,6 +141,8 @@ final class NodeShared: Sendable {
 final class NodeCounters: Sendable {
     let fingerprintDifferences = Atomic<Int>(0)
     let partitionsLost = Atomic<Int>(0)
+    let peerMessagesLost = Atomic<Int>(0)
+    let peerMessagesBad = Atomic<Int>(0)
     let sendsAccepted = Atomic<Int>(0)
     let deliveriesWritten = Atomic<Int>(0)
     let deliveriesBehind = Atomic<Int>(0)

@@ -32,20 +32,25 @@ enum Recovery {
     static func takeAll(_ session: SessionID, of engine: any Engine) throws -> [OwnedPartition] {
         var owned: [OwnedPartition] = []
         for row in try engine.partitions() {
-            let last = try engine.lastSequence(row.id)
-            let epoch = Epoch(row.epoch.rawValue + 1)
-            let header = RecordHeader(
-                partition: row.id, sequence: last.next, epoch: epoch, history: row.history)
-            let payload = try RecordCodec.encode(
-                header: header, body: Partition.barrier(session: session, epoch: epoch))
-            let barrier = Row(partition: row.id, sequence: last.next, payload: payload)
-            guard let taken = try engine.take(row.id, from: row, by: session, barrier: barrier) else {
-                throw EngineError.fenced
-            }
+            guard let epoch = try take(row, by: session, of: engine) else { throw EngineError.fenced }
             owned.append(
-                OwnedPartition(id: row.id, history: row.history, epoch: taken, next: last.next.next))
+                OwnedPartition(
+                    id: row.id, history: row.history, epoch: epoch,
+                    next: try engine.lastSequence(row.id).next))
         }
         return owned
+    }
+
+    /// Makes `session` the owner, if the row still is as it was, and begins its epoch with a barrier. `nil`:
+    /// somebody was faster.
+    static func take(_ row: PartitionRow, by session: SessionID, of engine: any Engine) throws -> Epoch? {
+        let last = try engine.lastSequence(row.id)
+        let epoch = Epoch(row.epoch.rawValue + 1)
+        let header = RecordHeader(partition: row.id, sequence: last.next, epoch: epoch, history: row.history)
+        let payload = try RecordCodec.encode(
+            header: header, body: Partition.barrier(session: session, epoch: epoch))
+        let barrier = Row(partition: row.id, sequence: last.next, payload: payload)
+        return try engine.take(row.id, from: row, by: session, barrier: barrier)
     }
 
     static func load(_ id: PartitionID, from engine: any Engine) throws -> LoadedPartition {

@@ -31,7 +31,7 @@ final class Connection {
         guard PQstatus(opened) == CONNECTION_OK else {
             let reason = PQerrorMessage(opened).map { Reply.trimmed(String(cString: $0)) } ?? ""
             PQfinish(opened)
-            throw .unsent("cannot connect to the database: \(reason)")
+            throw .unsent("cannot reach the database: \(reason)")
         }
         handle = opened
         // The receiver is called only inside calls of this class, while `notices` lives.

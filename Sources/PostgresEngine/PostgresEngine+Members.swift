@@ -28,17 +28,64 @@ extension PostgresEngine {
     /// the database's settings are read back; where commits are less durable than was asked for, the engine
     /// gives up (design 5.11).
     public func renewLease(_ session: SessionID) throws(EngineError) -> UInt64 {
+        try renew(session, info: nil)
+    }
+
+    public func renewLease(_ session: SessionID, info: [UInt8]) throws(EngineError) {
+        guard info.count <= ClusterRules.infoBytesMax else {
+            throw .refused("a node says at most \(ClusterRules.infoBytesMax) bytes of itself")
+        }
+        _ = try renew(session, info: info)
+    }
+
+    private func renew(_ session: SessionID, info: [UInt8]?) throws(EngineError) -> UInt64 {
         try ask { connection throws(Fault) in
             let reply = try connection.run(
                 """
-                UPDATE tidecast.lease SET counter = counter + 1
+                UPDATE tidecast.lease SET counter = counter + 1, info = coalesce($2::bytea, info)
                 WHERE session = $1::int8 AND EXISTS (
                     SELECT FROM tidecast.session WHERE id = $1 AND alive)
                 RETURNING counter, \(PostgresSettings.columns)
-                """, [.uint(session.rawValue)])
+                """, [.uint(session.rawValue), info.map { .bytes($0) } ?? .null])
             guard reply.count == 1 else { throw .engine(.fenced) }
             try accept(try PostgresSettings(reply, from: 1))
             return try reply.uint(0, 0)
+        }
+    }
+
+    public func sessions() throws(EngineError) -> [SessionRow] {
+        try ask { connection throws(Fault) in
+            let reply = try connection.run(
+                """
+                SELECT s.id, s.node, l.counter, l.info
+                FROM tidecast.session AS s JOIN tidecast.lease AS l ON l.session = s.id
+                WHERE s.alive ORDER BY s.id
+                """)
+            var rows: [SessionRow] = []
+            for index in reply.rows {
+                rows.append(
+                    SessionRow(
+                        id: SessionID(try reply.uint(index, 0)), node: try reply.text(index, 1),
+                        counter: try reply.uint(index, 2), info: try reply.bytes(index, 3)))
+            }
+            return rows
+        }
+    }
+
+    /// The lock is the connection's, and goes with it; so while `body` runs, no other connection is made, and
+    /// what it asks after the lock was lost is refused.
+    public func exclusively<Result>(_ body: () throws -> Result) throws -> Result {
+        _ = try ask { connection throws(Fault) in
+            try connection.run("SELECT pg_advisory_lock($1::int8)::text", [.int(Schema.exclusiveLock)])
+        }
+        return try bound {
+            defer {
+                // Without a connection there is no lock either.
+                _ = try? ask { connection throws(Fault) in
+                    try connection.run("SELECT pg_advisory_unlock($1::int8)", [.int(Schema.exclusiveLock)])
+                }
+            }
+            return try body()
         }
     }
 

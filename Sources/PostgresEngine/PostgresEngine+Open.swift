@@ -15,7 +15,7 @@ extension PostgresEngine {
     private static let idleTransactionSeconds = 5
 
     func open() throws(Fault) -> Connection {
-        let connection = try Connection(options.connection, defaults: PostgresEngine.defaults)
+        let connection = try Connection(conninfo, defaults: PostgresEngine.defaults)
         guard connection.serverVersion >= PostgresEngine.serverVersionMin else {
             throw .engine(
                 .refused(

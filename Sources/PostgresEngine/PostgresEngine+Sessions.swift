@@ -43,7 +43,7 @@ extension PostgresEngine {
             born AS (
                 INSERT INTO tidecast.session (node, alive)
                 SELECT $1, true FROM (SELECT count(*) FROM fenced) AS done RETURNING id)
-            INSERT INTO tidecast.lease (session, counter) SELECT id, 0 FROM born RETURNING session
+            INSERT INTO tidecast.lease (session, counter, info) SELECT id, 0, '' FROM born RETURNING session
             """, [.text(node)])
         return reply.count == 1 ? try reply.uint(0, 0) : nil
     }

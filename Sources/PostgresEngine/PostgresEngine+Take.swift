@@ -36,6 +36,24 @@ extension PostgresEngine {
         FROM tidecast.partition AS p WHERE p.id = $2::int4
         """
 
+    public func release(_ partition: PartitionID, by session: SessionID) throws(EngineError) {
+        var isRepeat = false
+        try ask { connection throws(Fault) in
+            defer { isRepeat = true }
+            let reply = try connection.run(
+                """
+                WITH living AS MATERIALIZED (
+                    SELECT id FROM tidecast.session WHERE id = $1::int8 AND alive FOR SHARE)
+                UPDATE tidecast.partition AS p SET owner = NULL FROM living
+                WHERE p.id = $2::int4 AND (p.owner = living.id OR ($3::int4 = 1 AND p.owner IS NULL))
+                RETURNING p.id
+                """,
+                [.uint(session.rawValue), .partition(partition), .short(isRepeat ? 1 : 0)])
+            // Where an answer was lost, that nobody owns it is what was wanted.
+            guard reply.count == 1 else { throw .engine(.fenced) }
+        }
+    }
+
     public func take(
         _ partition: PartitionID, from former: PartitionRow, by session: SessionID, barrier: Row
     ) throws(EngineError) -> Epoch? {

@@ -21,39 +21,41 @@ import Model
 /// the database's log: so the transaction commits with a record behind everything that it saw, synced and
 /// replicated before it is answered. `isAlive` reads in the same way, since an old primary that is cut off
 /// from its standby would answer a plain read.
-public final class PostgresEngine: Engine {
+public final class PostgresEngine: ClusterEngine {
     public static let serverVersionMin = 130_000
 
     public struct Options: Sendable {
-        /// As libpq takes it: `postgres://user@one,two/database` or `host=one,two dbname=database`.
-        public var connection: String
         public var synchronousCommit = SynchronousCommit.on
         /// Whether a synchronous standby must be configured, else nothing is acknowledged.
         public var demandsStandby = false
         /// How long a statement waits for a lock before it is refused.
         public var lockMilliseconds = 1000
 
-        public init(connection: String) { self.connection = connection }
+        /// Acknowledge although the server does not sync its log. For tests.
+        public var allowsVolatile = false
+
+        public init() {}
     }
 
     public internal(set) var failure: String?
     /// What the database said of itself last: when it was connected to, or a lease was renewed.
     public internal(set) var lastSettings: PostgresSettings?
+    let conninfo: String
     let options: Options
     private var current: Connection?
+    /// While something runs that holds a lock of this connection, no other is made.
+    private var isBound = false
 
     /// Connects, and makes or migrates the tables. Throws `refused` with a sentence where that cannot be.
-    public init(_ options: Options) throws(EngineError) {
+    /// `conninfo` as libpq takes it: `postgres://user@one,two/database` or `host=one,two dbname=database`.
+    public init(_ conninfo: String, options: Options = Options()) throws(EngineError) {
+        self.conninfo = conninfo
         self.options = options
         do throws(Fault) {
             current = try open()
         } catch {
             throw translate(error)
         }
-    }
-
-    public convenience init(connection: String) throws(EngineError) {
-        try self.init(Options(connection: connection))
     }
 
     func works() throws(Fault) {
@@ -72,9 +74,18 @@ public final class PostgresEngine: Engine {
         try works()
         if let current, !current.isOver { return current }
         current = nil
+        if isBound { throw .unsent("the connection that held a lock was lost") }
         let new = try open()
         current = new
         return new
+    }
+
+    /// Runs `body` with this one connection, which is not made again when it is lost.
+    func bound<Result>(_ body: () throws -> Result) rethrows -> Result {
+        let before = isBound
+        isBound = true
+        defer { isBound = before }
+        return try body()
     }
 
     /// Asks the database, and once more if the connection was lost meanwhile or the answer is not certain.

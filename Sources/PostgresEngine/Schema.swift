@@ -20,7 +20,8 @@ enum Schema {
         CREATE UNIQUE INDEX session_alive ON tidecast.session (node) WHERE alive;
         CREATE INDEX session_node ON tidecast.session (node);
         CREATE TABLE tidecast.lease (
-            session int8 PRIMARY KEY, counter int8 NOT NULL) WITH (fillfactor = 25);
+            session int8 PRIMARY KEY, counter int8 NOT NULL, info bytea NOT NULL)
+            WITH (fillfactor = 25);
         CREATE TABLE tidecast.node (
             name text COLLATE "C" PRIMARY KEY, value bytea NOT NULL, session int8 NOT NULL)
             WITH (fillfactor = 25);
@@ -52,6 +53,8 @@ enum Schema {
     static var version: Int { steps.count }
     /// The advisory lock under which the schema is made and changed: "TDCT" and 1.
     static let lock: Int64 = 0x5444_4354_0000_0001
+    /// The advisory lock of `exclusively`: "TDCT" and 2.
+    static let exclusiveLock: Int64 = 0x5444_4354_0000_0002
     /// How long a process waits while another changes the schema.
     static let lockSeconds = 60
 }

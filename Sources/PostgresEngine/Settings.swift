@@ -47,6 +47,7 @@ public struct PostgresSettings: Hashable, Sendable {
 
     /// Why commits are less durable than was asked for, or `nil` (design 5.11).
     func weakness(asked options: PostgresEngine.Options) -> String? {
+        guard !options.allowsVolatile else { return nil }
         let commit = SynchronousCommit(rawValue: synchronousCommit)
         guard let commit, commit >= options.synchronousCommit else {
             return "commits are not durable: synchronous_commit is \(synchronousCommit), asked for was"

@@ -95,6 +95,11 @@ public struct QuotaGrantor: Sendable {
         }
     }
 
+    /// Stops granting for some projects, whose next owner knows nothing of what was granted.
+    public mutating func close(where isGone: (ProjectNumber) -> Bool) {
+        for project in projects.keys.filter(isGone) { projects[project] = nil }
+    }
+
     /// Other limits, from now on. What is in the buckets stays as far as the new bursts have room.
     public mutating func change(_ project: ProjectNumber, to limits: QuotaLimits, now: MonotonicTime) {
         for (index, kind) in QuotaGrantor.kinds.enumerated() {

@@ -45,11 +45,18 @@ public struct GatewayStreams {
     private var byDevice: [PartitionID: [[UInt64]]] = [:]
     private var lastNumber: UInt64 = 0
     private let histories: [History]
+    /// In a cluster a stream outlives the owner of its partition: who listens is kept, to be told to the
+    /// next one.
+    private let outlivesOwners: Bool
+    private var listeners: [UInt64: (device: Registration, authority: Authority)] = [:]
+    /// The newest position that was pushed to the live streams of each partition.
+    private var pushed: [PartitionID: Position] = [:]
 
     /// `histories` by partition number.
-    public init(gateway: GatewayID, histories: [History]) {
+    public init(gateway: GatewayID, histories: [History], outlivesOwners: Bool = false) {
         self.gateway = gateway
         self.histories = histories
+        self.outlivesOwners = outlivesOwners
     }
 
     public var count: Int { streams.count }
@@ -62,6 +69,7 @@ public struct GatewayStreams {
     ) -> (stream: UInt64, command: StreamCommand) {
         lastNumber += 1
         streams[lastNumber] = Stream(partition: registration.partition, device: registration.index)
+        if outlivesOwners { listeners[lastNumber] = (registration, authority) }
         let id = StreamID(gateway: gateway, number: lastNumber)
         return (lastNumber, .attach(id, registration, by: authority, resume: resume))
     }
@@ -100,6 +108,7 @@ public struct GatewayStreams {
             write(events, deleted, to: id, device, partition, sink, &commands)
         case .push(let push):
             for item in push.items { self.push(item, partition, sink, &commands) }
+            if outlivesOwners, let last = push.items.last { pushed[partition] = last.position }
             commands.append(.processed(gateway, frame: push.number))
         }
     }
@@ -110,6 +119,36 @@ public struct GatewayStreams {
             _ = forget(number)
             sink.endForReconnect(number)
         }
+    }
+
+    /// The partition has another owner, or the way to it was broken: each of its streams is told to it
+    /// anew. What was written stays written: the owner begins with what was not acknowledged, and of that
+    /// only what is above the last written goes out again (design 5.8).
+    public mutating func reattach(_ partition: PartitionID) -> [StreamCommand] {
+        var commands: [StreamCommand] = []
+        for (number, var stream) in streams.sorted(by: { $0.key < $1.key })
+        where stream.partition == partition {
+            guard let listener = listeners[number] else { continue }
+            if !stream.isBehind, isPlaced(number, stream), let pushed = pushed[partition] {
+                stream.written = max(stream.written, pushed)
+            }
+            stream.isBehind = false
+            streams[number] = stream
+            unplace(number, stream)
+            commands.append(
+                .attach(
+                    StreamID(gateway: gateway, number: number), listener.device, by: listener.authority,
+                    resume: nil))
+        }
+        return commands
+    }
+
+    private func isPlaced(_ number: UInt64, _ stream: Stream) -> Bool {
+        let page = Int(stream.device.rawValue) / GatewayStreams.pageSize
+        guard let pages = byDevice[stream.partition], page < pages.count, !pages[page].isEmpty else {
+            return false
+        }
+        return pages[page][Int(stream.device.rawValue) % GatewayStreams.pageSize] == number
     }
 
     private mutating func write<Sink: StreamSink>(
@@ -190,6 +229,7 @@ public struct GatewayStreams {
 
     private mutating func forget(_ number: UInt64) -> Stream? {
         guard let stream = streams.removeValue(forKey: number) else { return nil }
+        if outlivesOwners { listeners[number] = nil }
         unplace(number, stream)
         return stream
     }

@@ -6,7 +6,8 @@ import Quotas
 extension Router {
     /// A partition's reply. Replies to what is not known any more (past its deadline) are dropped.
     public func replied(_ number: UInt64, _ reply: Reply, now: Instant, into effects: inout [RouterEffect]) {
-        guard let asked = pending.removeValue(forKey: number) else { return }
+        if case .refused(.moved) = reply, options.isClustered { return wait(number, now, &effects) }
+        guard let asked = pending.remove(number) else { return }
         switch asked.kind {
         case .part(let whole, let places): finishPart(whole, places, reply, &effects)
         case .register(let project, let offer):
@@ -18,7 +19,7 @@ extension Router {
 
     /// The loop of the device's partition refused a send: the device has had too many.
     public func refused(_ number: UInt64, _ refusal: QuotaRefusal, into effects: inout [RouterEffect]) {
-        guard let asked = pending.removeValue(forKey: number) else { return }
+        guard let asked = pending.remove(number) else { return }
         finish(asked.ticket, .refused(.quota(refusal)), &effects)
     }
 
@@ -47,6 +48,7 @@ extension Router {
         case .indicesUsedUp: .unavailable("the partition takes no new devices")
         case .unavailable(let reason): .unavailable(reason)
         case .unknown: .deadlineExceeded
+        case .moved: .unavailable("the partition is being moved")
         }
     }
 
@@ -60,17 +62,17 @@ extension Router {
             for (place, change) in zip(places, changes) { outcomes[place] = outcome(change) }
         case .refused(let refusal):
             // One part that cannot be said to be done makes the whole worth repeating, which is safe.
-            pending[whole] = nil
+            pending.remove(whole)
             return finish(sum.ticket, .refused(self.refusal(refusal)), &effects)
         default:
-            pending[whole] = nil
+            pending.remove(whole)
             return finish(sum.ticket, .refused(.unavailable("an answer to another question")), &effects)
         }
         if partsLeft > 1 {
             sum.kind = .whole(outcomes: outcomes, partsLeft: partsLeft - 1)
             pending[whole] = sum
         } else {
-            pending[whole] = nil
+            pending.remove(whole)
             finish(sum.ticket, .changes(outcomes.compactMap { $0 }), &effects)
         }
     }

@@ -12,6 +12,8 @@ public enum RouterEffect: Sendable {
     case quota(QuotaRequest)
     /// Call `quotaWoke` then.
     case wakeQuota(at: MonotonicTime)
+    /// Call `retryMoved` then.
+    case wakeRetry(at: MonotonicTime)
 }
 
 /// Turns the operations of one gateway loop into requests of partitions, and their replies into outcomes.
@@ -32,6 +34,9 @@ public final class Router {
         public var deadline: UInt64 = .seconds(25)
         /// Operations under way, past which new ones are refused.
         public var operationsMax = 65_536
+        /// In a cluster partitions move: a request that reached no owner is asked again, under its number,
+        /// within its deadline.
+        public var isClustered = false
         public init(partitionCount: Int, gateway: GatewayID, session: UInt64) {
             self.partitionCount = partitionCount
             self.gateway = gateway
@@ -42,16 +47,18 @@ public final class Router {
     let options: Options
     public var admission: Admission
     var random: any RandomNumberGenerator
-    var pending: [UInt64: Pending] = [:]
+    var pending: PendingTable
     /// Numbers rise with time, so a deadline every quarter of a second stands for all that were asked in it.
     private var deadlines: [(at: MonotonicTime, upTo: UInt64)] = []
     private static let deadlineStep: UInt64 = .milliseconds(250)
-    private var lastNumber: UInt64 = 0
     /// The last number of a send to each partition: dense, so that a partition's window of them is long in
     /// time.
     private var sendNumbers: [UInt64]
     var placements: [UInt32: DevicePlacement] = [:]
     private var wakeAt: MonotonicTime?
+    /// Requests that reached no owner, and when they are asked again.
+    var moved: [UInt64] = []
+    var retryAt: MonotonicTime?
     var lines: [LineKey: WaitingLine] = [:]
 
     struct Pending {
@@ -69,12 +76,16 @@ public final class Router {
         var ticket: UInt64
         var kind: Kind
         var partition: PartitionID
+        /// For asking again.
+        var request: Request?
+        var tries: UInt8 = 0
     }
 
     public init(options: Options, admission: Admission, random: any RandomNumberGenerator) {
         self.options = options
         self.admission = admission
         self.random = random
+        pending = PendingTable(capacity: options.operationsMax)
         sendNumbers = Array(repeating: 0, count: options.partitionCount)
     }
 
@@ -198,11 +209,10 @@ public final class Router {
         }
         var parts: [PartitionID: [Int]] = [:]
         for place in 0..<granted { parts[change.devices[place].partition, default: []].append(place) }
-        lastNumber += 1
-        let whole = lastNumber
-        pending[whole] = Pending(
-            ticket: ticket, kind: .whole(outcomes: outcomes, partsLeft: parts.count),
-            partition: PartitionID(0))
+        let whole = pending.add(
+            Pending(
+                ticket: ticket, kind: .whole(outcomes: outcomes, partsLeft: parts.count),
+                partition: PartitionID(0)))
         for partition in parts.keys.sorted() {
             guard let places = parts[partition] else { continue }
             let devices =
@@ -222,10 +232,12 @@ public final class Router {
             // Deciphered under a right key, so it was made here once, by data with more partitions.
             return finish(ticket, .refused(.unavailable("no such partition")), &effects)
         }
-        lastNumber += 1
-        pending[lastNumber] = Pending(ticket: ticket, kind: kind, partition: partition)
-        note(lastNumber, now, &effects)
-        effects.append(.ask(partition, RequestID(gateway: options.gateway, number: lastNumber), request))
+        let number = pending.add(
+            Pending(
+                ticket: ticket, kind: kind, partition: partition,
+                request: options.isClustered ? request : nil))
+        note(number, now, &effects)
+        effects.append(.ask(partition, RequestID(gateway: options.gateway, number: number), request))
     }
 
     func finish(_ ticket: UInt64, _ outcome: Outcome, _ effects: inout [RouterEffect]) {
@@ -250,18 +262,20 @@ public final class Router {
         let due = deadlines.prefix { $0.at.advanced(by: Router.deadlineStep) <= now.monotonic }
         if let last = due.last {
             deadlines.removeFirst(due.count)
-            for number in pending.keys.filter({ $0 <= last.upTo }).sorted() { expire(number, &effects) }
+            for number in pending.numbers(upTo: last.upTo) { expire(number, &effects) }
         }
         scheduleWake(&effects)
     }
 
     private func expire(_ number: UInt64, _ effects: inout [RouterEffect]) {
-        guard let late = pending.removeValue(forKey: number) else { return }
+        guard let late = pending[number] else { return }
+        // A whole ends with its parts.
+        if case .whole = late.kind { return }
+        pending.remove(number)
         switch late.kind {
         case .send: finish(late.ticket, .refused(.deadlineExceeded), &effects)
-        case .whole: pending[number] = late
         case .part(let whole, _):
-            if pending.removeValue(forKey: whole) != nil {
+            if pending.remove(whole) != nil {
                 finish(late.ticket, .refused(.unavailable("not answered in time")), &effects)
             }
         default: finish(late.ticket, .refused(.unavailable("not answered in time")), &effects)

@@ -39,6 +39,8 @@ final class Connection {
         pagesInLog = .allocate(capacity: 1)
         pagesInLog.initialize(to: 0)
         sqlite3_busy_timeout(handle, Connection.busyMilliseconds)
+        // It takes the place of SQLite's own checkpoints, which are such a hook themselves: setting their
+        // pragma later would take this one away.
         sqlite3_wal_hook(
             handle,
             { context, _, _, pages in

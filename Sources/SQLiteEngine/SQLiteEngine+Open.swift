@@ -31,7 +31,7 @@ extension SQLiteEngine {
         // Debian's SQLite overwrites deleted rows with zeros, which doubles the cost of trimming.
         try database.execute(
             """
-            PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA mmap_size = 0;
+            PRAGMA synchronous = FULL; PRAGMA mmap_size = 0;
             PRAGMA temp_store = MEMORY;
             PRAGMA secure_delete = OFF; PRAGMA cache_size = -16384; PRAGMA trusted_schema = OFF;
             PRAGMA cell_size_check = ON

@@ -135,6 +135,7 @@ extension Simulation {
             id: MessageID(time: message, random: options.seed), event: Array("\(message)".utf8),
             collapseKey: Array(key.utf8),
             sent: instant.wall, ttlSeconds: isShort ? 1 : 86_400)
+        let fanoutsMax = options.fanoutsMax
         let target: History.Send.Target
         let request: (RequestKey) -> Request
         let to: PartitionID
@@ -145,7 +146,7 @@ extension Simulation {
             let condition = Condition(
                 topics: [topic(first), topic(other)], root: .and(.topic(0), .not(.topic(1))))
             request = {
-                .sendToCondition($0, project: Simulation.project, condition, envelope, fanoutsMax: 1000)
+                .sendToCondition($0, project: Simulation.project, condition, envelope, fanoutsMax: fanoutsMax)
             }
             to = home(first)
         case 1, 2:
@@ -160,7 +161,7 @@ extension Simulation {
             target = .topic(first)
             let name = topic(first)
             request = {
-                .sendToTopic($0, project: Simulation.project, name, envelope, fanoutsMax: 1000)
+                .sendToTopic($0, project: Simulation.project, name, envelope, fanoutsMax: fanoutsMax)
             }
             to = home(first)
         }

@@ -35,14 +35,24 @@ extension Simulation {
     func finishAppend(_ id: PartitionID, _ sequence: Sequence, _ body: [UInt8], _ fate: Fate) {
         switch fate {
         case .durable:
-            journal[Int(id.rawValue)].append((sequence, body))
+            record(Int(id.rawValue), sequence, body)
             feed(id, .appended(sequence))
         case .refused:
             lose(id, mayHaveAppended: false)
         case .unknown(let isIn):
-            if isIn { journal[Int(id.rawValue)].append((sequence, body)) }
+            if isIn { record(Int(id.rawValue), sequence, body) }
             lose(id, mayHaveAppended: true)
         }
+    }
+
+    /// As engines do it: never past what the older of two snapshots covers.
+    func trim(_ number: Int, _ below: Sequence, _ keeping: [Sequence]) {
+        guard snapshots[number].count == 2 else { return }
+        var limit = min(below, snapshots[number][1].covering)
+        #if DEBUG
+            if options.partition.planted.contains(.trimToNewest) { limit = below }
+        #endif
+        journal[number].removeAll { $0.sequence < limit && !keeping.contains($0.sequence) }
     }
 
     /// The machine is thrown away; who waited is told; another is made from the journal a little later.

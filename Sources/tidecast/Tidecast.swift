@@ -7,7 +7,7 @@ struct Tidecast: AsyncParsableCommand {
         subcommands: [
             Server.self, Cert.self, Project.self, Device.self, Topic.self, Subscribe.self, Unsubscribe.self,
             Send.self,
-            Listen.self, Bench.self,
+            Listen.self, Cluster.self, Bench.self,
         ])
 
     static func main() async {

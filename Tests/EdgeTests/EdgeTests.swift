@@ -35,12 +35,12 @@ struct RequestHeadTests {
     /// Whether the block is taken, and what the request then is.
     private func read(_ fields: [(String, String)], trailers: [(String, String)] = []) -> HTTPRequest? {
         var head = RequestHead()
-        var request = HTTPRequest(method: .get, target: [])
+        let request = HTTPRequest(method: .get, target: [])
         for (isTrailer, list) in [(false, fields), (true, trailers)] {
             for (name, value) in list {
                 let isTaken = Array(name.utf8).withUnsafeBufferPointer { name in
                     Array(value.utf8).withUnsafeBufferPointer { value in
-                        head.take(name, value, isTrailer: isTrailer, into: &request)
+                        head.take(name, value, isTrailer: isTrailer, into: request)
                     }
                 }
                 if !isTaken { return nil }

@@ -203,7 +203,7 @@ struct TokenTests {
         #expect(
             bench.route(.post, "/v1/projects/shop/messages:send", #"{"message":{"topic":"a"}}"#, bearer: text)
                 .sent != nil)
-        var request = HTTPRequest(method: .get, target: [])
+        let request = HTTPRequest(method: .get, target: [])
         request.fields.append(name: "authorization".utf8, value: "Bearer \(text)".utf8)
         let late = WallTime(milliseconds: bench.now.milliseconds + 3_600_001)
         #expect(bench.api.authenticator.principal(request, bench.api.directory, now: late) == nil)

@@ -1,3 +1,4 @@
+import EngineContract
 import Foundation
 import Journal
 import Model

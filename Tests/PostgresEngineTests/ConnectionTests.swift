@@ -1,3 +1,4 @@
+import EngineContract
 import Foundation
 import Journal
 import Model
@@ -71,7 +72,7 @@ struct Writer {
 private func appendThrough(
     _ place: String, last: UInt64, each: ClosedRange<UInt64>, harm: @escaping @Sendable (Other) throws -> Void
 ) throws -> Writer {
-    let engine = try PostgresEngine(connection: place)
+    let engine = try PostgresEngine(place)
     var writer = Writer(engine: engine, session: try begin(engine, partitions: 1))
     let progress = Mutex<UInt64>(0)
     let next = DispatchSemaphore(value: 0)
@@ -134,7 +135,7 @@ private func appendThrough(
 
     @Test func aConnectionThatEndedWhileNothingWasAskedIsMadeAgainUnseen() throws {
         let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         let session = try begin(engine)
         let other = try Other(place)
         try endConnections(other)
@@ -150,7 +151,7 @@ private func appendThrough(
 
     @Test func aServerThatIsGoneRefusesAndIsFoundAgain() throws {
         let server = try Server()
-        let engine = try PostgresEngine(connection: server.connection("postgres"))
+        let engine = try PostgresEngine(server.connection("postgres"))
         var writer = Writer(engine: engine, session: try begin(engine))
         try writer.put(2)
         try server.command("stop")
@@ -158,7 +159,7 @@ private func appendThrough(
         #expect(first.isUnknown || first.isRefused)
         let second = engine.append(session: writer.session, batch: BatchID(3), rows: [try row(0, 3)])
         #expect(second.isRefused, "nothing is asked where nobody answers")
-        #expect(sentence { _ = try engine.partitions() }.hasPrefix("cannot connect to the database: "))
+        #expect(sentence { _ = try engine.partitions() }.hasPrefix("cannot reach the database: "))
         #expect(engine.failure == nil)
         try server.command("start")
         try writer.put(3)
@@ -170,7 +171,7 @@ private func appendThrough(
 
     @Test func takingIsRepeatedWhereItsAnswerIsLost() throws {
         let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         _ = try begin(engine, partitions: 1)
         let stop = Mutex(false)
         let strike = DispatchSemaphore(value: 0)

@@ -1,3 +1,4 @@
+import EngineContract
 import Foundation
 import Journal
 import Model
@@ -18,7 +19,7 @@ import Testing
 
     @Test func aBitThatFlippedInAPayloadIsNotReadAsTruth() throws {
         let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         let session = try begin(engine)
         let rows = try (2...4).map { try row(0, $0) }
         _ = engine.append(session: session, batch: BatchID(1), rows: rows)
@@ -44,7 +45,7 @@ import Testing
 
     @Test func aRowInAnothersPlaceIsFound() throws {
         let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         let session = try begin(engine)
         _ = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
         try Other(place).run("UPDATE tidecast.journal SET sequence = 3 WHERE partition = 0 AND sequence = 2")
@@ -53,7 +54,7 @@ import Testing
 
     @Test func aDamagedSnapshotOrCatalogIsCorrupt() throws {
         let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         let session = try begin(engine)
         try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1, 2, 3])
         try engine.put(.key, key: "a", value: [1, 2])
@@ -74,7 +75,7 @@ import Testing
 
     @Test func aSnapshotOfManyChunksComesBackAndLeavesNothingBehind() throws {
         let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         let session = try begin(engine)
         let other = try Other(place)
         // What somebody left who stopped in between.

@@ -1,3 +1,4 @@
+import EngineContract
 import Foundation
 import Journal
 import Model
@@ -8,12 +9,12 @@ import Testing
 @Suite(.enabled(if: Server.isInstalled, Server.missing)) struct FenceTests {
     @Test func nothingGoesInAfterAFence() throws {
         let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         let session = try begin(engine, partitions: 4)
         let ready = DispatchSemaphore(value: 0)
         let writers = (0..<4).map { partition in
             Running {
-                let engine = try PostgresEngine(connection: place)
+                let engine = try PostgresEngine(place)
                 var sequence: UInt64 = 2
                 while true {
                     let batch = BatchID(UInt64(partition) << 32 | sequence)
@@ -42,10 +43,10 @@ import Testing
 
     @Test func ofManyThatBeginANodesSessionAtOnceOneLivesAndItIsTheLatest() throws {
         let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         let beginners = (0..<4).map { _ in
             Running {
-                let engine = try PostgresEngine(connection: place)
+                let engine = try PostgresEngine(place)
                 return try (0..<5).map { _ in try engine.beginSession(node: "a") }
             }
         }
@@ -59,7 +60,7 @@ import Testing
 
     @Test func anAppendWaitsForALockNoLongerThanItIsTold() throws {
         let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         let session = try begin(engine)
         let other = try Other(place)
         try other.run("BEGIN; SELECT * FROM tidecast.session FOR UPDATE")
@@ -77,7 +78,7 @@ import Testing
 
     @Test func anAppendThatMeetsAnUnfinishedRowOfAnotherIsRefused() throws {
         let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         let session = try begin(engine)
         let other = try Other(place)
         try other.run("BEGIN; INSERT INTO tidecast.journal VALUES (0, 2, 77, '')")
@@ -92,13 +93,13 @@ import Testing
 
     @Test func aFenceThatWaitsInTheMiddleOfAnAppendIsSeenByTheNext() throws {
         let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         let session = try begin(engine)
         let other = try Other(place)
         // The fence holds its lock; the append waits behind it, and then looks at the row again.
         try other.run("BEGIN; UPDATE tidecast.session SET alive = false")
         let append = Running {
-            let engine = try PostgresEngine(connection: place)
+            let engine = try PostgresEngine(place)
             return engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
         }
         let waiting = try Other(place)
@@ -114,12 +115,12 @@ import Testing
 
     @Test func takersRaceAndEachEpochHasOneOwner() throws {
         let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         try engine.fence(try begin(engine, partitions: 1))
         let taken = Mutex<[Epoch: SessionID]>([:])
         let takers = (0..<3).map { index in
             Running {
-                let engine = try PostgresEngine(connection: place)
+                let engine = try PostgresEngine(place)
                 for round in 0..<15 {
                     let session = try engine.beginSession(node: "n\(index)")
                     let former = try engine.partitions()[0]

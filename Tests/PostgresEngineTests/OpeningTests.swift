@@ -1,3 +1,4 @@
+import EngineContract
 import Foundation
 import Journal
 import Model
@@ -9,13 +10,13 @@ import Testing
     @Test func whatWasWrittenIsThereAfterReopening() throws {
         let place = try Server.shared().makeDatabase()
         do {
-            let engine = try PostgresEngine(connection: place)
+            let engine = try PostgresEngine(place)
             let session = try begin(engine)
             _ = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
             try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(2), bytes: [1, 2])
             try engine.put(.setting, key: "x", value: [9])
         }
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         #expect(try engine.read(p(0), from: Sequence(2), bytesMax: .max) == [try row(0, 2)])
         #expect(try engine.readSnapshot(p(0), covering: Sequence(2)) == [1, 2])
         #expect(try engine.get(.setting, key: "x") == [9])
@@ -23,10 +24,10 @@ import Testing
 
     @Test func aNewerSchemaIsRefusedWithWhatToDo() throws {
         let place = try Server.shared().makeDatabase()
-        let open = try PostgresEngine(connection: place)
+        let open = try PostgresEngine(place)
         let other = try Other(place)
         try other.run("UPDATE tidecast.schema SET version = 2")
-        let reason = sentence { _ = try PostgresEngine(connection: place) }
+        let reason = sentence { _ = try PostgresEngine(place) }
         #expect(reason.contains("written by a newer tidecast"), "\(reason)")
         #expect(reason.contains("start a tidecast at least as new"), "\(reason)")
         // One that was open before finds out when it connects again.
@@ -42,32 +43,32 @@ import Testing
         let other = try Other(place)
         try other.run("CREATE SCHEMA tidecast; CREATE TABLE tidecast.theirs (x int)")
         #expect(
-            sentence { _ = try PostgresEngine(connection: place) }.contains("is another program's"))
+            sentence { _ = try PostgresEngine(place) }.contains("is another program's"))
         #expect(try other.run("SELECT * FROM tidecast.theirs").isEmpty)
     }
 
     @Test func aDatabaseOfAnotherEncodingIsRefused() throws {
         let place = try Server.shared().makeDatabase("ENCODING 'LATIN1' LOCALE 'C'")
-        #expect(sentence { _ = try PostgresEngine(connection: place) }.contains("ENCODING 'UTF8'"))
+        #expect(sentence { _ = try PostgresEngine(place) }.contains("ENCODING 'UTF8'"))
     }
 
     @Test func manyThatOpenAnEmptyDatabaseAtOnceMakeTheTablesOnce() throws {
         let place = try Server.shared().makeDatabase()
         let openers = (0..<6).map { index in
             Running {
-                let engine = try PostgresEngine(connection: place)
+                let engine = try PostgresEngine(place)
                 try engine.createPartitions(count: 3, histories: (0..<3).map { _ in History(UInt64(index)) })
             }
         }
         for opener in openers { try opener.wait() }
-        let rows = try PostgresEngine(connection: place).partitions()
+        let rows = try PostgresEngine(place).partitions()
         #expect(rows.count == 3 && Set(rows.map(\.history)).count == 1)
     }
 
     @Test func aServerThatIsNotThereIsRefusedWithASentence() {
-        let nobody = sentence { _ = try PostgresEngine(connection: "host=127.0.0.1 port=1 dbname=x") }
-        #expect(nobody.hasPrefix("cannot connect to the database: "), "\(nobody)")
-        let nonsense = sentence { _ = try PostgresEngine(connection: "nonsense=1") }
+        let nobody = sentence { _ = try PostgresEngine("host=127.0.0.1 port=1 dbname=x") }
+        #expect(nobody.hasPrefix("cannot reach the database: "), "\(nobody)")
+        let nonsense = sentence { _ = try PostgresEngine("nonsense=1") }
         #expect(nonsense.contains("nonsense"), "\(nonsense)")
         #expect(!nonsense.contains("\n"))
     }
@@ -79,7 +80,7 @@ import Testing
         for setting in ["synchronous_commit = off", "statement_timeout = 1", "search_path = ''"] {
             try other.run("ALTER DATABASE \(name) SET \(setting)")
         }
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         let settings = try engine.settings()
         #expect(settings.synchronousCommit == "on" && settings.fsync)
         #expect(settings.timeline == 1 && !settings.isInRecovery)
@@ -88,13 +89,15 @@ import Testing
     }
 
     @Test func aMissingStandbyIsSaidWhereOneIsDemanded() throws {
-        var options = PostgresEngine.Options(connection: try Server.shared().makeDatabase())
+        let place = try Server.shared().makeDatabase()
+        var options = PostgresEngine.Options()
         options.demandsStandby = true
         #expect(
-            sentence { _ = try PostgresEngine(options) }.contains("synchronous_standby_names is empty"))
+            sentence { _ = try PostgresEngine(place, options: options) }.contains(
+                "synchronous_standby_names is empty"))
         options.demandsStandby = false
         options.synchronousCommit = .remoteApply
-        #expect(try PostgresEngine(options).settings().synchronousCommit == "remote_apply")
+        #expect(try PostgresEngine(place, options: options).settings().synchronousCommit == "remote_apply")
     }
 }
 
@@ -125,7 +128,7 @@ func endConnections(_ other: Other) throws {
     }
 
     @Test func commitsThatAreLessDurableThanAskedForAreSeen() {
-        var options = PostgresEngine.Options(connection: "")
+        var options = PostgresEngine.Options()
         options.demandsStandby = true
         #expect(good.weakness(asked: options) == nil)
         #expect(changed { $0.synchronousCommit = "remote_apply" }.weakness(asked: options) == nil)

@@ -1,3 +1,4 @@
+import EngineContract
 import Foundation
 import Journal
 import Model
@@ -20,12 +21,12 @@ import Testing
     @Test func anAppendOfNoRowsWaitsForTheStandbyLikeAnyOther() throws {
         let server = try Server()
         let place = server.connection("postgres")
-        let session = try begin(try PostgresEngine(connection: place))
+        let session = try begin(try PostgresEngine(place))
         let other = try Other(place)
         try waitForStandby("nobody", on: other)
         let isOver = Mutex(false)
         let asking = Running {
-            let engine = try PostgresEngine(connection: place)
+            let engine = try PostgresEngine(place)
             // The server takes its new setting over a little later than it says.
             while !isOver.withLock({ $0 }) {
                 let outcome = engine.append(session: session, batch: BatchID(1), rows: [])
@@ -46,11 +47,11 @@ import Testing
     func aCommitWhoseWaitIsCutShortIsUnknown(by function: String) throws {
         let server = try Server()
         let place = server.connection("postgres")
-        let session = try begin(try PostgresEngine(connection: place))
+        let session = try begin(try PostgresEngine(place))
         let other = try Other(place)
         try waitForStandby("nobody", on: other)
         let appending = Running {
-            let engine = try PostgresEngine(connection: place)
+            let engine = try PostgresEngine(place)
             var sequence: UInt64 = 2
             while true {
                 let next = try row(0, sequence)
@@ -68,45 +69,49 @@ import Testing
         let (outcome, sequence) = try appending.wait()
         #expect(outcome.isUnknown, "\(outcome)")
         try waitForStandby("", on: other)
-        var writer = Writer(engine: try PostgresEngine(connection: place), session: session)
+        var writer = Writer(engine: try PostgresEngine(place), session: session)
         #expect(try writer.engine.look(p(0), Sequence(sequence)) == BatchID(sequence))
         try writer.put(sequence + 1)
     }
 
-    @Test func afterAFailoverWhatWasAcknowledgedIsThere() throws {
-        let primary = try Server(settings: ["max_wal_senders": "4"])
+    @Test func afterAFailoverWhatWasAcknowledgedIsThereAndTheOldPrimaryIsNotTrusted() throws {
+        let primary = try Server()
         let standby = try Server(standbyOf: primary)
         let other = try Other(primary.connection("postgres"))
         try waitForStandby("standby", on: other)
         try other.wait("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'", for: "1")
-        var options = PostgresEngine.Options(
-            connection: "host=127.0.0.1,127.0.0.1 port=\(primary.port),\(standby.port) user=tidecast"
-                + " dbname=postgres")
-        options.demandsStandby = true
-        let engine = try PostgresEngine(options)
+        let place =
+            "host=127.0.0.1,127.0.0.1 port=\(primary.port),\(standby.port) user=tidecast dbname=postgres"
+        let engine = try PostgresEngine(place)
         let session = try begin(engine, partitions: 1)
         var writer = Writer(engine: engine, session: session)
         for sequence in UInt64(2)...50 { try writer.put(sequence) }
         #expect(try engine.settings().timeline == 1)
+        #expect(engine.lastSettings?.synchronousStandbyNames == "standby")
 
         try primary.command("stop")
         let lost = engine.append(session: session, batch: BatchID(51), rows: [try row(0, 51)])
         #expect(lost.isUnknown || lost.isRefused)
-        // The new primary has no standby, and says that it needs one, or nothing is acknowledged.
-        let heir = try Other(standby.connection("postgres"))
-        try waitForStandby("nobody", on: heir)
+        let none = engine.append(session: session, batch: BatchID(51), rows: [try row(0, 51)])
+        #expect(none.isRefused, "a standby takes no writes")
         try standby.command("promote")
-        #expect(try engine.read(p(0), from: Sequence(2), bytesMax: .max).count == 49)
+        for sequence in UInt64(51)...60 { try writer.put(sequence) }
+        #expect(try engine.read(p(0), from: Sequence(2), bytesMax: .max).count == 59)
         #expect(engine.lastSettings?.timeline == 2)
-        try waitForStandby("ghost, standby", on: heir)
-        #expect(engine.failure == nil)
+
+        // Somebody starts the old primary again, and the new one is gone.
+        try standby.command("stop")
+        try primary.command("start")
+        _ = engine.append(session: session, batch: BatchID(61), rows: [try row(0, 61)])
+        #expect(engine.append(session: session, batch: BatchID(61), rows: [try row(0, 61)]).isUnknown)
+        #expect(engine.failure?.contains("history went back") == true)
     }
 
     @Test func anotherDatabaseBehindTheSameNameIsNotTrusted() throws {
         let one = try Server()
         let two = try Server()
         let engine = try PostgresEngine(
-            connection: "host=127.0.0.1,127.0.0.1 port=\(one.port),\(two.port) user=tidecast dbname=postgres")
+            "host=127.0.0.1,127.0.0.1 port=\(one.port),\(two.port) user=tidecast dbname=postgres")
         let session = try begin(engine)
         try one.command("stop")
         _ = engine.append(session: session, batch: BatchID(1), rows: [])
@@ -118,12 +123,12 @@ import Testing
     @Test func aServerThatDoesNotSyncIsRefusedAndLaterIsNotTrusted() throws {
         let server = try Server(settings: ["fsync": "off"])
         let place = server.connection("postgres")
-        #expect(sentence { _ = try PostgresEngine(connection: place) }.contains("fsync = off"))
+        #expect(sentence { _ = try PostgresEngine(place) }.contains("fsync = off"))
         let other = try Other(place)
         try other.run("ALTER SYSTEM SET fsync = on")
         try other.run("SELECT pg_reload_conf()")
         try other.wait("SHOW fsync", for: "on")
-        let engine = try PostgresEngine(connection: place)
+        let engine = try PostgresEngine(place)
         let session = try begin(engine)
         #expect(try engine.renewLease(session) == 1)
         try other.run("ALTER SYSTEM SET fsync = off")

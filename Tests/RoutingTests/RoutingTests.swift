@@ -55,7 +55,7 @@ private final class Desk {
                     router.granted(grant, now: now, into: &more)
                     carryOut(more)
                 }
-            case .wake, .wakeQuota: break
+            case .wake, .wakeQuota, .wakeRetry: break
             }
         }
     }

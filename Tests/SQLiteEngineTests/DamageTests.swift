@@ -1,3 +1,4 @@
+import EngineContract
 import Foundation
 import Journal
 import Model
@@ -100,8 +101,8 @@ import Testing
                 let engine = try SQLiteEngine(folder: other.path)
                 #expect(try engine.partitions().map(\.epoch) == [Epoch(1), Epoch(1)], "flip at \(offset)")
                 for partition in 0..<2 {
-                    for row in try engine.read(p(partition), from: Sequence(2), bytesMax: .max) {
-                        #expect(row == (try SQLiteEngineTests.row(partition, row.sequence.rawValue)))
+                    for found in try engine.read(p(partition), from: Sequence(2), bytesMax: .max) {
+                        #expect(found.payload == (try row(partition, found.sequence.rawValue)).payload)
                     }
                 }
                 if let value = try engine.get(.project, key: "p") {

@@ -1,4 +1,5 @@
 import CSQLite
+import EngineContract
 import Foundation
 import Journal
 import Model

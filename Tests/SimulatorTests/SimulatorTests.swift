@@ -20,7 +20,8 @@ struct SimulationTests {
             Planted.answerBeforeDurable, .offerBeforeDurable, .acknowledgeVolatile, .skipPredecessor,
             .forgetMarks,
             .pushBeforeDurable, .acknowledgeUnrecorded, .forgetOutboxes, .unprovenRepeat, .skipCatchUp,
-            .forgetWindow, .snapshotVolatile, .unknownAsRefused, .deliverLate,
+            .forgetWindow, .snapshotVolatile, .unknownAsRefused, .deliverLate, .forgetBodies, .trimToNewest,
+            .leakFanouts,
         ])
     func planted(bug: Planted) {
         for seed in UInt64(1)...150 {
@@ -29,6 +30,31 @@ struct SimulationTests {
             if !Simulation(options).run().violations.isEmpty { return }
         }
         Issue.record("no seed of 150 shows planted bug \(bug.rawValue)")
+    }
+
+    /// Few fan-outs may be unfinished, messages between partitions are lost often, and each is refused before
+    /// it is durable.
+    @Test("holds the bound of unfinished fan-outs", arguments: UInt64(1)...20)
+    func fanouts(seed: UInt64) {
+        let violations = Simulation(crowded(seed)).run().violations
+        #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+    }
+
+    @Test("sees that fan-outs are not bounded")
+    func plantedFanouts() {
+        for seed in UInt64(1)...20 {
+            var options = crowded(seed)
+            options.partition.planted = .unboundedFanouts
+            if Simulation(options).run().violations.contains(where: { $0.guarantee == "5.9" }) { return }
+        }
+        Issue.record("no seed of 20 shows it")
+    }
+
+    private func crowded(_ seed: UInt64) -> Simulation.Options {
+        var options = Simulation.Options(seed: seed)
+        options.fanoutsMax = 2
+        options.lossPercent = 20
+        return options
     }
 
     @Test("has every kind of fault in it")

@@ -13,7 +13,8 @@ final class JSONParser {
     static let documentBytesMax = 4 << 20
 
     private let parser: OpaquePointer
-    private var padded: [UInt8] = []
+    /// The document, and behind it the room that simdjson may read past its end.
+    private var padded = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 64)
 
     init() {
         guard let parser = tidecast_json_parser_new(JSONParser.documentBytesMax, JSONParser.depthMax) else {
@@ -22,17 +23,23 @@ final class JSONParser {
         self.parser = parser
     }
 
-    deinit { tidecast_json_parser_free(parser) }
+    deinit {
+        tidecast_json_parser_free(parser)
+        padded.deallocate()
+    }
 
     func parse(_ bytes: [UInt8]) throws(JSONError) -> JSONValue {
-        padded.removeAll(keepingCapacity: true)
-        padded.append(contentsOf: bytes)
-        padded.append(contentsOf: repeatElement(0, count: tidecast_json_padding))
+        let wanted = bytes.count + Int(tidecast_json_padding)
+        if padded.count < wanted {
+            padded.deallocate()
+            padded = .allocate(byteCount: wanted * 2, alignment: 64)
+        }
         var tape: UnsafePointer<UInt64>?
         var strings: UnsafePointer<UInt8>?
-        let problem = padded.withUnsafeBufferPointer {
-            tidecast_json_parse(parser, $0.baseAddress, bytes.count, &tape, &strings)
-        }
+        bytes.withUnsafeBytes { padded.copyMemory(from: $0) }
+        for place in bytes.count..<wanted { padded[place] = 0 }
+        let problem = tidecast_json_parse(
+            parser, padded.bindMemory(to: UInt8.self).baseAddress, bytes.count, &tape, &strings)
         if let problem { throw JSONError(reason: String(cString: problem)) }
         guard let tape, let strings else { throw JSONError(reason: "no document") }
         return JSONValue(tape: tape, strings: strings, place: 1)

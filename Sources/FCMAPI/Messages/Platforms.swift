@@ -2,13 +2,21 @@ import Model
 
 /// The platforms' blocks of a message: their rules, and what they say of time to live and replacing.
 struct Platforms {
-    struct Block {
+    /// An object, because few messages have more than one, and the values of a block are large to pass on.
+    final class Block {
         /// The field of the message.
         let place: Int
         let schema: Schema
         /// As an error names it: `message.android`.
         let path: String
         let values: FieldValues
+
+        init(place: Int, schema: Schema, path: String, values: FieldValues) {
+            self.place = place
+            self.schema = schema
+            self.path = path
+            self.values = values
+        }
     }
     private(set) var android: Block?
     private(set) var webpush: Block?

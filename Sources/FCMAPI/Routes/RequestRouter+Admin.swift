@@ -6,8 +6,17 @@ import Routing
 
 extension RequestRouter {
     func admin() throws(APIError) -> APIAction {
-        guard target.matches(1, "projects") else { throw .notFoundHere }
         let count = target.count
+        if target.matches(1, "cluster") {
+            if count == 2, request.method == .get { return .admin(.cluster) }
+            if count == 3, target.matches(2, "drain"), request.method == .post {
+                guard let node = try texts()["node"], !node.isEmpty else {
+                    throw .invalid("node", "The name of a node is wanted.")
+                }
+                return .admin(.drain(node))
+            }
+        }
+        guard target.matches(1, "projects") else { throw .notFoundHere }
         if count == 2 {
             switch request.method {
             case .get: return .admin(.projects)

@@ -31,7 +31,9 @@ struct RequestRouter {
             if target.matches(0, "readyz") { return .node(.ready) }
             if target.matches(0, "metrics"), request.method == .get { return .node(.metrics) }
         }
-        if isAdmin, target.matches(0, "admin") { return try admin() }
+        if target.matches(0, "admin"), isAdmin || (target.matches(1, "cluster") && principal == .owner) {
+            return try admin()
+        }
         throw .notFoundHere
     }
 

@@ -23,11 +23,11 @@ struct DeliveryLog: ~Copyable {
     private(set) var last: Position = .zero
     private(set) var keys = CollapseKeys()
     /// How many entries have their body in each record.
-    private(set) var records: [UInt64: Int] = [:]
+    private(set) var records = RecentMap<UInt64, Int>()
     /// Bytes of waiting bodies of each project.
-    private(set) var bytes: [UInt32: UInt64] = [:]
+    private(set) var bytes = RecentMap<UInt32, UInt64>()
     /// Entries by the minute in which they expire.
-    private var expiring: [Int64: Expiring] = [:]
+    private var expiring = RecentMap<Int64, Expiring>()
     /// None of them is earlier than this minute.
     private var earliest: Int64?
     private var cachedBytes = 0
@@ -135,7 +135,9 @@ struct DeliveryLog: ~Copyable {
     mutating func expire(_ now: WallTime, _ departure: Departure) {
         let minute = now.milliseconds / 60_000
         for due in expiring.keys.filter({ $0 < minute }).sorted() {
-            for position in expiring.removeValue(forKey: due)?.positions ?? [] {
+            let positions = expiring[due]?.positions ?? []
+            expiring[due] = nil
+            for position in positions {
                 guard let (block, place) = find(position) else { continue }
                 take(block.entries[place].targets, outOf: block, place, departure)
             }
@@ -218,11 +220,13 @@ struct DeliveryLog: ~Copyable {
         block.occupied -= 1
         if block.occupied == 0 { hasEmptied = true }
         count -= 1
-        let record = entry.record.rawValue
-        if let left = records[record] { records[record] = left > 1 ? left - 1 : nil }
-        if let held = bytes[entry.project] {
-            let rest = held - UInt64(entry.bytes)
-            bytes[entry.project] = rest > 0 ? rest : nil
+        records.update(entry.record.rawValue) { left in
+            left -= 1
+            return left > 0
+        }
+        bytes.update(entry.project) { held in
+            held -= UInt64(entry.bytes)
+            return true
         }
     }
 
@@ -230,15 +234,15 @@ struct DeliveryLog: ~Copyable {
     /// outnumber the rest, so that memory follows what waits and not the traffic of four weeks.
     private mutating func forgetExpiry(of entry: LogEntry) {
         let minute = entry.expires.milliseconds / 60_000
-        guard var held = expiring.removeValue(forKey: minute) else { return }
-        held.live -= 1
-        guard held.live > 0 else {
-            if expiring.isEmpty { earliest = nil }
-            return
+        var isCrowded = false
+        expiring.update(minute) { held in
+            held.live -= 1
+            isCrowded = held.positions.count > max(128, held.live * 2)
+            return held.live > 0
         }
-        if held.positions.count > max(128, held.live * 2) {
-            held.positions.removeAll { find($0) == nil }
-        }
+        if expiring.isEmpty { earliest = nil }
+        guard isCrowded, var held = expiring[minute] else { return }
+        held.positions.removeAll { find($0) == nil }
         expiring[minute] = held
     }
 

@@ -25,8 +25,8 @@ struct Gated {
     var answers: [Answer] = []
     /// Partitions for which the record made outbox entries.
     var touched = PartitionSet()
-    /// Partitions whose outbox entries it applied, and how far.
-    var applied: [PartitionID: InboxMark] = [:]
+    /// Partitions whose outbox entries it applied.
+    var applied = PartitionSet()
     var deliveries: [PartitionState.Delivery] = []
     /// Conditions that it accepted.
     var tickets: [ConditionTicket] = []
@@ -55,6 +55,8 @@ struct Ledger {
         var sequence: Sequence
         var bytes: Int
         var gated: Gated
+        /// How far it applied the outboxes of others.
+        var marks: [(partition: PartitionID, mark: InboxMark)]
     }
     private(set) var durable: Sequence
     private(set) var inFlight: [InFlight] = []
@@ -99,7 +101,11 @@ struct Ledger {
         guard !isOpenEmpty else { return nil }
         let sequence = openSequence
         let body = writer.bytes
-        inFlight.append(InFlight(sequence: sequence, bytes: body.count, gated: gated))
+        var marks: [(partition: PartitionID, mark: InboxMark)] = []
+        for partition in gated.applied.sorted() {
+            if let mark = state.marks[partition] { marks.append((partition, mark)) }
+        }
+        inFlight.append(InFlight(sequence: sequence, bytes: body.count, gated: gated, marks: marks))
         state.applied = sequence
         writer = ByteWriter(capacity: min(body.count, 1 << 16))
         gated = Gated()
@@ -109,11 +115,13 @@ struct Ledger {
     }
 
     /// The oldest record in flight became durable: what waited for it, with the proof.
-    mutating func becameDurable(_ sequence: Sequence) -> (Gated, Proof)? {
+    mutating func becameDurable(
+        _ sequence: Sequence
+    ) -> (Gated, [(partition: PartitionID, mark: InboxMark)], Proof)? {
         guard let first = inFlight.first, first.sequence == sequence else { return nil }
         inFlight.removeFirst()
         durable = sequence
-        return (first.gated, Proof(upTo: sequence))
+        return (first.gated, first.marks, Proof(upTo: sequence))
     }
 
     /// The session was alive after the question came: what is durable is also still ours.

@@ -102,6 +102,8 @@ public enum PartitionRefusal: Error, Hashable, Sendable {
     case unavailable(String)
     /// The fate of a send is not known.
     case unknown
+    /// The node that was asked does not own the partition: nothing was done, another is to be asked.
+    case moved
 }
 
 /// Outbox entries in order. Without entries it asks for the receiver's mark.
@@ -166,6 +168,10 @@ public enum StreamFrame: Sendable {
     public struct Event: Sendable {
         public var position: Position
         public var event: [UInt8]
+        public init(position: Position, event: [UInt8]) {
+            self.position = position
+            self.event = event
+        }
     }
     public struct Push: Sendable {
         public var number: UInt64

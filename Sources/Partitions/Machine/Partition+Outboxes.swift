@@ -41,8 +41,8 @@ extension Partition {
             number = entry.number
             applied = true
         }
-        if applied, let mark = state.marks[frame.from] {
-            ledger.gated.applied[frame.from] = mark
+        if applied {
+            ledger.gated.applied.insert(frame.from)
             ledger.isUrgent = true
         } else {
             acknowledge(to: frame.from, ledger.confirmed(), &effects)
@@ -127,8 +127,8 @@ extension Partition {
     /// Offers again what was not acknowledged in time.
     func retryOutboxes(_ now: Instant, _ effects: inout [PartitionEffect]) {
         let proof = ledger.confirmed()
-        for (partition, last) in offered.sorted(by: { $0.key < $1.key })
-        where now.monotonic.since(last.at) >= options.outboxRetry {
+        offered.forEach { partition, last in
+            guard now.monotonic.since(last.at) >= options.outboxRetry else { return }
             offered[partition] = nil
             offer(to: partition, proof, now, &effects)
         }

@@ -204,13 +204,22 @@ extension Partition {
         _ fact: () -> Fact
     ) -> Bool {
         guard admit(id, key, message) else { return false }
-        guard state.fanouts[project.rawValue] ?? 0 < fanoutsMax else {
+        guard state.fanouts.count(of: project) < fanoutsMax || hasNoBound else {
             refuse(id, .tooManyFanouts(limit: fanoutsMax))
             return false
         }
         propose(fact())
         answerWithOpenRecord(Answer(to: .request(id), reply: .accepted(message.id), isSend: true))
         return true
+    }
+
+    /// A planted bug.
+    private var hasNoBound: Bool {
+        #if DEBUG
+            return options.planted.contains(.unboundedFanouts)
+        #else
+            return false
+        #endif
     }
 
     private func sendToDevice(

@@ -36,7 +36,8 @@ extension Partition {
         }
         let index = registration.index.rawValue
         let device = registration.index
-        if let former = streams.attachment(index) {
+        // The same stream again: its gateway was not sure that this owner knew of it.
+        if let former = streams.attachment(index), former.stream != stream {
             say(.replaced(former.stream, device), to: former.stream.gateway, &effects)
         }
         let from = resume.flatMap(clamp) ?? .zero

@@ -25,15 +25,15 @@ public final class Partition {
     var state: PartitionState
     var ledger: Ledger
     /// How far the outboxes of others are durably applied here.
-    var durableMarks: [PartitionID: InboxMark] = [:]
+    var durableMarks = PartitionMap<InboxMark>()
     /// What other partitions said they have durably applied, also before that is in the journal.
-    var acknowledged: [PartitionID: Sequence] = [:]
+    var acknowledged = PartitionMap<Sequence>()
     /// The newest outbox entry that was offered to each, and when.
-    var offered: [PartitionID: Offered] = [:]
-    var outboxWaiters: [PartitionID: [OutboxWaiter]] = [:]
+    var offered = PartitionMap<Offered>()
+    var outboxWaiters = PartitionMap<[OutboxWaiter]>()
     var resolutions: [ConditionTicket: Resolution] = [:]
     /// Pairs that are being told again who is in their topics.
-    var repairs: [PartitionID: Repair] = [:]
+    var repairs = PartitionMap<Repair>()
     var streams = StreamTable()
     private var confirmations: [(token: UInt64, answer: Answer)] = []
     private var lastToken: UInt64 = 0
@@ -119,17 +119,19 @@ public final class Partition {
     public func begin(now: Instant, life: UInt32 = 0, into effects: inout [PartitionEffect]) {
         lastToken = UInt64(life) << 32
         #if DEBUG
-            if options.planted.contains(.forgetMarks) { state.marks = [:] }
+            if options.planted.contains(.forgetMarks) { state.marks = PartitionMap() }
             if options.planted.contains(.forgetOutboxes) {
                 state.outboxes = state.outboxes.mapValues {
                     Outbox(entries: [], last: $0.last, fingerprint: $0.fingerprint)
                 }
             }
+            state.fanouts.leaks = options.planted.contains(.leakFanouts)
         #endif
         ledger = Ledger(durable: state.applied)
         let proof = ledger.confirmed()
         durableMarks = state.marks
-        for (partition, outbox) in state.outboxes.sorted(by: { $0.key < $1.key }) where !outbox.isEmpty {
+        state.outboxes.forEach { partition, outbox in
+            guard !outbox.isEmpty else { return }
             offered[partition] = Offered(upTo: .zero, at: now.monotonic)
             let frame = OutboxFrame(from: id, history: history, entries: [])
             effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
@@ -204,10 +206,10 @@ public final class Partition {
     // MARK: The journal's answers
 
     private func onAppended(_ sequence: Sequence, _ now: Instant, _ effects: inout [PartitionEffect]) {
-        guard let (gated, proof) = ledger.becameDurable(sequence) else { return }
+        guard let (gated, marks, proof) = ledger.becameDurable(sequence) else { return }
         for answer in gated.answers { release(answer, proof, &effects) }
         for partition in gated.touched.sorted() { offer(to: partition, proof, now, &effects) }
-        for (partition, mark) in gated.applied.sorted(by: { $0.key < $1.key }) {
+        for (partition, mark) in marks {
             durableMarks[partition] = mark
             acknowledge(to: partition, proof, &effects)
         }
@@ -292,8 +294,8 @@ public final class Partition {
                 ledger.gated.touched.removeAll()
             }
             if options.planted.contains(.acknowledgeVolatile) {
-                for (partition, mark) in ledger.gated.applied.sorted(by: { $0.key < $1.key }) {
-                    durableMarks[partition] = mark
+                for partition in ledger.gated.applied.sorted() {
+                    durableMarks[partition] = state.marks[partition]
                     acknowledge(to: partition, proof, &effects)
                 }
             }
@@ -311,7 +313,7 @@ public final class Partition {
     public func abandon(mayHaveAppended: Bool, reason: String, into replies: inout [(RequestID, Reply)]) {
         var answers = ledger.gated.answers + confirmations.map(\.answer)
         for record in ledger.inFlight { answers += record.gated.answers }
-        for (_, waiters) in outboxWaiters.sorted(by: { $0.key < $1.key }) { answers += waiters.map(\.answer) }
+        outboxWaiters.forEach { _, waiters in answers += waiters.map(\.answer) }
         for answer in answers {
             guard case .request(let id) = answer.to else { continue }
             var unknown = answer.isSend && mayHaveAppended
@@ -341,7 +343,7 @@ public final class Partition {
             guard let time else { return }
             next = min(next ?? time, time)
         }
-        consider(offered.values.map { $0.at.advanced(by: options.outboxRetry) }.min())
+        offered.forEach { _, last in consider(last.at.advanced(by: options.outboxRetry)) }
         consider(resolutions.values.map { $0.askedAt.advanced(by: options.outboxRetry) }.min())
         if let expiry = state.log.nextExpiry {
             let wait = UInt64(max(0, expiry.milliseconds - now.wall.milliseconds))

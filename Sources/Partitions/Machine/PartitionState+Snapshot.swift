@@ -222,7 +222,7 @@ extension PartitionState {
 
     private func writeStreams(_ out: inout ByteWriter) {
         out.varint(outboxes.count)
-        for (partition, outbox) in outboxes.sorted(by: { $0.key < $1.key }) {
+        outboxes.forEach { partition, outbox in
             out.varint(UInt64(partition.rawValue))
             out.varint(outbox.last.rawValue)
             out.u64(outbox.fingerprint)
@@ -230,14 +230,14 @@ extension PartitionState {
             for entry in outbox.unacknowledged { out.entry(entry) }
         }
         out.varint(marks.count)
-        for (partition, mark) in marks.sorted(by: { $0.key < $1.key }) {
+        marks.forEach { partition, mark in
             out.varint(UInt64(partition.rawValue))
             out.u64(mark.history.rawValue)
             out.varint(mark.number.rawValue)
             out.u64(mark.fingerprint)
         }
         out.varint(windows.count)
-        for (session, window) in windows.sorted(by: { $0.key < $1.key }) {
+        for (session, window) in windows.sorted(by: <) {
             out.u64(session)
             out.varint(window.highest)
             for word in window.bits { out.u64(word) }
@@ -253,6 +253,7 @@ extension PartitionState {
     }
 
     private mutating func readStreams(_ reader: inout ByteReader) throws(DecodeError) {
+        var parts: [MessageID: (project: ProjectNumber, count: Int)] = [:]
         for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 11)) {
             let partition = try reader.partition()
             let last = Sequence(try reader.varint())
@@ -262,12 +263,14 @@ extension PartitionState {
             for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 11)) {
                 let entry = try reader.entry()
                 for item in entry.items {
-                    if case .message(let project, let message, _) = item { beginFanout(project, message.id) }
+                    guard case .message(let project, let message, _) = item else { continue }
+                    parts[message.id, default: (project, 0)].count += 1
                 }
                 entries.append(entry)
             }
             outboxes[partition] = Outbox(entries: entries, last: last, fingerprint: fingerprint)
         }
+        for (message, part) in parts { fanouts.begin(part.project, message, parts: part.count) }
         for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 18)) {
             marks[try reader.partition()] = InboxMark(
                 history: History(try reader.u64()), number: Sequence(try reader.varint()),
@@ -285,7 +288,7 @@ extension PartitionState {
             let pending = PendingCondition(
                 project: try reader.project(), condition: try reader.condition(),
                 message: try reader.envelope())
-            beginFanout(pending.project, pending.message.id)
+            fanouts.begin(pending.project, pending.message.id, parts: 1)
             conditions[ticket] = pending
         }
     }

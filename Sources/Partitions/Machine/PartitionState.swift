@@ -24,14 +24,11 @@ struct PartitionState: ~Copyable {
     /// says so.
     var overflowed: [UInt32: Loss] = [:]
 
-    var outboxes: [PartitionID: Outbox] = [:]
-    var marks: [PartitionID: InboxMark] = [:]
-    var windows: [UInt64: RequestWindow] = [:]
+    var outboxes = PartitionMap<Outbox>()
+    var marks = PartitionMap<InboxMark>()
+    var windows = RecentMap<UInt64, RequestWindow>()
     var conditions: [ConditionTicket: PendingCondition] = [:]
-    /// Topic messages of each project that some partition has not taken over yet.
-    private(set) var fanouts: [UInt32: Int] = [:]
-    /// How many partitions have not taken over each of them (and one for a condition that is not resolved).
-    private var unfinished: [MessageID: Int] = [:]
+    var fanouts = Fanouts()
 
     init(id: PartitionID, history: History, partitionCount: Int, names: TopicNames) {
         self.id = id
@@ -97,15 +94,17 @@ struct PartitionState: ~Copyable {
             let ticket = ConditionTicket(record: cursor.record, ordinal: cursor.ordinal)
             cursor.ordinal += 1
             conditions[ticket] = PendingCondition(project: project, condition: condition, message: message)
-            beginFanout(project, message.id)
+            fanouts.begin(project, message.id, parts: 1)
         case .resolve(let ticket, let targets):
             guard let pending = conditions.removeValue(forKey: ticket) else { return }
+            var parts = 0
             for part in targets where !part.devices.isEmpty {
                 send(
                     .message(project: pending.project, pending.message, part.devices), to: part.partition,
                     &cursor)
+                parts += 1
             }
-            endFanout(pending.project, pending.message.id)
+            fanouts.resolve(pending.project, pending.message.id, parts: parts)
         case .acceptDirect(let key, let project, let index, let message, let placing):
             insert(key)
             deliver(project, message, DeviceSet(index), placing, &cursor)
@@ -136,32 +135,19 @@ struct PartitionState: ~Copyable {
     // MARK: Outboxes
 
     mutating func send(_ item: OutboxItem, to partition: PartitionID, _ cursor: inout Cursor) {
-        if case .message(let project, let message, _) = item { beginFanout(project, message.id) }
         outboxes[partition, default: Outbox()].append(item, record: cursor.record)
         cursor.touched.insert(partition)
     }
 
     private mutating func acknowledge(_ mark: OutboxMark) {
-        var ended: [(ProjectNumber, MessageID)] = []
-        outboxes[mark.partition]?.acknowledge(upTo: mark.number) { entry in
+        guard var outbox = outboxes[mark.partition] else { return }
+        outboxes[mark.partition] = nil
+        outbox.acknowledge(upTo: mark.number) { entry in
             for item in entry.items {
-                if case .message(let project, let message, _) = item { ended.append((project, message.id)) }
+                if case .message(let project, let message, _) = item { fanouts.taken(project, message.id) }
             }
         }
-        for (project, message) in ended { endFanout(project, message) }
-    }
-
-    mutating func beginFanout(_ project: ProjectNumber, _ message: MessageID) {
-        let parts = unfinished[message, default: 0]
-        unfinished[message] = parts + 1
-        if parts == 0 { fanouts[project.rawValue, default: 0] += 1 }
-    }
-
-    private mutating func endFanout(_ project: ProjectNumber, _ message: MessageID) {
-        guard let parts = unfinished[message] else { return }
-        unfinished[message] = parts > 1 ? parts - 1 : nil
-        guard parts == 1, let left = fanouts[project.rawValue] else { return }
-        fanouts[project.rawValue] = left > 1 ? left - 1 : nil
+        outboxes[mark.partition] = outbox
     }
 
     private mutating func receive(
@@ -197,9 +183,11 @@ struct PartitionState: ~Copyable {
     ) {
         cursor.ordinal += 1
         guard let number = names.number(of: topic.utf8, in: project) else { return }
-        for part in topics.parts(number) {
+        let parts = topics.parts(number)
+        for part in parts {
             send(.message(project: project, message, part.devices), to: part.partition, &cursor)
         }
+        fanouts.begin(project, message.id, parts: parts.count)
     }
 }
 

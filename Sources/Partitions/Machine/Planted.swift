@@ -37,5 +37,13 @@
         public static let skipCatchUp = Planted(rawValue: 512)
         /// A message whose time to live is over is delivered nevertheless (design 5.9).
         public static let deliverLate = Planted(rawValue: 32768)
+        /// Bodies that somebody waits for are trimmed away (design 5.1).
+        public static let forgetBodies = Planted(rawValue: 65536)
+        /// The journal is trimmed to the newest snapshot, so that only one is worth anything (design 5.1).
+        public static let trimToNewest = Planted(rawValue: 131_072)
+        /// Unfinished fan-outs are not bounded (design 5.9).
+        public static let unboundedFanouts = Planted(rawValue: 262_144)
+        /// A message that a partition has taken over still counts as unfinished (design 5.9).
+        public static let leakFanouts = Planted(rawValue: 524_288)
     }
 #endif

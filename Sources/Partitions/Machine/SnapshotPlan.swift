@@ -58,9 +58,15 @@ struct SnapshotPlan {
 extension Partition {
     func onSnapshotWritten(_ covering: Sequence, _ effects: inout [PartitionEffect]) {
         snapshots.written(covering)
-        let below = snapshots.former
+        var below = snapshots.former
+        #if DEBUG
+            if options.planted.contains(.trimToNewest) { below = covering }
+        #endif
         guard below > .zero else { return }
-        let keeping = state.log.records.keys.filter { $0 < below.rawValue }.sorted().map { Sequence($0) }
+        var keeping = state.log.records.keys.filter { $0 < below.rawValue }.sorted().map { Sequence($0) }
+        #if DEBUG
+            if options.planted.contains(.forgetBodies) { keeping = [] }
+        #endif
         effects.append(.trim(below: below, keeping: keeping))
     }
 
@@ -68,6 +74,21 @@ extension Partition {
     public func restore(snapshot bytes: [UInt8]) throws(DecodeError) {
         try state.restore(bytes)
         snapshots.restored(state.applied, bytes: bytes.count)
+    }
+
+    /// Messages of a project that some partition has not taken over, and conditions that are not resolved:
+    /// as they are counted, and as they stand in the outboxes. For checks that the bound holds.
+    public func unfinished(_ project: ProjectNumber) -> (counted: Int, waiting: Int) {
+        var messages: Set<MessageID> = []
+        state.outboxes.forEach { _, outbox in
+            for entry in outbox.unacknowledged {
+                for item in entry.items {
+                    if case .message(project, let message, _) = item { messages.insert(message.id) }
+                }
+            }
+        }
+        let conditions = state.conditions.values.count { $0.project == project }
+        return (state.fanouts.count(of: project), messages.count + conditions)
     }
 
     /// The whole state as bytes; equal states give equal bytes. For checks that a replay gives what lived.

@@ -10,8 +10,18 @@ struct Cert: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Make a private CA and a certificate for chosen names: ca.pem, server.pem, server.key.")
         @Option(help: "The folder for the files; made where it is not there.") var out: String
-        @Option(parsing: .upToNextOption, help: "Host names and addresses of the server.") var name: [String]
+        @Option(parsing: .upToNextOption, help: "Host names and addresses of the server.") var name:
+            [String] =
+                []
+        @Flag(
+            help: "For the nodes of a cluster among each other: ca.pem, peer.pem, peer.key, the same for all."
+        )
+        var cluster = false
         @Option(help: "Days for which the certificates hold.") var days = 825
+
+        func validate() throws {
+            guard cluster || !name.isEmpty else { throw ValidationError("--name HOST is needed.") }
+        }
 
         func run() throws {
             try FileManager.default.createDirectory(atPath: out, withIntermediateDirectories: true)
@@ -32,13 +42,14 @@ struct Cert: ParsableCommand {
             defer { X509_free(ca) }
             let names = name.map { CertificateMaker.isAddress($0) ? "IP:\($0)" : "DNS:\($0)" }
             let server = try CertificateMaker.make(
-                subject: name.first ?? "localhost", key: key, issuer: ca, signer: authority, days: days,
+                subject: name.first ?? (cluster ? "tidecast-node" : "localhost"), key: key, issuer: ca,
+                signer: authority, days: days,
                 extensions: [
                     (NID_basic_constraints, "critical,CA:FALSE"),
                     (NID_key_usage, "critical,digitalSignature"),
-                    (NID_ext_key_usage, "serverAuth"), (NID_subject_alt_name, names.joined(separator: ",")),
+                    (NID_ext_key_usage, cluster ? "serverAuth,clientAuth" : "serverAuth"),
                     (NID_authority_key_identifier, "keyid"),
-                ])
+                ] + (names.isEmpty ? [] : [(NID_subject_alt_name, names.joined(separator: ","))]))
             defer { X509_free(server) }
             let caText = try CertificateMaker.pem { PEM_write_bio_X509($0, ca) }
             let serverText = try CertificateMaker.pem { PEM_write_bio_X509($0, server) }
@@ -46,9 +57,11 @@ struct Cert: ParsableCommand {
                 PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil)
             }
             try write(caText, "ca.pem", 0o644)
-            try write(serverText + caText, "server.pem", 0o644)
-            try write(keyText, "server.key", 0o600)
-            print("ca.pem, server.pem and server.key are in \(out); clients must trust ca.pem")
+            let file = cluster ? "peer" : "server"
+            try write(serverText + caText, "\(file).pem", 0o644)
+            try write(keyText, "\(file).key", 0o600)
+            let advice = cluster ? "each node needs all three" : "clients must trust ca.pem"
+            print("ca.pem, \(file).pem and \(file).key are in \(out); \(advice)")
         }
 
         private func write(_ text: String, _ file: String, _ mode: Int) throws {

@@ -23,6 +23,23 @@ struct Server: AsyncParsableCommand {
     var retryAfterOnSends = false
     @Option(help: "Payload bytes of messages to topics, 4096 by default; FCM's error page says 2048.")
     var topicPayloadBytes: Int?
+    @Option(help: "A node of a cluster: the PostgreSQL database that it shares, postgres://…") var engine:
+        String?
+    @Option(help: "This node's name in its cluster; a second node of the same name supersedes the first.")
+    var node: String?
+    @Option(help: "What this node does: gateway, shard, or both, which is the default.") var roles: String?
+    @Option(help: "Where other nodes reach this one, HOST:PORT.") var peer: String?
+    @Option(help: "Where gossip is heard, HOST:PORT. Not used yet: nodes find each other by the database.")
+    var gossip: String?
+    @Option(help: "A node to gossip with first, HOST:PORT; may be repeated. Not used yet.") var join:
+        [String] = []
+    @Option(help: "Share of the partitions beside other nodes', 1 to 64.") var weight: Int?
+    @Option(help: "The zone that the node is in.") var zone: String?
+    @Option(help: "What this node shows to others: its certificate chain, PEM.") var peerCert: String?
+    @Option(help: "The key of that certificate, PEM.") var peerKey: String?
+    @Option(help: "The authority that all nodes' certificates are of, PEM.") var peerCa: String?
+    @Flag(help: "Let nodes speak without TLS beyond this machine; only where the network is private.")
+    var insecurePeers = false
     @Flag(help: "Development: loopback only, any project, bearer \"owner\". Not for production.") var dev =
         false
 
@@ -65,9 +82,12 @@ struct Server: AsyncParsableCommand {
         return .init(host: host, port: port)
     }
 
+    static func isLoopback(_ host: String) -> Bool {
+        host.hasPrefix("127.") || ["localhost", "::1"].contains(host)
+    }
+
     private static func checkLoopback(_ addresses: [NodeConfiguration.Address]) throws {
-        for address in addresses
-        where !(address.host.hasPrefix("127.") || ["localhost", "::1"].contains(address.host)) {
+        for address in addresses where !isLoopback(address.host) {
             throw ValidationError("--dev listens on loopback only, not on \(address.host).")
         }
     }

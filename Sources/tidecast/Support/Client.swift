@@ -2,6 +2,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import TLS
 
 /// What went wrong on the way to a server, or what the server said.
 struct ClientError: Error, CustomStringConvertible {
@@ -14,6 +15,7 @@ struct Client {
     enum Place {
         case socket(path: String)
         case url(host: String, port: Int)
+        case secureURL(host: String, port: Int, authorityFile: String?)
     }
     var place: Place
     /// Sent as `Authorization: Bearer`, where there is one.
@@ -68,10 +70,19 @@ struct Client {
         let group = MultiThreadedEventLoopGroup.singleton
         let done = group.any().makePromise(of: Response.self)
         let outgoing = head
+        var tls: (context: TLSContext, host: String)?
+        if case .secureURL(let host, _, let authority) = place {
+            tls = (try TLSContext(authorityFile: authority), host)
+        }
+        let secure = tls
         let bootstrap = ClientBootstrap(group: group)
             .connectTimeout(.seconds(5))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    if let secure, let handler = TLSHandler(secure.context, side: .client(host: secure.host))
+                    {
+                        try channel.pipeline.syncOperations.addHandler(handler)
+                    }
                     try channel.pipeline.syncOperations.addHTTPClientHandlers()
                     try channel.pipeline.syncOperations.addHandler(
                         ClientHandler(head: outgoing, body: bytes, onChunk: onChunk, done: done))
@@ -80,7 +91,8 @@ struct Client {
         let connected: EventLoopFuture<any Channel>
         switch place {
         case .socket(let path): connected = bootstrap.connect(unixDomainSocketPath: path)
-        case .url(let host, let port): connected = bootstrap.connect(host: host, port: port)
+        case .url(let host, let port), .secureURL(let host, let port, _):
+            connected = bootstrap.connect(host: host, port: port)
         }
         connected.whenFailure { done.fail(ClientError("no server there: \($0)")) }
         return try done.futureResult.wait()

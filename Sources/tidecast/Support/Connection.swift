@@ -10,6 +10,8 @@ struct Connection: ParsableArguments {
     var data: String?
     @Option(help: "The URL of a server, such as http://127.0.0.1:8787.")
     var server: String?
+    @Option(help: "The authority that an https server's certificate is of, PEM; by default the system's.")
+    var ca: String?
     @Option(help: "A bearer token for --server.")
     var token: String?
     @Flag(help: "Print JSON for programs.")
@@ -27,8 +29,12 @@ struct Connection: ParsableArguments {
 
     func client(mayMakeFolder: Bool = false) throws -> Client {
         if let server {
-            guard let url = URL(string: server), let host = url.host, url.scheme == "http" else {
-                throw ClientError("\(server) is not an http:// URL")
+            guard let url = URL(string: server), let host = url.host,
+                url.scheme == "http" || url.scheme == "https"
+            else { throw ClientError("\(server) is not an http:// or https:// URL") }
+            if url.scheme == "https" {
+                return Client(
+                    place: .secureURL(host: host, port: url.port ?? 443, authorityFile: ca), token: token)
             }
             return Client(place: .url(host: host, port: url.port ?? 80), token: token)
         }

@@ -12,7 +12,8 @@ struct Settings {
     /// (`TIDECAST_LISTEN_TLS`).
     static let keys: Set<String> = [
         "data", "listen", "listenTls", "cert", "key", "tokenUri", "partitions", "loops", "dev",
-        "retryAfterOnSends", "topicPayloadBytes", "logLevel",
+        "retryAfterOnSends", "topicPayloadBytes", "logLevel", "engine", "node", "roles", "peer", "gossip",
+        "join", "weight", "zone", "insecurePeers", "peerCert", "peerKey", "peerCa",
     ]
 
     var folder = ""
@@ -56,18 +57,20 @@ struct Settings {
     }
 
     private static func resolve(_ flags: Server, _ config: ConfigReader) async throws -> Settings {
-        guard let folder = try await config.string(flags.data, "data") else {
-            throw ValidationError("--data FOLDER (or TIDECAST_DATA) is needed.")
+        let folder = try await config.string(flags.data, "data")
+        let engine = try await config.string(flags.engine, "engine")
+        guard folder != nil || engine != nil else {
+            throw ValidationError("--data FOLDER (or TIDECAST_DATA) is needed, or --engine for a cluster.")
         }
-        var configuration = NodeConfiguration(folder: folder)
+        var configuration = NodeConfiguration(folder: folder ?? "")
         var listen = flags.listen
         if listen.isEmpty {
             listen = try await config.fetchStringArray(forKey: "listen", default: ["127.0.0.1:8787"])
         }
         configuration.listen = try listen.map(Server.address)
         configuration.isDev = try await config.bool(flags.dev, "dev")
-        configuration.partitionCount =
-            try await config.int(flags.partitions, "partitions") ?? 32
+        let partitions = try await config.int(flags.partitions, "partitions")
+        configuration.partitionCount = partitions ?? (engine == nil ? 32 : 256)
         guard (1...4096).contains(configuration.partitionCount) else {
             throw ValidationError("The number of partitions must be from 1 to 4096.")
         }
@@ -86,14 +89,57 @@ struct Settings {
             configuration.topicPayloadBytesMax = bytes
         }
         try await addTLS(flags, config, to: &configuration)
+        if let engine {
+            try await addCluster(flags, config, engine, to: &configuration)
+            configuration.cluster?.insistsOnCount = partitions != nil
+        }
         configuration.allocatedBytes = { Allocator.allocatedBytes() }
-        var settings = Settings(folder: folder, configuration: configuration)
+        var settings = Settings(folder: folder ?? "", configuration: configuration)
         let level = try await config.fetchString(forKey: "logLevel", default: "info")
         guard let level = Logger.Level(rawValue: level) else {
             throw ValidationError("\"\(level)\" is no level of logging.")
         }
         settings.logLevel = level
         return settings
+    }
+
+    private static func addCluster(
+        _ flags: Server, _ config: ConfigReader, _ engine: String, to configuration: inout NodeConfiguration
+    ) async throws {
+        guard let name = try await config.string(flags.node, "node"), (1...200).contains(name.utf8.count)
+        else {
+            throw ValidationError("A node of a cluster needs --node NAME.")
+        }
+        guard let peer = try await config.string(flags.peer, "peer") else {
+            throw ValidationError("A node of a cluster needs --peer HOST:PORT, where others reach it.")
+        }
+        configuration.name = name
+        var cluster = ClusterConfiguration(url: engine, peer: try Server.address(peer))
+        let roles = try await config.string(flags.roles, "roles") ?? "gateway,shard"
+        let words = Set(roles.split(separator: ",").map(String.init))
+        guard !words.isEmpty, words.isSubset(of: ["gateway", "shard"]) else {
+            throw ValidationError("Roles are gateway, shard or both with a comma, not \"\(roles)\".")
+        }
+        cluster.isShard = words.contains("shard")
+        cluster.isGateway = words.contains("gateway")
+        if let weight = try await config.int(flags.weight, "weight") {
+            guard (1...64).contains(weight) else { throw ValidationError("A weight is from 1 to 64.") }
+            cluster.weight = UInt8(weight)
+        }
+        cluster.zone = try await config.string(flags.zone, "zone") ?? ""
+        if let certificate = try await config.string(flags.peerCert, "peerCert") {
+            guard let key = try await config.string(flags.peerKey, "peerKey"),
+                let authority = try await config.string(flags.peerCa, "peerCa")
+            else { throw ValidationError("--peer-cert needs --peer-key and --peer-ca.") }
+            cluster.peerTLS = (certificate, key, authority)
+        }
+        let isPrivate = try await config.bool(flags.insecurePeers, "insecurePeers")
+        guard cluster.peerTLS != nil || isPrivate || Server.isLoopback(cluster.peer.host) else {
+            throw ValidationError(
+                "Nodes on several machines need certificates: --peer-cert, --peer-key and --peer-ca, made with"
+                    + " `tidecast cert make --cluster`; or --insecure-peers where the network is private.")
+        }
+        configuration.cluster = cluster
     }
 
     private static func addTLS(

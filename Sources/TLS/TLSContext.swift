@@ -5,15 +5,13 @@ public struct TLSError: Error, CustomStringConvertible, Sendable {
     public var description: String
 }
 
-/// What a TLS listener shows: a certificate chain and its key, TLS 1.2 and later, ALPN for `h2` and
-/// `http/1.1`.
+/// What one side of TLS connections shows and trusts. TLS 1.2 and later.
 // libssl counts references and locks a context by itself; nothing here changes it after `init`.
 public final class TLSContext: @unchecked Sendable {
     let raw: OpaquePointer
 
-    /// Reads PEM files. The error says which file and why.
-    public init(certificateFile: String, keyFile: String) throws(TLSError) {
-        guard let context = SSL_CTX_new(TLS_server_method()) else {
+    private init() throws(TLSError) {
+        guard let context = SSL_CTX_new(TLS_method()) else {
             throw TLSError(description: "libssl gives no context")
         }
         raw = context
@@ -23,6 +21,50 @@ public final class TLSContext: @unchecked Sendable {
             Int(
                 SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
             ))
+    }
+
+    /// A listener for clients: a certificate chain and its key, ALPN for `h2` and `http/1.1`. Reads PEM files;
+    /// the error says which and why.
+    public convenience init(certificateFile: String, keyFile: String) throws(TLSError) {
+        try self.init()
+        try show(certificateFile, keyFile)
+        let name = Array("tidecast".utf8)
+        SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
+        SSL_CTX_set_alpn_select_cb(raw, TLSContext.selectProtocol, nil)
+    }
+
+    /// Both sides of connections between the nodes of a cluster: each shows a certificate, and believes only
+    /// one of the cluster's own authority.
+    public convenience init(
+        peerCertificateFile: String, keyFile: String, authorityFile: String
+    ) throws(TLSError) {
+        try self.init()
+        try show(peerCertificateFile, keyFile)
+        try trust(authorityFile)
+        SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
+        let name = Array("tidecast-peer".utf8)
+        SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
+    }
+
+    /// A client of servers: believes the system's authorities, or one of a file.
+    public convenience init(authorityFile: String?) throws(TLSError) {
+        try self.init()
+        if let authorityFile {
+            try trust(authorityFile)
+        } else {
+            SSL_CTX_set_default_verify_paths(raw)
+        }
+        SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nil)
+    }
+
+    private func trust(_ file: String) throws(TLSError) {
+        guard SSL_CTX_load_verify_file(raw, file) == 1 else {
+            throw TLSError(description: "\(file): no authority can be read (\(TLSContext.reason()))")
+        }
+    }
+
+    private func show(_ certificateFile: String, _ keyFile: String) throws(TLSError) {
+        let context = raw
         guard SSL_CTX_use_certificate_chain_file(context, certificateFile) == 1 else {
             throw TLSError(
                 description: "\(certificateFile): no certificate chain can be read (\(TLSContext.reason()))")
@@ -33,9 +75,6 @@ public final class TLSContext: @unchecked Sendable {
         guard SSL_CTX_check_private_key(context) == 1 else {
             throw TLSError(description: "\(keyFile) is not the key of the certificate in \(certificateFile)")
         }
-        let name = Array("tidecast".utf8)
-        SSL_CTX_set_session_id_context(context, name, UInt32(name.count))
-        SSL_CTX_set_alpn_select_cb(context, TLSContext.selectProtocol, nil)
     }
 
     deinit { SSL_CTX_free(raw) }

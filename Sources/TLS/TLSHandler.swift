@@ -2,11 +2,17 @@ import COpenSSL
 import NIOCore
 
 /// TLS over memory: ciphertext from and to the socket, plaintext from and to the rest of the pipeline.
-final class TLSHandler: ChannelDuplexHandler {
-    typealias InboundIn = ByteBuffer
-    typealias InboundOut = ByteBuffer
-    typealias OutboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
+public final class TLSHandler: ChannelDuplexHandler {
+    public typealias InboundIn = ByteBuffer
+    public typealias InboundOut = ByteBuffer
+    public typealias OutboundIn = ByteBuffer
+    public typealias OutboundOut = ByteBuffer
+
+    public enum Side {
+        case server
+        /// Where `host` is given, the certificate must be for it.
+        case client(host: String?)
+    }
 
     /// Plaintext that is handed on at once.
     private static let readBytes = 16 << 10
@@ -19,8 +25,13 @@ final class TLSHandler: ChannelDuplexHandler {
     private var isEstablished = false
     private var waiting: [ByteBuffer] = []
 
+    private let isClient: Bool
+
     /// `nil` where libssl gives no memory.
-    init?(_ tls: TLSContext, established: @escaping (ChannelHandlerContext, String) throws -> Void) {
+    public init?(
+        _ tls: TLSContext, side: Side = .server,
+        established: @escaping (ChannelHandlerContext, String) throws -> Void = { _, _ in }
+    ) {
         guard let ssl = SSL_new(tls.raw) else { return nil }
         guard let incoming = BIO_new(BIO_s_mem()), let outgoing = BIO_new(BIO_s_mem()) else {
             SSL_free(ssl)
@@ -31,12 +42,33 @@ final class TLSHandler: ChannelDuplexHandler {
         self.outgoing = outgoing
         self.established = established
         SSL_set_bio(ssl, incoming, outgoing)
-        SSL_set_accept_state(ssl)
+        switch side {
+        case .server:
+            isClient = false
+            SSL_set_accept_state(ssl)
+        case .client(let host):
+            isClient = true
+            SSL_set_connect_state(ssl)
+            if let host {
+                tidecast_SSL_set_server_name(ssl, host)
+                if !TLSHandler.setAddress(ssl, host) { SSL_set1_host(ssl, host) }
+            }
+        }
+    }
+
+    /// A certificate for an address names it as one. True where `host` is one.
+    private static func setAddress(_ ssl: OpaquePointer, _ host: String) -> Bool {
+        X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1
+    }
+
+    public func channelActive(context: ChannelHandlerContext) {
+        context.fireChannelActive()
+        if isClient { _ = handshake(context) }
     }
 
     deinit { SSL_free(ssl) }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let bytes = unwrapInboundIn(data)
         bytes.withUnsafeReadableBytes { raw in
             _ = BIO_write(incoming, raw.baseAddress, Int32(clamping: raw.count))
@@ -53,7 +85,9 @@ final class TLSHandler: ChannelDuplexHandler {
         if result != 1 {
             let error = SSL_get_error(ssl, result)
             if error != SSL_ERROR_WANT_READ, error != SSL_ERROR_WANT_WRITE {
+                let reason = TLSContext.reason()
                 ERR_clear_error()
+                context.fireErrorCaught(TLSError(description: "the TLS handshake failed: \(reason)"))
                 context.close(promise: nil)
             }
             return false
@@ -71,6 +105,7 @@ final class TLSHandler: ChannelDuplexHandler {
         }
         for buffer in waiting { encrypt(buffer) }
         waiting = []
+        drain(context)
         return true
     }
 
@@ -94,7 +129,7 @@ final class TLSHandler: ChannelDuplexHandler {
         }
     }
 
-    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         let buffer = unwrapOutboundIn(data)
         if isEstablished { encrypt(buffer) } else { waiting.append(buffer) }
         promise?.succeed(())
@@ -112,7 +147,7 @@ final class TLSHandler: ChannelDuplexHandler {
         }
     }
 
-    func flush(context: ChannelHandlerContext) { drain(context) }
+    public func flush(context: ChannelHandlerContext) { drain(context) }
 
     /// Hands what libssl wants to send to the socket, in one piece.
     private func drain(_ context: ChannelHandlerContext) {
@@ -125,7 +160,7 @@ final class TLSHandler: ChannelDuplexHandler {
         context.writeAndFlush(wrapOutboundOut(cipher), promise: nil)
     }
 
-    func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+    public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         if isEstablished, mode != .input {
             SSL_shutdown(ssl)
             drain(context)

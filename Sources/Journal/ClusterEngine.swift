@@ -1,0 +1,37 @@
+import Model
+
+/// A session as all nodes of a cluster see it.
+public struct SessionRow: Hashable, Sendable {
+    public var id: SessionID
+    public var node: String
+    /// Moves while the session's node renews it. A time it is not: each observer looks on its own clock for
+    /// how long it has stood still.
+    public var counter: UInt64
+    /// What the node says of itself, at most `ClusterRules.infoBytesMax` bytes.
+    public var info: [UInt8]
+
+    public init(id: SessionID, node: String, counter: UInt64, info: [UInt8]) {
+        self.id = id
+        self.node = node
+        self.counter = counter
+        self.info = info
+    }
+}
+
+public enum ClusterRules {
+    public static let infoBytesMax = 1024
+}
+
+/// What the engine of a cluster offers besides: leases, and leaving a partition to another.
+///
+/// A lease grants nothing. It only says who seems to be there; what may write is the session alone.
+public protocol ClusterEngine: Engine {
+    /// Moves the session's counter on and writes what its node says of itself. `fenced` where it is dead.
+    func renewLease(_ session: SessionID, info: [UInt8]) throws(EngineError)
+    /// The living sessions by rising id.
+    func sessions() throws(EngineError) -> [SessionRow]
+    /// Runs `body` while nobody else in the cluster runs one: for changes of the small tables.
+    func exclusively<Result>(_ body: () throws -> Result) throws -> Result
+    /// Gives a partition up: its row has no owner any more. Everything of this session is in before.
+    func release(_ partition: PartitionID, by session: SessionID) throws(EngineError)
+}

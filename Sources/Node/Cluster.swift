@@ -1,0 +1,303 @@
+import Journal
+import Logging
+import Model
+import NIOCore
+import NIOPosix
+import Ownership
+import PeerLink
+import PostgresEngine
+import Routing
+import SQLiteEngine
+import Synchronization
+
+/// A node's part in its cluster: carries out what `Ownership` decides, and tells the loops where everything
+/// is.
+///
+/// It has a thread for its decisions, one for the engine's small tables and one for reading partitions, so
+/// that a lease is renewed whatever the loops and the journal are busy with.
+// Confined to its event loop; other threads reach it through `handle`.
+final class Cluster: @unchecked Sendable {
+    let name: String
+    private let shared: NodeShared
+    private let log: Logger
+    private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+    private let eventLoop: any EventLoop
+    private let control: EngineThread
+    private let loader: EngineThread
+    private let boxes: [Mailbox]
+    private var ownership: Ownership
+    private var members: [Ownership.Member] = []
+    private var routes: [Ownership.Route?] = []
+    private var catalogVersion: [UInt8]
+    private var whenLeft: [@Sendable () -> Void] = []
+    /// What `cluster status` shows; written by the event loop, read by whoever asks.
+    private let view = Mutex(ClusterView())
+    /// The session is ended by this node itself.
+    private let isOver = Atomic<Bool>(false)
+
+    init(
+        name: String, info: Ownership.NodeInfo, shared: NodeShared, boxes: [Mailbox], url: String,
+        options: PostgresEngine.Options, catalogVersion: [UInt8], log: Logger
+    ) {
+        self.name = name
+        self.shared = shared
+        self.boxes = boxes
+        self.log = log
+        self.catalogVersion = catalogVersion
+        eventLoop = group.next()
+        let onFatal: @Sendable (String) -> Void = { shared.stop($0) }
+        control = EngineThread(
+            makeEngine: { try PostgresEngine(url, options: options) }, onFatal: onFatal,
+            onResolved: { _, _ in })
+        loader = EngineThread(
+            makeEngine: { try PostgresEngine(url, options: options) }, onFatal: onFatal,
+            onResolved: { _, _ in })
+        ownership = Ownership(
+            session: shared.session, name: name, info: info, now: Clock.monotonic())
+    }
+
+    func begin() { handle(.nudged) }
+
+    /// From any thread.
+    func handle(_ event: Ownership.Event) {
+        eventLoop.execute {
+            var effects: [Ownership.Effect] = []
+            self.ownership.handle(event, now: Clock.monotonic(), into: &effects)
+            for effect in effects { self.carryOut(effect) }
+        }
+    }
+
+    /// The small tables were changed here: others look at once.
+    func announce() { eventLoop.execute { self.nudge() } }
+
+    func lost(_ partition: PartitionID) { handle(.lost(partition)) }
+
+    /// A connection to or from a process is gone.
+    func linkReset(_ life: UInt32) {
+        eventLoop.execute {
+            for member in self.members where Cluster.life(of: member.session) == life {
+                self.handle(.suspected(member.session, true))
+            }
+        }
+    }
+
+    static func life(of session: SessionID) -> UInt32 {
+        UInt32(truncatingIfNeeded: session.rawValue) & 0xFF_FFFF
+    }
+
+    /// Gives everything up; returns when nothing is left, or the time is over.
+    func leave(within limit: TimeAmount) async {
+        await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
+            let once = Once { done.resume() }
+            eventLoop.execute { self.whenLeft.append { once.run() } }
+            eventLoop.scheduleTask(in: limit) { once.run() }
+            handle(.leave)
+        }
+    }
+
+    /// After everything was given up: the session ends, so that nobody waits for its lease.
+    func end() {
+        isOver.store(true, ordering: .relaxed)
+        let session = shared.session
+        try? control.wait { engine in try engine.fence(session) }
+        control.shutdown()
+        loader.shutdown()
+        group.shutdownGracefully { _ in }
+    }
+
+    var current: ClusterView { view.withLock { $0 } }
+
+    // MARK: Effects
+
+    private func carryOut(_ effect: Ownership.Effect) {
+        switch effect {
+        case .poll(let info): poll(info)
+        case .fence(let session): fence(session)
+        case .take(let row): take(row)
+        case .load(let id, let epoch, _): load(id, epoch)
+        case .release(let id): release(id)
+        case .drop(let id):
+            boxes[shared.loop(of: id)].post(.run { $0.drop(id) })
+        case .routes(let routes):
+            self.routes = routes
+            publish()
+        case .members(let members):
+            self.members = members
+            log.info("members", metadata: ["names": "\(members.map(\.name).joined(separator: ","))"])
+            publish()
+        case .nudge: nudge()
+        case .stepDown:
+            guard !isOver.load(ordering: .relaxed) else { return }
+            shared.stop("the session was fenced: others have taken over; the process starts anew")
+        case .status(let status): adopt(status)
+        case .left:
+            for tell in whenLeft { tell() }
+            whenLeft = []
+        case .wake(let at):
+            let delay = at.since(Clock.monotonic())
+            eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) {
+                self.handle(.woke)
+            }
+        }
+    }
+
+    private func poll(_ info: Ownership.NodeInfo) {
+        let session = shared.session
+        let asked = Clock.monotonic()
+        let known = catalogVersion
+        control.perform({ engine in
+            guard let engine = engine as? any ClusterEngine else {
+                throw EngineError.refused("the engine is not one of clusters")
+            }
+            try engine.renewLease(session, info: info.encoded)
+            let poll = Ownership.Poll(sessions: try engine.sessions(), partitions: try engine.partitions())
+            let version = try engine.get(.setting, key: Catalog.versionKey) ?? []
+            return (poll, version, version == known ? nil : try Catalog.load(engine))
+        }) { result in
+            switch result {
+            case .success(let (poll, version, contents)):
+                if let contents { self.adopt(contents, version) }
+                self.handle(.polled(poll, asked: asked))
+            case .failure(EngineError.fenced): self.handle(.fenced)
+            case .failure(let error): self.handle(.pollFailed("\(error)"))
+            }
+        }
+    }
+
+    private func adopt(_ contents: Catalog.Contents, _ version: [UInt8]) {
+        eventLoop.execute { self.catalogVersion = version }
+        shared.administrator.adopt(contents)
+    }
+
+    private func fence(_ session: SessionID) {
+        log.warning("a session is fenced", metadata: ["session": "\(session.rawValue)"])
+        control.perform({ engine in try engine.fence(session) }) { result in
+            self.eventLoop.execute {
+                var effects: [Ownership.Effect] = []
+                switch result {
+                case .success: self.ownership.fenced(session, now: Clock.monotonic(), into: &effects)
+                case .failure: self.ownership.fenceFailed(session)
+                }
+                for effect in effects { self.carryOut(effect) }
+            }
+        }
+    }
+
+    private func take(_ row: PartitionRow) {
+        let session = shared.session
+        control.perform({ engine in try Recovery.take(row, by: session, of: engine) }) { result in
+            switch result {
+            case .success(let epoch): self.handle(.taken(row.id, epoch))
+            case .failure(let error):
+                self.log.warning(
+                    "a partition was not taken",
+                    metadata: ["partition": "\(row.id.rawValue)", "error": "\(error)"])
+                self.handle(.takeFailed(row.id))
+            }
+        }
+    }
+
+    private func load(_ id: PartitionID, _ epoch: Epoch) {
+        shared.setEpoch(epoch, of: id)
+        let box = boxes[shared.loop(of: id)]
+        loader.perform({ engine in
+            (try QuotaHandover.take(id, epoch: epoch, from: engine), try Recovery.load(id, from: engine))
+        }) { result in
+            switch result {
+            case .success(let (quotas, loaded)):
+                box.post(
+                    .run { loop in
+                        loop.handedOver.merge(quotas) { $1 }
+                        loop.restore(loaded)
+                        self.handle(.serving(id))
+                    })
+            case .failure(let error):
+                self.log.error(
+                    "a partition could not be read",
+                    metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
+                self.handle(.lost(id))
+            }
+        }
+    }
+
+    private func release(_ id: PartitionID) {
+        let session = shared.session
+        let epoch = shared.epoch(of: id)
+        boxes[shared.loop(of: id)].post(
+            .run { loop in
+                loop.release(id) { quotas in
+                    self.control.perform({ engine in
+                        try QuotaHandover.put(quotas, of: id, epoch: epoch, to: engine)
+                        try (engine as? any ClusterEngine)?.release(id, by: session)
+                    }) { result in
+                        switch result {
+                        case .success: self.handle(.released(id))
+                        case .failure: self.handle(.releaseFailed(id))
+                        }
+                    }
+                }
+            })
+    }
+
+    func tellToLeave(_ session: SessionID) {
+        let life = Cluster.life(of: session)
+        if life == shared.life { return NodeShared.endInOrder() }
+        boxes[0].post(.run { $0.tellToLeave(life) })
+    }
+
+    private func nudge() {
+        let lives = members.map { Cluster.life(of: $0.session) }.filter { $0 != shared.life }
+        boxes[0].post(.run { loop in loop.nudge(lives) })
+    }
+
+    private func adopt(_ status: Ownership.Status) {
+        switch status {
+        case .joining: shared.become(notReady: "joining the cluster")
+        case .serving: shared.become(notReady: nil)
+        case .leaving: shared.become(notReady: "leaving the cluster")
+        case .unreachable(let reason): shared.become(notReady: reason)
+        }
+        log.info("status", metadata: ["status": "\(status)"])
+        publish()
+    }
+
+    /// Tells every loop where partitions and processes are.
+    private func publish() {
+        let own = shared.session
+        let living = Set(members.map(\.session))
+        let places = routes.map { route -> PartitionPlace in
+            guard let route else { return .nowhere }
+            if route.session == own { return .here }
+            return living.contains(route.session) ? .peer(Cluster.life(of: route.session)) : .nowhere
+        }
+        let epochs = routes.map { $0?.epoch ?? Epoch(0) }
+        var addresses: [UInt32: PeerConnections.Address] = [:]
+        for member in members where member.session != own {
+            addresses[Cluster.life(of: member.session)] = PeerConnections.Address(member.info.peer)
+        }
+        let known = addresses
+        for box in boxes {
+            box.post(
+                .run { loop in
+                    loop.peers?.adopt(known)
+                    if !places.isEmpty { loop.adopt(places, epochs: epochs) }
+                })
+        }
+        let next = ClusterView(members: members, routes: routes, own: own)
+        view.withLock { $0 = next }
+    }
+}
+
+/// Runs something at most once, from whichever thread is first.
+private final class Once: Sendable {
+    private let body: Mutex<(@Sendable () -> Void)?>
+    init(_ body: @escaping @Sendable () -> Void) { self.body = Mutex(body) }
+    func run() { body.withLock { $0.take() }?() }
+}
+
+/// The cluster as one node sees it.
+struct ClusterView: Sendable {
+    var members: [Ownership.Member] = []
+    var routes: [Ownership.Route?] = []
+    var own = SessionID(0)
+}

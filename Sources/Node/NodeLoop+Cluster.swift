@@ -1,0 +1,211 @@
+import Journal
+import Model
+import NIOCore
+import Ownership
+import Partitions
+import PeerLink
+import Placement
+import Quotas
+import Routing
+
+/// Where a partition is served, as a loop knows it.
+enum PartitionPlace: Hashable, Sendable {
+    case here
+    /// By another process, known by its life.
+    case peer(UInt32)
+    case nowhere
+}
+
+extension PartitionEvent {
+    /// Whether it is about the partition's own journal: such events reach it also while it is given up.
+    var isOwn: Bool { !mayTravel }
+}
+
+// A loop's way to partitions and gateways, here or in another process. On one node everything is here.
+
+extension NodeLoop {
+    func send(_ event: PartitionEvent, to partition: PartitionID) {
+        guard shared.isClustered else {
+            return send(.partition(partition, event), toLoop: shared.loop(of: partition))
+        }
+        switch places.isEmpty ? .nowhere : places[Int(partition.rawValue)] {
+        case .here: send(.partition(partition, event), toLoop: shared.loop(of: partition))
+        case .peer(let life): say(.partition(partition, event), to: life)
+        case .nowhere:
+            switch event {
+            case .request(let id, _): answer(id, .refused(.moved))
+            case .stream(.attach): reattachLater(partition)
+            default: break
+            }
+        }
+    }
+
+    func answer(_ request: RequestID, _ reply: Reply) {
+        let (life, loop) = NodeLoop.address(request.gateway)
+        if life == shared.life {
+            send(.reply(request, reply), toLoop: loop)
+        } else {
+            say(.reply(request, reply), to: life)
+        }
+    }
+
+    func tellStream(_ gateway: GatewayID, _ frame: StreamFrame, from partition: PartitionID) {
+        let (life, loop) = NodeLoop.address(gateway)
+        if life == shared.life {
+            send(.stream(from: partition, frame), toLoop: loop)
+        } else {
+            say(.stream(from: partition, to: gateway, frame), to: life)
+        }
+    }
+
+    static func address(_ gateway: GatewayID) -> (life: UInt32, loop: Int) {
+        (gateway.rawValue >> 8, Int(gateway.rawValue & 0xFF))
+    }
+
+    // MARK: Quotas
+
+    func sendQuota(_ request: QuotaRequest) {
+        let loop = loop(ofBuckets: request.project)
+        guard shared.isClustered else { return send(.quotaRequest(request), toLoop: loop) }
+        switch places.isEmpty ? .nowhere : places[Int(home(of: request.project).rawValue)] {
+        case .here: send(.quotaRequest(request), toLoop: loop)
+        case .peer(let life): say(.quotaRequest(request), to: life)
+        case .nowhere: break
+        }
+        scheduleTurn()
+    }
+
+    func sendGrant(_ grant: QuotaGrant) {
+        let life = UInt32(truncatingIfNeeded: grant.spender.rawValue) >> 8
+        if life == shared.life {
+            send(.quotaGrant(grant), toLoop: Int(grant.spender.rawValue & 0xFF))
+        } else {
+            say(.quotaGrant(grant), to: life)
+        }
+    }
+
+    func refuse(_ id: RequestID, _ refusal: QuotaRefusal) {
+        let (life, loop) = NodeLoop.address(id.gateway)
+        if life == shared.life {
+            send(.quotaRefusal(id, refusal), toLoop: loop)
+        } else {
+            say(.quotaRefusal(id, refusal), to: life)
+        }
+    }
+
+    func home(of project: ProjectNumber) -> PartitionID {
+        Placement.home(of: project, count: shared.partitionCount)
+    }
+
+    func ownsBuckets(of project: ProjectNumber) -> Bool {
+        !shared.isClustered || partitions[home(of: project)] != nil
+    }
+
+    // MARK: Peers
+
+    private func say(_ message: PeerMessage, to life: UInt32) {
+        message.encode(into: &toPeers[life, default: ByteWriter()])
+    }
+
+    func tellToLeave(_ life: UInt32) {
+        say(.leave, to: life)
+        scheduleTurn()
+    }
+
+    func nudge(_ lives: [UInt32]) {
+        for life in lives { say(.nudge, to: life) }
+        scheduleTurn()
+    }
+
+    /// Everything that a turn had for another process leaves as one frame.
+    func flushPeers() {
+        guard !toPeers.isEmpty else { return }
+        let batch = toPeers
+        toPeers = [:]
+        for (life, writer) in batch where !(peers?.send(writer.bytes, to: life) ?? false) {
+            shared.counters.peerMessagesLost.add(1, ordering: .relaxed)
+            enqueue(.run { $0.linkReset(life) })
+        }
+    }
+
+    /// The way to a process was broken: what was under way may be lost.
+    func linkReset(_ life: UInt32) {
+        let affected = places.map { $0 == .peer(life) }
+        guard affected.contains(true) else { return }
+        askAgain(where: affected)
+    }
+
+    /// Where partitions are now.
+    func adopt(_ next: [PartitionPlace], epochs: [Epoch]) {
+        let former = places
+        let formerEpochs = placeEpochs
+        places = next
+        placeEpochs = epochs
+        let changed = next.indices.map { place in
+            former.isEmpty || former[place] != next[place] || formerEpochs[place] != epochs[place]
+        }
+        guard changed.contains(true) else { return }
+        askAgain(where: changed)
+    }
+
+    private func askAgain(where affected: [Bool]) {
+        now = Clock.now()
+        var done: [RouterEffect] = []
+        router.rerouted({ affected[Int($0.rawValue)] }, into: &done)
+        carryOut(done)
+        for place in affected.indices where affected[place] && places[place] != .nowhere {
+            reattach(PartitionID(UInt16(place)))
+        }
+        scheduleTurn()
+    }
+
+    /// Tells a partition's owner of the streams that are here for its devices.
+    func reattach(_ partition: PartitionID) {
+        reattaching.remove(partition)
+        for command in streams.reattach(partition) { tell(partition, command) }
+    }
+
+    /// Its owner was not there yet.
+    func reattachLater(_ partition: PartitionID) {
+        guard reattaching.insert(partition).inserted else { return }
+        eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(100)) {
+            self.now = Clock.now()
+            if self.reattaching.contains(partition) { self.reattach(partition) }
+        }
+    }
+
+    // MARK: Giving up
+
+    /// Takes no more work for the partition; `done` when nothing of it is in flight and its machine is gone.
+    /// It is told what is left in the buckets of the partition's projects.
+    func release(
+        _ partition: PartitionID, _ done: @escaping @Sendable ([ProjectNumber: [UInt64]]) -> Void
+    ) {
+        guard partitions[partition] != nil else { return done([:]) }
+        leaving[partition] = done
+        scheduleTurn()
+    }
+
+    func finishLeaving() {
+        for (id, done) in leaving where partitions[id].map({ $0.isIdle }) ?? true {
+            leaving[id] = nil
+            var left = handedOver.filter { home(of: $0.key) == id }
+            for project in left.keys { handedOver[project] = nil }
+            left.merge(grantor.remainders(now: now.monotonic).filter { home(of: $0.key) == id }) { $1 }
+            drop(id)
+            done(left)
+        }
+    }
+
+    /// The partition is not this process's any more.
+    func drop(_ id: PartitionID) {
+        leaving[id] = nil
+        guard let partition = partitions.removeValue(forKey: id) else { return }
+        var replies: [(RequestID, Reply)] = []
+        partition.abandon(mayHaveAppended: true, reason: "the partition is another's", into: &replies)
+        // The next owner knows what went in: a send that is repeated has its number in the window.
+        for (request, _) in replies { answer(request, .refused(.moved)) }
+        grantor.close { home(of: $0) == id }
+        scheduleTurn()
+    }
+}

@@ -1,0 +1,45 @@
+import Journal
+import Model
+
+/// What was left in the buckets of a partition's projects when its owner gave it up in order, for the next
+/// one. Nobody else can know it, so after any other change of owners the buckets begin empty.
+enum QuotaHandover {
+    private static let version: UInt8 = 1
+
+    private static func key(_ partition: PartitionID) -> String { "quotas:\(partition.rawValue)" }
+
+    static func put(
+        _ left: [ProjectNumber: [UInt64]], of partition: PartitionID, epoch: Epoch, to engine: any Engine
+    ) throws(EngineError) {
+        guard !left.isEmpty else { return }
+        var out = ByteWriter()
+        out.u8(version)
+        out.u64(epoch.rawValue)
+        out.varint(left.count)
+        for (project, tokens) in left.sorted(by: { $0.key < $1.key }) {
+            out.u32(project.rawValue)
+            out.varint(tokens.count)
+            for count in tokens { out.varint(count) }
+        }
+        try engine.put(.setting, key: key(partition), value: out.bytes)
+    }
+
+    /// Takes away what the owner of the epoch before has left; nothing where another came between.
+    static func take(
+        _ partition: PartitionID, epoch: Epoch, from engine: any Engine
+    ) throws -> [ProjectNumber: [UInt64]] {
+        guard let stored = try engine.get(.setting, key: key(partition)) else { return [:] }
+        try engine.remove(.setting, key: key(partition))
+        var reader = ByteReader(stored)
+        guard try reader.u8() == version, try reader.u64() + 1 == epoch.rawValue else { return [:] }
+        var left: [ProjectNumber: [UInt64]] = [:]
+        for _ in 0..<(try reader.count(max: Int(ProjectNumber.limit), elementBytesMin: 5)) {
+            let number = try reader.u32()
+            guard number < ProjectNumber.limit else { throw reader.fail("a project's number") }
+            var tokens: [UInt64] = []
+            for _ in 0..<(try reader.count(max: 16)) { tokens.append(try reader.varint()) }
+            left[ProjectNumber(number)] = tokens
+        }
+        return left
+    }
+}

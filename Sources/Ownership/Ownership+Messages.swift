@@ -1,0 +1,114 @@
+import Journal
+import Model
+
+// What ownership hears and says.
+
+extension Ownership {
+    public struct Options: Sendable {
+        /// Nanoseconds between two polls.
+        public var pollInterval: UInt64 = .milliseconds(500)
+        /// Nanoseconds for which a counter may stand still.
+        public var lease: UInt64 = .milliseconds(1500)
+        /// After so many leases a node counts as gone even where nothing else says so.
+        public var leasesAlone: UInt64 = 3
+        /// For how long the same nodes must have been there before a partition leaves a living owner.
+        public var stability: UInt64 = .seconds(3)
+        /// Partitions that are being taken, or given up, at once.
+        public var takesAtOnce = 16
+        public var releasesAtOnce = 8
+        public init() {}
+    }
+
+    /// What a node says of itself with its lease.
+    public struct NodeInfo: Hashable, Sendable {
+        public var isShard: Bool
+        public var isGateway: Bool
+        public var isLeaving: Bool
+        public var weight: UInt8
+        /// Where its peers reach it, `HOST:PORT`.
+        public var peer: String
+        /// Where its gossip is reached; empty for none.
+        public var gossip: String
+        public var zone: String
+        public var build: String
+    }
+
+    public struct Member: Hashable, Sendable {
+        public var session: SessionID
+        public var name: String
+        public var info: NodeInfo
+    }
+
+    /// Where a partition is.
+    public struct Route: Hashable, Sendable {
+        public var session: SessionID
+        public var epoch: Epoch
+    }
+
+    /// One look at the engine's tables, under a renewed lease.
+    public struct Poll: Sendable {
+        public var sessions: [SessionRow]
+        public var partitions: [PartitionRow]
+        public init(sessions: [SessionRow], partitions: [PartitionRow]) {
+            self.sessions = sessions
+            self.partitions = partitions
+        }
+    }
+
+    public enum Event: Sendable {
+        /// The tables as they were read at or after `asked`.
+        case polled(Poll, asked: MonotonicTime)
+        case pollFailed(String)
+        /// This node's session is dead.
+        case fenced
+        /// `nil`: somebody was faster.
+        case taken(PartitionID, Epoch?)
+        case takeFailed(PartitionID)
+        /// The partition was read and serves.
+        case serving(PartitionID)
+        /// The partition's machine has ended and its row has no owner.
+        case released(PartitionID)
+        case releaseFailed(PartitionID)
+        /// The partition's machine could not go on, though the session lives.
+        case lost(PartitionID)
+        /// Something besides the lease says that the node is gone, or that it is not.
+        case suspected(SessionID, Bool)
+        /// Somebody says that the tables have changed.
+        case nudged
+        /// This node is to end in order.
+        case leave
+        case woke
+    }
+
+    public enum Effect: Hashable, Sendable {
+        /// Renew the lease with this, then read the tables.
+        case poll(NodeInfo)
+        case fence(SessionID)
+        case take(PartitionRow)
+        /// Owned since this epoch: read it and serve.
+        case load(PartitionID, Epoch, History)
+        /// End the partition's machine when nothing of it is in flight, then give its row up.
+        case release(PartitionID)
+        /// The partition is another's: throw its machine away.
+        case drop(PartitionID)
+        /// By partition number; `nil` where nobody serves it.
+        case routes([Route?])
+        case members([Member])
+        /// Tell all others that the tables have changed.
+        case nudge
+        /// Everything of this session is lost; a new one is to begin, with a new machine.
+        case stepDown
+        case status(Status)
+        /// Everything is given up.
+        case left
+        case wake(at: MonotonicTime)
+    }
+
+    /// How the node stands, for whoever asks whether it is ready.
+    public enum Status: Hashable, Sendable {
+        case joining
+        case serving
+        case unreachable(String)
+        case leaving
+    }
+}

@@ -1,0 +1,306 @@
+import Journal
+import Model
+import Placement
+
+/// Decides, for one node of a cluster, which partitions it takes, gives up and loses, and where all others
+/// are.
+///
+/// What it knows comes from polls of the engine's small tables, every half second, each of which renews the
+/// node's own lease first. From the sessions that seem to be there it computes where each partition should
+/// be; all nodes compute the same. The wish grants nothing: a partition is taken by the engine's word alone,
+/// after its owner's session is dead, and given up only by its owner (design 3.5). So two nodes that see
+/// different clusters, or a node that slept, cost moves and never a record.
+///
+/// No I/O, no clock: events and the time come in, effects go out.
+public struct Ownership {
+    enum Holding: Hashable, Sendable {
+        case taking
+        case loading(Epoch)
+        case serving(Epoch)
+        case releasing(Epoch)
+
+        var epoch: Epoch? {
+            switch self {
+            case .taking: nil
+            case .loading(let epoch), .serving(let epoch), .releasing(let epoch): epoch
+            }
+        }
+    }
+
+    private struct Seen {
+        var counter: UInt64
+        /// Since when it has not moved, as far as this node could see.
+        var since: MonotonicTime
+    }
+
+    public let session: SessionID
+    public let name: String
+    private var info: NodeInfo
+    private let options: Options
+    private(set) var holdings: [PartitionID: Holding] = [:]
+    /// When this node last heard of a change of its own to a partition's row: a look at the table from
+    /// before says nothing about it.
+    private var changed: [PartitionID: MonotonicTime] = [:]
+    private var seen: [SessionID: Seen] = [:]
+    /// Who is said to be gone, since when.
+    private var suspects: [SessionID: MonotonicTime] = [:]
+    private var fencing: Set<SessionID> = []
+    private var last = Poll(sessions: [], partitions: [])
+    private var members: [Member] = []
+    private var routes: [Route?] = []
+    private var candidates: [NodePlacement.Candidate] = []
+    private var candidatesSince: MonotonicTime
+    private var isPolling = false
+    private var pollAgain = false
+    private var hasPolled = false
+    private var failingSince: MonotonicTime?
+    private var status = Status.joining
+    private var nextPoll: MonotonicTime
+
+    public init(
+        session: SessionID, name: String, info: NodeInfo, options: Options = Options(), now: MonotonicTime
+    ) {
+        self.session = session
+        self.name = name
+        self.info = info
+        self.options = options
+        candidatesSince = now
+        nextPoll = now
+    }
+
+    /// Since when this node holds the partition; `nil` where it does not.
+    public func epoch(of partition: PartitionID) -> Epoch? { holdings[partition]?.epoch }
+
+    public mutating func handle(_ event: Event, now: MonotonicTime, into effects: inout [Effect]) {
+        switch event {
+        case .woke: if now >= nextPoll { poll(now, &effects) }
+        case .nudged: poll(now, &effects)
+        case .polled(let poll, let asked): polled(poll, asked, now, &effects)
+        case .pollFailed(let reason): pollFailed(reason, now, &effects)
+        case .fenced: effects.append(.stepDown)
+        case .taken(let id, let epoch): taken(id, epoch, now, &effects)
+        case .takeFailed(let id): if case .taking = holdings[id] { holdings[id] = nil }
+        case .serving(let id):
+            if case .loading(let epoch) = holdings[id] { holdings[id] = .serving(epoch) }
+            updateStatus(&effects)
+        case .released(let id):
+            holdings[id] = nil
+            changed[id] = now
+            effects.append(.nudge)
+            poll(now, &effects)
+        case .lost(let id):
+            // It begins anew, under another epoch, so that everybody who spoke with it notices.
+            if let epoch = holdings[id]?.epoch {
+                holdings[id] = .releasing(epoch)
+                effects.append(.release(id))
+            }
+        case .releaseFailed(let id):
+            // Whether it is still ours the next look at the table says.
+            if case .releasing(let epoch) = holdings[id] { holdings[id] = .serving(epoch) }
+        case .suspected(let session, let isGone):
+            suspects[session] = isGone ? suspects[session] ?? now : nil
+            if isGone { poll(now, &effects) }
+        case .leave:
+            guard !info.isLeaving else { return }
+            info.isLeaving = true
+            updateStatus(&effects)
+            poll(now, &effects)
+        }
+    }
+
+    // MARK: Polls
+
+    private mutating func poll(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        guard !isPolling else {
+            pollAgain = true
+            return
+        }
+        isPolling = true
+        effects.append(.poll(info))
+    }
+
+    /// The next poll, at the usual time or at once where something happened meanwhile.
+    private mutating func schedule(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        isPolling = false
+        nextPoll = now.advanced(by: options.pollInterval)
+        if pollAgain {
+            pollAgain = false
+            poll(now, &effects)
+        }
+        effects.append(.wake(at: nextPoll))
+    }
+
+    private mutating func pollFailed(_ reason: String, _ now: MonotonicTime, _ effects: inout [Effect]) {
+        failingSince = failingSince ?? now
+        if let failingSince, now.since(failingSince) >= options.lease || !hasPolled {
+            set(.unreachable(reason), &effects)
+        }
+        schedule(now, &effects)
+    }
+
+    private mutating func polled(
+        _ poll: Poll, _ asked: MonotonicTime, _ now: MonotonicTime, _ effects: inout [Effect]
+    ) {
+        hasPolled = true
+        // Who stood still while this node could not look has not stood still for it.
+        let wasBlind = failingSince != nil
+        failingSince = nil
+        for row in poll.sessions where seen[row.id]?.counter != row.counter || wasBlind {
+            // A lease that still moves two polls later is that of a node that is there.
+            if let since = suspects[row.id], now.since(since) > options.pollInterval * 2 {
+                suspects[row.id] = nil
+            }
+            seen[row.id] = Seen(counter: row.counter, since: now)
+        }
+        let living = Set(poll.sessions.map(\.id))
+        seen = seen.filter { living.contains($0.key) }
+        suspects = suspects.filter { living.contains($0.key) }
+        fencing.formIntersection(living)
+        last = poll
+        adoptMembers(now, &effects)
+        reconcile(asked, &effects)
+        publishRoutes(&effects)
+        fenceTheGone(now, &effects)
+        takeAndRelease(now, &effects)
+        updateStatus(&effects)
+        schedule(now, &effects)
+    }
+
+    private mutating func adoptMembers(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        let found = last.sessions.compactMap { row -> Member? in
+            guard let info = NodeInfo(decoding: row.info) else { return nil }
+            return Member(session: row.id, name: row.node, info: info)
+        }
+        if found != members {
+            members = found
+            effects.append(.members(found))
+        }
+        // Who is leaving, or suspected and still for a lease, gets nothing more.
+        let live = found.filter { member in
+            member.info.isShard && !member.info.isLeaving && !isGone(member.session, now)
+        }
+        let next = live.map { NodePlacement.Candidate(name: $0.name, weight: $0.info.weight) }
+            .sorted { $0.name < $1.name }
+        if next != candidates {
+            candidates = next
+            candidatesSince = now
+        }
+    }
+
+    /// What the table says of this node's partitions, beside what it believes.
+    private mutating func reconcile(_ asked: MonotonicTime, _ effects: inout [Effect]) {
+        for row in last.partitions where changed[row.id].map({ $0 < asked }) ?? true {
+            let held = holdings[row.id]
+            if row.owner == session, held == nil {
+                holdings[row.id] = .loading(row.epoch)
+                effects.append(.load(row.id, row.epoch, row.history))
+            } else if let epoch = held?.epoch,
+                row.epoch > epoch || (row.epoch == epoch && row.owner != session)
+            {
+                if case .releasing = held, row.owner == nil { continue }
+                holdings[row.id] = nil
+                effects.append(.drop(row.id))
+            }
+        }
+    }
+
+    private mutating func publishRoutes(_ effects: inout [Effect]) {
+        let living = Set(last.sessions.map(\.id))
+        let next = last.partitions.map { row -> Route? in
+            guard let owner = row.owner, living.contains(owner) else { return nil }
+            return Route(session: owner, epoch: row.epoch)
+        }
+        guard next != routes else { return }
+        routes = next
+        effects.append(.routes(next))
+    }
+
+    // MARK: Who is gone
+
+    private func stillFor(_ session: SessionID, _ now: MonotonicTime) -> UInt64 {
+        seen[session].map { now.since($0.since) } ?? 0
+    }
+
+    private func isGone(_ other: SessionID, _ now: MonotonicTime) -> Bool {
+        guard other != session else { return false }
+        let still = stillFor(other, now)
+        return still >= options.lease * options.leasesAlone
+            || (still >= options.lease && suspects[other] != nil)
+    }
+
+    private mutating func fenceTheGone(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        for row in last.sessions where isGone(row.id, now) && fencing.insert(row.id).inserted {
+            effects.append(.fence(row.id))
+        }
+    }
+
+    /// The engine has marked the session dead: its partitions are free.
+    public mutating func fenced(_ other: SessionID, now: MonotonicTime, into effects: inout [Effect]) {
+        poll(now, &effects)
+    }
+
+    /// The fence did not go through: it is tried again at the next look.
+    public mutating func fenceFailed(_ other: SessionID) { fencing.remove(other) }
+
+    // MARK: Taking and giving up
+
+    private mutating func takeAndRelease(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        let placement = NodePlacement(candidates)
+        let living = Set(last.sessions.map(\.id))
+        let isStable = now.since(candidatesSince) >= options.stability
+        var taking = holdings.values.count { if case .taking = $0 { true } else { false } }
+        var releasing = holdings.values.count { if case .releasing = $0 { true } else { false } }
+        for row in last.partitions {
+            let wished = placement.node(of: row.id)?.name
+            switch holdings[row.id] {
+            case nil:
+                let isFree = row.owner.map { !living.contains($0) } ?? true
+                guard isFree, wished == name, !info.isLeaving, taking < options.takesAtOnce else { continue }
+                taking += 1
+                holdings[row.id] = .taking
+                effects.append(.take(row))
+            case .serving(let epoch):
+                guard let wished, wished != name, info.isLeaving || isStable,
+                    releasing < options.releasesAtOnce
+                else { continue }
+                releasing += 1
+                holdings[row.id] = .releasing(epoch)
+                effects.append(.release(row.id))
+            case .taking, .loading, .releasing: continue
+            }
+        }
+        let mayEnd = candidates.isEmpty || holdings.isEmpty
+        if info.isLeaving, mayEnd { effects.append(.left) }
+    }
+
+    private mutating func taken(
+        _ id: PartitionID, _ epoch: Epoch?, _ now: MonotonicTime, _ effects: inout [Effect]
+    ) {
+        guard case .taking = holdings[id] else { return }
+        changed[id] = now
+        guard let epoch, let row = last.partitions.first(where: { $0.id == id }) else {
+            holdings[id] = nil
+            return
+        }
+        holdings[id] = .loading(epoch)
+        effects.append(.load(id, epoch, row.history))
+        effects.append(.nudge)
+        pollAgain = true
+    }
+
+    // MARK: Status
+
+    private mutating func updateStatus(_ effects: inout [Effect]) {
+        if info.isLeaving { return set(.leaving, &effects) }
+        guard hasPolled, failingSince == nil else { return }
+        let isWhole = !routes.isEmpty && routes.allSatisfy { $0 != nil }
+        let isLoading = holdings.values.contains { if case .serving = $0 { false } else { true } }
+        if status == .serving || (isWhole && !isLoading) { set(.serving, &effects) }
+    }
+
+    private mutating func set(_ next: Status, _ effects: inout [Effect]) {
+        guard next != status else { return }
+        status = next
+        effects.append(.status(next))
+    }
+}

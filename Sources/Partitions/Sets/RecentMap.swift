@@ -1,0 +1,64 @@
+/// A dictionary for keys of which one is asked for many times in a row (the project of most of the traffic,
+/// the gateway that sends at the moment): the key of the last change is found without hashing.
+struct RecentMap<Key: Hashable, Value> {
+    private var places: [Key: Int] = [:]
+    private var entries: [(key: Key, value: Value)] = []
+    private var recent = 0
+
+    var count: Int { entries.count }
+    var isEmpty: Bool { entries.isEmpty }
+
+    subscript(key: Key) -> Value? {
+        get { place(of: key).map { entries[$0].value } }
+        set {
+            if let newValue {
+                self[key, default: newValue] = newValue
+            } else {
+                remove(key)
+            }
+        }
+    }
+
+    /// Changes in place what is there, or `initial`.
+    subscript(key: Key, default initial: @autoclosure () -> Value) -> Value {
+        get { self[key] ?? initial() }
+        _modify {
+            if let place = place(of: key) {
+                recent = place
+            } else {
+                recent = entries.count
+                places[key] = recent
+                entries.append((key, initial()))
+            }
+            yield &entries[recent].value
+        }
+    }
+
+    /// Changes what is there in place; where `body` returns false, it is taken out.
+    mutating func update(_ key: Key, _ body: (inout Value) -> Bool) {
+        guard let place = place(of: key) else { return }
+        recent = place
+        if !body(&entries[place].value) { remove(key) }
+    }
+
+    var keys: some Swift.Sequence<Key> { entries.lazy.map(\.key) }
+    var values: some Swift.Sequence<Value> { entries.lazy.map(\.value) }
+
+    /// In the order of keys.
+    func sorted(by isBefore: (Key, Key) -> Bool) -> [(key: Key, value: Value)] {
+        entries.sorted { isBefore($0.key, $1.key) }
+    }
+
+    private func place(of key: Key) -> Int? {
+        if recent < entries.count, entries[recent].key == key { return recent }
+        return places[key]
+    }
+
+    private mutating func remove(_ key: Key) {
+        guard let place = places.removeValue(forKey: key) else { return }
+        let last = entries.removeLast()
+        guard place < entries.count else { return }
+        entries[place] = last
+        places[last.key] = place
+    }
+}

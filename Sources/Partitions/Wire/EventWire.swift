@@ -1,0 +1,223 @@
+import Journal
+import Model
+
+// What goes to a partition from another node, and its frames to gateways, as they cross a network.
+
+extension PartitionEvent {
+    /// Whether the event is one that comes from elsewhere; the others are the shell's own.
+    public var mayTravel: Bool {
+        switch self {
+        case .request, .offered, .acknowledged, .asked, .told, .stream: true
+        case .appended, .confirmed, .records, .snapshotWritten, .snapshotFailed, .woke: false
+        }
+    }
+
+    /// Only events that may travel.
+    public func encode(into out: inout ByteWriter) {
+        switch self {
+        case .request(let id, let request):
+            out.u8(1)
+            out.requestID(id)
+            request.encode(into: &out)
+        case .offered(let frame):
+            out.u8(2)
+            out.varint(UInt64(frame.from.rawValue))
+            out.u64(frame.history.rawValue)
+            out.varint(frame.entries.count)
+            for entry in frame.entries { out.entry(entry) }
+        case .acknowledged(let said):
+            out.u8(3)
+            out.varint(UInt64(said.from.rawValue))
+            out.u64(said.history.rawValue)
+            out.varint(said.mark.rawValue)
+            out.u64(said.fingerprint)
+        case .asked(let question):
+            out.u8(4)
+            out.varint(UInt64(question.asker.rawValue))
+            out.ticket(question.ticket)
+            out.varint(question.place)
+            out.topic(question.project, question.topic)
+        case .told(let answer):
+            out.u8(5)
+            out.ticket(answer.ticket)
+            out.varint(answer.place)
+            out.targets(answer.members)
+        case .stream(let command):
+            out.u8(6)
+            command.encode(into: &out)
+        case .appended, .confirmed, .records, .snapshotWritten, .snapshotFailed, .woke:
+            preconditionFailure("an event that concerns one node alone")
+        }
+    }
+
+    public static func decode(from reader: inout ByteReader) throws(DecodeError) -> PartitionEvent {
+        switch try reader.u8() {
+        case 1: return .request(try reader.requestID(), try Request.decode(from: &reader))
+        case 2:
+            let from = try reader.partition()
+            let history = History(try reader.u64())
+            var entries: [OutboxEntry] = []
+            for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 11)) {
+                entries.append(try reader.entry())
+            }
+            return .offered(OutboxFrame(from: from, history: history, entries: entries))
+        case 3:
+            return .acknowledged(
+                OutboxAcknowledgement(
+                    from: try reader.partition(), history: History(try reader.u64()),
+                    mark: Sequence(try reader.varint()), fingerprint: try reader.u64()))
+        case 4:
+            let asker = try reader.partition()
+            let ticket = try reader.ticket()
+            let place = try reader.topicPlace()
+            let (project, topic) = try reader.topic()
+            return .asked(
+                ConditionQuestion(asker: asker, ticket: ticket, place: place, project: project, topic: topic))
+        case 5:
+            return .told(
+                ConditionAnswer(
+                    ticket: try reader.ticket(), place: try reader.topicPlace(), members: try reader.targets()
+                ))
+        case 6: return .stream(try StreamCommand.decode(from: &reader))
+        default: throw reader.fail("an unknown event")
+        }
+    }
+}
+
+extension ByteWriter {
+    fileprivate mutating func ticket(_ ticket: ConditionTicket) {
+        varint(ticket.record.rawValue)
+        varint(UInt64(ticket.ordinal))
+    }
+}
+
+extension ByteReader {
+    fileprivate mutating func ticket() throws(DecodeError) -> ConditionTicket {
+        ConditionTicket(record: Sequence(try varint()), ordinal: try number())
+    }
+
+    fileprivate mutating func topicPlace() throws(DecodeError) -> Int {
+        let place = try int()
+        guard place < Condition.topicCountMax else { throw fail("a topic that no condition has") }
+        return place
+    }
+}
+
+extension StreamCommand {
+    func encode(into out: inout ByteWriter) {
+        switch self {
+        case .attach(let id, let device, let authority, let resume):
+            out.u8(1)
+            out.streamID(id)
+            out.registration(device)
+            out.authority(authority)
+            out.eventID(resume)
+        case .detach(let id, let device):
+            out.u8(2)
+            out.streamID(id)
+            out.varint(UInt64(device.rawValue))
+        case .fellBehind(let id, let device, let written):
+            out.u8(3)
+            out.streamID(id)
+            out.varint(UInt64(device.rawValue))
+            out.position(written)
+        case .caughtUp(let id, let device):
+            out.u8(4)
+            out.streamID(id)
+            out.varint(UInt64(device.rawValue))
+        case .processed(let gateway, let frame):
+            out.u8(5)
+            out.u32(gateway.rawValue)
+            out.varint(frame)
+        }
+    }
+
+    static func decode(from reader: inout ByteReader) throws(DecodeError) -> StreamCommand {
+        switch try reader.u8() {
+        case 1:
+            return .attach(
+                try reader.streamID(), try reader.registration(), by: try reader.authority(),
+                resume: try reader.eventID())
+        case 2: return .detach(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
+        case 3:
+            return .fellBehind(
+                try reader.streamID(), DeviceIndex(try reader.deviceIndex()), written: try reader.position())
+        case 4: return .caughtUp(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
+        case 5: return .processed(GatewayID(try reader.u32()), frame: try reader.varint())
+        default: throw reader.fail("an unknown word about a stream")
+        }
+    }
+}
+
+extension StreamFrame {
+    public func encode(into out: inout ByteWriter) {
+        switch self {
+        case .attached(let id, let device): out.about(1, id, device)
+        case .replaced(let id, let device): out.about(2, id, device)
+        case .ended(let id, let device): out.about(3, id, device)
+        case .refused(let id, let refusal):
+            out.u8(4)
+            out.streamID(id)
+            out.refusal(refusal)
+        case .events(let id, let device, let deleted, let events):
+            out.about(5, id, device)
+            out.position(deleted)
+            out.varint(events.count)
+            for event in events {
+                out.position(event.position)
+                out.string(event.event)
+            }
+        case .push(let push):
+            out.u8(6)
+            out.varint(push.number)
+            out.varint(push.items.count)
+            for item in push.items {
+                out.position(item.position)
+                out.string(item.event)
+                out.devices(item.targets)
+                out.devices(item.deleted)
+            }
+        }
+    }
+
+    public static func decode(from reader: inout ByteReader) throws(DecodeError) -> StreamFrame {
+        switch try reader.u8() {
+        case 1: return .attached(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
+        case 2: return .replaced(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
+        case 3: return .ended(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
+        case 4: return .refused(try reader.streamID(), try reader.refusal())
+        case 5:
+            let id = try reader.streamID()
+            let device = DeviceIndex(try reader.deviceIndex())
+            let deleted = try reader.optionalPosition()
+            var events: [Event] = []
+            for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 2)) {
+                events.append(
+                    Event(
+                        position: try reader.position(),
+                        event: try reader.string(max: WireLimits.eventBytesMax)))
+            }
+            return .events(id, device, deleted: deleted, events)
+        case 6:
+            let number = try reader.varint()
+            var items: [PushItem] = []
+            for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 4)) {
+                items.append(
+                    PushItem(
+                        position: try reader.position(),
+                        event: try reader.string(max: WireLimits.eventBytesMax),
+                        targets: try reader.devices(), deleted: try reader.devices()))
+            }
+            return .push(Push(number: number, items: items))
+        default: throw reader.fail("an unknown frame")
+        }
+    }
+}
+
+extension ByteWriter {
+    fileprivate mutating func about(_ tag: UInt8, _ id: StreamID, _ device: DeviceIndex) {
+        u8(tag)
+        streamID(id)
+        varint(UInt64(device.rawValue))
+    }
+}

@@ -1,0 +1,250 @@
+import Journal
+import Model
+
+// A gateway's requests and a partition's replies as they cross a network.
+
+extension Request {
+    public func encode(into out: inout ByteWriter) {
+        switch self {
+        case .register(let project, let limit, let nonce, let secret):
+            out.u8(1)
+            out.varint(UInt64(project.rawValue))
+            out.varint(limit)
+            out.u32(nonce)
+            out.u64(secret)
+        case .change(let kind, let project, let topic, let devices, let authority):
+            out.u8(kind == .subscribe ? 2 : 3)
+            out.topic(project, topic)
+            out.authority(authority)
+            out.varint(devices.count)
+            for device in devices { out.registration(device) }
+        case .subscriptions(let device, let authority):
+            out.u8(4)
+            out.registration(device)
+            out.authority(authority)
+        case .unregister(let device, let authority):
+            out.u8(5)
+            out.registration(device)
+            out.authority(authority)
+        case .acknowledge(let device, let authority, let event):
+            out.u8(6)
+            out.registration(device)
+            out.authority(authority)
+            out.eventID(event)
+        case .check(let device, let authority):
+            out.u8(7)
+            out.registration(device)
+            out.authority(authority)
+        default: encodeRest(into: &out)
+        }
+    }
+
+    private func encodeRest(into out: inout ByteWriter) {
+        switch self {
+        case .sendToTopic(let key, let project, let topic, let message, let fanoutsMax):
+            out.u8(8)
+            out.requestKey(key)
+            out.topic(project, topic)
+            out.envelope(message)
+            out.varint(fanoutsMax)
+        case .sendToCondition(let key, let project, let condition, let message, let fanoutsMax):
+            out.u8(9)
+            out.requestKey(key)
+            out.varint(UInt64(project.rawValue))
+            out.condition(condition)
+            out.envelope(message)
+            out.varint(fanoutsMax)
+        case .sendToDevice(let key, let device, let message):
+            out.u8(10)
+            out.requestKey(key)
+            out.registration(device)
+            out.envelope(message)
+        case .members(let project, let topic):
+            out.u8(11)
+            out.topic(project, topic)
+        case .topics(let project, let after, let limit):
+            out.u8(12)
+            out.varint(UInt64(project.rawValue))
+            out.varint(after)
+            out.varint(limit)
+        case .devices(let project, let after, let limit):
+            out.u8(13)
+            out.varint(UInt64(project.rawValue))
+            out.varint(after)
+            out.varint(limit)
+        case .bury(let session):
+            out.u8(14)
+            out.u64(session)
+        default: preconditionFailure("every request is encoded in one of the two functions")
+        }
+    }
+
+    public static func decode(from reader: inout ByteReader) throws(DecodeError) -> Request {
+        let tag = try reader.u8()
+        switch tag {
+        case 1:
+            return .register(
+                project: try reader.project(), limit: try reader.int(), nonce: try reader.u32(),
+                secret: try reader.u64())
+        case 2, 3:
+            let (project, topic) = try reader.topic()
+            let authority = try reader.authority()
+            var devices: [Registration] = []
+            for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 9)) {
+                devices.append(try reader.registration())
+            }
+            return .change(
+                tag == 2 ? .subscribe : .unsubscribe, project: project, topic: topic, devices: devices,
+                by: authority)
+        case 4: return .subscriptions(of: try reader.registration(), by: try reader.authority())
+        case 5: return .unregister(try reader.registration(), by: try reader.authority())
+        case 6:
+            let device = try reader.registration()
+            let authority = try reader.authority()
+            guard let event = try reader.eventID() else { throw reader.fail("nothing to acknowledge") }
+            return .acknowledge(device, by: authority, event)
+        case 7: return .check(try reader.registration(), by: try reader.authority())
+        default: return try decodeRest(tag, from: &reader)
+        }
+    }
+
+    private static func decodeRest(_ tag: UInt8, from reader: inout ByteReader) throws(DecodeError) -> Request
+    {
+        switch tag {
+        case 8:
+            let key = try reader.requestKey()
+            let (project, topic) = try reader.topic()
+            return .sendToTopic(
+                key, project: project, topic, try reader.envelope(), fanoutsMax: try reader.int())
+        case 9:
+            return .sendToCondition(
+                try reader.requestKey(), project: try reader.project(), try reader.condition(),
+                try reader.envelope(), fanoutsMax: try reader.int())
+        case 10:
+            return .sendToDevice(try reader.requestKey(), try reader.registration(), try reader.envelope())
+        case 11:
+            let (project, topic) = try reader.topic()
+            return .members(project: project, topic)
+        case 12:
+            return .topics(
+                project: try reader.project(), after: try reader.varint(), limit: try reader.int())
+        case 13:
+            return .devices(
+                project: try reader.project(), after: try reader.varint(), limit: try reader.int())
+        case 14: return .bury(session: try reader.u64())
+        default: throw reader.fail("an unknown request \(tag)")
+        }
+    }
+}
+
+extension Reply {
+    public func encode(into out: inout ByteWriter) {
+        switch self {
+        case .accepted(let id):
+            out.u8(1)
+            out.u64(id.time)
+            out.u64(id.random)
+        case .changes(let changes):
+            out.u8(2)
+            out.varint(changes.count)
+            for change in changes { out.change(change) }
+        case .subscriptions(let list):
+            out.u8(3)
+            out.varint(list.count)
+            for item in list {
+                out.string(item.topic.utf8)
+                out.u16(item.since.rawValue)
+            }
+        case .registered(let index, let nonce, let secret):
+            out.u8(4)
+            out.varint(UInt64(index.rawValue))
+            out.u32(nonce)
+            out.u64(secret)
+        case .full(let holding):
+            out.u8(5)
+            out.varint(holding)
+        case .done: out.u8(6)
+        case .members(let count):
+            out.u8(7)
+            out.varint(count)
+        case .topics(let list, let next):
+            out.u8(8)
+            out.varint(list.count)
+            for item in list {
+                out.string(item.name.utf8)
+                out.varint(item.members)
+            }
+            out.next(next)
+        case .devices(let list, let next):
+            out.u8(9)
+            out.varint(list.count)
+            for device in list {
+                out.varint(UInt64(device.index.rawValue))
+                out.u32(device.nonce)
+                out.u16(device.lastSeen.rawValue)
+                out.varint(device.topicCount)
+                out.varint(device.waitingCount)
+            }
+            out.next(next)
+        case .refused(let refusal):
+            out.u8(10)
+            out.refusal(refusal)
+        case .memberSets(let sets):
+            out.u8(11)
+            out.targets(sets)
+        }
+    }
+
+    public static func decode(from reader: inout ByteReader) throws(DecodeError) -> Reply {
+        switch try reader.u8() {
+        case 1: return .accepted(MessageID(time: try reader.u64(), random: try reader.u64()))
+        case 2:
+            var changes: [DeviceChange] = []
+            for _ in 0..<(try reader.count(max: WireLimits.countMax)) { changes.append(try reader.change()) }
+            return .changes(changes)
+        case 3:
+            var list: [(topic: TopicName, since: Day)] = []
+            for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 3)) {
+                list.append((try reader.topicName(), Day(try reader.u16())))
+            }
+            return .subscriptions(list)
+        case 4:
+            return .registered(
+                index: DeviceIndex(try reader.deviceIndex()), nonce: try reader.u32(),
+                secret: try reader.u64())
+        case 5: return .full(holding: try reader.int())
+        case 6: return .done
+        case 7: return .members(try reader.varint())
+        case 8:
+            var list: [(name: TopicName, members: UInt64)] = []
+            for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 2)) {
+                list.append((try reader.topicName(), try reader.varint()))
+            }
+            return .topics(list, next: try reader.next())
+        case 9:
+            var list: [DeviceState] = []
+            for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 9)) {
+                list.append(
+                    DeviceState(
+                        index: DeviceIndex(try reader.deviceIndex()), nonce: try reader.u32(),
+                        lastSeen: Day(try reader.u16()), topicCount: try reader.int(),
+                        waitingCount: try reader.int()))
+            }
+            return .devices(list, next: try reader.next())
+        case 10: return .refused(try reader.refusal())
+        case 11: return .memberSets(try reader.targets())
+        default: throw reader.fail("an unknown reply")
+        }
+    }
+}
+
+extension ByteWriter {
+    fileprivate mutating func next(_ next: UInt64?) {
+        u8(next == nil ? 0 : 1)
+        if let next { varint(next) }
+    }
+}
+
+extension ByteReader {
+    fileprivate mutating func next() throws(DecodeError) -> UInt64? { try flag() ? try varint() : nil }
+}

@@ -1,0 +1,162 @@
+import Model
+import NIOCore
+import NIOPosix
+import TLS
+
+/// One event loop's connections to all other processes: one each, made when there is something to say, and
+/// made again while the process is a member. Confined to its loop.
+public final class PeerConnections {
+    public struct Address: Hashable, Sendable {
+        public var host: String
+        public var port: Int
+        public init(host: String, port: Int) {
+            self.host = host
+            self.port = port
+        }
+
+        /// `HOST:PORT`; brackets around an IPv6 address.
+        public init?(_ text: String) {
+            guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
+                (1...65_535).contains(port)
+            else { return nil }
+            var host = String(text[..<colon])
+            if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
+            guard !host.isEmpty else { return nil }
+            self.init(host: host, port: port)
+        }
+    }
+
+    private struct Peer {
+        var address: Address
+        var channel: (any Channel)?
+        var isConnecting = false
+        /// What is to be sent when the connection stands.
+        var waiting: [[UInt8]] = []
+        var waitingBytes = 0
+        var backoff = PeerTiming.backoffMin
+    }
+
+    private let eventLoop: any EventLoop
+    private let identity: PeerIdentity
+    private let events: PeerEvents
+    private let tls: TLSContext?
+    private var peers: [UInt32: Peer] = [:]
+
+    public init(
+        eventLoop: any EventLoop, identity: PeerIdentity, tls: TLSContext? = nil, events: PeerEvents
+    ) {
+        self.eventLoop = eventLoop
+        self.tls = tls
+        self.identity = identity
+        self.events = events
+    }
+
+    /// The processes that are members now. Connections to others are closed.
+    public func adopt(_ addresses: [UInt32: Address]) {
+        for (life, peer) in peers where addresses[life] != peer.address {
+            peer.channel?.close(promise: nil)
+            peers[life] = nil
+        }
+        for (life, address) in addresses where peers[life] == nil && life != identity.life {
+            peers[life] = Peer(address: address)
+        }
+    }
+
+    /// Sends messages in one frame. False where the process is unknown or too much waits for it: they are
+    /// lost.
+    public func send(_ payload: [UInt8], to life: UInt32) -> Bool {
+        guard var peer = peers[life], payload.count <= Frame.payloadBytesMax else { return false }
+        guard let channel = peer.channel else {
+            guard peer.waitingBytes + payload.count <= PeerTiming.waitingBytesMax else { return false }
+            peer.waiting.append(payload)
+            peer.waitingBytes += payload.count
+            peers[life] = peer
+            connect(life)
+            return true
+        }
+        guard channel.isActive else { return false }
+        peers[life]?.waitingBytes += payload.count
+        if peer.waitingBytes > PeerTiming.waitingBytesMax {
+            channel.close(promise: nil)
+            return false
+        }
+        write(payload, channel, life)
+        return true
+    }
+
+    private func write(_ payload: [UInt8], _ channel: any Channel, _ life: UInt32) {
+        var buffer = channel.allocator.buffer(capacity: payload.count + Frame.headerBytes)
+        Frame.write(.data, payload, to: &buffer)
+        let box = NIOLoopBound(self, eventLoop: eventLoop)
+        let count = payload.count
+        channel.writeAndFlush(buffer).whenComplete { _ in
+            box.value.peers[life]?.waitingBytes -= count
+        }
+    }
+
+    private func connect(_ life: UInt32) {
+        guard let peer = peers[life], !peer.isConnecting, peer.channel == nil else { return }
+        peers[life]?.isConnecting = true
+        let box = NIOLoopBound(self, eventLoop: eventLoop)
+        let identity = identity
+        let events = events
+        let tls = tls
+        ClientBootstrap(group: eventLoop)
+            .connectTimeout(PeerTiming.connect)
+            .channelOption(.socketOption(.tcp_nodelay), value: 1)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    if let tls {
+                        guard let handler = TLSHandler(tls, side: .client(host: nil)) else {
+                            return channel.close(promise: nil)
+                        }
+                        try channel.pipeline.syncOperations.addHandler(handler)
+                    }
+                    try channel.pipeline.syncOperations.addHandler(
+                        PeerHandler(
+                            identity: identity, expected: life, events: events,
+                            connected: { box.value.connected($0, life) }))
+                }
+            }
+            .connect(host: peer.address.host, port: peer.address.port)
+            .whenComplete { result in
+                switch result {
+                case .success(let channel):
+                    channel.closeFuture.whenComplete { _ in box.value.closed(life) }
+                case .failure: box.value.closed(life)
+                }
+            }
+    }
+
+    /// The other side has greeted: it is the process that was meant.
+    private func connected(_ channel: any Channel, _ life: UInt32) {
+        guard var peer = peers[life] else { return channel.close(promise: nil) }
+        peer.channel = channel
+        peer.isConnecting = false
+        peer.backoff = PeerTiming.backoffMin
+        let waiting = peer.waiting
+        peer.waiting = []
+        peers[life] = peer
+        for payload in waiting { write(payload, channel, life) }
+    }
+
+    private func closed(_ life: UInt32) {
+        guard var peer = peers[life] else { return }
+        let hadMessages = !peer.waiting.isEmpty
+        peer.channel = nil
+        peer.isConnecting = false
+        peer.waiting = []
+        peer.waitingBytes = 0
+        let wait = peer.backoff
+        peer.backoff = min(PeerTiming.backoffMax, TimeAmount.nanoseconds(wait.nanoseconds * 2))
+        peers[life] = peer
+        if hadMessages { events.reset(life) }
+        let box = NIOLoopBound(self, eventLoop: eventLoop)
+        eventLoop.scheduleTask(in: wait) { box.value.connect(life) }
+    }
+
+    public func close() {
+        for peer in peers.values { peer.channel?.close(promise: nil) }
+        peers = [:]
+    }
+}

@@ -1,0 +1,182 @@
+import Model
+import NIOCore
+import NIOPosix
+import Synchronization
+import TLS
+
+/// What a node is told by its peers' connections. Called on whatever event loop the connection is on.
+public struct PeerEvents: Sendable {
+    /// Messages of another process, in the order in which one of its loops sent them.
+    public var received: @Sendable (_ from: UInt32, [UInt8]) -> Void
+    /// A connection to or from it is gone, and with it what was under way.
+    public var reset: @Sendable (_ life: UInt32) -> Void
+    /// Somebody who does not belong here; a sentence for the log.
+    public var refused: @Sendable (String) -> Void
+
+    public init(
+        received: @escaping @Sendable (UInt32, [UInt8]) -> Void, reset: @escaping @Sendable (UInt32) -> Void,
+        refused: @escaping @Sendable (String) -> Void
+    ) {
+        self.received = received
+        self.reset = reset
+        self.refused = refused
+    }
+}
+
+public enum PeerTiming {
+    /// A connection on which nothing was heard for so long is half open, and ended.
+    public static let silence = TimeAmount.seconds(8)
+    static let ping = TimeAmount.seconds(2)
+    static let connect = TimeAmount.seconds(2)
+    static let backoffMin = TimeAmount.milliseconds(100)
+    static let backoffMax = TimeAmount.milliseconds(1500)
+    /// Bytes that may wait for one peer. Past it the connection is given up: whoever lost messages by that
+    /// asks again, and control is not stuck behind them.
+    static let waitingBytesMax = 64 << 20
+}
+
+/// The listening side of a node's links to its peers.
+public final class PeerServer: Sendable {
+    private let channel: any Channel
+    public let port: Int
+
+    public init(
+        group: any EventLoopGroup, host: String, port: Int, identity: PeerIdentity, tls: TLSContext? = nil,
+        events: PeerEvents
+    ) throws {
+        channel = try ServerBootstrap(group: group)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .serverChannelOption(.backlog, value: 256)
+            .childChannelOption(.socketOption(.tcp_nodelay), value: 1)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    if let tls {
+                        guard let handler = TLSHandler(tls) else { return channel.close(promise: nil) }
+                        try channel.pipeline.syncOperations.addHandler(handler)
+                    }
+                    try channel.pipeline.syncOperations.addHandler(
+                        PeerHandler(identity: identity, expected: nil, events: events, connected: { _ in }))
+                }
+            }
+            .bind(host: host, port: port).wait()
+        self.port = channel.localAddress?.port ?? port
+    }
+
+    public func close() { channel.close(promise: nil) }
+}
+
+/// One connection between two processes, on either side: greets, checks, hands data on, and ends it where
+/// nothing is heard.
+final class PeerHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private let identity: PeerIdentity
+    /// Whom the connecting side wants to reach.
+    private let expected: UInt32?
+    private let events: PeerEvents
+    private let connected: (any Channel) -> Void
+    private var received = ByteBuffer()
+    private var peer: UInt32?
+    private var isOver = false
+    private var lastHeard = NIODeadline.now()
+    private var watch: RepeatedTask?
+
+    init(
+        identity: PeerIdentity, expected: UInt32?, events: PeerEvents,
+        connected: @escaping (any Channel) -> Void
+    ) {
+        self.identity = identity
+        self.expected = expected
+        self.events = events
+        self.connected = connected
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        var buffer = context.channel.allocator.buffer(capacity: 128)
+        Frame.write(.hello, identity.encoded, to: &buffer)
+        context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
+        lastHeard = .now()
+        let channel = context.channel
+        let box = NIOLoopBound(self, eventLoop: context.eventLoop)
+        watch = context.eventLoop.scheduleRepeatedTask(initialDelay: PeerTiming.ping, delay: PeerTiming.ping)
+        { _ in
+            box.value.look(channel)
+        }
+    }
+
+    private func look(_ channel: any Channel) {
+        guard NIODeadline.now() - lastHeard < PeerTiming.silence else {
+            channel.close(promise: nil)
+            return
+        }
+        var buffer = channel.allocator.buffer(capacity: 32)
+        Frame.write(.ping, [], to: &buffer)
+        channel.writeAndFlush(buffer, promise: nil)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isOver else { return }
+        lastHeard = .now()
+        var bytes = unwrapInboundIn(data)
+        if received.readableBytes == 0 { received = bytes } else { received.writeBuffer(&bytes) }
+        do throws(Frame.Fault) {
+            while !isOver, let frame = try Frame.read(from: &received) { handle(frame, context) }
+        } catch {
+            refuse("a peer sent what is no frame: \(error)", context)
+        }
+        received.discardReadBytes()
+    }
+
+    private func handle(_ frame: (kind: Frame.Kind, payload: [UInt8]), _ context: ChannelHandlerContext) {
+        guard let peer else {
+            guard frame.kind == .hello, let hello = PeerIdentity(decoding: frame.payload) else {
+                return refuse("a connection to the peer port did not greet", context)
+            }
+            return greet(hello, context)
+        }
+        switch frame.kind {
+        case .data: events.received(peer, frame.payload)
+        case .ping:
+            var buffer = context.channel.allocator.buffer(capacity: 32)
+            Frame.write(.pong, [], to: &buffer)
+            context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
+        case .pong: break
+        case .hello: refuse("\(peer) greeted twice", context)
+        }
+    }
+
+    private func greet(_ hello: PeerIdentity, _ context: ChannelHandlerContext) {
+        guard hello.cluster == identity.cluster else {
+            return refuse(
+                "node \(hello.name) is of another cluster: check the database and the addresses of both",
+                context)
+        }
+        if let expected, hello.life != expected {
+            // The address has a new process; the table will say so soon.
+            return refuse("node \(hello.name) has been started anew", context)
+        }
+        peer = hello.life
+        connected(context.channel)
+    }
+
+    private func refuse(_ reason: String, _ context: ChannelHandlerContext) {
+        guard !isOver else { return }
+        isOver = true
+        events.refused(reason)
+        context.close(promise: nil)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if let error = error as? TLSError { return refuse("between nodes \(error)", context) }
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        isOver = true
+        watch?.cancel()
+        watch = nil
+        if let peer { events.reset(peer) }
+        context.fireChannelInactive()
+    }
+}

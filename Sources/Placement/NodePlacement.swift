@@ -1,0 +1,65 @@
+import Model
+
+/// Which of the live nodes each partition should be on: weighted rendezvous hashing.
+///
+/// A node has as many tickets as its weight; each ticket has a number for each partition, and the highest
+/// takes it. Whoever joins takes only what its own tickets win, whoever leaves gives up only what they had:
+/// nothing moves between two nodes that stay. All nodes compute the same from the same list, whatever its
+/// order.
+///
+/// Unlike where topics and devices live, this is no part of the data's format: it says where a partition
+/// should be served, and the engine says where it is.
+public struct NodePlacement: Sendable {
+    public struct Candidate: Hashable, Sendable {
+        /// The node's name, which outlives its restarts, so that a restart moves nothing.
+        public var name: String
+        /// 1...`weightMax`: its share of the partitions beside the others'.
+        public var weight: UInt8
+        public init(name: String, weight: UInt8 = 1) {
+            self.name = name
+            self.weight = weight
+        }
+    }
+    public static let weightMax: UInt8 = 64
+
+    private let tickets: [(hash: UInt64, place: Int)]
+    public let candidates: [Candidate]
+
+    public init(_ candidates: [Candidate]) {
+        self.candidates = candidates.sorted { $0.name < $1.name }
+        var tickets: [(UInt64, Int)] = []
+        for (place, candidate) in self.candidates.enumerated() {
+            let name = NodePlacement.hash(candidate.name)
+            for number in 0..<UInt64(max(1, min(candidate.weight, NodePlacement.weightMax))) {
+                tickets.append((NodePlacement.mix(name &+ number &* 0x9e37_79b9_7f4a_7c15), place))
+            }
+        }
+        self.tickets = tickets
+    }
+
+    /// `nil` where there is no candidate.
+    public func node(of partition: PartitionID) -> Candidate? {
+        let salt = NodePlacement.mix(UInt64(partition.rawValue) &+ 0x5851_f42d_4c95_7f2d)
+        var best: (score: UInt64, place: Int)?
+        for ticket in tickets {
+            let score = NodePlacement.mix(ticket.hash ^ salt)
+            if best.map({ score > $0.score }) ?? true { best = (score, ticket.place) }
+        }
+        return best.map { candidates[$0.place] }
+    }
+
+    /// FNV-1a over the name, finished.
+    private static func hash(_ name: String) -> UInt64 {
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3 }
+        return mix(hash)
+    }
+
+    /// The finalizer of SplitMix64.
+    private static func mix(_ value: UInt64) -> UInt64 {
+        var mixed = value
+        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ mixed >> 31
+    }
+}

@@ -1,0 +1,89 @@
+import Journal
+import Model
+import Partitions
+import Quotas
+
+/// What the loops of two nodes say to each other.
+public enum PeerMessage: Sendable {
+    case partition(PartitionID, PartitionEvent)
+    case reply(RequestID, Reply)
+    case stream(from: PartitionID, to: GatewayID, StreamFrame)
+    case quotaRequest(QuotaRequest)
+    case quotaGrant(QuotaGrant)
+    case quotaRefusal(RequestID, QuotaRefusal)
+    /// The tables of the engine have changed: look.
+    case nudge
+    /// An operator wants the process to leave in order and end.
+    case leave
+
+    public func encode(into out: inout ByteWriter) {
+        switch self {
+        case .partition(let partition, let event):
+            out.u8(1)
+            out.u16(partition.rawValue)
+            event.encode(into: &out)
+        case .reply(let id, let reply):
+            out.u8(2)
+            out.u32(id.gateway.rawValue)
+            out.varint(id.number)
+            reply.encode(into: &out)
+        case .stream(let from, let to, let frame):
+            out.u8(3)
+            out.u16(from.rawValue)
+            out.u32(to.rawValue)
+            frame.encode(into: &out)
+        case .quotaRequest(let request):
+            out.u8(4)
+            request.encode(into: &out)
+        case .quotaGrant(let grant):
+            out.u8(5)
+            grant.encode(into: &out)
+        case .quotaRefusal(let id, let refusal):
+            out.u8(6)
+            out.u32(id.gateway.rawValue)
+            out.varint(id.number)
+            out.u8(refusal.kind.rawValue)
+            out.varint(refusal.limit)
+            out.varint(refusal.retryDelay)
+        case .nudge: out.u8(7)
+        case .leave: out.u8(8)
+        }
+    }
+
+    public static func decode(from reader: inout ByteReader) throws(DecodeError) -> PeerMessage {
+        let tag = try reader.u8()
+        switch tag {
+        case 1: return .partition(try partition(&reader), try PartitionEvent.decode(from: &reader))
+        case 2: return .reply(try request(&reader), try Reply.decode(from: &reader))
+        case 3:
+            return .stream(
+                from: try partition(&reader), to: GatewayID(try reader.u32()),
+                try StreamFrame.decode(from: &reader))
+        case 4: return .quotaRequest(try QuotaRequest(from: &reader))
+        case 5: return .quotaGrant(try QuotaGrant(from: &reader))
+        case 6:
+            let id = try request(&reader)
+            guard let kind = QuotaKind(rawValue: try reader.u8()) else {
+                throw reader.fail("an unknown quota")
+            }
+            return .quotaRefusal(
+                id,
+                QuotaRefusal(kind: kind, limit: try reader.varint(), retryDelay: try reader.varint()))
+        case 7: return .nudge
+        case 8: return .leave
+        default: throw reader.fail("a message of an unknown kind \(tag)")
+        }
+    }
+
+    private static func partition(_ reader: inout ByteReader) throws(DecodeError) -> PartitionID {
+        let value = try reader.u16()
+        guard value < UInt16(PartitionID.countMax) else {
+            throw reader.fail("a partition of more than 12 bits")
+        }
+        return PartitionID(value)
+    }
+
+    private static func request(_ reader: inout ByteReader) throws(DecodeError) -> RequestID {
+        RequestID(gateway: GatewayID(try reader.u32()), number: try reader.varint())
+    }
+}

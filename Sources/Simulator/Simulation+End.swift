@@ -1,0 +1,92 @@
+import Model
+import Partitions
+
+// The end of a run: no more faults, everything comes to rest, and what was promised is looked at.
+
+extension Simulation {
+    /// No more faults; every device listens until nothing comes any more.
+    func heal() {
+        healedAt = now
+        for client in clients.indices where clients[client].registration != nil {
+            schedule(.listen(device: client), in: 1_000_000_000 + UInt64(client))
+        }
+    }
+
+    func finish() -> (history: History, violations: [Violation]) {
+        if let broken { return (history, [Violation(guarantee: "I4", description: broken)]) }
+        for (number, client) in clients.enumerated() {
+            guard let registration = client.registration else { continue }
+            history.final[number] = []
+            nextRequest += 1
+            var done = false
+            let request = nextRequest
+            waiting[request] = { reply, _ in
+                done = true
+                if case .subscriptions(let list) = reply {
+                    self.history.final[number] = Set(list.map { self.topicNumber($0.topic) })
+                }
+            }
+            schedule(
+                .partition(
+                    registration.partition,
+                    .request(
+                        RequestID(gateway: GatewayID(0), number: request),
+                        .subscriptions(of: registration, by: .backend))),
+                in: 1)
+            while !done, let (time, (_, event)) = queue.pop() {
+                now = max(now, time)
+                handle(event)
+            }
+        }
+        var violations = Checkers(history).all()
+        if isStuck {
+            violations.append(
+                Violation(guarantee: "G7", description: "\(waiting.count) operations are never answered"))
+        }
+        if fingerprintDifferences > 0 {
+            violations.append(
+                Violation(guarantee: "G1", description: "\(fingerprintDifferences) fingerprints differed"))
+        }
+        violations += imagesDiffer()
+        violations += fanoutsLeft()
+        return (history, violations)
+    }
+
+    /// At rest no fan-out is unfinished, and at no time were there more than allowed.
+    private func fanoutsLeft() -> [Violation] {
+        var found: [Violation] = []
+        if unfinishedMost > options.fanoutsMax {
+            found.append(Violation(guarantee: "5.9", description: "\(unfinishedMost) unfinished fan-outs"))
+        }
+        for case let partition? in partitions {
+            let left = partition.unfinished(Simulation.project)
+            if left != (0, 0) {
+                found.append(
+                    Violation(
+                        guarantee: "5.9",
+                        description: "partition \(partition.id.rawValue) ends with \(left.counted) fan-outs"))
+            }
+        }
+        return found
+    }
+
+    /// Replaying the journal, from each snapshot that is kept and from the beginning, gives the state that
+    /// lived.
+    private func imagesDiffer() -> [Violation] {
+        var found: [Violation] = []
+        for number in 0..<options.partitionCount {
+            guard let partition = partitions[number], partition.isIdle else { continue }
+            let lived = partition.image()
+            let kept = snapshots[number].map { (snapshot: Optional($0.bytes), records: journal[number]) }
+            for (snapshot, records) in kept + [(nil, past[number])]
+            where folded(number, snapshot: snapshot, records)?.image() != lived {
+                found.append(
+                    Violation(
+                        guarantee: "I4",
+                        description: "partition \(number) is not the fold of its journal"
+                            + (snapshot == nil ? "" : " behind a snapshot")))
+            }
+        }
+        return found
+    }
+}

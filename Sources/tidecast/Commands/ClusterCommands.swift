@@ -1,0 +1,79 @@
+import ArgumentParser
+import Foundation
+
+struct Cluster: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Look at a cluster, and take nodes out of it.",
+        subcommands: [Status.self, Watch.self, Drain.self])
+
+    struct Status: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "The nodes, and who owns which partitions, as one node sees it.")
+        @OptionGroup var connection: Connection
+
+        func run() throws {
+            let answer = try connection.call(.GET, "/admin/cluster").object
+            if connection.json { return try Output.json(answer) }
+            Cluster.show(answer)
+        }
+    }
+
+    struct Watch: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "The same each second, until Ctrl-C.")
+        @OptionGroup var connection: Connection
+
+        func run() throws {
+            while true {
+                let answer = try connection.call(.GET, "/admin/cluster").object
+                if connection.json {
+                    try Output.json(answer)
+                } else {
+                    if isatty(STDOUT_FILENO) == 1 { print("\u{1B}[2J\u{1B}[H", terminator: "") }
+                    print(Date().formatted(.iso8601))
+                    Cluster.show(answer)
+                }
+                sleep(1)
+            }
+        }
+    }
+
+    struct Drain: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Tell a node to hand over its partitions and end; returns when it is gone.")
+        @OptionGroup var connection: Connection
+        @Argument(help: "The node's name.") var node: String
+
+        func run() throws {
+            _ = try connection.call(.POST, "/admin/cluster/drain", ["node": node])
+            for _ in 0..<120 {
+                // The node that is asked may be the one that goes.
+                guard let answer = try? connection.call(.GET, "/admin/cluster").object else { break }
+                let members = answer["members"] as? [[String: Any]] ?? []
+                guard let left = members.first(where: { $0["node"] as? String == node }) else { break }
+                if !connection.json { print("\(node) still has \(left["partitions"] ?? 0) partitions") }
+                usleep(250_000)
+            }
+            if connection.json {
+                try Output.json(["node": node, "state": "left"])
+            } else {
+                print("\(node) has left")
+            }
+        }
+    }
+
+    fileprivate static func show(_ answer: [String: Any]) {
+        let members = answer["members"] as? [[String: Any]] ?? []
+        Output.table(
+            ["NODE", "STATE", "ROLES", "PARTITIONS", "WEIGHT", "SESSION", "PEER"],
+            members.map { member in
+                ["node", "state", "roles", "partitions", "weight", "session", "peer"].map {
+                    "\(member[$0] ?? "")"
+                }
+            })
+        let partitions = answer["partitions"] as? [[String: Any]] ?? []
+        let unowned = answer["unowned"] as? Int ?? 0
+        print(
+            "\(partitions.count) partitions, \(unowned) without an owner; seen by \(answer["node"] ?? "")"
+                + ", which is \(answer["status"] ?? "")")
+    }
+}

@@ -1,0 +1,45 @@
+import Journal
+import Model
+
+// Rows and sessions for tests of engines.
+
+public func p(_ id: Int) -> PartitionID { PartitionID(UInt16(id)) }
+
+public func body(of sequence: UInt64, partition: Int, bytes: Int) -> [UInt8] {
+    var generator = Splitmix(state: sequence &* 4096 &+ UInt64(partition))
+    return (0..<bytes).map { _ in UInt8(truncatingIfNeeded: generator.next()) }
+}
+
+public func row(_ partition: Int, _ sequence: UInt64, bytes: Int = 100) throws -> Row {
+    let header = RecordHeader(
+        partition: p(partition), sequence: Sequence(sequence), epoch: Epoch(1), history: History(7))
+    let payload = try RecordCodec.encode(
+        header: header, body: body(of: sequence, partition: partition, bytes: bytes))
+    return Row(partition: p(partition), sequence: Sequence(sequence), payload: payload)
+}
+
+public struct Splitmix: RandomNumberGenerator {
+    public var state: UInt64
+    public init(state: UInt64) { self.state = state }
+    public mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
+        return z ^ (z >> 31)
+    }
+}
+
+/// A session that owns partitions 0..<count, each with its barrier at 1.
+public func begin(_ engine: any Engine, partitions: Int = 2, node: String = "a") throws -> SessionID {
+    try engine.createPartitions(count: partitions, histories: (0..<partitions).map { History(UInt64($0)) })
+    let session = try engine.beginSession(node: node)
+    for former in try engine.partitions() {
+        let next = try engine.lastSequence(former.id).next
+        let barrier = try row(Int(former.id.rawValue), next.rawValue, bytes: 0)
+        guard try engine.take(former.id, from: former, by: session, barrier: barrier) != nil else {
+            throw EngineError.refused("lost the race for \(former.id)")
+        }
+    }
+    return session
+}

@@ -1,0 +1,178 @@
+import Journal
+import Model
+import Ownership
+import Placement
+import Testing
+
+private let second: UInt64 = 1_000_000_000
+
+@Suite("Ownership of partitions")
+struct OwnershipTests {
+    private func world(_ seed: UInt64, nodes: Int = 3) throws -> OwnershipWorld {
+        let world = try OwnershipWorld(seed: seed)
+        for number in 0..<nodes { try world.start("node-\(number)") }
+        world.run(for: 8 * second)
+        return world
+    }
+
+    private func expectWhole(_ world: OwnershipWorld, _ what: String) {
+        #expect(world.violations.isEmpty, "\(what): \(world.violations.prefix(3))")
+        #expect(world.unserved.isEmpty, "\(what): nobody serves \(world.unserved)")
+    }
+
+    @Test(
+        "every partition is where rendezvous hashing says, once all nodes are there",
+        arguments: UInt64(1)...10)
+    func placing(seed: UInt64) throws {
+        let world = try world(seed)
+        expectWhole(world, "seed \(seed)")
+        let placement = NodePlacement(world.nodes.map { .init(name: $0.name) })
+        for node in world.nodes {
+            #expect(node.status == .serving)
+            for partition in node.serving.keys {
+                #expect(placement.node(of: partition)?.name == node.name, "seed \(seed)")
+            }
+        }
+        #expect(Set(world.nodes.map { $0.routes }).count == 1, "all nodes know the same routes")
+    }
+
+    @Test("a dead node's partitions are served again within seconds", arguments: UInt64(1)...30)
+    func failover(seed: UInt64) throws {
+        let world = try world(seed)
+        world.longestGap = [:]
+        world.crash(Int(seed % 3))
+        world.run(for: 6 * second)
+        expectWhole(world, "seed \(seed)")
+        #expect((world.longestGap.values.max() ?? 0) < 3 * second, "seed \(seed): \(world.longestGap)")
+    }
+
+    @Test("a node that stalls for less than its lease loses nothing", arguments: UInt64(1)...20)
+    func shortStall(seed: UInt64) throws {
+        let world = try world(seed)
+        let before = world.nodes.map(\.machine.session)
+        world.nodes[0].asleepUntil = world.now + 900_000_000
+        world.run(for: 5 * second)
+        expectWhole(world, "seed \(seed)")
+        #expect(world.nodes.map(\.machine.session) == before)
+    }
+
+    @Test("a sleeper is fenced, finds it out, and begins anew", arguments: UInt64(1)...20)
+    func sleeper(seed: UInt64) throws {
+        let world = try world(seed)
+        let former = world.nodes[1].machine.session
+        world.nodes[1].asleepUntil = world.now + 9 * second
+        world.run(for: 7 * second)
+        #expect(try !world.engine.isAlive(former), "three leases alone are enough")
+        world.run(for: 14 * second)
+        expectWhole(world, "seed \(seed)")
+        #expect(world.nodes[1].machine.session != former && !world.nodes[1].serving.isEmpty, "seed \(seed)")
+    }
+
+    @Test("a node that leaves gives up everything, and no partition waits long", arguments: UInt64(1)...30)
+    func leaving(seed: UInt64) throws {
+        let world = try world(seed)
+        world.longestGap = [:]
+        let node = Int(seed % 3)
+        let life = world.lives[node]
+        world.after(0) { world.tell(node, life, .leave) }
+        world.run(for: 4 * second)
+        #expect(world.nodes[node].hasLeft, "seed \(seed)")
+        expectWhole(world, "seed \(seed)")
+        #expect((world.longestGap.values.max() ?? 0) < second / 4, "seed \(seed): \(world.longestGap)")
+    }
+
+    @Test("a node that joins gets its share, and nothing moves between the others", arguments: UInt64(1)...20)
+    func joining(seed: UInt64) throws {
+        let world = try world(seed)
+        let before = world.nodes.map { Set($0.serving.keys) }
+        try world.start("node-new", weight: 2)
+        world.run(for: 12 * second)
+        expectWhole(world, "seed \(seed)")
+        for (place, had) in before.enumerated() {
+            #expect(Set(world.nodes[place].serving.keys).isSubset(of: had), "seed \(seed)")
+        }
+        #expect(!world.nodes[3].serving.isEmpty, "seed \(seed)")
+    }
+
+    @Test("a node that cannot reach the engine says so, and is succeeded", arguments: UInt64(1)...10)
+    func blind(seed: UInt64) throws {
+        let world = try world(seed)
+        world.nodes[2].isBlind = true
+        world.run(for: 4 * second)
+        guard case .unreachable = world.nodes[2].status else {
+            Issue.record("seed \(seed): \(world.nodes[2].status)")
+            return
+        }
+        world.run(for: 6 * second)
+        expectWhole(world, "seed \(seed)")
+        world.nodes[2].isBlind = false
+        world.run(for: 12 * second)
+        expectWhole(world, "seed \(seed), after it came back")
+        #expect(!world.nodes[2].serving.isEmpty, "seed \(seed)")
+    }
+
+    @Test("an engine that was away for all makes nobody dead", arguments: UInt64(1)...10)
+    func engineAway(seed: UInt64) throws {
+        let world = try world(seed)
+        let before = world.nodes.map(\.machine.session)
+        for node in world.nodes.indices { world.nodes[node].isBlind = true }
+        world.run(for: 30 * second)
+        for node in world.nodes.indices { world.nodes[node].isBlind = false }
+        world.run(for: 6 * second)
+        expectWhole(world, "seed \(seed)")
+        #expect(world.nodes.map(\.machine.session) == before, "seed \(seed)")
+    }
+
+    @Test("random crashes, naps, leaves and joins end with every partition served", arguments: UInt64(1)...60)
+    func everything(seed: UInt64) throws {
+        let world = try world(seed, nodes: 4)
+        for step in 0..<12 as Range<UInt64> {
+            let node = Int(world.random.next(upperBound: UInt64(4)))
+            world.after(step * 2 * second) {
+                switch world.random.next(upperBound: UInt64(4)) {
+                case 0:
+                    world.crash(node)
+                    world.after(world.random.next(upperBound: 5 * second)) {
+                        _ = try? world.start(world.nodes[node].name)
+                    }
+                case 1: world.nodes[node].asleepUntil = world.now + world.random.next(upperBound: 8 * second)
+                case 2:
+                    world.nodes[node].isBlind = true
+                    world.after(world.random.next(upperBound: 6 * second)) {
+                        world.nodes[node].isBlind = false
+                    }
+                default: world.tell(node, world.lives[node], .nudged)
+                }
+            }
+        }
+        world.run(for: 50 * second)
+        expectWhole(world, "seed \(seed)")
+    }
+}
+
+@Suite("Placement over nodes")
+struct NodePlacementTests {
+    private let all = (0..<256).map { PartitionID(UInt16($0)) }
+
+    @Test("whoever joins takes only its own, whoever leaves gives only its own")
+    func minimalMovement() {
+        var random = SeededGenerator(seed: 1)
+        for count in 1...9 {
+            let nodes = (0..<count).map { NodePlacement.Candidate(name: "n\($0)", weight: UInt8($0 % 3 + 1)) }
+            let before = NodePlacement(nodes)
+            let joined = NodePlacement(nodes.shuffled(using: &random) + [.init(name: "new", weight: 2)])
+            for partition in all {
+                let now = joined.node(of: partition)?.name
+                #expect(now == "new" || now == before.node(of: partition)?.name)
+            }
+        }
+    }
+
+    @Test("shares follow weights")
+    func shares() {
+        let placement = NodePlacement([.init(name: "a", weight: 1), .init(name: "b", weight: 3)])
+        let share = (0..<4096).count { placement.node(of: PartitionID(UInt16($0)))?.name == "b" }
+        #expect((2900...3250).contains(share), "\(share) of 4096")
+        #expect(NodePlacement([]).node(of: PartitionID(0)) == nil)
+    }
+}

@@ -1,0 +1,248 @@
+import Journal
+import Model
+import Ownership
+
+/// Several nodes' ownership machines around one engine, in virtual time, by seed: polls and takes that are
+/// late or fail, nodes that crash, sleep and come back, leave and join.
+final class OwnershipWorld {
+    struct Node {
+        var name: String
+        var machine: Ownership
+        /// What the node serves, as its loops would know it.
+        var serving: [PartitionID: Epoch] = [:]
+        var isUp = true
+        var asleepUntil: UInt64 = 0
+        var isBlind = false
+        var status = Ownership.Status.joining
+        var hasLeft = false
+        var routes: [Ownership.Route?] = []
+    }
+    enum Happening {
+        case event(node: Int, life: UInt64, Ownership.Event)
+        case fenced(node: Int, life: UInt64, SessionID, Bool)
+        /// A call reaches the engine.
+        case call(node: Int, life: UInt64, Ownership.Effect)
+        case script(() -> Void)
+    }
+
+    let engine = MemoryEngine()
+    var random: SeededGenerator
+    var now: UInt64 = 1_000_000_000
+    var nodes: [Node] = []
+    var lives: [UInt64] = []
+    private var queue: [(time: UInt64, order: UInt64, what: Happening)] = []
+    private var order: UInt64 = 0
+    /// What was seen wrong while it ran.
+    var violations: [String] = []
+    /// How long each partition was without anybody who served it, at the longest.
+    var longestGap: [PartitionID: UInt64] = [:]
+    private var unservedSince: [PartitionID: UInt64] = [:]
+    let partitionCount: Int
+
+    init(seed: UInt64, partitions: Int = 16) throws {
+        random = SeededGenerator(seed: seed)
+        partitionCount = partitions
+        try engine.createPartitions(
+            count: partitions, histories: (0..<partitions).map { History(UInt64($0) + 7) })
+    }
+
+    private func push(_ delay: UInt64, _ what: Happening) {
+        order += 1
+        queue.append((now + delay, order, what))
+    }
+
+    func after(_ delay: UInt64, _ body: @escaping () -> Void) { push(delay, .script(body)) }
+
+    @discardableResult
+    func start(_ name: String, isShard: Bool = true, weight: UInt8 = 1) throws -> Int {
+        let session = try engine.beginSession(node: name)
+        let info = Ownership.NodeInfo(
+            isShard: isShard, isGateway: true, weight: weight, peer: "\(name):1")
+        let machine = Ownership(
+            session: session, name: name, info: info, now: MonotonicTime(nanoseconds: now))
+        if let place = nodes.firstIndex(where: { $0.name == name }) {
+            nodes[place] = Node(name: name, machine: machine)
+            lives[place] += 1
+            push(0, .event(node: place, life: lives[place], .woke))
+            return place
+        }
+        nodes.append(Node(name: name, machine: machine))
+        lives.append(0)
+        push(0, .event(node: nodes.count - 1, life: 0, .woke))
+        return nodes.count - 1
+    }
+
+    func tell(_ node: Int, _ life: UInt64, _ event: Ownership.Event) {
+        push(0, .event(node: node, life: life, event))
+    }
+
+    func crash(_ node: Int) {
+        nodes[node].isUp = false
+        nodes[node].serving = [:]
+        lives[node] += 1
+        for other in nodes.indices where other != node {
+            push(
+                random.next(upperBound: UInt64(3_000_000)),
+                .event(
+                    node: other, life: lives[other], .suspected(nodes[node].machine.session, true)))
+        }
+    }
+
+    func run(for length: UInt64) {
+        let end = now + length
+        while let place = queue.indices.min(by: {
+            (queue[$0].time, queue[$0].order) < (queue[$1].time, queue[$1].order)
+        }),
+            queue[place].time <= end
+        {
+            let next = queue.remove(at: place)
+            now = max(now, next.time)
+            handle(next.what)
+            watch()
+        }
+        now = end
+    }
+
+    private func handle(_ what: Happening) {
+        switch what {
+        case .script(let body): body()
+        case .event(let node, let life, let event):
+            deliver(node, life, event) { $0.handle(event, now: $1, into: &$2) }
+        case .fenced(let node, let life, let session, let isDone):
+            deliver(node, life, nil) {
+                if isDone { $0.fenced(session, now: $1, into: &$2) } else { $0.fenceFailed(session) }
+            }
+        case .call(let node, let life, let effect):
+            guard lives[node] == life else { return }
+            call(effect, node, life)
+        }
+    }
+
+    private func deliver(
+        _ node: Int, _ life: UInt64, _ event: Ownership.Event?,
+        _ body: (inout Ownership, MonotonicTime, inout [Ownership.Effect]) -> Void
+    ) {
+        guard lives[node] == life, nodes[node].isUp else { return }
+        if nodes[node].asleepUntil > now {
+            if let event { push(nodes[node].asleepUntil - now, .event(node: node, life: life, event)) }
+            return
+        }
+        if case .serving(let id)? = event, let epoch = nodes[node].machine.epoch(of: id) {
+            nodes[node].serving[id] = epoch
+        }
+        var effects: [Ownership.Effect] = []
+        body(&nodes[node].machine, MonotonicTime(nanoseconds: now), &effects)
+        for effect in effects { carryOut(effect, node) }
+    }
+
+    private func carryOut(_ effect: Ownership.Effect, _ node: Int) {
+        let life = lives[node]
+        let soon = 300_000 + random.next(upperBound: UInt64(8_000_000))
+        switch effect {
+        case .poll, .fence, .take: push(soon, .call(node: node, life: life, effect))
+        case .load(let id, _, _):
+            push(soon * 4, .event(node: node, life: life, .serving(id)))
+        case .release(let id):
+            nodes[node].serving[id] = nil
+            push(soon, .call(node: node, life: life, effect))
+        case .drop(let id): nodes[node].serving[id] = nil
+        case .routes(let routes): nodes[node].routes = routes
+        case .members: break
+        case .nudge:
+            for other in nodes.indices where other != node {
+                push(soon / 4, .event(node: other, life: lives[other], .nudged))
+            }
+        case .stepDown:
+            nodes[node].serving = [:]
+            let name = nodes[node].name
+            after(soon) { [self] in _ = try? start(name) }
+        case .status(let status): nodes[node].status = status
+        case .left:
+            nodes[node].hasLeft = true
+            nodes[node].isUp = false
+            try? engine.fence(nodes[node].machine.session)
+        case .wake(let at):
+            let time = MonotonicTime(nanoseconds: now)
+            push(at > time ? at.since(time) : 0, .event(node: node, life: life, .woke))
+        }
+    }
+
+    /// What the engine does with a call, at the time it arrives; the node hears of it later.
+    private func call(_ effect: Ownership.Effect, _ node: Int, _ life: UInt64) {
+        let session = nodes[node].machine.session
+        let back = 100_000 + random.next(upperBound: UInt64(3_000_000))
+        let asked = MonotonicTime(nanoseconds: now)
+        func tell(_ event: Ownership.Event) { push(back, .event(node: node, life: life, event)) }
+        if nodes[node].isBlind {
+            switch effect {
+            case .poll: tell(.pollFailed("no way there"))
+            case .take(let row): tell(.takeFailed(row.id))
+            case .release(let id): tell(.releaseFailed(id))
+            case .fence(let other): push(back, .fenced(node: node, life: life, other, false))
+            default: break
+            }
+            return
+        }
+        do throws(EngineError) {
+            switch effect {
+            case .poll(let info):
+                try engine.renewLease(session, info: info.encoded)
+                let poll = Ownership.Poll(
+                    sessions: try engine.sessions(), partitions: try engine.partitions())
+                tell(.polled(poll, asked: asked))
+            case .fence(let other):
+                try engine.fence(other)
+                push(back, .fenced(node: node, life: life, other, true))
+            case .take(let row):
+                let next = try engine.lastSequence(row.id).next
+                let header = RecordHeader(
+                    partition: row.id, sequence: next, epoch: Epoch(row.epoch.rawValue + 1),
+                    history: row.history)
+                guard let payload = try? RecordCodec.encode(header: header, body: []) else { return }
+                let barrier = Row(partition: row.id, sequence: next, payload: payload)
+                tell(.taken(row.id, try engine.take(row.id, from: row, by: session, barrier: barrier)))
+            case .release(let id):
+                try engine.release(id, by: session)
+                tell(.released(id))
+            default: break
+            }
+        } catch {
+            switch (effect, error) {
+            case (_, .fenced) where (try? engine.isAlive(session)) == false: tell(.fenced)
+            case (.take(let row), _): tell(.takeFailed(row.id))
+            case (.release(let id), _): tell(.releaseFailed(id))
+            case (.fence(let other), _): push(back, .fenced(node: node, life: life, other, false))
+            default: tell(.pollFailed("\(error)"))
+            }
+        }
+    }
+
+    // MARK: What must hold
+
+    /// Nobody who could still write serves a partition that the table gives to another.
+    private func watch() {
+        guard let rows = try? engine.partitions() else { return }
+        for row in rows {
+            var servers = 0
+            for node in nodes where node.isUp && node.asleepUntil <= now {
+                guard let epoch = node.serving[row.id] else { continue }
+                let canWrite = (try? engine.isAlive(node.machine.session)) ?? false
+                if canWrite, row.owner == node.machine.session, epoch == row.epoch {
+                    servers += 1
+                } else if canWrite, row.owner != nil, row.owner != node.machine.session {
+                    violations.append(
+                        "\(node.name) lives and serves \(row.id.rawValue), which belongs to another")
+                }
+            }
+            if servers > 0 {
+                if let since = unservedSince.removeValue(forKey: row.id) {
+                    longestGap[row.id] = max(longestGap[row.id] ?? 0, now - since)
+                }
+            } else if unservedSince[row.id] == nil {
+                unservedSince[row.id] = now
+            }
+        }
+    }
+
+    var unserved: [PartitionID] { unservedSince.keys.sorted() }
+}

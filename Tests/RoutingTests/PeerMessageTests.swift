@@ -1,0 +1,138 @@
+import Journal
+import Model
+import Partitions
+import Quotas
+import Testing
+
+@testable import Routing
+
+/// What nodes say to each other: written and read back, and nothing malformed stops a node.
+@Suite struct PeerMessageTests {
+    static let project = ProjectNumber(5)
+    static let topic = TopicName(checked: Array("news".utf8))
+    static let device = Registration(
+        project: project, partition: PartitionID(9), index: DeviceIndex(77), nonce: 0xABCDEF, key: 1,
+        suffix: DeviceProof(high: 1, low: 2))
+    static let message = Envelope(
+        id: MessageID(time: 1, random: 2), event: Array("{}".utf8), collapseKey: [7],
+        sent: WallTime(milliseconds: 3), ttlSeconds: 60)
+    static let id = RequestID(gateway: GatewayID(0x123401), number: 1 << 40)
+    static let stream = StreamID(gateway: GatewayID(0x123401), number: 12)
+
+    static var requests: [Request] {
+        let key = RequestKey(session: 8, number: 9)
+        let condition = Condition(topics: [topic, topic], root: .and(.topic(0), .not(.topic(1))))
+        return [
+            .register(project: project, limit: 4096, nonce: 3, secret: 4),
+            .change(.subscribe, project: project, topic: topic, devices: [device, device], by: .backend),
+            .change(
+                .unsubscribe, project: project, topic: topic, devices: [],
+                by: .device(DeviceProof(high: 3, low: 4))),
+            .subscriptions(of: device, by: .backend), .unregister(device, by: .backend),
+            .acknowledge(device, by: .backend, EventID(position: Position(1000), history: 7)),
+            .sendToTopic(key, project: project, topic, message, fanoutsMax: 1000),
+            .sendToCondition(nil, project: project, condition, message, fanoutsMax: 1000),
+            .sendToDevice(key, device, message), .check(device, by: .backend),
+            .members(project: project, topic), .topics(project: project, after: 1, limit: 2),
+            .devices(project: project, after: 1, limit: 2), .bury(session: 3),
+        ]
+    }
+
+    static var replies: [Reply] {
+        [
+            .accepted(message.id), .changes([.changed(Day(3)), .unchanged(nil), .unchanged(Day(9))]),
+            .changes([.refused(.tooManyTopics), .refused(.tooManyFanouts(limit: 9)), .refused(.moved)]),
+            .subscriptions([(topic: topic, since: Day(3))]),
+            .registered(index: DeviceIndex(3), nonce: 4, secret: 5), .full(holding: Int(9)), .done,
+            .members(UInt64(12)),
+            .topics([(name: topic, members: UInt64(3))], next: UInt64(9)), .topics([], next: nil),
+            .refused(.unavailable("the disk is full")), .refused(.unknown), .refused(.wrongCredential),
+        ]
+    }
+
+    static var streams: [StreamFrame] {
+        [
+            .attached(stream, DeviceIndex(1)), .replaced(stream, DeviceIndex(1)),
+            .ended(stream, DeviceIndex(1)), .refused(stream, .unregistered),
+            .events(
+                stream, DeviceIndex(1), deleted: Position(3),
+                [.init(position: Position(4), event: [1, 2, 3])]),
+        ]
+    }
+
+    static var commands: [StreamCommand] {
+        [
+            .attach(stream, device, by: .backend, resume: EventID(position: Position(3), history: 4)),
+            .attach(stream, device, by: .backend, resume: nil), .detach(stream, DeviceIndex(1)),
+            .fellBehind(stream, DeviceIndex(1), written: Position(3)), .caughtUp(stream, DeviceIndex(1)),
+            .processed(GatewayID(1), frame: 9),
+        ]
+    }
+
+    static var all: [PeerMessage] {
+        var all: [PeerMessage] = [.nudge, .leave]
+        all += requests.map { .partition(PartitionID(3), .request(id, $0)) }
+        all += commands.map { .partition(PartitionID(3), .stream($0)) }
+        all += replies.map { .reply(id, $0) }
+        all += streams.map { .stream(from: PartitionID(9), to: GatewayID(0x123401), $0) }
+        all.append(
+            .quotaRefusal(id, QuotaRefusal(kind: .deviceMinute, limit: 240, retryDelay: 3_000_000_000)))
+        return all
+    }
+
+    private func bytes(_ message: PeerMessage) -> [UInt8] {
+        var out = ByteWriter()
+        message.encode(into: &out)
+        return out.bytes
+    }
+
+    @Test func eachMessageIsReadBackAsItWasWritten() throws {
+        for message in PeerMessageTests.all {
+            let written = bytes(message)
+            var reader = ByteReader(written)
+            let read = try PeerMessage.decode(from: &reader)
+            #expect(reader.isAtEnd, "\(message)")
+            #expect(bytes(read) == written && "\(read)" == "\(message)")
+        }
+    }
+
+    @Test func aFramesMessagesAreReadOneByOne() throws {
+        var out = ByteWriter()
+        for message in PeerMessageTests.all { message.encode(into: &out) }
+        var reader = ByteReader(out.bytes)
+        var count = 0
+        while !reader.isAtEnd {
+            _ = try PeerMessage.decode(from: &reader)
+            count += 1
+        }
+        #expect(count == PeerMessageTests.all.count)
+    }
+
+    /// Cut anywhere it is an error; with any byte flipped it is one, or some other whole message.
+    @Test func nothingMalformedIsMoreThanAnError() {
+        for message in PeerMessageTests.all {
+            let whole = bytes(message)
+            for count in 0..<whole.count {
+                var reader = ByteReader(Array(whole[..<count]))
+                #expect(throws: DecodeError.self) { try PeerMessage.decode(from: &reader) }
+            }
+            for place in whole.indices {
+                for bit in 0..<8 {
+                    var bad = whole
+                    bad[place] ^= 1 << UInt8(bit)
+                    var reader = ByteReader(bad)
+                    _ = try? PeerMessage.decode(from: &reader)
+                }
+            }
+        }
+    }
+
+    @Test func noiseIsMoreThanAnErrorNever() {
+        var random = SeededGenerator(seed: 7)
+        for _ in 0..<20_000 {
+            let count = Int(random.next(upperBound: UInt64(60)))
+            var reader = ByteReader((0..<count).map { _ in UInt8(truncatingIfNeeded: random.next()) })
+            _ = try? PeerMessage.decode(from: &reader)
+        }
+    }
+}

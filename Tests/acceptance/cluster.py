@@ -1,0 +1,298 @@
+"""Faults of a cluster of three nodes, and what must hold whatever happens: see cluster.sh."""
+import glob
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BINARY = sys.argv[1] if __name__ == "__main__" else os.environ.get("TIDECAST", "")
+OWNER = {"authorization": "Bearer owner", "content-type": "application/json"}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Database:
+    """PostgreSQL in a folder of its own, ended with the test."""
+
+    def __init__(self, folder):
+        found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))
+        if not found:
+            sys.exit("no PostgreSQL server is installed: tools/install-packages test")
+        self.bin = os.path.dirname(found[-1])
+        self.folder = os.path.join(folder, "pg")
+        self.port = free_port()
+        os.mkdir(self.folder)
+        if os.getuid() == 0:
+            shutil.chown(self.folder, "postgres")
+            os.chmod(folder, 0o755)
+        self.run("initdb", "-D", f"{self.folder}/data", "-A", "trust", "-E", "UTF8", "-N", "-U", "tidecast")
+        self.start()
+        self.run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "tidecast", "tidecast")
+        self.url = f"postgres://tidecast@127.0.0.1:{self.port}/tidecast"
+
+    def run(self, program, *arguments):
+        command = [f"{self.bin}/{program}", *arguments]
+        if os.getuid() == 0:
+            command = ["runuser", "-u", "postgres", "--"] + command
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+
+    def start(self):
+        options = f"-k {self.folder} -c listen_addresses=127.0.0.1 -c port={self.port} -c max_connections=60"
+        self.run("pg_ctl", "-D", f"{self.folder}/data", "-w", "-l", f"{self.folder}/log", "-o", options, "start")
+
+    def stop(self):
+        self.run("pg_ctl", "-D", f"{self.folder}/data", "-w", "-m", "immediate", "stop")
+
+
+class Node:
+    def __init__(self, folder, name, database):
+        self.folder, self.name, self.database = os.path.join(folder, name), name, database
+        self.port, self.peer = free_port(), free_port()
+        os.mkdir(self.folder)
+        self.certificates = os.path.join(folder, "certificates")
+        if not os.path.exists(self.certificates):
+            subprocess.run([BINARY, "cert", "make", "--cluster", "--out", self.certificates], check=True,
+                           stdout=subprocess.DEVNULL)
+        self.process = None
+
+    def start(self):
+        log = open(os.path.join(self.folder, "log"), "ab")
+        self.process = subprocess.Popen(
+            [BINARY, "server", "--node", self.name, "--engine", self.database.url, "--data", self.folder,
+             "--listen", f"127.0.0.1:{self.port}", "--peer", f"127.0.0.1:{self.peer}", "--dev", "--partitions", "32",
+             "--peer-cert", f"{self.certificates}/peer.pem", "--peer-key", f"{self.certificates}/peer.key",
+             "--peer-ca", f"{self.certificates}/ca.pem"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def call(self, method, path, body=None, headers=OWNER, timeout=40):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.request(method, path, json.dumps(body) if body is not None else None, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def is_ready(self):
+        try:
+            return self.call("GET", "/readyz", timeout=2)[0] == 200
+        except OSError:
+            return False
+
+    def wait_ready(self):
+        wait(self.is_ready, f"{self.name} to be ready")
+
+    def end(self, how):
+        self.process.send_signal(how)
+        return self.process.wait(timeout=60)
+
+
+def wait(condition, what, limit=60):
+    end = time.monotonic() + limit
+    while not condition():
+        if time.monotonic() > end:
+            raise SystemExit(f"FAIL: waited {limit} s for {what}")
+        time.sleep(0.05)
+
+
+class Device:
+    """Listens on a node for as long as it is told to, and comes back whenever its stream ends."""
+
+    def __init__(self, node, registration):
+        self.node = node
+        self.token, self.credential = registration["token"], registration["credential"]
+        self.fid = self.token.split(":")[0]
+        self.seen, self.order, self.last, self.streams = {}, [], None, 0
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        while True:
+            try:
+                connection = http.client.HTTPConnection("127.0.0.1", self.node.port, timeout=60)
+                headers = {"authorization": f"Bearer {self.credential}"}
+                if self.last:
+                    headers["last-event-id"] = self.last
+                connection.request("GET", f"/v1/projects/demo/registrations/{self.fid}:listen", headers=headers)
+                answer = connection.getresponse()
+                if answer.status == 200:
+                    self.streams += 1
+                    self.read(answer)
+            except (OSError, http.client.HTTPException):
+                pass
+            time.sleep(0.2)
+
+    def read(self, answer):
+        event, name = None, None
+        for line in answer:
+            text = line.decode().rstrip("\n")
+            if text.startswith("id: "):
+                event = text[4:]
+            elif text.startswith("event: "):
+                name = text[7:]
+            elif text.startswith("data: ") and name == "message":
+                number = int(json.loads(text[6:])["data"]["n"])
+                if number not in self.seen:
+                    self.order.append(number)
+                self.seen[number] = self.seen.get(number, 0) + 1
+                # Only now and then, so that there is something to deliver again.
+                if number % 5 == 0:
+                    self.last = event
+
+
+class Load:
+    """Sends to one topic, one message after the other, and knows what became of each."""
+
+    def __init__(self, node):
+        self.node, self.outcomes, self.isOver = node, {}, False
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        number = 0
+        while not self.isOver:
+            number += 1
+            message = {"message": {"topic": "news", "data": {"n": str(number)}}}
+            try:
+                status, _ = self.node.call("POST", "/v1/projects/demo/messages:send", message)
+            except (OSError, http.client.HTTPException):
+                status = 0
+            self.outcomes[number] = status
+            time.sleep(0.01)
+
+    def end(self):
+        self.isOver = True
+        self.thread.join()
+
+    def accepted(self):
+        return [number for number, status in self.outcomes.items() if status == 200]
+
+    def failures(self, since):
+        return {number: status for number, status in self.outcomes.items() if number > since and status != 200}
+
+
+def main():
+    folder = tempfile.mkdtemp(prefix="tidecast-cluster-")
+    database, nodes = None, []
+    try:
+        database = Database(folder)
+        nodes = [Node(folder, name, database) for name in ("one", "two", "three")]
+        run(database, nodes)
+        print("cluster: ok")
+    except BaseException:
+        for node in nodes:
+            with open(os.path.join(node.folder, "log"), encoding="utf-8", errors="replace") as log:
+                print(f"--- {node.name}\n" + "".join(log.readlines()[-12:]))
+        raise
+    finally:
+        for node in nodes:
+            if node.process and node.process.poll() is None:
+                node.process.send_signal(signal.SIGCONT)
+                node.process.kill()
+                node.process.wait()
+        if database:
+            try:
+                database.stop()
+            except subprocess.CalledProcessError:
+                pass
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(database, nodes):
+    one, two, three = nodes
+    for node in nodes:
+        node.start()
+    for node in nodes:
+        node.wait_ready()
+    devices = []
+    for _ in range(5):
+        status, body = one.call("POST", "/v1/projects/demo/registrations", {})
+        assert status == 200, (status, body)
+        devices.append(Device(three, json.loads(body)))
+    strangers = devices[4:]
+    members = devices[:4]
+    tokens = [device.token for device in members]
+    status, body = two.call("POST", "/iid/v1:batchAdd", {"to": "/topics/news", "registration_tokens": tokens},
+                            {**OWNER, "access_token_auth": "true"})
+    assert status == 200 and json.loads(body)["results"] == [{}] * 4, (status, body)
+    wait(lambda: all(device.streams for device in devices), "the streams")
+    load = Load(one)
+    wait(lambda: len(load.accepted()) > 50, "the first sends")
+    print("registered through one, subscribed through two, listening on three, sending through one")
+
+    def settled(what):
+        mark = max(load.outcomes)
+        wait(lambda: len([n for n in load.accepted() if n > mark]) > 50, f"sends after {what}")
+
+    streams = [device.streams for device in devices]
+    mark = max(load.outcomes)
+    two.end(signal.SIGKILL)
+    settled("the kill")
+    failed = load.failures(mark)
+    assert not failed, f"sends failed when an owner was killed: {failed}"
+    assert [device.streams for device in devices] == streams, "an owner's death ended a stream elsewhere"
+    print("an owner was killed: no send failed, no stream ended")
+
+    two.start()
+    two.wait_ready()
+    time.sleep(5)
+    mark = max(load.outcomes)
+    assert two.end(signal.SIGTERM) == 0
+    settled("the leave")
+    failed = load.failures(mark)
+    assert not failed, f"sends failed when a node left in order: {failed}"
+    assert [device.streams for device in devices] == streams, "a leave ended a stream elsewhere"
+    print("a node left in order: no send failed, no stream ended")
+
+    two.start()
+    two.wait_ready()
+    time.sleep(5)
+    mark = max(load.outcomes)
+    two.process.send_signal(signal.SIGSTOP)
+    time.sleep(8)
+    two.process.send_signal(signal.SIGCONT)
+    assert two.process.wait(timeout=30) == 70, "a fenced node steps down"
+    settled("the sleeper")
+    failed = load.failures(mark)
+    assert not failed, f"sends failed when a node slept past its lease: {failed}"
+    print("a node slept past its lease: it was fenced, found it out and stepped down; no send failed")
+
+    two.start()
+    two.wait_ready()
+    database.stop()
+    time.sleep(3)
+    database.start()
+    for node in nodes:
+        node.wait_ready()
+    settled("the database's restart")
+    print("the database was killed and came back")
+
+    load.end()
+    accepted = load.accepted()
+    wait(lambda: all(all(n in device.seen for n in accepted) for device in members), "the last deliveries", 30)
+    for device in members:
+        unknown = {n for n, status in load.outcomes.items() if status != 200}
+        surplus = set(device.seen) - set(accepted) - unknown
+        assert not surplus, f"delivered and never accepted: {surplus}"
+        wanted = [n for n in device.order if n in set(accepted)]
+        assert wanted == sorted(wanted), "first deliveries out of order"
+    assert not any(device.seen for device in strangers), "somebody got what is not for him"
+    twice = sum(1 for device in members for count in device.seen.values() if count > 1)
+    others = {status for status in load.outcomes.values() if status != 200}
+    print(f"{len(accepted)} sends accepted, each delivered to {len(members)} devices in order;"
+          f" {len(load.outcomes) - len(accepted)} not accepted ({sorted(others)}), {twice} delivered again")
+
+
+if __name__ == "__main__":
+    main()
