@@ -75,9 +75,17 @@ public final class PostgresEngine: ClusterEngine {
         if let current, !current.isOver { return current }
         current = nil
         if isBound { throw .unsent("the connection that held a lock was lost") }
-        let new = try open()
-        current = new
-        return new
+        do throws(Fault) {
+            let new = try open()
+            current = new
+            return new
+        } catch {
+            // Whatever went wrong on the way, nothing was asked yet.
+            switch error {
+            case .lost(let reason), .unconfirmed(let reason): throw .unsent(reason)
+            default: throw error
+            }
+        }
     }
 
     /// Runs `body` with this one connection, which is not made again when it is lost.
