@@ -117,6 +117,8 @@ public final class Node: Sendable {
         }
         self.ports = ports
         if !configuration.folder.isEmpty {
+            // The embedded engine has made it; a node of a cluster has nothing else in it.
+            if configuration.cluster != nil { mkdir(configuration.folder, 0o700) }
             try admin.listen(unixDomainSocketPath: AdminSocket.path(in: configuration.folder), mode: 0o600)
         }
         if let cluster { cluster.begin() } else { shared.becomeReady() }
