@@ -132,7 +132,7 @@ let tests: [Target] = [
         swiftSettings: settings),
     .tests(of: "SQLiteEngine", with: ["Model", "Journal", "CSQLite", "EngineContract"]),
     .tests(of: "PeerLink", with: ["Model", "Journal", "TLS"] + nio),
-    .tests(of: "PostgresEngine", with: ["Model", "Journal", "EngineContract"]),
+    .tests(of: "PostgresEngine", with: ["Model", "Journal", "EngineContract", "CPQ"]),
     .tests(of: "Node", with: ["Model", "HTTPMessages", "Journal", "Edge", "SQLiteEngine"] + nio),
     .tests(of: "LoadGenerator"),
     .tests(of: "Simulator", with: ["Model", "Journal", "Partitions", "Routing"]),

@@ -1,183 +1,150 @@
 import CPQ
-import Glibc
 import Journal
 
-/// Why a statement gave no result.
-enum StatementFailure: Error {
-    /// The server said no: its SQLSTATE, and its sentence.
-    case refused(state: String, message: String)
-    /// The connection broke before the answer came. The statement may have been carried out.
-    case broken(String)
-}
-
-/// One connection to a PostgreSQL server through libpq: prepared statements, binary parameters and results.
+/// One connection to the database, and the judge of its answers.
 ///
-/// It connects when it is first used, and again after it broke. Which of several hosts of its connection
-/// string it reaches is libpq's choice: the one that takes writes.
+/// **When is a commit acknowledged?** The server sends a statement's rows and "command complete" *before* it
+/// commits; only "ready for query" comes after. So an answer counts when the whole exchange is over and the
+/// connection stands idle outside a transaction. And a wait for a standby that an operator cancels ends in a
+/// *warning* beside an answer that looks like success: such an answer is unconfirmed (`Field.leavesDoubt`).
 final class Connection {
-    /// Put before the connection string, which may say otherwise. A server that is gone without a word is
-    /// noticed within seconds.
-    private static let defaults = [
-        ("connect_timeout", "3"), ("target_session_attrs", "read-write"), ("keepalives_idle", "2"),
-        ("keepalives_interval", "1"), ("keepalives_count", "3"), ("tcp_user_timeout", "5000"),
-        ("application_name", "tidecast"),
-    ]
-    /// Set once on each connection. No statement has a time limit: a commit that is cancelled while it waits
-    /// for a standby is visible and not replicated (design 5.4).
-    private static let session = """
-        SET search_path = tidecast; SET lock_timeout = '1s';
-        SET idle_in_transaction_session_timeout = '5s'; SET client_min_messages = warning;
-        SET synchronous_commit = on; SET bytea_output = hex
-        """
+    /// What the server said besides its answer.
+    private final class Notices {
+        var doubt: String?
+    }
 
-    private let conninfo: String
-    private var handle: OpaquePointer?
-    private var prepared: Set<String> = []
-    /// Called on each new connection, before anything else is done with it.
-    var onConnected: ((Connection) throws(StatementFailure) -> Void)?
+    private let handle: OpaquePointer
+    private let notices = Notices()
+    private var names: [String: String] = [:]
 
-    init(_ conninfo: String) { self.conninfo = conninfo }
+    /// Connects to the first host that takes writes. What stands in `defaults` gives way to `conninfo`.
+    init(_ conninfo: String, defaults: [(String, String)]) throws(Fault) {
+        var keywords: [String?] = defaults.map(\.0)
+        var values: [String?] = defaults.map(\.1)
+        // A connection string goes where the name of the database does; the last of two values counts.
+        keywords += ["dbname", "client_encoding", nil]
+        values += [conninfo, "UTF8", nil]
+        let opened = Connection.withCStrings(keywords) { keywords in
+            Connection.withCStrings(values) { values in PQconnectdbParams(keywords, values, 1) }
+        }
+        guard let opened else { throw .unsent("no memory for a connection to the database") }
+        guard PQstatus(opened) == CONNECTION_OK else {
+            let reason = PQerrorMessage(opened).map { Reply.trimmed(String(cString: $0)) } ?? ""
+            PQfinish(opened)
+            throw .unsent("cannot reach the database: \(reason)")
+        }
+        handle = opened
+        // The receiver is called only inside calls of this class, while `notices` lives.
+        PQsetNoticeReceiver(
+            handle,
+            { context, result in
+                guard let context, let result else { return }
+                guard Field.leavesDoubt(result) else { return }
+                Unmanaged<Notices>.fromOpaque(context).takeUnretainedValue().doubt =
+                    Field.message.text(of: result) ?? "a warning without words"
+            }, Unmanaged.passUnretained(notices).toOpaque())
+    }
 
     deinit { PQfinish(handle) }
 
-    /// Lets go of the connection; the next use makes another.
-    func close() {
-        PQfinish(handle)
-        handle = nil
-        prepared = []
+    private static func withCStrings<Result>(
+        _ strings: [String?], _ body: (UnsafePointer<UnsafePointer<CChar>?>?) -> Result
+    ) -> Result {
+        var bytes: [CChar] = []
+        let places = strings.map { string -> Int? in
+            guard let string else { return nil }
+            defer { bytes.append(contentsOf: string.utf8CString) }
+            return bytes.count
+        }
+        return bytes.withUnsafeBufferPointer { bytes in
+            let pointers = places.map { $0.flatMap { place in bytes.baseAddress?.advanced(by: place) } }
+            return pointers.withUnsafeBufferPointer { body($0.baseAddress) }
+        }
     }
 
-    private func connected() throws(StatementFailure) -> OpaquePointer {
-        if let handle, PQstatus(handle) == CONNECTION_OK { return handle }
-        close()
-        let pairs = Connection.defaults + [("dbname", conninfo)]
-        var keywords = pairs.map { UnsafePointer(strdup($0.0)) } + [nil]
-        var values = pairs.map { UnsafePointer(strdup($0.1)) } + [nil]
-        defer {
-            for text in keywords + values { free(UnsafeMutablePointer(mutating: text)) }
+    var serverVersion: Int { Int(PQserverVersion(handle)) }
+    /// The number of the server process on the other side.
+    var serverProcess: Int32 { PQbackendPID(handle) }
+
+    /// Whether the server has hung up since the last answer, as far as has come through: one read that does
+    /// not wait. It spares an append after a restart of the server the outcome "unknown".
+    var isOver: Bool { PQconsumeInput(handle) == 0 || PQstatus(handle) != CONNECTION_OK }
+
+    /// Runs a statement by its text, prepared the first time.
+    func run(_ sql: StaticString, _ parameters: [Parameter] = []) throws(Fault) -> Reply {
+        try run("\(sql)", parameters)
+    }
+
+    func run(_ sql: String, _ parameters: [Parameter] = []) throws(Fault) -> Reply {
+        let name = try prepare(sql)
+        notices.doubt = nil
+        let laid = Parameters(parameters)
+        let lengths = laid.places.map { Int32(clamping: $0?.count ?? 0) }
+        let formats = [Int32](repeating: 1, count: lengths.count)
+        let result = laid.bytes.withUnsafeBytes { bytes in
+            let start = bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
+            let pointers = laid.places.map { place in place.flatMap { start?.advanced(by: $0.lowerBound) } }
+            return PQexecPrepared(handle, name, Int32(lengths.count), pointers, lengths, formats, 1)
         }
-        guard let made = PQconnectdbParams(&keywords, &values, 1) else {
-            throw .broken("libpq gives no connection")
-        }
-        guard PQstatus(made) == CONNECTION_OK else {
-            let reason = Connection.text(PQerrorMessage(made))
-            PQfinish(made)
-            throw .broken("cannot reach the database: \(reason)")
-        }
-        handle = made
-        do throws(StatementFailure) {
-            try simple(Connection.session, on: made)
-            try onConnected?(self)
+        return try judge(result)
+    }
+
+    private func prepare(_ sql: String) throws(Fault) -> String {
+        if let name = names[sql] { return name }
+        let name = "s\(names.count)"
+        _ = try judge(PQprepare(handle, name, sql, 0, nil))
+        names[sql] = name
+        return name
+    }
+
+    /// Runs one or more statements that are needed once.
+    @discardableResult
+    func execute(_ sql: String) throws(Fault) -> Reply {
+        notices.doubt = nil
+        return try judge(PQexec(handle, sql))
+    }
+
+    /// Several statements, all or nothing. For setting up only: everything else is one statement, so that a
+    /// process that freezes between two of them holds no lock.
+    func transaction<Result>(_ body: () throws(Fault) -> Result) throws(Fault) -> Result {
+        try execute("BEGIN")
+        let result: Result
+        do throws(Fault) {
+            result = try body()
+            guard try execute("COMMIT").commandTag == "COMMIT" else {
+                throw .rejected(state: "25P02", message: "the transaction was rolled back")
+            }
         } catch {
-            close()
+            if PQtransactionStatus(handle) != PQTRANS_IDLE { _ = try execute("ROLLBACK") }
             throw error
         }
-        return made
+        guard PQtransactionStatus(handle) == PQTRANS_IDLE else { throw .lost("a commit did not end") }
+        return result
     }
 
-    var isInTransaction: Bool {
-        handle.map {
-            PQtransactionStatus($0) == PQTRANS_INTRANS || PQtransactionStatus($0) == PQTRANS_INERROR
-        }
-            ?? false
-    }
-
-    var serverVersion: Int { handle.map { Int(PQserverVersion($0)) } ?? 0 }
-
-    /// Statements without parameters and without rows of interest.
-    func execute(_ sql: String) throws(StatementFailure) { try simple(sql, on: try connected()) }
-
-    private func simple(_ sql: String, on handle: OpaquePointer) throws(StatementFailure) {
-        _ = try checked(PQexec(handle, sql), handle)
-    }
-
-    /// One prepared statement. Its text is its name.
-    func run(_ sql: String, _ parameters: [Parameter] = []) throws(StatementFailure) -> Rows {
-        let handle = try connected()
-        if !prepared.contains(sql) {
-            let types = parameters.map(\.type)
-            _ = try checked(PQprepare(handle, name(of: sql), sql, Int32(types.count), types), handle)
-            prepared.insert(sql)
-        }
-        // The bytes of all parameters in one piece, so that their addresses hold for the call.
-        let bytes = parameters.flatMap { $0.bytes ?? [] }
-        let lengths = parameters.map { Int32($0.bytes?.count ?? 0) }
-        let formats = [Int32](repeating: 1, count: parameters.count)
-        let result = bytes.withUnsafeBytes { raw -> OpaquePointer? in
-            var offset = 0
-            // An address that is never read stands for an empty value; none at all is NULL.
-            let base = raw.bindMemory(to: CChar.self).baseAddress
-            let values = parameters.map { parameter -> UnsafePointer<CChar>? in
-                guard let value = parameter.bytes else { return nil }
-                defer { offset += value.count }
-                return base.map { $0 + offset } ?? Connection.nothing
+    private func judge(_ result: OpaquePointer?) throws(Fault) -> Reply {
+        guard let result else { throw .lost(connectionMessage) }
+        let reply = Reply(result)
+        let isUp = PQstatus(handle) == CONNECTION_OK
+        switch reply.status {
+        case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY:
+            let standing = PQtransactionStatus(handle)
+            guard isUp, standing == PQTRANS_IDLE || standing == PQTRANS_INTRANS else {
+                throw .lost(connectionMessage)
             }
-            return PQexecPrepared(handle, name(of: sql), Int32(values.count), values, lengths, formats, 1)
-        }
-        return Rows(try checked(result, handle))
-    }
-
-    // Never read and never freed.
-    nonisolated(unsafe) private static let nothing = UnsafePointer(
-        UnsafeMutablePointer<CChar>.allocate(capacity: 1))
-
-    /// All of it or nothing.
-    func transaction<Result>(_ body: () throws(EngineError) -> Result) throws(EngineError) -> Result {
-        try wrap { () throws(StatementFailure) in try self.execute("BEGIN") }
-        do throws(EngineError) {
-            let result = try body()
-            try wrap { () throws(StatementFailure) in try self.execute("COMMIT") }
-            return result
-        } catch {
-            if handle.map({ PQtransactionStatus($0) != PQTRANS_IDLE }) ?? false {
-                do { try execute("ROLLBACK") } catch { close() }
+            if let doubt = notices.doubt { throw .unconfirmed(doubt) }
+            return reply
+        case PGRES_FATAL_ERROR:
+            guard isUp, !reply.endsConnection, let state = reply.state, !State.leavesDoubt(state) else {
+                throw .lost(reply.message)
             }
-            throw error
+            throw .rejected(state: state, message: reply.message)
+        default:
+            throw .lost("the database answered in a way that was not asked for")
         }
     }
 
-    func wrap<Result>(_ body: () throws(StatementFailure) -> Result) throws(EngineError) -> Result {
-        do throws(StatementFailure) {
-            return try body()
-        } catch {
-            switch error {
-            case .refused(let state, let message): throw .refused("\(message) (\(state))")
-            case .broken(let reason): throw .refused(reason)
-            }
-        }
-    }
-
-    private func name(of sql: String) -> String {
-        // PostgreSQL cuts names at 63 bytes, so the text itself cannot be one.
-        "s\(UInt(bitPattern: sql.hashValue))"
-    }
-
-    private func checked(_ result: OpaquePointer?, _ handle: OpaquePointer) throws(StatementFailure)
-        -> OpaquePointer
-    {
-        guard let result else {
-            let reason = Connection.text(PQerrorMessage(handle))
-            close()
-            throw .broken("the connection to the database broke: \(reason)")
-        }
-        switch PQresultStatus(result) {
-        case PGRES_COMMAND_OK, PGRES_TUPLES_OK: return result
-        default: break
-        }
-        let state = Connection.text(PQresultErrorField(result, Int32(UInt8(ascii: "C"))))
-        let message = Connection.text(PQresultErrorField(result, Int32(UInt8(ascii: "M"))))
-        PQclear(result)
-        guard PQstatus(handle) == CONNECTION_OK, !state.isEmpty, !state.hasPrefix("57P") else {
-            close()
-            throw .broken("the connection to the database broke: \(message)")
-        }
-        throw .refused(state: state, message: message)
-    }
-
-    static func text(_ pointer: UnsafePointer<CChar>?) -> String {
-        guard let pointer else { return "" }
-        var text = String(cString: pointer)
-        while let last = text.last, last.isNewline || last == " " { text.removeLast() }
-        return text
+    private var connectionMessage: String {
+        PQerrorMessage(handle).map { Reply.trimmed(String(cString: $0)) } ?? "no reason was given"
     }
 }

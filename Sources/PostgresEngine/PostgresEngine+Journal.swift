@@ -1,100 +1,175 @@
 import Journal
 import Model
 
-// Appending, looking and reading.
+// Appending and reading.
 
 extension PostgresEngine {
-    /// The first row says whether the session lives; the rest are those that went in.
-    private static let append = """
-        WITH s AS MATERIALIZED (SELECT 1 FROM session WHERE id = $1 AND alive FOR SHARE),
-        i AS (
-            INSERT INTO journal (partition, sequence, batch, payload)
-            SELECT r.partition, r.sequence, $2, r.payload
-            FROM s, unnest($3::int4[], $4::int8[], $5::bytea[]) AS r(partition, sequence, payload)
+    /// Rows that one statement reads at most, and bytes of their payloads.
+    private static let pageRows = 4096
+    private static let pageBytes = 8 << 20
+
+    /// The first row says that the session lives, the others which places were free. Nothing comes back for a
+    /// dead session.
+    private static let appendStatement: StaticString = """
+        WITH living AS MATERIALIZED (
+            SELECT id FROM tidecast.session WHERE id = $1::int8 AND alive FOR SHARE),
+        added AS (
+            INSERT INTO tidecast.journal (partition, sequence, batch, payload)
+            SELECT r.partition, r.sequence, $2::int8, r.payload
+            FROM living, unnest($3::int4[], $4::int8[], $5::bytea[]) AS r (partition, sequence, payload)
             ON CONFLICT DO NOTHING RETURNING partition, sequence)
-        SELECT -1, (SELECT count(*) FROM s) UNION ALL SELECT partition, sequence FROM i
+        SELECT NULL::int4, NULL::int8 FROM living UNION ALL SELECT partition, sequence FROM added
         """
 
-    /// Locking the session's row is a change of the database, so an append of no rows is a commit that is
-    /// synced and replicated like any other, and says that all before it were.
     public func append(session: SessionID, batch: BatchID, rows: [Row]) -> AppendOutcome {
-        if let failure { return .unknown(failure) }
-        let found: Rows
-        do throws(StatementFailure) {
-            found = try database.run(
-                PostgresEngine.append,
+        do throws(Fault) {
+            for row in rows { try PostgresEngine.check(row) }
+            let reply = try connection().run(
+                PostgresEngine.appendStatement,
                 [
-                    .int8(session.rawValue), .int8(batch.rawValue),
-                    .int4s(rows.map { Int($0.partition.rawValue) }),
-                    .int8s(rows.map(\.sequence.rawValue)), .byteas(rows.map(\.payload)),
+                    .uint(session.rawValue), .uint(batch.rawValue),
+                    .shorts(rows.map { Int32($0.partition.rawValue) }),
+                    .ints(rows.map { Int64(bitPattern: $0.sequence.rawValue) }),
+                    .byteStrings(rows.map(\.payload)),
                 ])
+            return .rows(try PostgresEngine.outcomes(of: rows, reply))
         } catch {
+            settle(error)
+            if let failure { return .unknown(failure) }
             switch error {
-            case .refused(let state, let message): return .refused("\(message) (\(state))")
-            case .broken(let reason): return .unknown(reason)
+            case .lost(let reason), .unconfirmed(let reason): return .unknown(reason)
+            case .unsent(let reason): return .refused(reason)
+            case .rejected(let state, let message): return .refused(State.sentence(state, message))
+            case .engine(.refused(let reason)): return .refused(reason)
+            case .engine(let error): return .unknown("\(error)")
             }
         }
-        var isAlive = false
-        var went: Set<Place> = []
-        for row in 0..<found.count {
-            if found.number(row, 0) == UInt64.max {
-                isAlive = found.number(row, 1) > 0
-            } else {
-                went.insert(
-                    Place(partition: found.number(row, 0), sequence: found.number(row, 1)))
-            }
-        }
-        guard isAlive else {
-            return .rows(Array(repeating: .fenced, count: max(1, rows.count)))
-        }
-        if rows.isEmpty { return .rows([.appended]) }
-        return .rows(
-            rows.map { row in
-                let place = Place(partition: UInt64(row.partition.rawValue), sequence: row.sequence.rawValue)
-                return went.contains(place) ? .appended : .taken
-            })
     }
 
     private struct Place: Hashable {
-        var partition: UInt64
+        var partition: UInt16
         var sequence: UInt64
     }
 
+    private static func outcomes(of rows: [Row], _ reply: Reply) throws(Fault) -> [RowOutcome] {
+        guard reply.count > 0 else { return Array(repeating: .fenced, count: max(1, rows.count)) }
+        let added = reply.count - 1
+        guard added < rows.count else { return Array(repeating: .appended, count: max(1, rows.count)) }
+        var places: Set<Place> = []
+        for index in reply.rows where !reply.isNull(index, 0) {
+            places.insert(
+                Place(
+                    partition: UInt16(truncatingIfNeeded: try reply.int(index, 0)),
+                    sequence: try reply.uint(index, 1)))
+        }
+        // Of two rows at one place in one batch the first went in.
+        return rows.map { row in
+            let place = Place(partition: row.partition.rawValue, sequence: row.sequence.rawValue)
+            return places.remove(place) == nil ? .taken : .appended
+        }
+    }
+
     public func look(_ partition: PartitionID, _ sequence: Sequence) throws(EngineError) -> BatchID? {
-        let rows = try query(
-            "SELECT batch FROM journal WHERE partition = $1 AND sequence = $2",
-            [.int4(Int(partition.rawValue)), .int8(sequence.rawValue)])
-        return rows.count > 0 ? BatchID(rows.number(0, 0)) : nil
+        try ask { connection throws(Fault) in
+            let reply = try connection.run(
+                "SELECT batch FROM tidecast.journal WHERE partition = $1::int4 AND sequence = $2::int8",
+                [.partition(partition), .uint(sequence.rawValue)])
+            return reply.count == 1 ? BatchID(try reply.uint(0, 0)) : nil
+        }
+    }
+
+    public func lastSequence(_ partition: PartitionID) throws(EngineError) -> Sequence {
+        try ask { connection throws(Fault) in
+            // Everything may be trimmed; the floor still tells how far the journal had come.
+            let reply = try connection.run(
+                """
+                SELECT greatest(p.floor - 1, (
+                    SELECT max(sequence) FROM tidecast.journal WHERE partition = p.id))
+                FROM tidecast.partition AS p WHERE p.id = $1::int4
+                """, [.partition(partition)])
+            guard reply.count == 1 else { throw .engine(.refused("no partition \(partition.rawValue)")) }
+            return Sequence(try reply.uint(0, 0))
+        }
     }
 
     public func read(
         _ partition: PartitionID, from: Sequence, bytesMax: Int
     ) throws(EngineError) -> [Row] {
-        let rows = try query(
-            """
-            SELECT sequence, payload FROM (
-                SELECT sequence, payload,
-                    sum(octet_length(payload)) OVER (ORDER BY sequence) AS upto,
-                    row_number() OVER (ORDER BY sequence) AS number
-                FROM (SELECT sequence, payload FROM journal WHERE partition = $1 AND sequence >= $2
-                    ORDER BY sequence LIMIT 4096) AS next) AS summed
-            WHERE upto <= $3 OR number = 1 ORDER BY sequence
-            """, [.int4(Int(partition.rawValue)), .int8(from.rawValue), .int8(UInt64(max(0, bytesMax)))])
-        return try verified(rows, partition)
+        var rows: [Row] = []
+        var bytes = 0
+        var next = from
+        while next <= EngineRules.sequenceMax {
+            let page = try page(
+                partition, from: next, bytesMax: min(bytesMax - bytes, PostgresEngine.pageBytes))
+            for row in page {
+                bytes += row.payload.count
+                if !rows.isEmpty, bytes > bytesMax { return rows }
+                try EngineRules.verify(row)
+                rows.append(row)
+            }
+            guard let last = page.last, bytes < bytesMax else { return rows }
+            next = last.sequence.next
+        }
+        return rows
+    }
+
+    /// The next rows, up to `bytesMax` bytes of payload, but at least one.
+    private func page(
+        _ partition: PartitionID, from: Sequence, bytesMax: Int
+    ) throws(EngineError) -> [Row] {
+        try ask { connection throws(Fault) in
+            let reply = try connection.run(
+                """
+                SELECT sequence, payload FROM (
+                    SELECT sequence, payload, row_number() OVER place AS number,
+                        sum(octet_length(payload)) OVER place AS bytes
+                    FROM (
+                        SELECT sequence, payload FROM tidecast.journal
+                        WHERE partition = $1::int4 AND sequence >= $2::int8 ORDER BY sequence LIMIT $4::int8
+                    ) AS next
+                    WINDOW place AS (ORDER BY sequence ROWS UNBOUNDED PRECEDING)
+                ) AS counted
+                WHERE number = 1 OR bytes <= $3::int8 ORDER BY sequence
+                """,
+                [
+                    .partition(partition), .uint(from.rawValue), .int(Int64(max(0, bytesMax))),
+                    .int(Int64(PostgresEngine.pageRows)),
+                ])
+            return try PostgresEngine.rows(of: partition, reply)
+        }
     }
 
     public func read(_ partition: PartitionID, rows: [Sequence]) throws(EngineError) -> [Row] {
-        let found = try query(
-            "SELECT sequence, payload FROM journal WHERE partition = $1 AND sequence = ANY($2::int8[]) ORDER BY sequence",
-            [.int4(Int(partition.rawValue)), .int8s(rows.map(\.rawValue))])
-        return try verified(found, partition)
+        let wanted = Set(rows).sorted().filter { $0 <= EngineRules.sequenceMax }
+        var found: [Row] = []
+        for start in stride(from: 0, to: wanted.count, by: PostgresEngine.pageRows) {
+            let some = wanted[start..<min(wanted.count, start + PostgresEngine.pageRows)]
+            found += try ask { connection throws(Fault) in
+                let reply = try connection.run(
+                    """
+                    SELECT sequence, payload FROM tidecast.journal
+                    WHERE partition = $1::int4 AND sequence = ANY ($2::int8[]) ORDER BY sequence
+                    """,
+                    [
+                        .partition(partition),
+                        .ints(some.map { Int64(bitPattern: $0.rawValue) }),
+                    ])
+                return try PostgresEngine.rows(of: partition, reply)
+            }
+        }
+        for row in found { try EngineRules.verify(row) }
+        return found
     }
 
-    private func verified(_ found: Rows, _ partition: PartitionID) throws(EngineError) -> [Row] {
-        let rows = (0..<found.count).map {
-            Row(partition: partition, sequence: Sequence(found.number($0, 0)), payload: found.bytes($0, 1))
+    private static func rows(of partition: PartitionID, _ reply: Reply) throws(Fault) -> [Row] {
+        var rows: [Row] = []
+        rows.reserveCapacity(reply.count)
+        for index in reply.rows {
+            rows.append(
+                Row(
+                    partition: partition, sequence: Sequence(try reply.uint(index, 0)),
+                    payload: try reply.bytes(index, 1)))
         }
-        for row in rows { try EngineRules.verify(row) }
         return rows
     }
 }

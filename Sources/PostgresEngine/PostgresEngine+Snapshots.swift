@@ -1,150 +1,228 @@
 import Journal
 import Model
 
-// Snapshots, the floor and trimming: each only under a living session that owns the partition (design 5.1).
+// Snapshots lie in the database in chunks. The chunks go in first, under a number that nothing names yet; the
+// row that names them is one statement under the living session that owns the partition. Chunks that no row
+// names are left by whoever stopped in between, and go with the partition's next snapshot.
 
 extension PostgresEngine {
-    /// Bytes of a snapshot in one row.
-    static let partBytes = 4 << 20
+    static let chunkBytesMax = 8 << 20
+    /// Rows that vanish while they are read: a newer snapshot was written meanwhile. Then from the beginning.
+    private static let readTriesMax = 4
 
-    /// Holds the session's row and finds it the owner, until the transaction ends.
-    private func own(_ partition: PartitionID, _ session: SessionID) throws(EngineError) {
-        let found = try query(
-            """
-            SELECT 1 FROM session JOIN partition ON partition.owner = session.id
-            WHERE session.id = $1 AND alive AND partition.id = $2 FOR SHARE OF session
-            """, [.int8(session.rawValue), .int4(Int(partition.rawValue))])
-        guard found.count > 0 else { throw .fenced }
-    }
+    /// The session lives and owns the partition, and will until the statement is over.
+    private static let owning = """
+        WITH living AS MATERIALIZED (
+            SELECT id FROM tidecast.session WHERE id = $1::int8 AND alive FOR SHARE),
+        mine AS MATERIALIZED (
+            SELECT p.id, p.floor FROM tidecast.partition AS p, living
+            WHERE p.id = $2::int4 AND p.owner = living.id FOR SHARE OF p)
+        """
 
     public func writeSnapshot(
         session: SessionID, partition: PartitionID, covering: Sequence, bytes: [UInt8]
     ) throws(EngineError) {
-        try works()
-        guard bytes.count <= EngineRules.snapshotBytesMax else { throw .refused("the snapshot is too large") }
-        let place: [Parameter] = [.int4(Int(partition.rawValue)), .int8(covering.rawValue)]
-        try database.transaction { () throws(EngineError) in
-            try self.own(partition, session)
-            guard covering <= (try self.lastSequence(partition)) else {
-                throw .refused("a snapshot covers durable records only")
-            }
-            for table in ["snapshot", "snapshot_part"] {
-                _ = try self.query("DELETE FROM \(table) WHERE partition = $1 AND covering = $2", place)
-            }
-            _ = try self.query(
-                "INSERT INTO snapshot VALUES ($1, $2, $3, $4)",
-                place + [.int8(UInt64(bytes.count)), .int8(Checksum.of(bytes))])
-            var number = 0
-            for start in stride(from: 0, to: bytes.count, by: PostgresEngine.partBytes) {
-                let part = Array(bytes[start..<min(start + PostgresEngine.partBytes, bytes.count)])
-                _ = try self.query(
-                    "INSERT INTO snapshot_part VALUES ($1, $2, $3, $4)",
-                    place + [.int4(number), .bytea(part)])
-                number += 1
-            }
-            for table in ["snapshot_part", "snapshot"] {
-                _ = try self.query(
-                    """
-                    DELETE FROM \(table) WHERE partition = $1 AND covering NOT IN (
-                        SELECT covering FROM snapshot WHERE partition = $1 ORDER BY covering DESC LIMIT $2)
-                    """, [.int4(Int(partition.rawValue)), .int8(UInt64(EngineRules.snapshotsKept))])
+        guard bytes.count <= EngineRules.snapshotBytesMax else {
+            throw .refused("a snapshot of \(bytes.count) bytes; at most \(EngineRules.snapshotBytesMax)")
+        }
+        guard covering <= EngineRules.sequenceMax else {
+            throw .refused("a snapshot covers durable records only")
+        }
+        let place = [Parameter.uint(session.rawValue), .partition(partition)]
+        let upload = try ask { connection throws(Fault) in
+            let reply = try connection.run(
+                PostgresEngine.owning + " SELECT nextval('tidecast.upload') FROM mine", place)
+            guard reply.count == 1 else { throw .engine(.fenced) }
+            return try reply.int(0, 0)
+        }
+        var chunks: Int64 = 0
+        for start in stride(from: 0, to: bytes.count, by: PostgresEngine.chunkBytesMax) {
+            let chunk = bytes[start..<min(bytes.count, start + PostgresEngine.chunkBytesMax)]
+            try write(chunk, [.int(upload), .int(chunks)], place)
+            chunks += 1
+        }
+        let sum = PostgresEngine.checksum(of: bytes, partition: partition, covering: covering)
+        try name(
+            place + [
+                .uint(covering.rawValue), .int(upload), .int(chunks), .int(Int64(bytes.count)), .uint(sum),
+            ])
+        // What is left over costs room only, and the next snapshot tries again.
+        _ = try? ask { connection throws(Fault) in
+            try connection.run(
+                PostgresEngine.owning + """
+                     DELETE FROM tidecast.chunk AS c USING mine WHERE c.partition = mine.id
+                    AND NOT EXISTS (
+                        SELECT FROM tidecast.snapshot AS s
+                        WHERE s.partition = c.partition AND s.upload = c.upload)
+                    """, place)
+        }
+    }
+
+    private func write(
+        _ chunk: ArraySlice<UInt8>, _ number: [Parameter], _ place: [Parameter]
+    ) throws(EngineError) {
+        try ask { connection throws(Fault) in
+            let reply = try connection.run(
+                PostgresEngine.owning + """
+                     INSERT INTO tidecast.chunk (partition, upload, number, bytes)
+                    SELECT mine.id, $3::int8, $4::int8::int4, $5::bytea FROM mine
+                    ON CONFLICT (partition, upload, number) DO UPDATE SET bytes = excluded.bytes
+                    RETURNING number
+                    """, place + number + [.bytes(chunk)])
+            guard reply.count == 1 else { throw .engine(.fenced) }
+        }
+    }
+
+    /// Names the snapshot and drops those that are now too many. The new one counts among the newest where it
+    /// is one, and is never dropped.
+    private func name(_ parameters: [Parameter]) throws(EngineError) {
+        try ask { connection throws(Fault) in
+            let reply = try connection.run(
+                PostgresEngine.owning + """
+                    , named AS (
+                        INSERT INTO tidecast.snapshot (
+                            partition, covering, upload, chunks, length, checksum)
+                        SELECT mine.id, $3::int8, $4::int8, $5::int8::int4, $6::int8, $7::int8 FROM mine
+                        WHERE $3 <= greatest(mine.floor - 1, (
+                            SELECT max(sequence) FROM tidecast.journal WHERE partition = $2))
+                        ON CONFLICT (partition, covering) DO UPDATE SET upload = excluded.upload,
+                            chunks = excluded.chunks, length = excluded.length, checksum = excluded.checksum
+                        RETURNING partition),
+                    dropped AS (
+                        DELETE FROM tidecast.snapshot AS s USING named
+                        WHERE s.partition = named.partition AND s.covering <> $3
+                        AND \(EngineRules.snapshotsKept) <= ($3 > s.covering)::int4 + (
+                            SELECT count(*) FROM tidecast.snapshot AS newer
+                            WHERE newer.partition = s.partition AND newer.covering > s.covering
+                            AND newer.covering <> $3))
+                    SELECT EXISTS (SELECT FROM mine), EXISTS (SELECT FROM named)
+                    """, parameters)
+            guard reply.count == 1, try reply.bool(0, 0) else { throw .engine(.fenced) }
+            guard try reply.bool(0, 1) else {
+                throw .engine(.refused("a snapshot covers durable records only"))
             }
         }
     }
 
+    /// Seeded with what says which snapshot it is, so that none can stand in another's place.
+    private static func checksum(of bytes: [UInt8], partition: PartitionID, covering: Sequence) -> UInt64 {
+        var header = ByteWriter(capacity: 18)
+        header.u16(partition.rawValue)
+        header.u64(covering.rawValue)
+        header.u64(UInt64(bytes.count))
+        return Checksum.of(bytes, seed: Checksum.of(header.bytes))
+    }
+
     public func snapshots(_ partition: PartitionID) throws(EngineError) -> [SnapshotRow] {
-        let rows = try query(
-            "SELECT covering FROM snapshot WHERE partition = $1 ORDER BY covering DESC",
-            [.int4(Int(partition.rawValue))])
-        return (0..<rows.count).map {
-            let covering = rows.number($0, 0)
-            return SnapshotRow(covering: Sequence(covering), name: "\(partition.rawValue)-\(covering)")
+        try ask { connection throws(Fault) in
+            let reply = try connection.run(
+                """
+                SELECT covering FROM tidecast.snapshot
+                WHERE partition = $1::int4 ORDER BY covering DESC
+                """, [.partition(partition)])
+            var rows: [SnapshotRow] = []
+            for index in reply.rows {
+                let covering = Sequence(try reply.uint(index, 0))
+                rows.append(
+                    SnapshotRow(covering: covering, name: "\(partition.rawValue)-\(covering.rawValue)"))
+            }
+            return rows
         }
     }
 
     public func readSnapshot(_ partition: PartitionID, covering: Sequence) throws(EngineError) -> [UInt8] {
-        try works()
-        let place: [Parameter] = [.int4(Int(partition.rawValue)), .int8(covering.rawValue)]
-        let head = try query(
-            "SELECT length, checksum FROM snapshot WHERE partition = $1 AND covering = $2", place)
-        guard head.count == 1 else {
+        for _ in 0..<PostgresEngine.readTriesMax {
+            if let bytes = try readOnce(partition, covering) { return bytes }
+        }
+        throw .refused(
+            "the snapshot of partition \(partition.rawValue) up to \(covering.rawValue) is written over and"
+                + " over")
+    }
+
+    /// `nil` where the snapshot was replaced meanwhile.
+    private func readOnce(_ partition: PartitionID, _ covering: Sequence) throws(EngineError) -> [UInt8]? {
+        let label = "the snapshot of partition \(partition.rawValue) up to \(covering.rawValue)"
+        guard let head = try head(partition, covering) else {
             throw .refused("partition \(partition.rawValue) has no snapshot up to \(covering.rawValue)")
         }
-        let length = Int(clamping: head.number(0, 0))
+        guard (0...EngineRules.snapshotBytesMax).contains(head.length) else {
+            throw .corrupt("\(label) has another length")
+        }
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(min(length, EngineRules.snapshotBytesMax))
-        var number = 0
-        while bytes.count < length {
-            let part = try query(
-                "SELECT bytes FROM snapshot_part WHERE partition = $1 AND covering = $2 AND number = $3",
-                place + [.int4(number)])
-            guard part.count == 1 else { break }
-            bytes += part.bytes(0, 0)
-            number += 1
+        bytes.reserveCapacity(head.length)
+        for number in 0..<max(0, head.chunks) {
+            let chunk = try ask { connection throws(Fault) in
+                let reply = try connection.run(
+                    """
+                    SELECT bytes FROM tidecast.chunk
+                    WHERE partition = $1::int4 AND upload = $2::int8 AND number = $3::int8
+                    """, [.partition(partition), .int(head.upload), .int(Int64(number))])
+                return reply.count == 1 ? try reply.bytes(0, 0) : nil
+            }
+            guard let chunk, bytes.count + chunk.count <= head.length else { break }
+            bytes += chunk
         }
-        guard bytes.count == length, Checksum.of(bytes) == head.number(0, 1) else {
-            throw .corrupt("the snapshot of partition \(partition.rawValue) up to \(covering.rawValue)")
+        if bytes.count == head.length,
+            PostgresEngine.checksum(of: bytes, partition: partition, covering: covering) == head.checksum
+        {
+            return bytes
         }
-        return bytes
+        guard try self.head(partition, covering) != head else { throw .corrupt("\(label) is damaged") }
+        return nil
+    }
+
+    private struct Head: Equatable {
+        var upload: Int64
+        var chunks: Int
+        var length: Int
+        var checksum: UInt64
+    }
+
+    private func head(_ partition: PartitionID, _ covering: Sequence) throws(EngineError) -> Head? {
+        try ask { connection throws(Fault) in
+            let reply = try connection.run(
+                """
+                SELECT upload, chunks, length, checksum FROM tidecast.snapshot
+                WHERE partition = $1::int4 AND covering = $2::int8
+                """, [.partition(partition), .uint(covering.rawValue)])
+            guard reply.count == 1 else { return nil }
+            return Head(
+                upload: try reply.int(0, 0), chunks: Int(try reply.int(0, 1)),
+                length: Int(try reply.int(0, 2)), checksum: try reply.uint(0, 3))
+        }
     }
 
     public func trim(
         session: SessionID, partition: PartitionID, below: Sequence, keeping: [Sequence], limit: Int
     ) throws(EngineError) -> Int {
-        try works()
-        return try database.transaction { () throws(EngineError) in
-            try self.own(partition, session)
-            let kept = try self.snapshots(partition)
-            guard kept.count >= EngineRules.snapshotsKept, let oldest = kept.last else { return 0 }
-            let bound = min(below, oldest.covering.next)
-            let place: [Parameter] = [.int4(Int(partition.rawValue)), .int8(bound.rawValue)]
-            _ = try self.query(
-                "UPDATE partition SET floor = $2 WHERE id = $1 AND floor < $2", place)
-            let doomed = place + [.int8s(keeping.map(\.rawValue))]
-            let gone = try self.query(
-                """
-                DELETE FROM journal WHERE partition = $1 AND sequence = ANY(ARRAY(
-                    SELECT sequence FROM journal
-                    WHERE partition = $1 AND sequence < $2 AND NOT sequence = ANY($3::int8[])
-                    ORDER BY sequence LIMIT $4))
-                """, doomed + [.int8(UInt64(limit))])
-            guard gone.changed == limit else { return 0 }
-            let left = try self.query(
-                """
-                SELECT count(*) FROM (SELECT 1 FROM journal
-                    WHERE partition = $1 AND sequence < $2 AND NOT sequence = ANY($3::int8[])
-                    LIMIT $4) AS rest
-                """, doomed + [.int8(UInt64(limit))])
-            return Int(left.number(0, 0))
+        let below = min(below, EngineRules.sequenceMax)
+        let limit = Int64(max(0, min(limit, Int(Int32.max))))
+        return try ask { connection throws(Fault) in
+            let reply = try connection.run(
+                PostgresEngine.owning + """
+                    , bound AS (
+                        SELECT least($3::int8, min(covering) + 1) AS value FROM tidecast.snapshot
+                        WHERE partition = $2 HAVING count(*) >= \(EngineRules.snapshotsKept)),
+                    moved AS (
+                        UPDATE tidecast.partition AS p SET floor = bound.value FROM mine, bound
+                        WHERE p.id = mine.id AND p.floor < bound.value),
+                    doomed AS MATERIALIZED (
+                        SELECT j.sequence FROM mine, bound, tidecast.journal AS j
+                        WHERE j.partition = $2 AND j.sequence < bound.value AND NOT EXISTS (
+                            SELECT FROM unnest($4::int8[]) AS k (sequence) WHERE k.sequence = j.sequence)
+                        ORDER BY j.sequence LIMIT $5::int8 * 2),
+                    deleted AS (
+                        DELETE FROM tidecast.journal AS j
+                        USING (SELECT sequence FROM doomed ORDER BY sequence LIMIT $5) AS d
+                        WHERE j.partition = $2 AND j.sequence = d.sequence)
+                    SELECT (SELECT count(*) FROM mine), (SELECT count(*) FROM doomed)
+                    """,
+                [
+                    .uint(session.rawValue), .partition(partition), .uint(below.rawValue),
+                    .ints(keeping.map { Int64(bitPattern: $0.rawValue) }), .int(limit),
+                ])
+            guard reply.count == 1, try reply.int(0, 0) == 1 else { throw .engine(.fenced) }
+            return Int(max(0, try reply.int(0, 1) - limit))
         }
-    }
-
-    // MARK: Catalog
-
-    public func put(_ table: CatalogTable, key: String, value: [UInt8]) throws(EngineError) {
-        try EngineRules.check(key: key, value: value)
-        _ = try query(
-            """
-            INSERT INTO catalog VALUES ($1, $2, $3)
-            ON CONFLICT (kind, key) DO UPDATE SET value = EXCLUDED.value
-            """,
-            [.text(table.rawValue), .text(key), .bytea(value)])
-    }
-
-    public func get(_ table: CatalogTable, key: String) throws(EngineError) -> [UInt8]? {
-        let rows = try query(
-            "SELECT value FROM catalog WHERE kind = $1 AND key = $2", [.text(table.rawValue), .text(key)])
-        return rows.count > 0 ? rows.bytes(0, 0) : nil
-    }
-
-    public func remove(_ table: CatalogTable, key: String) throws(EngineError) {
-        _ = try query(
-            "DELETE FROM catalog WHERE kind = $1 AND key = $2", [.text(table.rawValue), .text(key)])
-    }
-
-    public func all(_ table: CatalogTable) throws(EngineError) -> [CatalogEntry] {
-        let rows = try query(
-            "SELECT key, value FROM catalog WHERE kind = $1 ORDER BY key", [.text(table.rawValue)])
-        return (0..<rows.count).map { CatalogEntry(key: rows.text($0, 0), value: rows.bytes($0, 1)) }
     }
 }

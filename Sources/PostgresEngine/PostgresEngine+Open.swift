@@ -1,0 +1,107 @@
+import Journal
+
+// What happens when a connection is made: how it works, who answers, and which tables are there.
+
+extension PostgresEngine {
+    /// Give way to what the connection string says. A peer that vanishes without a word is noticed after
+    /// about ten seconds.
+    private static let defaults = [
+        ("target_session_attrs", "read-write"), ("connect_timeout", "3"), ("application_name", "tidecast"),
+        ("keepalives", "1"), ("keepalives_idle", "4"), ("keepalives_interval", "2"),
+        ("keepalives_count", "3"), ("tcp_user_timeout", "10000"),
+    ]
+
+    /// The engine's own transactions are for setting up only; a process that freezes in one lets go in time.
+    private static let idleTransactionSeconds = 5
+
+    func open() throws(Fault) -> Connection {
+        let connection = try Connection(conninfo, defaults: PostgresEngine.defaults)
+        guard connection.serverVersion >= PostgresEngine.serverVersionMin else {
+            throw .engine(
+                .refused(
+                    "the database server is PostgreSQL \(connection.serverVersion / 10_000), and tidecast"
+                        + " needs \(PostgresEngine.serverVersionMin / 10_000) or newer: upgrade the server"))
+        }
+        try configure(connection)
+        let settings = try readSettings(connection)
+        if let lastSettings, let reason = settings.contradiction(to: lastSettings) { throw distrust(reason) }
+        if let reason = settings.weakness(asked: options) {
+            // Before the first acknowledgement it is the operator's mistake, later it is a broken promise.
+            if lastSettings == nil { throw .engine(.refused(reason)) }
+            throw distrust(reason)
+        }
+        try migrate(connection)
+        lastSettings = settings
+        return connection
+    }
+
+    /// Whatever the role's or the database's own settings are. There is no statement timeout: a commit that
+    /// is cancelled while it waits for a standby is visible and not replicated. Every statement finds its
+    /// rows by an index, and must do so also before the database has statistics of a young table.
+    private func configure(_ connection: Connection) throws(Fault) {
+        var settings = [
+            "lock_timeout = \(max(1, options.lockMilliseconds))",
+            "idle_in_transaction_session_timeout = '\(PostgresEngine.idleTransactionSeconds)s'",
+            "statement_timeout = 0", "synchronous_commit = \(options.synchronousCommit.rawValue)",
+            "default_transaction_isolation = 'read committed'", "search_path = pg_catalog",
+            "client_min_messages = warning", "jit = off", "enable_seqscan = off", "enable_bitmapscan = off",
+        ]
+        if connection.serverVersion >= 140_000 { settings.append("idle_session_timeout = 0") }
+        if connection.serverVersion >= 170_000 { settings.append("transaction_timeout = 0") }
+        try connection.execute(settings.map { "SET \($0);" }.joined(separator: " "))
+    }
+
+    func readSettings(_ connection: Connection) throws(Fault) -> PostgresSettings {
+        let reply = try connection.run("SELECT \(PostgresSettings.columns)")
+        guard reply.count == 1 else { throw .engine(.corrupt("the database does not tell its settings")) }
+        return try PostgresSettings(reply, from: 0)
+    }
+
+    // MARK: Tables
+
+    private func migrate(_ connection: Connection) throws(Fault) {
+        if try version(connection) == Schema.version { return }
+        let encoding = try connection.run("SELECT current_setting('server_encoding')").text(0, 0)
+        guard encoding == "UTF8" else {
+            throw .engine(
+                .refused("the database's encoding is \(encoding): make one with ENCODING 'UTF8'"))
+        }
+        try connection.transaction { () throws(Fault) in
+            // Another node may be at it: whoever comes second finds it done.
+            try connection.execute("SET LOCAL lock_timeout = '\(Schema.lockSeconds)s'")
+            try connection.execute("SELECT pg_advisory_xact_lock(\(Schema.lock))")
+            for step in Schema.steps[try version(connection)...] { try connection.execute(step) }
+            _ = try connection.execute("UPDATE tidecast.schema SET version = \(Schema.version)")
+        }
+    }
+
+    /// 0 where there are no tables yet. Asked of the catalog's tables: functions like `to_regclass` answer
+    /// from a cache, and an advisory lock that was waited for does not refresh it.
+    private func version(_ connection: Connection) throws(Fault) -> Int {
+        let found = try connection.run(
+            """
+            SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'tidecast'), EXISTS (
+                SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+                WHERE n.nspname = 'tidecast' AND c.relname = 'schema')
+            """)
+        guard try found.bool(0, 0) else { return 0 }
+        guard try found.bool(0, 1) else {
+            throw .engine(
+                .refused(
+                    "the database's schema tidecast is another program's: give tidecast a database of"
+                        + " its own"
+                ))
+        }
+        let reply = try connection.run("SELECT version FROM tidecast.schema")
+        guard reply.count == 1 else { throw .engine(.corrupt("the database has no version of its tables")) }
+        let version = try reply.int(0, 0)
+        guard (0...Int64(Schema.version)).contains(version) else {
+            throw .engine(
+                .refused(
+                    "the database was written by a newer tidecast: its tables have version \(version), and"
+                        + " this one knows \(Schema.version); start a tidecast at least as new as the one"
+                        + " that wrote it, or restore a backup from before"))
+        }
+        return Int(version)
+    }
+}

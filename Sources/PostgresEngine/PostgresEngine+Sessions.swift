@@ -1,0 +1,115 @@
+import Journal
+import Model
+
+// Sessions and partitions: who may write.
+
+extension PostgresEngine {
+    /// Two processes that begin a session of one node at once: the second finds the first one's, and again.
+    private static let beginTriesMax = 8
+    /// A batch's id holds 24 bits of its session's.
+    private static let sessionMax: UInt64 = 1 << 24
+
+    public func beginSession(node: String) throws(EngineError) -> SessionID {
+        try PostgresEngine.check(key: node, value: [])
+        _ = try settings()
+        for _ in 0..<PostgresEngine.beginTriesMax {
+            let id = try ask { connection throws(Fault) -> UInt64? in
+                do throws(Fault) {
+                    return try PostgresEngine.begin(node, connection)
+                } catch {
+                    guard case .rejected(State.uniqueViolation, _) = error else { throw error }
+                    return nil
+                }
+            }
+            guard let id else { continue }
+            guard id > 0, id < PostgresEngine.sessionMax else {
+                throw .refused("the database has no numbers left for sessions")
+            }
+            return SessionID(id)
+        }
+        throw .refused("other processes begin sessions of node \(node) all the time")
+    }
+
+    /// Fences the former ones and makes the new one in one statement. Leases of sessions that were dead
+    /// before go with it, so that their table stays small.
+    private static func begin(_ node: String, _ connection: Connection) throws(Fault) -> UInt64? {
+        let reply = try connection.run(
+            """
+            WITH fenced AS (
+                UPDATE tidecast.session SET alive = false WHERE node = $1::text AND alive RETURNING id),
+            buried AS (
+                DELETE FROM tidecast.lease l USING tidecast.session s
+                WHERE s.id = l.session AND s.node = $1 AND NOT s.alive),
+            born AS (
+                INSERT INTO tidecast.session (node, alive)
+                SELECT $1, true FROM (SELECT count(*) FROM fenced) AS done RETURNING id)
+            INSERT INTO tidecast.lease (session, counter, info) SELECT id, 0, '' FROM born RETURNING session
+            """, [.text(node)])
+        return reply.count == 1 ? try reply.uint(0, 0) : nil
+    }
+
+    /// The update is made also where the session is dead already, so that the answer means: dead for good,
+    /// whatever fails over.
+    public func fence(_ session: SessionID) throws(EngineError) {
+        _ = try ask { connection throws(Fault) in
+            try connection.run(
+                "UPDATE tidecast.session SET alive = false WHERE id = $1::int8", [.uint(session.rawValue)])
+        }
+    }
+
+    public func isAlive(_ session: SessionID) throws(EngineError) -> Bool {
+        try ask { connection throws(Fault) in
+            let reply = try connection.run(
+                "SELECT id FROM tidecast.session WHERE id = $1::int8 AND alive FOR SHARE",
+                [.uint(session.rawValue)])
+            return reply.count == 1
+        }
+    }
+
+    public func createPartitions(count: Int, histories: [History]) throws(EngineError) {
+        try ask { connection throws(Fault) in
+            if try PostgresEngine.hasPartitions(count, histories, connection) { return }
+            try connection.transaction { () throws(Fault) in
+                try connection.execute("SELECT pg_advisory_xact_lock(\(Schema.lock))")
+                if try PostgresEngine.hasPartitions(count, histories, connection) { return }
+                _ = try connection.run(
+                    """
+                    INSERT INTO tidecast.partition (id, history, owner, epoch, floor)
+                    SELECT number - 1, history, NULL, 0, 1
+                    FROM unnest($1::int8[]) WITH ORDINALITY AS h (history, number)
+                    """, [.ints(histories.map { Int64(bitPattern: $0.rawValue) })])
+            }
+        }
+    }
+
+    private static func hasPartitions(
+        _ count: Int, _ histories: [History], _ connection: Connection
+    ) throws(Fault) -> Bool {
+        let existing = Int(try connection.run("SELECT count(*) FROM tidecast.partition").int(0, 0))
+        do throws(EngineError) {
+            try EngineRules.check(count: count, histories: histories, existing: existing)
+        } catch {
+            throw .engine(error)
+        }
+        return existing > 0
+    }
+
+    public func partitions() throws(EngineError) -> [PartitionRow] {
+        try ask { connection throws(Fault) in
+            let reply = try connection.run(
+                "SELECT id, history, owner, epoch, floor FROM tidecast.partition ORDER BY id")
+            var rows: [PartitionRow] = []
+            for index in reply.rows {
+                guard try reply.int(index, 0) == index, index < PartitionID.countMax else {
+                    throw .engine(.corrupt("the row of partition \(index) is missing"))
+                }
+                rows.append(
+                    PartitionRow(
+                        id: PartitionID(UInt16(index)), history: History(try reply.uint(index, 1)),
+                        owner: reply.isNull(index, 2) ? nil : SessionID(try reply.uint(index, 2)),
+                        epoch: Epoch(try reply.uint(index, 3)), floor: Sequence(try reply.uint(index, 4))))
+            }
+            return rows
+        }
+    }
+}

@@ -1,0 +1,86 @@
+import Journal
+
+/// How far a commit must have come before it is acknowledged, weakest first (PostgreSQL,
+/// `synchronous_commit`). Without a synchronous standby all mean: on this server's disk. `off` is not for us.
+public enum SynchronousCommit: String, CaseIterable, Comparable, Sendable {
+    /// On this server's disk, whatever standbys there are.
+    case local
+    /// Also written, but not synced, by the standby.
+    case remoteWrite = "remote_write"
+    /// Also on the standby's disk.
+    case on
+    /// Also visible on the standby.
+    case remoteApply = "remote_apply"
+
+    private var rank: Int { SynchronousCommit.allCases.firstIndex(of: self) ?? 0 }
+    public static func < (left: SynchronousCommit, right: SynchronousCommit) -> Bool {
+        left.rank < right.rank
+    }
+}
+
+/// What the database says of itself.
+public struct PostgresSettings: Hashable, Sendable {
+    /// As the server says it, for example "on".
+    public var synchronousCommit: String
+    public var fsync: Bool
+    /// Empty where no standby is waited for.
+    public var synchronousStandbyNames: String
+    /// Rises with each failover.
+    public var timeline: UInt32
+    /// Of the database cluster; copies of it have the same.
+    public var systemIdentifier: UInt64
+    /// As the server counts: 150018 is 15.18.
+    public var serverVersion: Int
+    public var isInRecovery: Bool
+
+    /// Columns of a statement, in the order in which `init` reads them. A standby that was promoted tells its
+    /// new timeline to its control file only with its next checkpoint; the name of the log file that it
+    /// writes has it at once.
+    static let columns = """
+        current_setting('synchronous_commit'), current_setting('fsync') = 'on', \
+        current_setting('synchronous_standby_names'), \
+        CASE WHEN pg_is_in_recovery() THEN (SELECT timeline_id::int8 FROM pg_control_checkpoint()) \
+        ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int8 END, \
+        (SELECT system_identifier FROM pg_control_system()), \
+        current_setting('server_version_num')::int4, pg_is_in_recovery()
+        """
+
+    /// Why commits are less durable than was asked for, or `nil` (design 5.11).
+    func weakness(asked options: PostgresEngine.Options) -> String? {
+        guard !options.allowsVolatile else { return nil }
+        let commit = SynchronousCommit(rawValue: synchronousCommit)
+        guard let commit, commit >= options.synchronousCommit else {
+            return "commits are not durable: synchronous_commit is \(synchronousCommit), asked for was"
+                + " \(options.synchronousCommit.rawValue)"
+        }
+        guard fsync else { return "commits are not durable: the database runs with fsync = off" }
+        if options.demandsStandby, synchronousStandbyNames.isEmpty {
+            return "commits are not replicated: synchronous_standby_names is empty"
+        }
+        return nil
+    }
+
+    /// Why what `self` says cannot follow what was known before, or `nil` (design 5.6).
+    func contradiction(to before: PostgresSettings) -> String? {
+        guard systemIdentifier == before.systemIdentifier else {
+            return "another database answers: its system identifier is \(systemIdentifier), and was"
+                + " \(before.systemIdentifier)"
+        }
+        guard timeline >= before.timeline else {
+            return "the database's history went back: its timeline is \(timeline), and was \(before.timeline)"
+        }
+        return nil
+    }
+}
+
+extension PostgresSettings {
+    init(_ reply: Reply, from column: Int) throws(Fault) {
+        synchronousCommit = try reply.text(0, column)
+        fsync = try reply.bool(0, column + 1)
+        synchronousStandbyNames = try reply.text(0, column + 2)
+        timeline = UInt32(truncatingIfNeeded: try reply.int(0, column + 3))
+        systemIdentifier = try reply.uint(0, column + 4)
+        serverVersion = Int(try reply.int(0, column + 5))
+        isInRecovery = try reply.bool(0, column + 6)
+    }
+}

@@ -1,0 +1,161 @@
+import EngineContract
+import Foundation
+import Journal
+import Model
+import PostgresEngine
+import Testing
+
+@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct DamageTests {
+    private func isCorrupt(_ body: () throws -> Void) -> Bool {
+        do {
+            try body()
+            return false
+        } catch EngineError.corrupt {
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    @Test func aBitThatFlippedInAPayloadIsNotReadAsTruth() throws {
+        let place = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine)
+        let rows = try (2...4).map { try row(0, $0) }
+        _ = engine.append(session: session, batch: BatchID(1), rows: rows)
+        let other = try Other(place)
+        let seed = UInt64(getpid())
+        var random = Splitmix(state: seed)
+        for _ in 0..<20 {
+            let byte = Int.random(in: 0..<rows[1].payload.count, using: &random)
+            let flip = """
+                UPDATE tidecast.journal
+                SET payload = set_byte(payload, \(byte), get_byte(payload, \(byte)) # 4)
+                WHERE partition = 0 AND sequence = 3
+                """
+            try other.run(flip)
+            #expect(
+                isCorrupt { _ = try engine.read(p(0), from: Sequence(2), bytesMax: .max) }, "seed \(seed)")
+            #expect(isCorrupt { _ = try engine.read(p(0), rows: [Sequence(3)]) }, "seed \(seed)")
+            #expect(try engine.read(p(0), from: Sequence(4), bytesMax: .max) == [rows[2]])
+            try other.run(flip)
+        }
+        #expect(try engine.read(p(0), from: Sequence(2), bytesMax: .max) == rows)
+    }
+
+    @Test func aRowInAnothersPlaceIsFound() throws {
+        let place = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine)
+        _ = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
+        try Other(place).run("UPDATE tidecast.journal SET sequence = 3 WHERE partition = 0 AND sequence = 2")
+        #expect(isCorrupt { _ = try engine.read(p(0), from: Sequence(2), bytesMax: .max) })
+    }
+
+    @Test func aDamagedSnapshotOrCatalogIsCorrupt() throws {
+        let place = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine)
+        try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1, 2, 3])
+        try engine.put(.key, key: "a", value: [1, 2])
+        try engine.putNode("n", value: [5], session: session)
+        let other = try Other(place)
+        try other.run("UPDATE tidecast.chunk SET bytes = set_byte(bytes, 1, 9)")
+        try other.run("UPDATE tidecast.key SET value = set_byte(value, 9, 9)")
+        try other.run("UPDATE tidecast.node SET value = ''")
+        #expect(isCorrupt { _ = try engine.readSnapshot(p(0), covering: Sequence(1)) })
+        #expect(isCorrupt { _ = try engine.get(.key, key: "a") })
+        #expect(isCorrupt { _ = try engine.all(.key) })
+        #expect(isCorrupt { _ = try engine.nodes() })
+        try other.run("DELETE FROM tidecast.chunk")
+        #expect(isCorrupt { _ = try engine.readSnapshot(p(0), covering: Sequence(1)) })
+        try other.run("DELETE FROM tidecast.partition WHERE id = 0")
+        #expect(isCorrupt { _ = try engine.partitions() })
+    }
+
+    @Test func aSnapshotOfManyChunksComesBackAndLeavesNothingBehind() throws {
+        let place = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine)
+        let other = try Other(place)
+        // What somebody left who stopped in between.
+        try other.run("INSERT INTO tidecast.chunk VALUES (0, 999999, 0, 'x'), (1, 999999, 0, 'x')")
+        let large = body(of: 1, partition: 0, bytes: 64 << 10)
+        let bytes = Array(repeatElement(large, count: 300).joined())
+        try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: bytes)
+        #expect(try engine.readSnapshot(p(0), covering: Sequence(1)) == bytes)
+        #expect(try other.value("SELECT count(*) FROM tidecast.chunk WHERE partition = 0") == "3")
+        #expect(try other.value("SELECT max(length(bytes)) FROM tidecast.chunk") == "\(8 << 20)")
+        try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [7])
+        #expect(try engine.readSnapshot(p(0), covering: Sequence(1)) == [7])
+        #expect(try other.value("SELECT count(*) FROM tidecast.chunk WHERE partition = 0") == "1")
+        #expect(try other.value("SELECT count(*) FROM tidecast.chunk WHERE partition = 1") == "1")
+    }
+
+    @Test func whatIsFarTooLargeOrSmallIsRefused() throws {
+        let engine = try newEngine()
+        let session = try begin(engine)
+        let zero = Row(partition: p(0), sequence: .zero, payload: [])
+        #expect(engine.append(session: session, batch: BatchID(1), rows: [zero]).isRefused)
+        let far = Row(partition: p(0), sequence: EngineRules.sequenceMax.next, payload: [])
+        #expect(engine.append(session: session, batch: BatchID(1), rows: [try row(1, 2), far]).isRefused)
+        let long = Row(
+            partition: p(0), sequence: Sequence(2), payload: Array(repeating: 0, count: 5 << 20))
+        #expect(engine.append(session: session, batch: BatchID(1), rows: [long]).isRefused)
+        #expect(try engine.look(p(1), Sequence(2)) == nil)
+        #expect(throws: EngineError.self) { try engine.put(.key, key: "a\0b", value: []) }
+        #expect(try engine.get(.key, key: "a\0b") == nil)
+        let wide = Array(repeating: UInt8(1), count: PostgresEngine.nodeBytesMax + 1)
+        #expect(throws: EngineError.self) { try engine.putNode("n", value: wide, session: session) }
+        #expect(throws: EngineError.self) {
+            try engine.writeSnapshot(
+                session: session, partition: p(0), covering: Sequence(.max), bytes: [])
+        }
+        #expect(try engine.read(p(0), from: Sequence(.max), bytesMax: 1).isEmpty)
+        #expect(try engine.read(p(0), rows: [Sequence(.max)]).isEmpty)
+        #expect(try engine.look(p(0), Sequence(.max)) == nil)
+    }
+
+    @Test func aLongJournalIsReadInPagesAndWhole() throws {
+        let engine = try newEngine()
+        let session = try begin(engine, partitions: 1)
+        let rows = try (2...6000).map { try row(0, $0, bytes: 20) }
+        for start in stride(from: 0, to: rows.count, by: 1000) {
+            let some = Array(rows[start..<min(rows.count, start + 1000)])
+            _ = engine.append(session: session, batch: BatchID(1), rows: some)
+        }
+        #expect(try engine.read(p(0), from: Sequence(2), bytesMax: .max) == rows)
+        let size = rows[0].payload.count
+        let most = try engine.read(p(0), from: Sequence(2), bytesMax: 5000 * size)
+        #expect(most == Array(rows[..<5000]))
+        #expect(try engine.read(p(0), rows: rows.map(\.sequence)) == rows)
+        // Large rows: each page holds as many as fit.
+        let large = try (6001...6012).map { try row(0, $0, bytes: 1 << 20) }
+        for row in large { _ = engine.append(session: session, batch: BatchID(2), rows: [row]) }
+        #expect(try engine.read(p(0), from: Sequence(6001), bytesMax: .max) == large)
+    }
+
+    @Test func leasesMoveAndNodesAreListed() throws {
+        let engine = try newEngine()
+        let first = try engine.beginSession(node: "b")
+        let second = try engine.beginSession(node: "a")
+        #expect(try engine.renewLease(first) == 1)
+        #expect(try engine.renewLease(first) == 2)
+        #expect(try engine.leases().map(\.counter) == [2, 0])
+        #expect(try engine.leases().map(\.node) == ["b", "a"])
+        try engine.putNode("b", value: [1], session: first)
+        try engine.putNode("a", value: [2], session: second)
+        #expect(try engine.nodes().map(\.name) == ["a", "b"])
+        let again = try engine.beginSession(node: "b")
+        #expect(throws: EngineError.fenced) { try engine.renewLease(first) }
+        #expect(throws: EngineError.fenced) { try engine.putNode("b", value: [3], session: first) }
+        #expect(throws: EngineError.fenced) { try engine.putNode("a", value: [3], session: first) }
+        #expect(try engine.leases().map(\.isAlive) == [false, true, true])
+        try engine.putNode("b", value: [4], session: again)
+        #expect(try engine.nodes().map(\.value) == [[2], [4]])
+        #expect(try engine.nodes()[1].session == again)
+        try engine.removeNode("b")
+        #expect(try engine.nodes().map(\.name) == ["a"])
+        #expect(throws: EngineError.fenced) { try engine.renewLease(SessionID(99)) }
+    }
+}

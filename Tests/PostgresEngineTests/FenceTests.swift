@@ -1,0 +1,153 @@
+import EngineContract
+import Foundation
+import Journal
+import Model
+import PostgresEngine
+import Synchronization
+import Testing
+
+@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct FenceTests {
+    @Test func nothingGoesInAfterAFence() throws {
+        let place = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine, partitions: 4)
+        let ready = DispatchSemaphore(value: 0)
+        let writers = (0..<4).map { partition in
+            Running {
+                let engine = try PostgresEngine(place)
+                var sequence: UInt64 = 2
+                while true {
+                    let batch = BatchID(UInt64(partition) << 32 | sequence)
+                    let next = try row(partition, sequence)
+                    switch engine.append(session: session, batch: batch, rows: [next]) {
+                    case .rows([.appended]): sequence += 1
+                    case .rows([.fenced]): return sequence - 1
+                    case let other: throw Failed(description: "\(other)")
+                    }
+                    if sequence == 20 { ready.signal() }
+                }
+            }
+        }
+        // All are at it.
+        for _ in writers { ready.wait() }
+        try engine.fence(session)
+        let atTheFence = try (0..<4).map { try engine.lastSequence(p($0)).rawValue }
+        let acknowledged = try writers.map { try $0.wait() }
+        #expect(try (0..<4).map { try engine.lastSequence(p($0)).rawValue } == atTheFence)
+        #expect(acknowledged == atTheFence, "what was in was acknowledged, and the other way round")
+        for partition in 0..<4 {
+            let rows = try engine.read(p(partition), from: Sequence(2), bytesMax: .max)
+            #expect(rows.map(\.sequence.rawValue) == Array(2...atTheFence[partition]))
+        }
+    }
+
+    @Test func ofManyThatBeginANodesSessionAtOnceOneLivesAndItIsTheLatest() throws {
+        let place = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(place)
+        let beginners = (0..<4).map { _ in
+            Running {
+                let engine = try PostgresEngine(place)
+                return try (0..<5).map { _ in try engine.beginSession(node: "a") }
+            }
+        }
+        let all = try beginners.flatMap { try $0.wait() }.sorted()
+        #expect(Set(all).count == 20)
+        let living = try all.filter { try engine.isAlive($0) }
+        #expect(living.count == 1)
+        #expect(try engine.leases().filter(\.isAlive).map(\.session) == living)
+        #expect(try engine.leases().count < 8, "leases of the long dead are gone")
+    }
+
+    @Test func anAppendWaitsForALockNoLongerThanItIsTold() throws {
+        let place = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine)
+        let other = try Other(place)
+        try other.run("BEGIN; SELECT * FROM tidecast.session FOR UPDATE")
+        let sentence = "a lock of the database was not to be had in time"
+        let outcome = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
+        #expect(outcome == .refused(sentence))
+        #expect(throws: EngineError.refused(sentence)) { try engine.fence(session) }
+        #expect(throws: EngineError.refused(sentence)) { try engine.isAlive(session) }
+        try other.run("ROLLBACK")
+        #expect(engine.failure == nil)
+        #expect(try engine.look(p(0), Sequence(2)) == nil)
+        let again = engine.append(session: session, batch: BatchID(2), rows: [try row(0, 2)])
+        #expect(again == .rows([.appended]))
+    }
+
+    @Test func anAppendThatMeetsAnUnfinishedRowOfAnotherIsRefused() throws {
+        let place = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine)
+        let other = try Other(place)
+        try other.run("BEGIN; INSERT INTO tidecast.journal VALUES (0, 2, 77, '')")
+        let rows = [try row(0, 2), try row(1, 2)]
+        #expect(engine.append(session: session, batch: BatchID(1), rows: rows).isRefused)
+        #expect(try engine.look(p(1), Sequence(2)) == nil, "nothing of a refused append is in")
+        try other.run("COMMIT")
+        let again = engine.append(session: session, batch: BatchID(2), rows: rows)
+        #expect(again == .rows([.taken, .appended]))
+        #expect(try engine.look(p(0), Sequence(2)) == BatchID(77))
+    }
+
+    @Test func aFenceThatWaitsInTheMiddleOfAnAppendIsSeenByTheNext() throws {
+        let place = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine)
+        let other = try Other(place)
+        // The fence holds its lock; the append waits behind it, and then looks at the row again.
+        try other.run("BEGIN; UPDATE tidecast.session SET alive = false")
+        let append = Running {
+            let engine = try PostgresEngine(place)
+            return engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
+        }
+        let waiting = try Other(place)
+        try waiting.wait(
+            """
+            SELECT count(*) > 0 FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'
+            """, for: "t")
+        try other.run("COMMIT")
+        #expect(try append.wait() == .rows([.fenced]))
+        #expect(try engine.look(p(0), Sequence(2)) == nil)
+    }
+
+    @Test func takersRaceAndEachEpochHasOneOwner() throws {
+        let place = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(place)
+        try engine.fence(try begin(engine, partitions: 1))
+        let taken = Mutex<[Epoch: SessionID]>([:])
+        let takers = (0..<3).map { index in
+            Running {
+                let engine = try PostgresEngine(place)
+                for round in 0..<15 {
+                    let session = try engine.beginSession(node: "n\(index)")
+                    let former = try engine.partitions()[0]
+                    let next = try engine.lastSequence(p(0)).next.rawValue
+                    do {
+                        let barrier = try row(0, next, bytes: round)
+                        let epoch = try engine.take(p(0), from: former, by: session, barrier: barrier)
+                        guard let epoch else { continue }
+                        let before = taken.withLock { $0.updateValue(session, forKey: epoch) }
+                        try demand(before == nil, "\(epoch) was given twice")
+                        _ = engine.append(
+                            session: session, batch: BatchID(session.rawValue << 40 | 1),
+                            rows: [try row(0, next + 1)])
+                    } catch EngineError.refused {
+                        continue
+                    }
+                }
+            }
+        }
+        for taker in takers { try taker.wait() }
+        let epochs = taken.withLock { $0.keys.map(\.rawValue).sorted() }
+        #expect(epochs == Array(2..<2 + UInt64(epochs.count)))
+        #expect(try engine.partitions()[0].epoch.rawValue == epochs.last)
+        // The journal has no hole, and each barrier stands in it once.
+        let last = try engine.lastSequence(p(0)).rawValue
+        let batches = try (1...last).map { try #require(try engine.look(p(0), Sequence($0))) }
+        let barriers = batches.filter { $0.rawValue & (1 << 40 - 1) == 0 }
+        #expect(barriers.count == epochs.count + 1)
+    }
+}

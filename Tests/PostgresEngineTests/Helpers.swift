@@ -1,0 +1,56 @@
+import EngineContract
+import Foundation
+import Journal
+import Model
+import PostgresEngine
+
+/// An engine on a database of its own.
+func newEngine() throws -> PostgresEngine {
+    try PostgresEngine(try Server.shared().makeDatabase())
+}
+
+func sentence(_ body: () throws -> Void) -> String {
+    do {
+        try body()
+        return ""
+    } catch EngineError.refused(let reason), EngineError.corrupt(let reason),
+        EngineError.ioFailure(let reason)
+    {
+        return reason
+    } catch {
+        return "\(error)"
+    }
+}
+
+extension AppendOutcome {
+    var isRefused: Bool { if case .refused = self { true } else { false } }
+    var isUnknown: Bool { if case .unknown = self { true } else { false } }
+}
+
+/// Runs `body` on a thread of its own; `wait` gives back what came of it.
+final class Running<Value: Sendable>: @unchecked Sendable {
+    // Sound: `result` is touched only while `condition` is held.
+    private let condition = NSCondition()
+    private var result: Result<Value, any Error>?
+
+    init(_ body: @escaping @Sendable () throws -> Value) {
+        Thread.detachNewThread { [self] in
+            let result = Result { try body() }
+            condition.withLock {
+                self.result = result
+                condition.broadcast()
+            }
+        }
+    }
+
+    var isDone: Bool { condition.withLock { result != nil } }
+
+    func wait() throws -> Value {
+        try condition.withLock {
+            while true {
+                if let result { return try result.get() }
+                condition.wait()
+            }
+        }
+    }
+}

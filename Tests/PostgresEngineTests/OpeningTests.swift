@@ -1,0 +1,151 @@
+import EngineContract
+import Foundation
+import Journal
+import Model
+import Testing
+
+@testable import PostgresEngine
+
+@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct OpeningTests {
+    @Test func whatWasWrittenIsThereAfterReopening() throws {
+        let place = try Server.shared().makeDatabase()
+        do {
+            let engine = try PostgresEngine(place)
+            let session = try begin(engine)
+            _ = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
+            try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(2), bytes: [1, 2])
+            try engine.put(.setting, key: "x", value: [9])
+        }
+        let engine = try PostgresEngine(place)
+        #expect(try engine.read(p(0), from: Sequence(2), bytesMax: .max) == [try row(0, 2)])
+        #expect(try engine.readSnapshot(p(0), covering: Sequence(2)) == [1, 2])
+        #expect(try engine.get(.setting, key: "x") == [9])
+    }
+
+    @Test func aNewerSchemaIsRefusedWithWhatToDo() throws {
+        let place = try Server.shared().makeDatabase()
+        let open = try PostgresEngine(place)
+        let other = try Other(place)
+        try other.run("UPDATE tidecast.schema SET version = 2")
+        let reason = sentence { _ = try PostgresEngine(place) }
+        #expect(reason.contains("written by a newer tidecast"), "\(reason)")
+        #expect(reason.contains("start a tidecast at least as new"), "\(reason)")
+        // One that was open before finds out when it connects again.
+        try endConnections(other)
+        #expect(sentence { _ = try open.partitions() }.contains("written by a newer tidecast"))
+        #expect(open.failure == nil)
+        try other.run("UPDATE tidecast.schema SET version = 1")
+        #expect(try open.partitions().isEmpty)
+    }
+
+    @Test func anotherProgramsSchemaIsRefusedAndLeftAlone() throws {
+        let place = try Server.shared().makeDatabase()
+        let other = try Other(place)
+        try other.run("CREATE SCHEMA tidecast; CREATE TABLE tidecast.theirs (x int)")
+        #expect(
+            sentence { _ = try PostgresEngine(place) }.contains("is another program's"))
+        #expect(try other.run("SELECT * FROM tidecast.theirs").isEmpty)
+    }
+
+    @Test func aDatabaseOfAnotherEncodingIsRefused() throws {
+        let place = try Server.shared().makeDatabase("ENCODING 'LATIN1' LOCALE 'C'")
+        #expect(sentence { _ = try PostgresEngine(place) }.contains("ENCODING 'UTF8'"))
+    }
+
+    @Test func manyThatOpenAnEmptyDatabaseAtOnceMakeTheTablesOnce() throws {
+        let place = try Server.shared().makeDatabase()
+        let openers = (0..<6).map { index in
+            Running {
+                let engine = try PostgresEngine(place)
+                try engine.createPartitions(count: 3, histories: (0..<3).map { _ in History(UInt64(index)) })
+            }
+        }
+        for opener in openers { try opener.wait() }
+        let rows = try PostgresEngine(place).partitions()
+        #expect(rows.count == 3 && Set(rows.map(\.history)).count == 1)
+    }
+
+    @Test func aServerThatIsNotThereIsRefusedWithASentence() {
+        let nobody = sentence { _ = try PostgresEngine("host=127.0.0.1 port=1 dbname=x") }
+        #expect(nobody.hasPrefix("cannot reach the database: "), "\(nobody)")
+        let nonsense = sentence { _ = try PostgresEngine("nonsense=1") }
+        #expect(nonsense.contains("nonsense"), "\(nonsense)")
+        #expect(!nonsense.contains("\n"))
+    }
+
+    @Test func theRolesOwnSettingsDoNotWeakenCommits() throws {
+        let place = try Server.shared().makeDatabase()
+        let other = try Other(place)
+        let name = try other.value("SELECT current_database()")
+        for setting in ["synchronous_commit = off", "statement_timeout = 1", "search_path = ''"] {
+            try other.run("ALTER DATABASE \(name) SET \(setting)")
+        }
+        let engine = try PostgresEngine(place)
+        let settings = try engine.settings()
+        #expect(settings.synchronousCommit == "on" && settings.fsync)
+        #expect(settings.timeline == 1 && !settings.isInRecovery)
+        #expect(settings.serverVersion >= PostgresEngine.serverVersionMin)
+        _ = try begin(engine)
+    }
+
+    @Test func aMissingStandbyIsSaidWhereOneIsDemanded() throws {
+        let place = try Server.shared().makeDatabase()
+        var options = PostgresEngine.Options()
+        options.demandsStandby = true
+        #expect(
+            sentence { _ = try PostgresEngine(place, options: options) }.contains(
+                "synchronous_standby_names is empty"))
+        options.demandsStandby = false
+        options.synchronousCommit = .remoteApply
+        #expect(try PostgresEngine(place, options: options).settings().synchronousCommit == "remote_apply")
+    }
+}
+
+/// Ends the connections of all engines to this database.
+func endConnections(_ other: Other) throws {
+    try other.run(
+        """
+        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'tidecast'
+        """)
+    try other.wait(
+        """
+        SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'tidecast'
+        """, for: "0")
+}
+
+/// What the database says of itself, judged.
+@Suite struct SettingsTests {
+    private let good = PostgresSettings(
+        synchronousCommit: "on", fsync: true, synchronousStandbyNames: "ANY 1 (a, b)", timeline: 3,
+        systemIdentifier: 7, serverVersion: 150_018, isInRecovery: false)
+
+    private func changed(_ change: (inout PostgresSettings) -> Void) -> PostgresSettings {
+        var settings = good
+        change(&settings)
+        return settings
+    }
+
+    @Test func commitsThatAreLessDurableThanAskedForAreSeen() {
+        var options = PostgresEngine.Options()
+        options.demandsStandby = true
+        #expect(good.weakness(asked: options) == nil)
+        #expect(changed { $0.synchronousCommit = "remote_apply" }.weakness(asked: options) == nil)
+        for weak in ["off", "local", "remote_write", "else"] {
+            let reason = changed { $0.synchronousCommit = weak }.weakness(asked: options)
+            #expect(reason?.contains("synchronous_commit is \(weak)") == true)
+        }
+        #expect(changed { $0.fsync = false }.weakness(asked: options)?.contains("fsync = off") == true)
+        #expect(changed { $0.synchronousStandbyNames = "" }.weakness(asked: options) != nil)
+    }
+
+    @Test func anotherDatabaseAndAnOlderTimelineAreSeen() {
+        #expect(good.contradiction(to: good) == nil)
+        #expect(changed { $0.timeline = 4 }.contradiction(to: good) == nil)
+        let back = changed { $0.timeline = 2 }.contradiction(to: good)
+        #expect(back?.contains("went back") == true)
+        let other = changed { $0.systemIdentifier = 8 }.contradiction(to: good)
+        #expect(other?.contains("another database answers") == true)
+    }
+}

@@ -1,0 +1,98 @@
+import EngineContract
+import Foundation
+import Journal
+import Model
+import PostgresEngine
+import Testing
+
+/// What the server answers with, and what is made of it. A trigger says what a full disk would.
+@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct RefusalTests {
+    private let place: String
+    private let engine: PostgresEngine
+    private let session: SessionID
+    private let other: Other
+
+    init() throws {
+        place = try Server.shared().makeDatabase()
+        engine = try PostgresEngine(place)
+        session = try begin(engine)
+        other = try Other(place)
+    }
+
+    private func fail(with state: String, atCommit: Bool = false) throws {
+        try other.run(
+            """
+            CREATE OR REPLACE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION 'planted' USING ERRCODE = '\(state)'; END $$
+            """)
+        try other.run(
+            atCommit
+                ? """
+                CREATE CONSTRAINT TRIGGER fail AFTER INSERT ON tidecast.journal
+                DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.fail()
+                """
+                : """
+                CREATE TRIGGER fail BEFORE INSERT ON tidecast.journal
+                FOR EACH ROW EXECUTE FUNCTION public.fail()
+                """)
+    }
+
+    private func append() throws -> AppendOutcome {
+        engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2), try row(1, 2)])
+    }
+
+    @Test(arguments: ["53100", "53200", "53300", "40001", "40P01", "57014", "58030", "26000", "25006"])
+    func anErrorRollsAllBackAndTheEngineGoesOn(state: String) throws {
+        try fail(with: state)
+        let outcome = try append()
+        #expect(outcome.isRefused, "\(outcome)")
+        if state == "53100" { #expect(outcome == .refused("the database's disk is full")) }
+        #expect(try engine.look(p(0), Sequence(2)) == nil)
+        #expect(engine.append(session: session, batch: BatchID(2), rows: []) == .rows([.appended]))
+        try other.run("DROP TRIGGER fail ON tidecast.journal")
+        #expect(try append() == .rows([.appended, .appended]))
+    }
+
+    /// The server has sent the rows of its answer by then.
+    @Test func anErrorAtTheCommitItselfIsNotTakenForSuccess() throws {
+        try fail(with: "53100", atCommit: true)
+        #expect(try append() == .refused("the database's disk is full"))
+        #expect(try engine.look(p(0), Sequence(2)) == nil)
+    }
+
+    @Test(arguments: ["40003", "08007"])
+    func anErrorThatLeavesTheTransactionOpenIsUnknown(state: String) throws {
+        try fail(with: state)
+        #expect(try append().isUnknown)
+        #expect(engine.failure == nil)
+        try other.run("DROP TRIGGER fail ON tidecast.journal")
+        #expect(try append() == .rows([.appended, .appended]))
+    }
+
+    @Test func aDatabaseThatSaysItIsDamagedIsNotTrusted() throws {
+        try fail(with: "XX001")
+        #expect(try append().isUnknown)
+        #expect(engine.failure == "the database is damaged: planted")
+        #expect(sentence { _ = try engine.isAlive(session) } == "the database is damaged: planted")
+    }
+
+    @Test func anOrdinaryRoleIsEnoughAndTooManyConnectionsAreRefused() throws {
+        let name = try other.value("SELECT current_database()")
+        try other.run("CREATE ROLE \(name) LOGIN CONNECTION LIMIT 1")
+        try other.run("GRANT CREATE ON DATABASE \(name) TO \(name); DROP SCHEMA tidecast CASCADE")
+        let plain = place.replacingOccurrences(of: "user=tidecast", with: "user=\(name)")
+        let engine = try PostgresEngine(plain)
+        let session = try begin(engine)
+        #expect(try engine.renewLease(session) == 1)
+        let reason = sentence { _ = try PostgresEngine(plain) }
+        #expect(reason.contains("too many connections"), "\(reason)")
+        // The engine's own place is taken while it was away: refused, and nothing is asked.
+        try endConnections(other)
+        let thief = try Other(plain)
+        let outcome = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
+        #expect(outcome.isRefused || outcome.isUnknown)
+        #expect(engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)]).isRefused)
+        #expect(engine.failure == nil)
+        _ = try thief.value("SELECT 1")
+    }
+}

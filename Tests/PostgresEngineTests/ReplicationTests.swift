@@ -1,0 +1,143 @@
+import EngineContract
+import Foundation
+import Journal
+import Model
+import PostgresEngine
+import Synchronization
+import Testing
+
+/// What "durable" means where a standby is waited for. Each test has servers of its own.
+@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct ReplicationTests {
+    private let waiting = """
+        SELECT count(*) > 0 FROM pg_stat_activity
+        WHERE application_name = 'tidecast' AND wait_event = 'SyncRep'
+        """
+
+    private func waitForStandby(_ names: String, on other: Other) throws {
+        try other.run("ALTER SYSTEM SET synchronous_standby_names = '\(names)'")
+        try other.run("SELECT pg_reload_conf()")
+    }
+
+    @Test func anAppendOfNoRowsWaitsForTheStandbyLikeAnyOther() throws {
+        let server = try Server()
+        let place = server.connection("postgres")
+        let session = try begin(try PostgresEngine(place))
+        let other = try Other(place)
+        try waitForStandby("nobody", on: other)
+        let isOver = Mutex(false)
+        let asking = Running {
+            let engine = try PostgresEngine(place)
+            // The server takes its new setting over a little later than it says.
+            while !isOver.withLock({ $0 }) {
+                let outcome = engine.append(session: session, batch: BatchID(1), rows: [])
+                guard outcome == .rows([.appended]) else { return outcome }
+                guard try engine.isAlive(session) else { return .rows([.fenced]) }
+            }
+            return .rows([.appended])
+        }
+        try other.wait(waiting, for: "t")
+        #expect(!asking.isDone)
+        isOver.withLock { $0 = true }
+        try waitForStandby("", on: other)
+        #expect(try asking.wait() == .rows([.appended]))
+    }
+
+    /// The server then says success, beside a warning that it is not replicated.
+    @Test(arguments: ["pg_cancel_backend", "pg_terminate_backend"])
+    func aCommitWhoseWaitIsCutShortIsUnknown(by function: String) throws {
+        let server = try Server()
+        let place = server.connection("postgres")
+        let session = try begin(try PostgresEngine(place))
+        let other = try Other(place)
+        try waitForStandby("nobody", on: other)
+        let appending = Running {
+            let engine = try PostgresEngine(place)
+            var sequence: UInt64 = 2
+            while true {
+                let next = try row(0, sequence)
+                let outcome = engine.append(session: session, batch: BatchID(sequence), rows: [next])
+                guard outcome == .rows([.appended]) else {
+                    try demand(engine.failure == nil, "the engine gave up")
+                    return (outcome, sequence)
+                }
+                sequence += 1
+            }
+        }
+        try other.wait(waiting, for: "t")
+        try other.run(
+            "SELECT \(function)(pid) FROM pg_stat_activity WHERE application_name = 'tidecast'")
+        let (outcome, sequence) = try appending.wait()
+        #expect(outcome.isUnknown, "\(outcome)")
+        try waitForStandby("", on: other)
+        var writer = Writer(engine: try PostgresEngine(place), session: session)
+        #expect(try writer.engine.look(p(0), Sequence(sequence)) == BatchID(sequence))
+        try writer.put(sequence + 1)
+    }
+
+    @Test func afterAFailoverWhatWasAcknowledgedIsThereAndTheOldPrimaryIsNotTrusted() throws {
+        let primary = try Server()
+        let standby = try Server(standbyOf: primary)
+        let other = try Other(primary.connection("postgres"))
+        try waitForStandby("standby", on: other)
+        try other.wait("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'", for: "1")
+        let place =
+            "host=127.0.0.1,127.0.0.1 port=\(primary.port),\(standby.port) user=tidecast dbname=postgres"
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine, partitions: 1)
+        var writer = Writer(engine: engine, session: session)
+        for sequence in UInt64(2)...50 { try writer.put(sequence) }
+        #expect(try engine.settings().timeline == 1)
+        #expect(engine.lastSettings?.synchronousStandbyNames == "standby")
+
+        try primary.command("stop")
+        let lost = engine.append(session: session, batch: BatchID(51), rows: [try row(0, 51)])
+        #expect(lost.isUnknown || lost.isRefused)
+        let none = engine.append(session: session, batch: BatchID(51), rows: [try row(0, 51)])
+        #expect(none.isRefused, "a standby takes no writes")
+        try standby.command("promote")
+        for sequence in UInt64(51)...60 { try writer.put(sequence) }
+        #expect(try engine.read(p(0), from: Sequence(2), bytesMax: .max).count == 59)
+        #expect(engine.lastSettings?.timeline == 2)
+
+        // Somebody starts the old primary again, and the new one is gone.
+        try standby.command("stop")
+        try primary.command("start")
+        _ = engine.append(session: session, batch: BatchID(61), rows: [try row(0, 61)])
+        #expect(engine.append(session: session, batch: BatchID(61), rows: [try row(0, 61)]).isUnknown)
+        #expect(engine.failure?.contains("history went back") == true)
+    }
+
+    @Test func anotherDatabaseBehindTheSameNameIsNotTrusted() throws {
+        let one = try Server()
+        let two = try Server()
+        let engine = try PostgresEngine(
+            "host=127.0.0.1,127.0.0.1 port=\(one.port),\(two.port) user=tidecast dbname=postgres")
+        let session = try begin(engine)
+        try one.command("stop")
+        _ = engine.append(session: session, batch: BatchID(1), rows: [])
+        #expect(engine.append(session: session, batch: BatchID(1), rows: []).isUnknown)
+        #expect(engine.failure?.contains("another database answers") == true)
+        #expect(sentence { _ = try engine.partitions() }.contains("another database answers"))
+    }
+
+    @Test func aServerThatDoesNotSyncIsRefusedAndLaterIsNotTrusted() throws {
+        let server = try Server(settings: ["fsync": "off"])
+        let place = server.connection("postgres")
+        #expect(sentence { _ = try PostgresEngine(place) }.contains("fsync = off"))
+        let other = try Other(place)
+        try other.run("ALTER SYSTEM SET fsync = on")
+        try other.run("SELECT pg_reload_conf()")
+        try other.wait("SHOW fsync", for: "on")
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine)
+        #expect(try engine.renewLease(session) == 1)
+        try other.run("ALTER SYSTEM SET fsync = off")
+        try other.run("SELECT pg_reload_conf()")
+        try other.wait("SHOW fsync", for: "off")
+        let end = Date(timeIntervalSinceNow: 60)
+        // Each server process takes the setting over by itself.
+        while (try? engine.renewLease(session)) != nil { try demand(Date() < end, "never seen") }
+        #expect(engine.failure?.contains("fsync = off") == true)
+        #expect(engine.append(session: session, batch: BatchID(1), rows: []).isUnknown)
+    }
+}
