@@ -92,6 +92,25 @@ struct RegistrationKeyTests {
         RegistrationKey(number: 2, material: Array(33...64)),
     ])
 
+    /// Ids show no counts (design 5.13): those of devices that follow each other have no more in common than
+    /// any two.
+    @Test("look unrelated for devices that follow each other")
+    func unrelated() {
+        var last: [UInt8] = []
+        var shared = 0
+        for index in 0..<500 as Range<UInt32> {
+            let device = Registration(
+                project: ProjectNumber(3), partition: PartitionID(4), index: DeviceIndex(index), nonce: 5,
+                key: 1)
+            let text = keys.fid(device)
+            // The first character has the form's fixed bits.
+            for (one, other) in zip(text.dropFirst(), last.dropFirst()) where one == other { shared += 1 }
+            last = text
+        }
+        // One in 64 of 499 times 21 characters would be 164.
+        #expect(shared < 300, "\(shared)")
+    }
+
     private func random(_ generator: inout SeededGenerator) -> Registration {
         Registration(
             project: ProjectNumber(UInt32(generator.next() % UInt64(ProjectNumber.limit))),

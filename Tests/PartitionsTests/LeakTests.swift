@@ -1,0 +1,43 @@
+import Model
+import Testing
+
+@testable import Partitions
+
+/// Ids leak nothing (design 5.13): what one project's devices are shown does not tell what others do.
+@Suite struct LeakTests {
+    /// The positions of one device's events, a millisecond apart, with so many messages of another project to
+    /// the same partition between two of them.
+    private func positions(besides others: Int) throws -> [UInt64] {
+        let house = House(count: 1)
+        let (device, credential) = try #require(house.register(in: 0))
+        let reply = house.request(
+            .register(project: ProjectNumber(9), limit: 4096, nonce: 5, secret: 6), of: PartitionID(0))
+        guard case .registered(let index, let nonce, _) = reply else { throw TestError.noDevice }
+        let stranger = Registration(
+            project: ProjectNumber(9), partition: PartitionID(0), index: index, nonce: nonce, key: 1)
+        house.listen(device, credential, stream: 1)
+        for number in 0..<20 {
+            house.now.wall = WallTime(milliseconds: house.now.wall.milliseconds + 1)
+            _ = house.request(.sendToDevice(nil, device, house.envelope("\(number)")), of: PartitionID(0))
+            for _ in 0..<others {
+                _ = house.request(.sendToDevice(nil, stranger, house.envelope("x")), of: PartitionID(0))
+            }
+        }
+        var found: [UInt64] = []
+        for case .push(let push) in house.frames {
+            for item in push.items where item.targets.contains(device.index.rawValue) {
+                found.append(item.position.rawValue)
+            }
+        }
+        return found
+    }
+
+    private enum TestError: Error { case noDevice }
+
+    @Test func positionsAreTheSameWithAndWithoutTrafficOfOthers() throws {
+        let alone = try positions(besides: 0)
+        #expect(alone.count == 20)
+        #expect(try positions(besides: 3) == alone)
+        #expect(try positions(besides: 40) == alone)
+    }
+}
