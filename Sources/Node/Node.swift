@@ -106,6 +106,7 @@ public final class Node: Sendable {
         admin = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: true) }
         shared.metrics.watch(shared)
         shared.metrics.watch(edge.counters)
+        if cluster != nil { shared.metrics.watchCluster(shared) }
         if let allocated = configuration.allocatedBytes { shared.metrics.watch(allocated: allocated) }
         var ports: [Int] = []
         for address in configuration.listen {

@@ -40,7 +40,7 @@ final class NodeMetrics: Sendable {
             "tidecast_fingerprint_differences_total", "Pairs of partitions found to count different members.",
             read: { Double(counters.fingerprintDifferences.load(ordering: .relaxed)) })
         registry.gauge(
-            "tidecast_partitions", "Partitions of this node.", read: { Double(shared.partitionCount) })
+            "tidecast_partitions", "Partitions of the data.", read: { Double(shared.partitionCount) })
         let engine = shared.engine
         registry.counter(
             "tidecast_journal_commits_total", "Transactions of the journal.",
@@ -68,6 +68,29 @@ final class NodeMetrics: Sendable {
                     bounds: EngineCounters.batchBounds.map { Double($0) }, counts: counters.batchSizes,
                     sum: Double(counters.rows))
             })
+    }
+
+    /// What a node of a cluster shows besides.
+    func watchCluster(_ shared: NodeShared) {
+        let counters = shared.counters
+        registry.gauge(
+            "tidecast_cluster_members", "Nodes whose sessions live, as this node sees it.",
+            read: { Double(shared.cluster?.current.members.count ?? 0) })
+        registry.gauge(
+            "tidecast_partitions_owned", "Partitions that this node owns.",
+            read: {
+                let view = shared.cluster?.current ?? ClusterView()
+                return Double(view.routes.count { $0?.session == view.own })
+            })
+        registry.gauge(
+            "tidecast_partitions_unowned", "Partitions that nobody owns, as this node sees it.",
+            read: { Double(shared.cluster?.current.routes.count { $0 == nil } ?? 0) })
+        registry.counter(
+            "tidecast_peer_frames_lost_total", "Frames that could not be handed to a connection.",
+            read: { Double(counters.peerMessagesLost.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_peer_refused_total", "Connections refused and frames that could not be read.",
+            read: { Double(counters.peerMessagesBad.load(ordering: .relaxed)) })
     }
 
     func watch(allocated read: @escaping @Sendable () -> Double) {
