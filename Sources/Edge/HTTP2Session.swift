@@ -202,7 +202,7 @@ final class HTTP2Session {
         }
     }
 
-    // nghttp2 reads the table when a session is made and never writes it.
+    // Safe: filled once, before its first use; nghttp2 reads it when a session is made and never writes it.
     nonisolated(unsafe) private static let callbacks: OpaquePointer? = {
         var callbacks: OpaquePointer?
         nghttp2_session_callbacks_new(&callbacks)

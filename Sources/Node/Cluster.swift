@@ -15,7 +15,8 @@ import Synchronization
 ///
 /// It has a thread for its decisions, one for the engine's small tables and one for reading partitions, so
 /// that a lease is renewed whatever the loops and the journal are busy with.
-// Confined to its event loop; other threads reach it through `handle`.
+// Safe: what changes is touched on its event loop only, where `handle` and the engine's answers hop to; the
+// rest is constant, locked (`view`) or atomic (`isOver`).
 final class Cluster: @unchecked Sendable {
     let name: String
     private let shared: NodeShared
@@ -122,7 +123,10 @@ final class Cluster: @unchecked Sendable {
             self.routes = routes
             publish()
         case .members(let members):
+            let gone = Set(self.members.map { Cluster.life(of: $0.session) })
+                .subtracting(members.map { Cluster.life(of: $0.session) })
             self.members = members
+            if !gone.isEmpty { for box in boxes { box.post(.run { $0.forget(gone) }) } }
             log.info("members", metadata: ["names": "\(members.map(\.name).joined(separator: ","))"])
             publish()
         case .nudge: nudge()

@@ -277,7 +277,7 @@ public enum AdminSocket {
 }
 
 /// The loops by their event loop.
-// Immutable; each loop is used on its own event loop only.
+// Safe: the table is constant, and each loop in it is used on its own event loop only.
 private final class LoopTable: @unchecked Sendable {
     private let loops: [ObjectIdentifier: NodeLoop]
     init(_ loops: [NodeLoop]) {

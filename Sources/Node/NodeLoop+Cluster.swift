@@ -28,7 +28,7 @@ extension NodeLoop {
         guard shared.isClustered else {
             return send(.partition(partition, event), toLoop: shared.loop(of: partition))
         }
-        switch places.isEmpty ? .nowhere : places[Int(partition.rawValue)] {
+        switch place(of: partition) {
         case .here: send(.partition(partition, event), toLoop: shared.loop(of: partition))
         case .peer(let life): say(.partition(partition, event), to: life)
         case .nowhere:
@@ -38,6 +38,12 @@ extension NodeLoop {
             default: break
             }
         }
+    }
+
+    /// What a peer names may be no partition of this cluster.
+    func place(of partition: PartitionID) -> PartitionPlace {
+        let number = Int(partition.rawValue)
+        return number < places.count ? places[number] : .nowhere
     }
 
     func answer(_ request: RequestID, _ reply: Reply) {
@@ -67,7 +73,7 @@ extension NodeLoop {
     func sendQuota(_ request: QuotaRequest) {
         let loop = loop(ofBuckets: request.project)
         guard shared.isClustered else { return send(.quotaRequest(request), toLoop: loop) }
-        switch places.isEmpty ? .nowhere : places[Int(home(of: request.project).rawValue)] {
+        switch place(of: home(of: request.project)) {
         case .here: send(.quotaRequest(request), toLoop: loop)
         case .peer(let life): say(.quotaRequest(request), to: life)
         case .nowhere: break
@@ -120,7 +126,23 @@ extension NodeLoop {
         toPeers = [:]
         for (life, writer) in batch where !(peers?.send(writer.bytes, to: life) ?? false) {
             shared.counters.peerMessagesLost.add(1, ordering: .relaxed)
-            enqueue(.run { $0.linkReset(life) })
+            resetLater(life)
+        }
+    }
+
+    /// What could not be handed over is asked again, not at once: the way may stay closed for a while.
+    private func resetLater(_ life: UInt32) {
+        guard unreachable.insert(life).inserted else { return }
+        eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(50)) {
+            self.unreachable.remove(life)
+            self.linkReset(life)
+        }
+    }
+
+    /// Processes that are no members any more.
+    func forget(_ gone: Set<UInt32>) {
+        for partition in partitions.values {
+            partition.forgetGateways { gone.contains(NodeLoop.address($0).life) }
         }
     }
 

@@ -15,7 +15,9 @@ extension NodeLoop {
     /// A spender asks the owner of its project's buckets. Who is not answered asks again.
     func grant(_ request: QuotaRequest) {
         // A node that cannot renew its lease may have a successor already.
-        guard !shared.isClustered || shared.mayGrant else { return }
+        if shared.isClustered {
+            guard shared.mayGrant, partitions[home(of: request.project)] != nil else { return }
+        }
         var effects: [QuotaGrantor.Effect] = []
         grantor.receive(request, now: now.monotonic, into: &effects)
         for effect in effects {
@@ -39,7 +41,7 @@ extension NodeLoop {
     private func openInCluster(_ project: ProjectNumber) -> Bool {
         // Only the owner of the project's home partition grants.
         let home = home(of: project)
-        guard partitions[home] != nil, let since = servedSince[home] else { return false }
+        guard let since = servedSince[home] else { return false }
         guard knows(project) else {
             // Made on another node a moment ago.
             shared.cluster?.handle(.nudged)

@@ -17,7 +17,8 @@ import SQLiteEngine
 /// record, and hands what goes to others over in one piece for each. So a thousand requests that came with
 /// one wake-up share one record a partition, one hand-over to the engine, one wake-up of another loop and
 /// one write a connection.
-// Confined to its event loop; other threads reach it only through its mailbox.
+// Safe: everything in it is touched on its event loop only; other threads reach it through its mailbox,
+// which is locked.
 final class NodeLoop: @unchecked Sendable {
     let number: Int
     let eventLoop: any EventLoop
@@ -45,6 +46,8 @@ final class NodeLoop: @unchecked Sendable {
     /// What earlier owners have left in the buckets of projects that are not asked for yet.
     var handedOver: [ProjectNumber: [UInt64]] = [:]
     var reattaching: Set<PartitionID> = []
+    /// Processes to which something could not be handed over, until it is asked again.
+    var unreachable: Set<UInt32> = []
     /// When each partition that is here began to be served.
     var servedSince: [PartitionID: MonotonicTime] = [:]
     /// The epoch of its home partition in which each project was made.
@@ -176,7 +179,7 @@ final class NodeLoop: @unchecked Sendable {
             carryOut(done)
         case .stream(let partition, let frame): receive(frame, from: partition)
         case .peerStream(let life, let partition, let frame):
-            if !places.isEmpty, places[Int(partition.rawValue)] == .peer(life) {
+            if place(of: partition) == .peer(life) {
                 receive(frame, from: partition)
             }
         case .lost(let partition, let mayHaveAppended, let reason):
@@ -350,7 +353,10 @@ final class NodeLoop: @unchecked Sendable {
         partition.abandon(mayHaveAppended: mayHaveAppended, reason: reason, into: &replies)
         for (request, reply) in replies { answer(request, reply) }
         dirty.remove(id)
-        if let cluster = shared.cluster { return cluster.lost(id) }
+        if let cluster = shared.cluster {
+            grantor.close { home(of: $0) == id }
+            return cluster.lost(id)
+        }
         for loop in 0..<shared.loopCount {
             send(.run { $0.streams.lost(id, sink: $0.front) }, toLoop: loop)
         }

@@ -16,6 +16,9 @@ enum Frame {
     /// More than any turn's messages to one node; less than what would hurt.
     static let payloadBytesMax = 64 << 20
 
+    /// Of whoever has not said who it is.
+    static let greetingBytesMax = 4096
+
     enum Kind: UInt8 {
         /// Who speaks, first on each connection, in both directions.
         case hello = 1
@@ -42,10 +45,12 @@ enum Frame {
     }
 
     /// The next whole frame; `nil` where more bytes are needed.
-    static func read(from buffer: inout ByteBuffer) throws(Fault) -> (kind: Kind, payload: [UInt8])? {
+    static func read(from buffer: inout ByteBuffer, payloadMax: Int = payloadBytesMax) throws(Fault) -> (
+        kind: Kind, payload: [UInt8]
+    )? {
         let start = buffer.readerIndex
         guard let length: UInt32 = buffer.getInteger(at: start, endianness: .little) else { return nil }
-        guard length >= UInt32(headerBytes - 4), length <= UInt32(headerBytes - 4 + payloadBytesMax) else {
+        guard length >= UInt32(headerBytes - 4), length <= UInt32(headerBytes - 4 + payloadMax) else {
             throw .length(length)
         }
         // Told at once, not when the whole of it has come.

@@ -90,6 +90,8 @@ public final class PeerConnections {
         let box = NIOLoopBound(self, eventLoop: eventLoop)
         let count = payload.count
         channel.writeAndFlush(buffer).whenComplete { _ in
+            // What a connection that is gone did not write was forgotten with it.
+            guard box.value.peers[life]?.channel === channel else { return }
             box.value.peers[life]?.waitingBytes -= count
         }
     }

@@ -121,12 +121,16 @@ final class PeerHandler: ChannelInboundHandler {
         var bytes = unwrapInboundIn(data)
         if received.readableBytes == 0 { received = bytes } else { received.writeBuffer(&bytes) }
         do throws(Frame.Fault) {
-            while !isOver, let frame = try Frame.read(from: &received) { handle(frame, context) }
+            while !isOver, let frame = try Frame.read(from: &received, payloadMax: payloadMax) {
+                handle(frame, context)
+            }
         } catch {
             refuse("a peer sent what is no frame: \(error)", context)
         }
         received.discardReadBytes()
     }
+
+    private var payloadMax: Int { peer == nil ? Frame.greetingBytesMax : Frame.payloadBytesMax }
 
     private func handle(_ frame: (kind: Frame.Kind, payload: [UInt8]), _ context: ChannelHandlerContext) {
         guard let peer else {

@@ -4,7 +4,7 @@ import Model
 
 /// What loops hand to the engine's thread. They never wait for more than the copy of a few pointers.
 ///
-/// `@unchecked Sendable` is sound: `content` is touched only between `pthread_mutex_lock` and `unlock`, and
+/// Safe: `content` is touched only between `pthread_mutex_lock` and `unlock`, and
 /// the mutex and condition stand at fixed addresses for as long as the mailbox lives.
 final class Mailbox: @unchecked Sendable {
     typealias Job = @Sendable (Result<any Engine, EngineError>) -> Void

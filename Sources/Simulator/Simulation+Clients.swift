@@ -4,7 +4,7 @@ import Placement
 import Routing
 
 final class Proofs: DeviceProofMaker {
-    // Without state.
+    // Safe: it has no state.
     nonisolated(unsafe) static let shared = Proofs()
     func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 1) }
     func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 2) }

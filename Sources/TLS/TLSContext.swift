@@ -6,7 +6,7 @@ public struct TLSError: Error, CustomStringConvertible, Sendable {
 }
 
 /// What one side of TLS connections shows and trusts. TLS 1.2 and later.
-// libssl counts references and locks a context by itself; nothing here changes it after `init`.
+// Safe: libssl counts references and locks a context by itself; nothing here changes it after `init`.
 public final class TLSContext: @unchecked Sendable {
     let raw: OpaquePointer
 

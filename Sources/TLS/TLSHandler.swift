@@ -24,6 +24,8 @@ public final class TLSHandler: ChannelDuplexHandler {
     private let established: (ChannelHandlerContext, String) throws -> Void
     private var isEstablished = false
     private var waiting: [ByteBuffer] = []
+    /// Of what was handed in and not yet to the socket: whoever counts what waits must see it wait.
+    private var promises: [EventLoopPromise<Void>] = []
 
     private let isClient: Bool
 
@@ -132,7 +134,7 @@ public final class TLSHandler: ChannelDuplexHandler {
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         let buffer = unwrapOutboundIn(data)
         if isEstablished { encrypt(buffer) } else { waiting.append(buffer) }
-        promise?.succeed(())
+        if let promise { promises.append(promise) }
     }
 
     private func encrypt(_ buffer: ByteBuffer) {
@@ -147,6 +149,13 @@ public final class TLSHandler: ChannelDuplexHandler {
         }
     }
 
+    public func channelInactive(context: ChannelHandlerContext) {
+        let lost = promises
+        promises = []
+        for promise in lost { promise.fail(ChannelError.ioOnClosedChannel) }
+        context.fireChannelInactive()
+    }
+
     public func flush(context: ChannelHandlerContext) { drain(context) }
 
     /// Hands what libssl wants to send to the socket, in one piece.
@@ -157,7 +166,14 @@ public final class TLSHandler: ChannelDuplexHandler {
         cipher.writeWithUnsafeMutableBytes(minimumWritableBytes: pending) { raw in
             max(0, Int(BIO_read(outgoing, raw.baseAddress, Int32(clamping: pending))))
         }
-        context.writeAndFlush(wrapOutboundOut(cipher), promise: nil)
+        guard isEstablished, !promises.isEmpty else {
+            return context.writeAndFlush(wrapOutboundOut(cipher), promise: nil)
+        }
+        let sent = promises
+        promises = []
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.whenComplete { result in for promise in sent { promise.completeWith(result) } }
+        context.writeAndFlush(wrapOutboundOut(cipher), promise: written)
     }
 
     public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {

@@ -8,7 +8,7 @@ import Partitions
 /// What bytes from outside are thrown at. The first byte chooses, so that one binary fuzzes all of them.
 /// A corpus whose inputs begin alike stays with one.
 enum Targets {
-    // One thread: libFuzzer calls from the main one only.
+    // Safe: one thread; libFuzzer calls from the main one only.
     nonisolated(unsafe) private static let api: API = {
         var settings = APISettings()
         settings.isDev = true

@@ -45,6 +45,15 @@ import Testing
         }
     }
 
+    /// Who has not said who it is makes nobody keep megabytes for it.
+    @Test func beforeTheGreetingFramesAreSmall() throws {
+        var large = whole(.data, Array(repeating: 1, count: Frame.greetingBytesMax + 1))
+        #expect(throws: Frame.Fault.self) {
+            try Frame.read(from: &large, payloadMax: Frame.greetingBytesMax)
+        }
+        #expect(try Frame.read(from: &large)?.payload.count == Frame.greetingBytesMax + 1)
+    }
+
     @Test func greetingsThatAreCutAreRefused() {
         let hello = PeerIdentity(cluster: Array(0..<16), life: 7, name: "a").encoded
         for count in 0..<hello.count { #expect(PeerIdentity(decoding: Array(hello[..<count])) == nil) }

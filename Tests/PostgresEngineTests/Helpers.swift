@@ -29,7 +29,7 @@ extension AppendOutcome {
 
 /// Runs `body` on a thread of its own; `wait` gives back what came of it.
 final class Running<Value: Sendable>: @unchecked Sendable {
-    // Sound: `result` is touched only while `condition` is held.
+    // Safe: `result` is touched only while `condition` is held.
     private let condition = NSCondition()
     private var result: Result<Value, any Error>?
 

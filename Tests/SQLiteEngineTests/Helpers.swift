@@ -25,7 +25,7 @@ extension AppendOutcome {
 
 /// Waits for values that another thread hands over.
 final class Gathered<Value: Sendable>: @unchecked Sendable {
-    // Sound: `values` is touched only while `condition` is held.
+    // Safe: `values` is touched only while `condition` is held.
     private let condition = NSCondition()
     private var values: [Value] = []
 

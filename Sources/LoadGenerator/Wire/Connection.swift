@@ -122,7 +122,7 @@ class Connection {
 /// those that the runs before it left in TIME_WAIT.
 private enum SourceAddresses {
     private static let connectionsEach = 4096
-    // Only the thread of the one poller connects.
+    // Safe: only the thread of the one poller connects, and nobody else reads it.
     nonisolated(unsafe) private static var made = 0
     private static let base = UInt32(getpid()) & 0xFFFF
 

@@ -113,7 +113,7 @@ public struct HistogramScale: Hashable, Sendable {
 }
 
 /// One writer's part of a histogram.
-// The pointer is to memory that lives as long as the cell and is only reached through atomics.
+// Safe: the pointer is to memory that lives as long as the cell and is only reached through atomics.
 public final class HistogramCell: @unchecked Sendable {
     private let bounds: [UInt64]
     /// One for each bound, one for what is beyond, and the sum.

@@ -39,7 +39,8 @@ extension PrometheusRegistry: MetricsFactory {
 }
 
 /// Knows where it stands, so that it can be taken out again.
-class FactoryHandler: @unchecked Sendable {  // immutable; its subclasses add one immutable instrument
+// Safe: both are constant, and each subclass adds one constant instrument.
+class FactoryHandler: @unchecked Sendable {
     let name: String
     let labels: PrometheusRegistry.Labels
     init(_ name: String, _ labels: PrometheusRegistry.Labels) {
@@ -48,7 +49,7 @@ class FactoryHandler: @unchecked Sendable {  // immutable; its subclasses add on
     }
 }
 
-// Immutable.
+// Safe: all it has is constant, and the instrument counts atomically.
 final class FactoryCounter: FactoryHandler, CounterHandler, @unchecked Sendable {
     private let counter: MetricCounter
     init(_ counter: MetricCounter, _ name: String, _ labels: PrometheusRegistry.Labels) {
@@ -59,7 +60,7 @@ final class FactoryCounter: FactoryHandler, CounterHandler, @unchecked Sendable 
     func reset() { counter.reset() }
 }
 
-// Immutable.
+// Safe: all it has is constant, and the instrument counts atomically.
 final class FactoryGauge: FactoryHandler, MeterHandler, RecorderHandler, @unchecked Sendable {
     private let gauge: MetricGauge
     init(_ gauge: MetricGauge, _ name: String, _ labels: PrometheusRegistry.Labels) {
@@ -74,7 +75,7 @@ final class FactoryGauge: FactoryHandler, MeterHandler, RecorderHandler, @unchec
     func record(_ value: Double) { gauge.set(value) }
 }
 
-// Immutable.
+// Safe: all it has is constant, and the instrument counts atomically.
 final class FactoryRecorder: FactoryHandler, RecorderHandler, @unchecked Sendable {
     private let histogram: MetricHistogram
     init(_ histogram: MetricHistogram, _ name: String, _ labels: PrometheusRegistry.Labels) {
@@ -87,7 +88,7 @@ final class FactoryRecorder: FactoryHandler, RecorderHandler, @unchecked Sendabl
     }
 }
 
-// Immutable.
+// Safe: all it has is constant, and the instrument counts atomically.
 final class FactoryTimer: FactoryHandler, TimerHandler, @unchecked Sendable {
     private let histogram: MetricHistogram
     init(_ histogram: MetricHistogram, _ name: String, _ labels: PrometheusRegistry.Labels) {

@@ -25,6 +25,10 @@ extension Partition {
         }
     }
 
+    /// Membership has buried the gateways of which `isGone` holds. Their frames are never confirmed any more,
+    /// and what listens elsewhere must not wait for that.
+    public func forgetGateways(where isGone: (GatewayID) -> Bool) { streams.forget(where: isGone) }
+
     private func attach(
         _ stream: StreamID, _ registration: Registration, _ authority: Authority, _ resume: EventID?,
         _ now: Instant, _ effects: inout [PartitionEffect]

@@ -84,6 +84,14 @@ struct StreamTable {
         attachments[index]?.written = position
     }
 
+    /// Gateways that are gone for good: nobody listens there, and nothing of theirs is waited for.
+    mutating func forget(where isGone: (GatewayID) -> Bool) {
+        for index in attachments.filter({ isGone($0.value.stream.gateway) }).keys.sorted() {
+            _ = detach(index)
+        }
+        links = links.filter { !isGone($0.key) }
+    }
+
     private mutating func leaveLive(_ index: UInt32, _ gateway: GatewayID) {
         if links[gateway]?.live.remove(index) ?? false { links[gateway]?.liveCount -= 1 }
     }

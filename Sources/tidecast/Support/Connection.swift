@@ -79,7 +79,7 @@ struct Connection: ParsableArguments {
 
 /// The folder opened by the command itself, because no server runs in it. Ends when the command has.
 enum OwnServer {
-    // Set once, by the one task that runs the command, before it goes on.
+    // Safe: set once, by the one task that runs the command, before it goes on.
     nonisolated(unsafe) private static var node: Node?
 
     static func start(_ folder: String) throws {
