@@ -77,7 +77,7 @@ let worlds: [Target] = [
         "Node",
         on: [
             "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "FCMAPI",
-            "Edge", "Ownership", "PeerLink", "PostgresEngine", "TLS",
+            "Edge", "Membership", "Ownership", "PeerLink", "PostgresEngine", "TLS",
             "SQLiteEngine", "CJemalloc", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),

@@ -80,8 +80,8 @@ extension Membership {
         case woke
         /// A packet whose sender has shown that it is of this cluster, and where it came from, `HOST:PORT`.
         case datagram([UInt8], from: String)
-        /// The same over a connection, which knows who speaks.
-        case stream([UInt8], from: SessionID)
+        /// The same over a connection to the process that the packet names as its sender.
+        case stream([UInt8])
         /// A connection to or from the process broke.
         case linkReset(SessionID)
         /// Addresses that are tried for as long as nobody there is known to be alive.

@@ -31,9 +31,7 @@ extension Membership {
         recognize(packet.sender, now, &effects)
     }
 
-    mutating func receiveStream(
-        _ bytes: [UInt8], from peer: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]
-    ) {
+    mutating func receiveStream(_ bytes: [UInt8], _ now: MonotonicTime, _ effects: inout [Effect]) {
         guard let packet = read(bytes, now, &effects), packet.sender != own.session, !isLeaving else {
             return
         }
@@ -41,9 +39,9 @@ extension Membership {
         case .ping(let target):
             guard target == own.session else { return }
             let answer = write(.ack, number: packet.number, first: answers(to: packet.sender, target))
-            effects.append(.stream(answer, to: peer))
+            effects.append(.stream(answer, to: packet.sender))
         case .ack: acknowledged(packet.number, now, &effects)
-        case .sync: effects.append(.stream(everything(.syncAnswer), to: peer))
+        case .sync: effects.append(.stream(everything(.syncAnswer), to: packet.sender))
         case .syncAnswer: break
         case .nack, .indirect: effects.append(.malformed("a datagram's packet on a connection"))
         }

@@ -8,15 +8,17 @@ extension Membership {
     struct Probe: Sendable {
         var target: SessionID
         var number: UInt32
-        /// When others are asked; when it has failed.
+        /// When it is asked again, since datagrams get lost; when others are asked; when it has failed.
+        var againAt: MonotonicTime
         var indirectAt: MonotonicTime
         var endsAt: MonotonicTime
+        var isAgain = false
         var isIndirect = false
         /// Others that were asked, and those of them that said they have no answer either.
         var asked = 0
         var nacks = 0
 
-        var nextStep: MonotonicTime { isIndirect ? endsAt : indirectAt }
+        var nextStep: MonotonicTime { isIndirect ? endsAt : isAgain ? indirectAt : againAt }
     }
 
     /// A probe for somebody else, by the number that it has here.
@@ -37,6 +39,7 @@ extension Membership {
 
     mutating func advanceProbe(_ now: MonotonicTime, _ effects: inout [Effect]) {
         if let current = probe {
+            if !current.isAgain, now >= current.againAt { askAgain(current, &effects) }
             if !current.isIndirect, now >= current.indirectAt { askOthers(now, &effects) }
             if let current = probe, now >= current.endsAt { fail(current, now, &effects) }
         }
@@ -48,9 +51,10 @@ extension Membership {
         nextProbe = now.advanced(by: period)
         guard let target = roster.next(&random) else { return }
         let number = makeSequence()
+        let patience = min(health.scaled(options.ackTimeout), period)
         probe = Probe(
-            target: target.session, number: number,
-            indirectAt: now.advanced(by: min(health.scaled(options.ackTimeout), period)), endsAt: nextProbe)
+            target: target.session, number: number, againAt: now.advanced(by: patience / 2),
+            indirectAt: now.advanced(by: patience), endsAt: nextProbe)
         ping(target.session, target.address, number, first: accusations(target), &effects)
     }
 
@@ -62,6 +66,12 @@ extension Membership {
             [Update.suspect(member.session, member.incarnation, by: own.session).encoded]
         case .dead: [Update.dead(member.session, member.incarnation, by: own.session).encoded]
         }
+    }
+
+    private mutating func askAgain(_ current: Probe, _ effects: inout [Effect]) {
+        probe?.isAgain = true
+        guard let target = roster[current.target] else { return }
+        ping(target.session, target.address, current.number, first: accusations(target), &effects)
     }
 
     private mutating func askOthers(_ now: MonotonicTime, _ effects: inout [Effect]) {

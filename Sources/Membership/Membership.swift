@@ -78,7 +78,7 @@ public struct Membership: Sendable {
         switch event {
         case .woke: tick(now, &effects)
         case .datagram(let bytes, let from): receive(bytes, from: from, now, &effects)
-        case .stream(let bytes, let peer): receiveStream(bytes, from: peer, now, &effects)
+        case .stream(let bytes): receiveStream(bytes, now, &effects)
         case .linkReset(let session): linkReset(session, now, &effects)
         case .seeds(let addresses): seeds = addresses.filter { $0 != own.address }
         case .table(let rows): adopt(rows, now, &effects)

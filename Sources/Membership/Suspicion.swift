@@ -48,7 +48,7 @@ struct Suspicion: Sendable {
         var mantissa = (UInt64(number) << 31) >> UInt64(whole)
         var digits: UInt64 = 0
         for _ in 0..<10 {
-            mantissa = mantissa * mantissa >> 31
+            mantissa = (mantissa * mantissa) >> 31
             digits <<= 1
             if mantissa >= 2 << 31 {
                 mantissa >>= 1

@@ -1,7 +1,7 @@
 import Glibc
 import Simulator
 
-// What gossip costs and how often it is wrong, in virtual time: target T15, and growth with the number of nodes.
+// What gossip costs and how often it is wrong, in virtual time: target T15, and growth with the nodes.
 //
 //     gossip-bench NODES LOST-OF-A-THOUSAND HOURS SEED
 //
@@ -40,7 +40,8 @@ import Simulator
         let each = seconds * Double(count)
         print(
             """
-            {"nodes": \(count), "lost_of_1000": \(Int(numbers[1])), "hours": \(numbers[2]), "whole": \(whole), \
+            {"nodes": \(count), "lost_of_1000": \(Int(numbers[1])), "hours": \(numbers[2]), \
+            "whole": \(whole), \
             "datagrams_s": \(datagrams / each), "datagram_bytes_s": \(bytes / each), \
             "stream_bytes_s": \(streamed / each), "false_deaths": \(world.deaths - deaths), \
             "hours_per_cpu_hour": \(seconds / spent)}
@@ -48,8 +49,8 @@ import Simulator
     }
 
     private static func cpuSeconds() -> Double {
-        var usage = rusage()
-        getrusage(RUSAGE_SELF, &usage)
-        return Double(usage.ru_utime.tv_sec) + Double(usage.ru_utime.tv_usec) / 1e6
+        var time = timespec()
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 }

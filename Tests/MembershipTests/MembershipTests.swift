@@ -97,7 +97,7 @@ extension Membership {
         var machine = node(1, "a")
         _ = machine.feed(.table([row(2, "b"), row(3, "c")]))
         let claim = [Update.dead(SessionID(3), 5, by: SessionID(2))]
-        _ = machine.feed(.stream(packet(.syncAnswer, from: 2, claim), from: SessionID(2)))
+        _ = machine.feed(.stream(packet(.syncAnswer, from: 2, claim)))
         #expect(machine.member(SessionID(3))?.state == .suspect)
         _ = machine.feed(.datagram(packet(.ack, from: 2, claim), from: "b"))
         #expect(machine.member(SessionID(3))?.state == .dead)
@@ -173,7 +173,7 @@ extension Membership {
         var machine = node(1, "a")
         for count in 0..<whole.count {
             _ = machine.feed(.datagram(Array(whole[..<count]), from: "x"))
-            _ = machine.feed(.stream(Array(whole[..<count]), from: SessionID(2)))
+            _ = machine.feed(.stream(Array(whole[..<count])))
         }
         #expect(malformed(machine.feed(.datagram(Array(whole[..<5]), from: "x"))))
         _ = machine.feed(.datagram(whole, from: "x"))
@@ -192,7 +192,7 @@ extension Membership {
                     1 << UInt8.random(in: 0..<8, using: &random)
             }
             _ = machine.feed(.datagram(bytes, from: "x"))
-            _ = machine.feed(.stream(bytes, from: SessionID(2)))
+            _ = machine.feed(.stream(bytes))
         }
         #expect(machine.members.count <= 20_000)
     }

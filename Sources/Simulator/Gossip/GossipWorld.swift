@@ -43,7 +43,7 @@ public final class GossipWorld {
     enum Happening {
         case wake(node: Int, life: UInt64)
         case datagram(to: Int, from: Int, [UInt8])
-        case stream(to: Int, from: SessionID, [UInt8])
+        case stream(to: Int, [UInt8])
     }
 
     public var network = Network()
@@ -144,7 +144,7 @@ public final class GossipWorld {
         case .wake(let place, let life):
             guard nodes[place].life == life else { return }
             node = place
-        case .datagram(let to, _, _), .stream(let to, _, _): node = to
+        case .datagram(let to, _, _), .stream(let to, _): node = to
         }
         guard nodes[node].isUp else { return }
         let until = wakeTime(node)
@@ -152,7 +152,7 @@ public final class GossipWorld {
         switch what {
         case .wake: feed(node, .woke)
         case .datagram(_, let from, let bytes): feed(node, .datagram(bytes, from: nodes[from].name))
-        case .stream(_, let from, let bytes): feed(node, .stream(bytes, from: from))
+        case .stream(_, let bytes): feed(node, .stream(bytes))
         }
     }
 
@@ -183,7 +183,7 @@ public final class GossipWorld {
             guard let to = sessions[session], nodes[to].machine.ownSession == session else { return }
             nodes[node].traffic.streamBytes += UInt64(bytes.count)
             guard !isCut(node, to), !isCut(to, node) else { return }
-            push(network.delayMax * 3, .stream(to: to, from: nodes[node].machine.ownSession, bytes))
+            push(network.delayMax * 3, .stream(to: to, bytes))
         case .changed(let member):
             if member.state == .dead { deaths += 1 }
             guard keepsChanges else { return }

@@ -15,9 +15,9 @@ views
 > c: a(dead) b(dead) c d(dead) e(dead) f(suspect)
 changes
 > e suspect for c, 5.2 s to 5.2 s
-> c suspect for a b d e f, 5.6 s to 5.7 s
+> c suspect for a b d e f, 5.4 s to 5.5 s
 > d suspect for c, 6.0 s to 6.0 s
-> c dead for a b d e f, 6.6 s to 6.7 s
+> c dead for a b d e f, 6.4 s to 6.4 s
 > c is cut off, 7.2 s
 > b suspect for c, 7.4 s to 7.4 s
 > a suspect for c, 9.2 s to 9.2 s

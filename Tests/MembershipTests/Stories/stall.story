@@ -14,7 +14,7 @@ run 5s
 views
 > a b c d e f: a b c d e f
 changes
-> c suspect for a b d e f, 5.6 s to 5.7 s
+> c suspect for a b d e f, 5.4 s to 5.5 s
 > c alive for a b d e f, 5.8 s to 5.8 s
 sleep c 12s
 run 12s
@@ -22,8 +22,8 @@ views
 > a b d e f: a b c(dead) d e f
 > c: a b c d e f
 changes
-> c suspect for a b d e f, 10.2 s to 10.3 s
-> c dead for a b d e f, 11.2 s to 11.3 s
+> c suspect for a b d e f, 10.2 s to 10.4 s
+> c dead for a b d e f, 11.2 s to 11.4 s
 run 3s
 views
 > a b c d e f: a b c d e f
