@@ -32,6 +32,12 @@ public protocol ClusterEngine: Engine {
     func sessions() throws(EngineError) -> [SessionRow]
     /// Runs `body` while nobody else in the cluster runs one: for changes of the small tables.
     func exclusively<Result>(_ body: () throws -> Result) throws -> Result
+    /// What time it is for the database; `nil` for engines that have no clock of their own.
+    func wallClock() throws(EngineError) -> WallTime?
     /// Gives a partition up: its row has no owner any more. Everything of this session is in before.
     func release(_ partition: PartitionID, by session: SessionID) throws(EngineError)
+}
+
+extension ClusterEngine {
+    public func wallClock() throws(EngineError) -> WallTime? { nil }
 }

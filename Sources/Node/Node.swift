@@ -138,11 +138,12 @@ public final class Node: Sendable {
         guard let cluster = configuration.cluster else {
             return try SQLiteEngine(folder: configuration.folder)
         }
-        return try cluster.waitForEngine(log)
+        return try cluster.waitForEngine(configuration, log)
     }
 
     private static func open(_ engine: any Engine, _ configuration: NodeConfiguration) throws -> Opened {
         if let engine = engine as? any ClusterEngine {
+            try checkCompany(engine, name: configuration.name)
             return try engine.exclusively { try openShared(engine, configuration) }
         }
         let existing = try engine.partitions()

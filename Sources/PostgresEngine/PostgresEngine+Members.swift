@@ -53,6 +53,13 @@ extension PostgresEngine {
         }
     }
 
+    public func wallClock() throws(EngineError) -> WallTime? {
+        try ask { connection throws(Fault) in
+            let reply = try connection.run("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8")
+            return WallTime(milliseconds: try reply.int(0, 0))
+        }
+    }
+
     public func sessions() throws(EngineError) -> [SessionRow] {
         try ask { connection throws(Fault) in
             let reply = try connection.run(

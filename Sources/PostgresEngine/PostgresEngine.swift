@@ -30,6 +30,8 @@ public final class PostgresEngine: ClusterEngine {
         public var demandsStandby = false
         /// How long a statement waits for a lock before it is refused.
         public var lockMilliseconds = 1000
+        /// How long an answer is waited for in which no byte comes; then the connection counts as lost.
+        public var silenceMilliseconds = 30_000
 
         /// Acknowledge although the server does not sync its log. For tests.
         public var allowsVolatile = false
