@@ -35,6 +35,8 @@ public final class MemoryEngine: Engine {
     }
 
     public internal(set) var failure: String?
+    /// What the engine says that it is; `nil` for no clock of its own.
+    public var clock: WallTime?
     /// Faults of the next appends, in order; `nil` is an append that works.
     public var faults: [Fault?] = []
     /// Appends that were acknowledged, and rows in them.

@@ -10,7 +10,10 @@ extension Membership {
         guard bytes.count <= Membership.packetBytesMax else {
             return effects.append(.malformed("a datagram of \(bytes.count) bytes"))
         }
-        guard let packet = read(bytes, now, &effects), packet.sender != own.session, !isLeaving else {
+        guard let packet = read(bytes, now, &effects), !isLeaving else { return }
+        guard packet.sender != own.session else {
+            // A seed that is this node itself under another name.
+            if let seed = seedQuestions.removeValue(forKey: packet.number) { seedAnswers[seed] = now }
             return
         }
         switch packet.kind {
