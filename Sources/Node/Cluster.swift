@@ -162,7 +162,8 @@ final class Cluster: @unchecked Sendable {
                 .subtracting(members.map { Cluster.life(of: $0.session) })
             self.members = members
             tellGossip(members)
-            if !gone.isEmpty { for box in boxes { box.post(.run { $0.forget(gone) }) } }
+            let living = Set(members.map(\.session))
+            for box in boxes { box.post(.run { $0.adopt(living: living, gone: gone) }) }
             log.info("members", metadata: ["names": "\(members.map(\.name).joined(separator: ","))"])
             publish()
         case .nudge: nudge()
