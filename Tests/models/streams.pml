@@ -12,7 +12,7 @@
  * What is abstracted away. One device, so positions are dense and a push is one frame. That a frame's number does not follow the
  * one before is a mark (`gap`) on the first frame after what was lost; a silent link says its newest number at last, so that a
  * loss at its end is seen too. What a gateway sent to an owner is not lost: the connection is the gateway's own, and it would know.
- * An acknowledgement is heard at any time, or never. The record in flight holds one message and the acknowledgements since the
+ * An acknowledgement is heard at once, or was not sent. The record in flight holds one message and the acknowledgements since the
  * last. A gateway keeps exactly what each stream has written.
  *
  * What is not covered. Bounds: frames that are not confirmed, messages that wait, a stream that is full (it falls behind like one
@@ -259,7 +259,11 @@ inline attachAtOwner() {
 /* All that is not acknowledged, and then live, in one link. */
 inline catchUp() {
   p = cursor[o] + 1;
+#ifndef PUSH_DURABLE
   SAY(GATEWAY(stream[o]), events(stream[o], p, isDurable[o]));
+#else
+  SAY(GATEWAY(stream[o]), events(stream[o], p, inLog[o]));
+#endif
   isReading[o] = false; isLive[o] = true
 }
 
@@ -279,6 +283,8 @@ inline send() {
 #endif
 }
 
+#define IS_IN_FLIGHT (inLog[owner] > logged || cursor[owner] != acknowledged)
+
 inline becomeDurable() {
   o = owner;
   printf("owner %d: %d messages, acknowledged up to %d, are durable\n", o, inLog[o], cursor[o]);
@@ -293,10 +299,15 @@ inline becomeDurable() {
   fi
 }
 
-inline hearAcknowledgement() {
-  o = owner;
-  printf("owner %d hears that %d is acknowledged\n", o, sent);
-  cursor[o] = sent
+inline acknowledge() {
+  printf("the device acknowledges %d to owner %d\n", got, owner);
+  sent = got; cursor[owner] = got
+}
+
+inline lose(link) {
+  printf("link %d loses a frame\n", link);
+  down[link] ? _, _, _, _;
+  gap[link] = true; losses++
 }
 
 inline takeOver() {
@@ -345,7 +356,7 @@ inline calmDown() {
   printf("calm\n");
   deliver();
   if
-  :: inLog[owner] > logged || cursor[owner] != acknowledged -> becomeDurable()
+  :: IS_IN_FLIGHT -> becomeDurable()
   :: else -> skip
   fi;
   losses = 0;
@@ -379,25 +390,10 @@ inline calmDown() {
 }
 
 #define RECEIVE(owner, gateway)  :: d_step { len(down[LINK(owner, gateway)]) > 0 -> o = owner; g = gateway; receive() }
-#define LOSE(n)                  :: d_step { losses < LOSSES && len(down[n]) > 0 -> down[n] ? _, _, _, _; gap[n] = true; losses++ }
+#define LOSE(n)                  :: d_step { losses < LOSSES && len(down[n]) > 0 -> lose(n) }
 
 active proctype world() {
   do
-  /* The device */
-  :: d_step { now < CONNECTIONS -> open(0) }
-  :: d_step { now < CONNECTIONS && seen > 0 -> open(seen) }
-  :: d_step { got > sent -> sent = got }
-  /* D */
-  :: d_step { inLog[owner] == logged && logged < MESSAGES && HAS_ROOM(owner, 0) && HAS_ROOM(owner, 1) -> send() }
-  :: d_step { (inLog[owner] > logged || cursor[owner] != acknowledged) && HAS_ROOM(owner, 0) && HAS_ROOM(owner, 1) -> becomeDurable() }
-  :: d_step { cursor[owner] < sent -> hearAcknowledgement() }
-  :: d_step { owner == 0 -> takeOver() }
-  :: d_step { len(up[0]) > 0 && HAS_ROOM(0, 0) && HAS_ROOM(0, 1) -> o = 0; g = 0; attachAtOwner() }
-  :: d_step { len(up[1]) > 0 && HAS_ROOM(0, 0) && HAS_ROOM(0, 1) -> o = 0; g = 1; attachAtOwner() }
-  :: d_step { len(up[2]) > 0 && HAS_ROOM(1, 0) && HAS_ROOM(1, 1) -> o = 1; g = 0; attachAtOwner() }
-  :: d_step { len(up[3]) > 0 && HAS_ROOM(1, 0) && HAS_ROOM(1, 1) -> o = 1; g = 1; attachAtOwner() }
-  :: d_step { isReading[0] && HAS_ROOM(0, GATEWAY(stream[0])) -> o = 0; catchUp() }
-  :: d_step { isReading[1] && HAS_ROOM(1, GATEWAY(stream[1])) -> o = 1; catchUp() }
   /* Gateways */
   :: d_step { known[0] < owner -> g = 0; learn() }
   :: d_step { known[1] < owner -> g = 1; learn() }
@@ -410,6 +406,20 @@ active proctype world() {
 #endif
   RECEIVE(0, 0) RECEIVE(0, 1) RECEIVE(1, 0) RECEIVE(1, 1)
   LOSE(0) LOSE(1) LOSE(2) LOSE(3)
+  /* The device */
+  :: d_step { now < CONNECTIONS -> open(0) }
+  :: d_step { now < CONNECTIONS && seen > 0 -> open(seen) }
+  :: d_step { got > sent -> acknowledge() }
+  /* D */
+  :: d_step { inLog[owner] == logged && logged < MESSAGES && HAS_ROOM(owner, 0) && HAS_ROOM(owner, 1) -> send() }
+  :: d_step { IS_IN_FLIGHT && HAS_ROOM(owner, 0) && HAS_ROOM(owner, 1) -> becomeDurable() }
+  :: d_step { owner == 0 -> takeOver() }
+  :: d_step { len(up[0]) > 0 && HAS_ROOM(0, 0) && HAS_ROOM(0, 1) -> o = 0; g = 0; attachAtOwner() }
+  :: d_step { len(up[1]) > 0 && HAS_ROOM(0, 0) && HAS_ROOM(0, 1) -> o = 0; g = 1; attachAtOwner() }
+  :: d_step { len(up[2]) > 0 && HAS_ROOM(1, 0) && HAS_ROOM(1, 1) -> o = 1; g = 0; attachAtOwner() }
+  :: d_step { len(up[3]) > 0 && HAS_ROOM(1, 0) && HAS_ROOM(1, 1) -> o = 1; g = 1; attachAtOwner() }
+  :: d_step { isReading[0] && HAS_ROOM(0, GATEWAY(stream[0])) -> o = 0; catchUp() }
+  :: d_step { isReading[1] && HAS_ROOM(1, GATEWAY(stream[1])) -> o = 1; catchUp() }
   :: d_step { skip; calmDown() } -> break
   od
 }
