@@ -354,45 +354,33 @@ inline deliver() {
 
 inline calmDown() {
   printf("calm\n");
-  deliver();
-  if
-  :: IS_IN_FLIGHT -> becomeDurable()
-  :: else -> skip
-  fi;
   losses = 0;
   do
-  :: losses < 2 * CONNECTIONS ->
+  :: losses < 8 * CONNECTIONS ->
      deliver();
      o = owner;
-     g = 0;
-     do
-     :: g < 2 ->
-        if
-        :: len(up[LINK(o, g)]) > 0 -> attachAtOwner(); deliver(); o = owner; g = 0
-        :: else -> g++
-        fi
-     :: else -> break
-     od;
      c = 1 + losses % CONNECTIONS;
+     g = (len(up[LINK(o, 0)]) > 0 -> 0 : 1);
      if
-     :: mustAttach[c] -> attach(); o = owner; attachAtOwner(); deliver()
-     :: else -> skip
-     fi;
-     if
-     :: isReading[owner] -> o = owner; catchUp()
+     :: IS_IN_FLIGHT -> becomeDurable()
+     :: !IS_IN_FLIGHT && len(up[LINK(o, g)]) > 0 -> attachAtOwner()
+     :: !IS_IN_FLIGHT && len(up[LINK(o, g)]) == 0 && mustAttach[c] -> attach()
+     :: !IS_IN_FLIGHT && len(up[LINK(o, g)]) == 0 && !mustAttach[c] && isReading[o] -> catchUp()
      :: else -> skip
      fi;
      losses++
   :: else -> break
   od;
-  deliver();
   assert(now == 0 || state[now] == NONE || MAX(got, sent) >= logged)
 }
 
-#define RECEIVE(owner, gateway)  :: d_step { len(down[LINK(owner, gateway)]) > 0 -> o = owner; g = gateway; receive() }
-#define LOSE(n)                  :: d_step { losses < LOSSES && len(down[n]) > 0 -> lose(n) }
+/* Which link it is is picked, and what happens is then done, so that it stands in the model once. */
+#define RECEIVE(owner, gateway) :: len(down[LINK(owner, gateway)]) > 0 -> pick = LINK(owner, gateway)
+#define ATTACH(owner, gateway)  :: len(up[LINK(owner, gateway)]) > 0 && HAS_ROOM(owner, 0) && HAS_ROOM(owner, 1) -> pick = LINK(owner, gateway)
+#define LOSE(n) :: d_step { losses < LOSSES && len(down[n]) > 0 -> lose(n) }
 
 active proctype world() {
+  byte pick = 0;
   do
   /* Gateways */
   :: d_step { known[0] < owner -> g = 0; learn() }
@@ -404,7 +392,13 @@ active proctype world() {
   :: d_step { mustAttach[3] && len(up[LINK(known[0], 0)]) == 0 -> c = 3; attach() }
   :: d_step { now > 2 && state[2] != NONE -> forget(2) }
 #endif
-  RECEIVE(0, 0) RECEIVE(0, 1) RECEIVE(1, 0) RECEIVE(1, 1)
+  :: atomic {
+       if
+       RECEIVE(0, 0) RECEIVE(0, 1) RECEIVE(1, 0) RECEIVE(1, 1)
+       fi;
+       skip;
+       d_step { o = pick / 2; g = pick % 2; pick = 0; receive() }
+     }
   LOSE(0) LOSE(1) LOSE(2) LOSE(3)
   /* The device */
   :: d_step { now < CONNECTIONS -> open(0) }
@@ -414,10 +408,13 @@ active proctype world() {
   :: d_step { inLog[owner] == logged && logged < MESSAGES && HAS_ROOM(owner, 0) && HAS_ROOM(owner, 1) -> send() }
   :: d_step { IS_IN_FLIGHT && HAS_ROOM(owner, 0) && HAS_ROOM(owner, 1) -> becomeDurable() }
   :: d_step { owner == 0 -> takeOver() }
-  :: d_step { len(up[0]) > 0 && HAS_ROOM(0, 0) && HAS_ROOM(0, 1) -> o = 0; g = 0; attachAtOwner() }
-  :: d_step { len(up[1]) > 0 && HAS_ROOM(0, 0) && HAS_ROOM(0, 1) -> o = 0; g = 1; attachAtOwner() }
-  :: d_step { len(up[2]) > 0 && HAS_ROOM(1, 0) && HAS_ROOM(1, 1) -> o = 1; g = 0; attachAtOwner() }
-  :: d_step { len(up[3]) > 0 && HAS_ROOM(1, 0) && HAS_ROOM(1, 1) -> o = 1; g = 1; attachAtOwner() }
+  :: atomic {
+       if
+       ATTACH(0, 0) ATTACH(0, 1) ATTACH(1, 0) ATTACH(1, 1)
+       fi;
+       skip;
+       d_step { o = pick / 2; g = pick % 2; pick = 0; attachAtOwner() }
+     }
   :: d_step { isReading[0] && HAS_ROOM(0, GATEWAY(stream[0])) -> o = 0; catchUp() }
   :: d_step { isReading[1] && HAS_ROOM(1, GATEWAY(stream[1])) -> o = 1; catchUp() }
   :: d_step { skip; calmDown() } -> break
