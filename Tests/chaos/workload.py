@@ -4,6 +4,7 @@ Everything goes through all gateways. Each device's subscriptions are changed by
 so that what a device should be subscribed to follows from the history. Topics named `stable-` are subscribed to before
 the load begins and never changed: conditions are over those, and their fan-out is exact.
 """
+import itertools
 import json
 import random
 import threading
@@ -13,8 +14,8 @@ from client import FAULTS, Client, EventStream, Pace, spawn
 from history import History
 from setup import TOKEN_OF_NOBODY
 
-STABLE = [f"stable-{number}" for number in range(4)]
-CHURN = [f"churn-{number}" for number in range(8)]
+# Set for each run, so that what an earlier one left does not count.
+_runs = itertools.count(1)
 
 
 class Device:
@@ -30,6 +31,9 @@ class Workload:
     def __init__(self, cluster, projects, seed, devices=5, rates=None):
         self.cluster, self.projects, self.seed = cluster, projects, seed
         self.history = History()
+        mark = next(_runs)
+        self.stable = [f"stable-{number}-{mark}" for number in range(4)]
+        self.churn = [f"churn-{number}-{mark}" for number in range(8)]
         self.rates = {"change": 3.0, "send": 3.0, "bad": 1.0, "register": 0.3, **(rates or {})}
         self.over, self.closing = threading.Event(), threading.Event()
         self.device_count = devices
@@ -150,9 +154,9 @@ class Workload:
                     raise RuntimeError("no device could be registered before the fault")
                 mine.append(device)
             self.devices += mine
-            for place, topic in enumerate(STABLE):
+            for place, topic in enumerate(self.stable):
                 self.change(client, [one for number, one in enumerate(mine) if (number + place) % 3 != 0], topic, True)
-            for place, topic in enumerate(CHURN):
+            for place, topic in enumerate(self.churn):
                 chosen = [one for number, one in enumerate(mine) if (number + place) % 4 == 0]
                 self.change(client, chosen, topic, True)
                 for device in chosen:
@@ -198,7 +202,7 @@ class Workload:
         rng = client.random
         mine = [device for device in self.devices if device.project is project]
         for _ in Pace(self.over, self.rates["change"], rng):
-            topic = rng.choice(CHURN)
+            topic = rng.choice(self.churn)
             device = rng.choice(mine)
             is_on = not self.wishes.get((device.fid, topic), False)
             chosen = [device] + [one for one in mine if one is not device and rng.random() < 0.2
@@ -210,7 +214,7 @@ class Workload:
                 late = self.register(client, project)
                 if late:
                     self.late.append(late)
-                    self.change(client, [late], rng.choice(CHURN), True)
+                    self.change(client, [late], rng.choice(self.churn), True)
 
     def run_sends(self, project, number):
         client = self.client(f"send-{project.id}-{number}")
@@ -222,12 +226,12 @@ class Workload:
                 device = rng.choice(mine)
                 self.send(client, project, {"token": device.token}, device=device.fid)
             elif dice < 0.25:
-                one, other = rng.sample(STABLE, 2)
+                one, other = rng.sample(self.stable, 2)
                 operator = rng.choice(["&&", "||"])
                 self.send(client, project, {"condition": f"'{one}' in topics {operator} '{other}' in topics"},
                           operator=operator, topics=[one, other])
             else:
-                topic = rng.choice(STABLE if rng.random() < 0.4 else CHURN)
+                topic = rng.choice(self.stable if rng.random() < 0.4 else self.churn)
                 self.send(client, project, {"topic": topic}, topic=topic)
 
     def run_bad(self):
@@ -239,7 +243,7 @@ class Workload:
             bearer = {"authorization": f"Bearer {project.bearer}"}
             target, headers, expected = rng.choice([
                 ({"token": gone.token}, bearer, 404), ({"token": TOKEN_OF_NOBODY}, bearer, 400),
-                ({"topic": "a b"}, bearer, 400), ({"topic": CHURN[0]}, {"authorization": "Bearer nobody"}, 401)])
+                ({"topic": "a b"}, bearer, 400), ({"topic": self.churn[0]}, {"authorization": "Bearer nobody"}, 401)])
             gateway = client.pick()
             number = self.history.invoke("bad", expected=expected, gateway=gateway.name)
             status, answer = client.call(gateway, "POST", f"/v1/projects/{project.id}/messages:send",
@@ -330,7 +334,7 @@ class Workload:
             lists[device.fid] = sorted(one["topicName"] for one in answer["topicSubscriptions"]) \
                 if status == 200 else status
         for project in self.projects:
-            for topic in STABLE + CHURN:
+            for topic in self.stable + self.churn:
                 status, answer = self.read(client, f"/v1/projects/{project.id}/topics/{topic}", project)
                 members[f"{project.id}/{topic}"] = int(answer["memberCount"]) if status == 200 else \
                     0 if status == 404 else -status
