@@ -2,6 +2,7 @@
 import copy
 
 import checkers
+import quota_window
 from history import operations
 
 
@@ -107,6 +108,14 @@ def unknown_is_left_open():
     assert not checkers.subscriptions(early, with_final("d", []))
 
 
+def quota_windows():
+    """100 a second and a burst of 50: what keeps to it is below, what begins with a full bucket again is above."""
+    steady = [(number / 100, number / 100 + 0.005) for number in range(500)]
+    burst = [(0.0, 0.005)] * 50
+    again = [(3.0, 3.005)] * 50
+    return quota_window.overshoot(steady + burst, 100, 50), quota_window.overshoot(steady + burst + again, 100, 50)
+
+
 def run():
     good = {
         "subscriptions": checkers.subscriptions(GOOD, FINAL), "members": checkers.members(FINAL),
@@ -120,6 +129,8 @@ def run():
         if not any(wanted in text for text in said):
             failures.append(f"not seen: {name}: {said}")
     unknown_is_left_open()
+    kept, broken = quota_windows()
+    assert kept <= 1 and broken > 45, (kept, broken)
     assert len(operations(GOOD)) == 12
     for failure in failures:
         print(failure)
