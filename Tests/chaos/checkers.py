@@ -238,7 +238,7 @@ def statuses(entries, broken=(), extra=()):
         if op["op"] == "send":
             right |= {504}
         if op["op"] == "bad":
-            right = {op["expected"], 503}
+            right = {op["expected"], 503, 504}  # 504: it was not known in time whether the device is there
         if op["gateway"] in broken or "*" in broken:
             right |= {0}
         if op["status"] not in right:
