@@ -13,9 +13,12 @@ extension Target {
     static func floor(_ name: String, on below: [Target.Dependency] = []) -> Target {
         .target(name: name, dependencies: below, swiftSettings: settings)
     }
-    static func tests(of name: String, with others: [Target.Dependency] = []) -> Target {
+    static func tests(
+        of name: String, with others: [Target.Dependency] = [], exclude: [String] = []
+    ) -> Target {
         .testTarget(
-            name: "\(name)Tests", dependencies: [.byName(name: name)] + others, swiftSettings: settings)
+            name: "\(name)Tests", dependencies: [.byName(name: name)] + others, exclude: exclude,
+            swiftSettings: settings)
     }
     static func system(_ name: String, pkgConfig: String? = nil, apt: String) -> Target {
         .systemLibrary(name: name, pkgConfig: pkgConfig, providers: [.apt([apt])])
@@ -51,6 +54,7 @@ let core: [Target] = [
     .floor("Quotas", on: ["Model", "Journal"]),
     .floor("Placement", on: ["Model"]),
     .floor("Partitions", on: ["Model", "Journal", "Placement", "CRoaring"]),
+    .floor("Membership", on: ["Model", "Journal"]),
     .floor("Ownership", on: ["Model", "Journal", "Placement"]),
     .floor("Routing", on: ["Model", "Journal", "Placement", "Partitions", "Quotas"]),
 ]
@@ -73,13 +77,15 @@ let worlds: [Target] = [
         "Node",
         on: [
             "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "FCMAPI",
-            "Edge", "Ownership", "PeerLink", "PostgresEngine", "TLS",
+            "Edge", "Membership", "Ownership", "PeerLink", "PostgresEngine", "TLS",
             "SQLiteEngine", "CJemalloc", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),
             .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         ] + nio),
-    .floor("Simulator", on: ["Model", "Journal", "Quotas", "Placement", "Partitions", "Routing"]),
+    .floor(
+        "Simulator",
+        on: ["Model", "Journal", "Quotas", "Membership", "Placement", "Partitions", "Routing"]),
 ]
 
 let programs: [Target] = [
@@ -103,7 +109,8 @@ let benches: [Target] =
     ? [
         .executableTarget(
             name: "core-bench", dependencies: ["Model", "Journal", "Placement", "Partitions"],
-            swiftSettings: settings)
+            swiftSettings: settings),
+        .executableTarget(name: "gossip-bench", dependencies: ["Simulator"], swiftSettings: settings),
     ] : []
 
 /// `FUZZ=1 swift build --sanitize fuzzer --scratch-path .build/fuzz --product fuzz`; a fuzzer brings its own entry point, which
@@ -122,6 +129,7 @@ let tests: [Target] = [
     .tests(of: "Journal", with: ["Model"]),
     .tests(of: "Quotas", with: ["Model"]),
     .tests(of: "Placement", with: ["Model"]),
+    .tests(of: "Membership", with: ["Model", "Journal", "Simulator"], exclude: ["Stories"]),
     .tests(of: "Ownership", with: ["Model", "Journal", "Placement"]),
     .tests(of: "Partitions", with: ["Model", "Journal"]),
     .tests(of: "Routing", with: ["Model", "Journal", "Placement", "Partitions", "Quotas"]),

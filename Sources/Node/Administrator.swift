@@ -60,7 +60,9 @@ final class Administrator: Sendable {
     ) throws -> Value {
         var next = try Catalog.load(engine)
         let value = try change(engine, &next)
-        try engine.put(.setting, key: Catalog.versionKey, value: try Catalog.random(8))
+        try engine.put(
+            .setting, key: Catalog.versionKey,
+            value: Catalog.version(after: try engine.get(.setting, key: Catalog.versionKey)))
         let contents = next
         self.contents.withLock { $0 = contents }
         return value

@@ -10,6 +10,15 @@ enum Catalog {
     /// Changes with each change of anything here, so that the nodes of a cluster notice.
     static let versionKey = "catalog-version"
 
+    static func number(of version: [UInt8]) -> UInt64 {
+        version.prefix(8).reversed().reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    static func version(after former: [UInt8]?) -> [UInt8] {
+        let next = number(of: former ?? []) &+ 1
+        return (0..<8).map { UInt8(truncatingIfNeeded: next >> ($0 * 8)) }
+    }
+
     /// Everything, as it is at start; what every cluster needs and is not there yet is made.
     struct Contents: Sendable {
         var directory = Directory()

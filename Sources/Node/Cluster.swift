@@ -1,5 +1,6 @@
 import Journal
 import Logging
+import Membership
 import Model
 import NIOCore
 import NIOPosix
@@ -19,27 +20,30 @@ import Synchronization
 // rest is constant, locked (`view`) or atomic (`isOver`).
 final class Cluster: @unchecked Sendable {
     let name: String
-    private let shared: NodeShared
+    let shared: NodeShared
     private let log: Logger
     private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-    private let eventLoop: any EventLoop
+    let eventLoop: any EventLoop
     private let control: EngineThread
     private let loader: EngineThread
-    private let boxes: [Mailbox]
+    let boxes: [Mailbox]
     private var ownership: Ownership
+    var gossip: Gossip?
+    private let seeds: [String]
     private var members: [Ownership.Member] = []
     private var routes: [Ownership.Route?] = []
-    private var catalogVersion: [UInt8]
+    var catalogVersion: [UInt8]
     private var whenLeft: [@Sendable () -> Void] = []
     /// What `cluster status` shows; written by the event loop, read by whoever asks.
     private let view = Mutex(ClusterView())
     /// The session is ended by this node itself.
     private let isOver = Atomic<Bool>(false)
 
+    /// Opens the gossip port.
     init(
         name: String, info: Ownership.NodeInfo, shared: NodeShared, boxes: [Mailbox], url: String,
-        options: PostgresEngine.Options, catalogVersion: [UInt8], log: Logger
-    ) {
+        options: PostgresEngine.Options, catalogVersion: [UInt8], gossip: GossipSettings, log: Logger
+    ) throws {
         self.name = name
         self.shared = shared
         self.boxes = boxes
@@ -53,11 +57,32 @@ final class Cluster: @unchecked Sendable {
         loader = EngineThread(
             makeEngine: { try PostgresEngine(url, options: options) }, onFatal: onFatal,
             onResolved: { _, _ in })
+        let socket = try GossipSocket(
+            eventLoop: eventLoop, host: gossip.address.host, port: gossip.address.port,
+            cluster: gossip.cluster, key: gossip.key,
+            events: GossipSocket.Events(
+                received: { packet, from in shared.cluster?.heard(packet, from) },
+                refused: { _ in shared.counters.gossipRefused.add(1, ordering: .relaxed) }))
+        var info = info
+        info.gossip = PeerConnections.Address(host: gossip.address.host, port: socket.port).text
         ownership = Ownership(
             session: shared.session, name: name, info: info, now: Clock.monotonic())
+        let machine = Membership(
+            session: shared.session, name: name, address: info.gossip, info: info.encoded,
+            seed: gossip.seed, now: Clock.monotonic())
+        self.gossip = Gossip(
+            machine, socket: socket, eventLoop: eventLoop, counters: shared.counters, log: log,
+            tell: { shared.cluster?.carryOut($0) })
+        seeds = gossip.seeds
     }
 
-    func begin() { handle(.nudged) }
+    func begin() {
+        handle(.nudged)
+        eventLoop.execute {
+            self.gossip?.handle(.seeds(self.seeds))
+            self.gossip?.handle(.woke)
+        }
+    }
 
     /// From any thread.
     func handle(_ event: Ownership.Event) {
@@ -77,7 +102,7 @@ final class Cluster: @unchecked Sendable {
     func linkReset(_ life: UInt32) {
         eventLoop.execute {
             for member in self.members where Cluster.life(of: member.session) == life {
-                self.handle(.suspected(member.session, true))
+                self.gossip?.handle(.linkReset(member.session))
             }
         }
     }
@@ -101,6 +126,7 @@ final class Cluster: @unchecked Sendable {
         isOver.store(true, ordering: .relaxed)
         let session = shared.session
         try? control.wait { engine in try engine.fence(session) }
+        eventLoop.execute { self.gossip?.close() }
         control.shutdown()
         loader.shutdown()
         group.shutdownGracefully { _ in }
@@ -115,7 +141,9 @@ final class Cluster: @unchecked Sendable {
         case .poll(let info): poll(info)
         case .fence(let session): fence(session)
         case .take(let row): take(row)
-        case .load(let id, let epoch, _): load(id, epoch)
+        case .load(let id, let epoch, _):
+            publish(.owner, number: UInt32(id.rawValue), version: epoch.rawValue, shared.session.rawValue)
+            load(id, epoch)
         case .release(let id): release(id)
         case .drop(let id):
             boxes[shared.loop(of: id)].post(.run { $0.drop(id) })
@@ -126,6 +154,7 @@ final class Cluster: @unchecked Sendable {
             let gone = Set(self.members.map { Cluster.life(of: $0.session) })
                 .subtracting(members.map { Cluster.life(of: $0.session) })
             self.members = members
+            tellGossip(members)
             if !gone.isEmpty { for box in boxes { box.post(.run { $0.forget(gone) }) } }
             log.info("members", metadata: ["names": "\(members.map(\.name).joined(separator: ","))"])
             publish()
@@ -135,6 +164,7 @@ final class Cluster: @unchecked Sendable {
             shared.stop("the session was fenced: others have taken over; the process starts anew")
         case .status(let status): adopt(status)
         case .left:
+            gossip?.handle(.leave)
             for tell in whenLeft { tell() }
             whenLeft = []
         case .wake(let at):
@@ -146,6 +176,7 @@ final class Cluster: @unchecked Sendable {
     }
 
     private func poll(_ info: Ownership.NodeInfo) {
+        gossip?.handle(.describe(info.encoded))
         let session = shared.session
         let asked = Clock.monotonic()
         let known = catalogVersion
@@ -169,7 +200,10 @@ final class Cluster: @unchecked Sendable {
     }
 
     private func adopt(_ contents: Catalog.Contents, _ version: [UInt8]) {
-        eventLoop.execute { self.catalogVersion = version }
+        eventLoop.execute {
+            self.catalogVersion = version
+            self.publish(.catalog, version: Catalog.number(of: version), 0)
+        }
         shared.administrator.adopt(contents)
     }
 
@@ -264,6 +298,7 @@ final class Cluster: @unchecked Sendable {
         case .joining: shared.become(notReady: "joining the cluster")
         case .serving: shared.become(notReady: nil)
         case .leaving: shared.become(notReady: "leaving the cluster")
+        case .cutOff: shared.become(notReady: "cut off: less than half of the other nodes are heard")
         case .unreachable(let reason): shared.become(notReady: reason)
         }
         log.info("status", metadata: ["status": "\(status)"])
@@ -292,7 +327,13 @@ final class Cluster: @unchecked Sendable {
                     if !places.isEmpty { loop.adopt(places, epochs: epochs) }
                 })
         }
-        let next = ClusterView(members: members, routes: routes, own: own)
+        publishView()
+    }
+
+    func publishView() {
+        let next = ClusterView(
+            members: members, routes: routes, own: shared.session, gossip: gossip?.members ?? [],
+            localHealth: gossip?.localHealth ?? 0)
         view.withLock { $0 = next }
     }
 }
@@ -309,4 +350,12 @@ struct ClusterView: Sendable {
     var members: [Ownership.Member] = []
     var routes: [Ownership.Route?] = []
     var own = SessionID(0)
+    /// All others that gossip remembers.
+    var gossip: [Membership.Member] = []
+    var localHealth = 0
+
+    /// How gossip sees the session; of itself a node knows that it is alive.
+    func state(of session: SessionID) -> Membership.State {
+        session == own ? .alive : gossip.first { $0.session == session }?.state ?? .alive
+    }
 }

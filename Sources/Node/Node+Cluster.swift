@@ -15,6 +15,10 @@ public struct ClusterConfiguration: Sendable {
     public var url: String
     /// Where peers reach this node.
     public var peer: NodeConfiguration.Address
+    /// Where gossip is heard; `nil` for the port of `peer`, by UDP.
+    public var gossip: NodeConfiguration.Address?
+    /// Nodes to gossip with first, `HOST:PORT`, besides those in the database.
+    public var seeds: [String] = []
     public var isShard = true
     public var isGateway = true
     public var weight: UInt8 = 1
@@ -58,9 +62,8 @@ extension Node {
         _ settings: ClusterConfiguration, _ configuration: NodeConfiguration, _ shared: NodeShared,
         _ loops: [NodeLoop], _ boxes: [Mailbox], _ catalogVersion: [UInt8], _ log: Logger
     ) throws -> (Cluster, PeerServer) {
-        let identity = PeerIdentity(
-            cluster: try shared.engine.wait { engine in try Node.clusterID(engine) }, life: shared.life,
-            name: configuration.name)
+        let (clusterID, gossipKey) = try shared.engine.wait { engine in try Node.clusterSecrets(engine) }
+        let identity = PeerIdentity(cluster: clusterID, life: shared.life, name: configuration.name)
         let events = PeerEvents(
             received: { life, bytes in Node.receive(bytes, from: life, shared, boxes) },
             reset: { life in
@@ -87,24 +90,32 @@ extension Node {
         }
         let info = Ownership.NodeInfo(
             isShard: settings.isShard, isGateway: settings.isGateway, weight: settings.weight,
-            peer: "\(settings.peer.host):\(server.port)", zone: settings.zone, build: "1")
-        let cluster = Cluster(
+            peer: PeerConnections.Address(host: settings.peer.host, port: server.port).text,
+            zone: settings.zone)
+        let gossip = GossipSettings(
+            address: settings.gossip ?? .init(host: settings.peer.host, port: server.port),
+            seeds: settings.seeds, cluster: clusterID, key: gossipKey,
+            seed: try Catalog.random(8).reduce(0) { $0 << 8 | UInt64($1) })
+        let cluster = try Cluster(
             name: configuration.name, info: info, shared: shared, boxes: boxes, url: settings.url,
-            options: settings.options, catalogVersion: catalogVersion, log: log)
+            options: settings.options, catalogVersion: catalogVersion, gossip: gossip, log: log)
         shared.join(cluster)
         return (cluster, server)
     }
 
-    /// 16 random bytes, made with the cluster.
-    private static func clusterID(_ engine: any Engine) throws -> [UInt8] {
+    /// 16 random bytes that name the cluster and 32 that seal its gossip; made with the cluster.
+    private static func clusterSecrets(_ engine: any Engine) throws -> (id: [UInt8], key: [UInt8]) {
         guard let engine = engine as? any ClusterEngine else {
             throw NodeError("the engine is not one of clusters")
         }
         return try engine.exclusively {
-            if let id = try engine.get(.setting, key: "cluster-id") { return id }
-            let id = try Catalog.random(16)
-            try engine.put(.setting, key: "cluster-id", value: id)
-            return id
+            func made(_ name: String, _ count: Int) throws -> [UInt8] {
+                if let known = try engine.get(.setting, key: name) { return known }
+                let fresh = try Catalog.random(count)
+                try engine.put(.setting, key: name, value: fresh)
+                return fresh
+            }
+            return (try made("cluster-id", 16), try made("gossip-key", 32))
         }
     }
 
@@ -133,6 +144,7 @@ extension Node {
                     put(.quotaRefusal(id, refusal), NodeLoop.address(id.gateway).loop)
                 case .nudge: shared.cluster?.handle(.nudged)
                 case .leave: NodeShared.endInOrder()
+                case .gossip(let packet): shared.cluster?.heardOverLink(packet)
                 }
             }
         } catch {

@@ -114,6 +114,11 @@ extension NodeLoop {
         scheduleTurn()
     }
 
+    func sayGossip(_ packet: [UInt8], to life: UInt32) {
+        say(.gossip(packet), to: life)
+        scheduleTurn()
+    }
+
     func nudge(_ lives: [UInt32]) {
         for life in lives { say(.nudge, to: life) }
         scheduleTurn()

@@ -91,6 +91,25 @@ final class NodeMetrics: Sendable {
         registry.counter(
             "tidecast_peer_refused_total", "Connections refused and frames that could not be read.",
             read: { Double(counters.peerMessagesBad.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_gossip_sent_total", "Datagrams of gossip that were sent.",
+            read: { Double(counters.gossipSent.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_gossip_received_total", "Datagrams of gossip of this cluster that came.",
+            read: { Double(counters.gossipReceived.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_gossip_refused_total", "Datagrams that were not of this cluster or made no sense.",
+            read: { Double(counters.gossipRefused.load(ordering: .relaxed)) })
+        registry.gauge(
+            "tidecast_gossip_suspects", "Nodes that gossip suspects or holds dead, as this node sees it.",
+            read: {
+                let view = shared.cluster?.current ?? ClusterView()
+                return Double(view.gossip.count { $0.state == .suspect || $0.state == .dead })
+            })
+        registry.gauge(
+            "tidecast_gossip_local_health",
+            "How slow this node itself seems to be, from 0, which is well, to 8.",
+            read: { Double(shared.cluster?.current.localHealth ?? 0) })
     }
 
     func watch(allocated read: @escaping @Sendable () -> Double) {

@@ -22,7 +22,7 @@ extension NodeShared {
             let roles = (member.info.isGateway ? ["gateway"] : []) + (member.info.isShard ? ["shard"] : [])
             return .object([
                 ("node", .text(member.name)), ("session", .number(member.session.rawValue)),
-                ("state", .text(member.info.isLeaving ? "leaving" : "alive")),
+                ("state", .text(NodeShared.state(of: member, in: view))),
                 ("roles", .text(roles.joined(separator: ","))),
                 ("weight", .number(UInt64(member.info.weight))),
                 ("zone", .text(member.info.zone)), ("peer", .text(member.info.peer)),
@@ -38,9 +38,22 @@ extension NodeShared {
         }
         return APIAnswer.object([
             ("node", .text(cluster.name)), ("status", .text(notReady ?? "ready")),
-            ("members", .list(members)),
+            ("members", .list(members)), ("gone", .list(NodeShared.gone(from: view))),
             ("unowned", .number(UInt64(view.routes.count { $0 == nil }))), ("partitions", .list(partitions)),
         ])
+    }
+
+    private static func state(of member: Ownership.Member, in view: ClusterView) -> String {
+        if member.info.isLeaving { return "leaving" }
+        if member.info.isCutOff { return "cut off" }
+        return "\(view.state(of: member.session))"
+    }
+
+    /// Names that were there within a day and are not now.
+    private static func gone(from view: ClusterView) -> [APIAnswer.Value] {
+        let present = Set(view.members.map(\.name))
+        let names = view.gossip.filter { $0.state == .left || $0.state == .dead }.map(\.name)
+        return Set(names).subtracting(present).sorted().map { .text($0) }
     }
 
     /// Tells a node to leave in order.

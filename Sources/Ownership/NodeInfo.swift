@@ -14,6 +14,7 @@ extension Ownership.NodeInfo {
         self.isShard = isShard
         self.isGateway = isGateway
         isLeaving = false
+        isCutOff = false
         self.weight = weight
         self.peer = peer
         self.gossip = gossip
@@ -24,7 +25,7 @@ extension Ownership.NodeInfo {
     public var encoded: [UInt8] {
         var out = ByteWriter(capacity: 64)
         out.u8(Self.version)
-        out.u8((isShard ? 1 : 0) | (isGateway ? 2 : 0) | (isLeaving ? 4 : 0))
+        out.u8((isShard ? 1 : 0) | (isGateway ? 2 : 0) | (isLeaving ? 4 : 0) | (isCutOff ? 8 : 0))
         out.u8(weight)
         for text in [peer, gossip, zone, build] { out.string(Array(text.utf8.prefix(Self.textBytesMax))) }
         return out.bytes
@@ -43,6 +44,7 @@ extension Ownership.NodeInfo {
                 isShard: flags & 1 != 0, isGateway: flags & 2 != 0, weight: weight, peer: texts[0],
                 gossip: texts[1], zone: texts[2], build: texts[3])
             isLeaving = flags & 4 != 0
+            isCutOff = flags & 8 != 0
         } catch {
             return nil
         }

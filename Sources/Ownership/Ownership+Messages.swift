@@ -24,6 +24,8 @@ extension Ownership {
         public var isShard: Bool
         public var isGateway: Bool
         public var isLeaving: Bool
+        /// It sees less than half of the others: it gives its partitions up and gets none.
+        public var isCutOff: Bool
         public var weight: UInt8
         /// Where its peers reach it, `HOST:PORT`.
         public var peer: String
@@ -43,6 +45,10 @@ extension Ownership {
     public struct Route: Hashable, Sendable {
         public var session: SessionID
         public var epoch: Epoch
+        public init(session: SessionID, epoch: Epoch) {
+            self.session = session
+            self.epoch = epoch
+        }
     }
 
     /// One look at the engine's tables, under a renewed lease.
@@ -71,8 +77,12 @@ extension Ownership {
         case releaseFailed(PartitionID)
         /// The partition's machine could not go on, though the session lives.
         case lost(PartitionID)
-        /// Something besides the lease says that the node is gone, or that it is not.
+        /// Gossip holds the node dead, or not any more.
         case suspected(SessionID, Bool)
+        /// Nobody at all is heard, or somebody is again.
+        case isolated(Bool)
+        /// Gossip says who owns the partition since which epoch, maybe sooner than the table did.
+        case heard(PartitionID, Route)
         /// Somebody says that the tables have changed.
         case nudged
         /// This node is to end in order.
@@ -110,5 +120,7 @@ extension Ownership {
         case serving
         case unreachable(String)
         case leaving
+        /// Less than half of the nodes are in reach.
+        case cutOff
     }
 }

@@ -44,6 +44,9 @@ public struct Ownership {
     private var seen: [SessionID: Seen] = [:]
     /// Who is said to be gone, since when.
     private var suspects: [SessionID: MonotonicTime] = [:]
+    private var isolatedSince: MonotonicTime?
+    /// What gossip knows of partitions and the table did not show yet.
+    private var heard: [PartitionID: Route] = [:]
     private var fencing: Set<SessionID> = []
     private var last = Poll(sessions: [], partitions: [])
     private var members: [Member] = []
@@ -100,6 +103,8 @@ public struct Ownership {
         case .suspected(let session, let isGone):
             suspects[session] = isGone ? suspects[session] ?? now : nil
             if isGone { poll(now, &effects) }
+        case .isolated(let isAlone): isolatedSince = isAlone ? now : nil
+        case .heard(let id, let route): hear(id, route, &effects)
         case .leave:
             guard !info.isLeaving else { return }
             info.isLeaving = true
@@ -146,10 +151,6 @@ public struct Ownership {
         let wasBlind = failingSince != nil
         failingSince = nil
         for row in poll.sessions where seen[row.id]?.counter != row.counter || wasBlind {
-            // A lease that still moves two polls later is that of a node that is there.
-            if let since = suspects[row.id], now.since(since) > options.pollInterval * 2 {
-                suspects[row.id] = nil
-            }
             seen[row.id] = Seen(counter: row.counter, since: now)
         }
         let living = Set(poll.sessions.map(\.id))
@@ -157,6 +158,7 @@ public struct Ownership {
         suspects = suspects.filter { living.contains($0.key) }
         fencing.formIntersection(living)
         last = poll
+        info.isCutOff = isMinority(now)
         adoptMembers(now, &effects)
         reconcile(asked, &effects)
         publishRoutes(&effects)
@@ -177,7 +179,8 @@ public struct Ownership {
         }
         // Who is leaving, or suspected and still for a lease, gets nothing more.
         let live = found.filter { member in
-            member.info.isShard && !member.info.isLeaving && !isGone(member.session, now)
+            let isWilling = member.session == session ? !info.isCutOff : !member.info.isCutOff
+            return member.info.isShard && !member.info.isLeaving && isWilling && !isGone(member.session, now)
         }
         let next = live.map { NodePlacement.Candidate(name: $0.name, weight: $0.info.weight) }
             .sorted { $0.name < $1.name }
@@ -207,6 +210,10 @@ public struct Ownership {
     private mutating func publishRoutes(_ effects: inout [Effect]) {
         let living = Set(last.sessions.map(\.id))
         let next = last.partitions.map { row -> Route? in
+            if let heard = heard[row.id] {
+                if heard.epoch > row.epoch, living.contains(heard.session) { return heard }
+                if heard.epoch <= row.epoch { self.heard[row.id] = nil }
+            }
             guard let owner = row.owner, living.contains(owner) else { return nil }
             return Route(session: owner, epoch: row.epoch)
         }
@@ -215,7 +222,34 @@ public struct Ownership {
         effects.append(.routes(next))
     }
 
+    /// Followed only upward: an older word changes nothing.
+    private mutating func hear(_ id: PartitionID, _ route: Route, _ effects: inout [Effect]) {
+        guard Int(id.rawValue) < last.partitions.count, route.session != session,
+            route.epoch > heard[id]?.epoch ?? Epoch(0)
+        else { return }
+        heard[id] = route
+        publishRoutes(&effects)
+    }
+
     // MARK: Who is gone
+
+    /// Whether this node sees less than half of those whose leases still move. Whoever is not seen counts
+    /// only while its lease moves: the dead are no majority. On a tie the half with the lowest session stays.
+    private func isMinority(_ now: MonotonicTime) -> Bool {
+        var visible: [SessionID] = [session]
+        var hidden: [SessionID] = []
+        for row in last.sessions where row.id != session {
+            let since = [suspects[row.id], isolatedSince].compactMap { $0 }.min()
+            guard let since else {
+                visible.append(row.id)
+                continue
+            }
+            guard let seen = seen[row.id], now.since(seen.since) < options.lease else { continue }
+            if seen.since > since { hidden.append(row.id) }
+        }
+        guard visible.count <= hidden.count else { return false }
+        return visible.count < hidden.count || (hidden.min() ?? session) < (visible.min() ?? session)
+    }
 
     private func stillFor(_ session: SessionID, _ now: MonotonicTime) -> UInt64 {
         seen[session].map { now.since($0.since) } ?? 0
@@ -229,6 +263,7 @@ public struct Ownership {
     }
 
     private mutating func fenceTheGone(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        guard !info.isCutOff else { return }
         for row in last.sessions where isGone(row.id, now) && fencing.insert(row.id).inserted {
             effects.append(.fence(row.id))
         }
@@ -255,12 +290,13 @@ public struct Ownership {
             switch holdings[row.id] {
             case nil:
                 let isFree = row.owner.map { !living.contains($0) } ?? true
-                guard isFree, wished == name, !info.isLeaving, taking < options.takesAtOnce else { continue }
+                guard isFree, wished == name, !info.isLeaving, !info.isCutOff, taking < options.takesAtOnce
+                else { continue }
                 taking += 1
                 holdings[row.id] = .taking
                 effects.append(.take(row))
             case .serving(let epoch):
-                guard let wished, wished != name, info.isLeaving || isStable,
+                guard let wished, wished != name, info.isLeaving || info.isCutOff || isStable,
                     releasing < options.releasesAtOnce
                 else { continue }
                 releasing += 1
@@ -292,10 +328,11 @@ public struct Ownership {
 
     private mutating func updateStatus(_ effects: inout [Effect]) {
         if info.isLeaving { return set(.leaving, &effects) }
+        if info.isCutOff { return set(.cutOff, &effects) }
         guard hasPolled, failingSince == nil else { return }
         let isWhole = !routes.isEmpty && routes.allSatisfy { $0 != nil }
         let isLoading = holdings.values.contains { if case .serving = $0 { false } else { true } }
-        if status == .serving || (isWhole && !isLoading) { set(.serving, &effects) }
+        if status == .serving || status == .cutOff || (isWhole && !isLoading) { set(.serving, &effects) }
     }
 
     private mutating func set(_ next: Status, _ effects: inout [Effect]) {

@@ -14,6 +14,9 @@ public final class PeerConnections {
             self.port = port
         }
 
+        /// As `init(_:)` reads it.
+        public var text: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+
         /// `HOST:PORT`; brackets around an IPv6 address.
         public init?(_ text: String) {
             guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),

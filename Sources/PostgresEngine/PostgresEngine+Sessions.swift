@@ -5,7 +5,8 @@ import Model
 
 extension PostgresEngine {
     /// Two processes that begin a session of one node at once: the second finds the first one's, and again.
-    private static let beginTriesMax = 8
+    /// Each try that fails is one that another process won, so so many others may be before this one.
+    private static let beginTriesMax = 64
     /// A batch's id holds 24 bits of its session's.
     private static let sessionMax: UInt64 = 1 << 24
 

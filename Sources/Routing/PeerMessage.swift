@@ -15,6 +15,10 @@ public enum PeerMessage: Sendable {
     case nudge
     /// An operator wants the process to leave in order and end.
     case leave
+    /// A packet of membership that is too large, or too important, for a datagram.
+    case gossip([UInt8])
+
+    private static let gossipBytesMax = 4 << 20
 
     public func encode(into out: inout ByteWriter) {
         switch self {
@@ -47,6 +51,9 @@ public enum PeerMessage: Sendable {
             out.varint(refusal.retryDelay)
         case .nudge: out.u8(7)
         case .leave: out.u8(8)
+        case .gossip(let packet):
+            out.u8(9)
+            out.string(packet)
         }
     }
 
@@ -71,6 +78,7 @@ public enum PeerMessage: Sendable {
                 QuotaRefusal(kind: kind, limit: try reader.varint(), retryDelay: try reader.varint()))
         case 7: return .nudge
         case 8: return .leave
+        case 9: return .gossip(try reader.string(max: gossipBytesMax))
         default: throw reader.fail("a message of an unknown kind \(tag)")
         }
     }

@@ -13,6 +13,8 @@ struct EventQueue<Element> {
         }
     }
 
+    var nextTime: UInt64? { heap.first?.time }
+
     mutating func pop() -> (UInt64, Element)? {
         guard let first = heap.first else { return nil }
         let last = heap.removeLast()

@@ -70,6 +70,8 @@ struct Cluster: ParsableCommand {
                     "\(member[$0] ?? "")"
                 }
             })
+        let gone = answer["gone"] as? [String] ?? []
+        if !gone.isEmpty { print("not there any more: \(gone.joined(separator: ", "))") }
         let partitions = answer["partitions"] as? [[String: Any]] ?? []
         let unowned = answer["unowned"] as? Int ?? 0
         print(

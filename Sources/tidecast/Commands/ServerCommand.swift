@@ -29,10 +29,10 @@ struct Server: AsyncParsableCommand {
     var node: String?
     @Option(help: "What this node does: gateway, shard, or both, which is the default.") var roles: String?
     @Option(help: "Where other nodes reach this one, HOST:PORT.") var peer: String?
-    @Option(help: "Where gossip is heard, HOST:PORT. Not used yet: nodes find each other by the database.")
+    @Option(help: "Where gossip (UDP) is heard, HOST:PORT; else the address of --peer.")
     var gossip: String?
-    @Option(help: "A node to gossip with first, HOST:PORT; may be repeated. Not used yet.") var join:
-        [String] = []
+    @Option(help: "A node to gossip with first, HOST:PORT; may be repeated. The database names all others.")
+    var join: [String] = []
     @Option(help: "Share of the partitions beside other nodes', 1 to 64.") var weight: Int?
     @Option(help: "The zone that the node is in.") var zone: String?
     @Option(help: "What this node shows to others: its certificate chain, PEM.") var peerCert: String?

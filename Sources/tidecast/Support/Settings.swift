@@ -126,6 +126,12 @@ struct Settings {
             guard (1...64).contains(weight) else { throw ValidationError("A weight is from 1 to 64.") }
             cluster.weight = UInt8(weight)
         }
+        cluster.gossip = try await config.string(flags.gossip, "gossip").map(Server.address)
+        cluster.seeds = flags.join
+        if cluster.seeds.isEmpty {
+            cluster.seeds = try await config.fetchStringArray(forKey: "join", default: [])
+        }
+        for seed in cluster.seeds { _ = try Server.address(seed) }
         cluster.zone = try await config.string(flags.zone, "zone") ?? ""
         if let certificate = try await config.string(flags.peerCert, "peerCert") {
             guard let key = try await config.string(flags.peerKey, "peerKey"),

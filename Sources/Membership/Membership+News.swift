@@ -1,0 +1,191 @@
+import Model
+
+// What is believed of whom.
+
+extension Membership {
+    mutating func believe(
+        _ update: Update, isComparison: Bool, from sender: SessionID, _ now: MonotonicTime,
+        _ effects: inout [Effect]
+    ) {
+        switch update {
+        case .alive(let member): alive(member, now, &effects)
+        case .suspect(let session, let incarnation, let accuser):
+            suspect(session, incarnation, by: accuser, now, &effects)
+        case .dead(let session, let incarnation, let accuser):
+            // The other side of a cut holds this whole side dead: who is meant may still contradict.
+            if isComparison {
+                suspect(session, incarnation, by: sender, now, &effects)
+            } else {
+                dead(session, incarnation, by: accuser, now, &effects)
+            }
+        case .left(let session, _): left(session, now, &effects)
+        case .fact(let fact):
+            guard adopt(fact) else { return }
+            news.put(.fact(fact.key), Update.fact(fact).encoded)
+            effects.append(.learned(fact))
+        }
+    }
+
+    mutating func adopt(_ fact: Fact) -> Bool {
+        if let known = facts[fact.key], known.version >= fact.version { return false }
+        guard facts[fact.key] != nil || facts.count < Membership.factsMax else { return false }
+        facts[fact.key] = fact
+        return true
+    }
+
+    static let factsMax = 8192
+
+    // MARK: Alive
+
+    private mutating func alive(_ said: Member, _ now: MonotonicTime, _ effects: inout [Effect]) {
+        guard said.session != own.session else {
+            // An echo from before this node counted on.
+            if said.incarnation > own.incarnation { contradict(said.incarnation, &effects) }
+            return
+        }
+        guard said.name != own.name, isNewest(said) else { return }
+        guard var known = roster[said.session] else { return welcome(said, now, &effects) }
+        guard known.state != .left, said.incarnation > known.incarnation else { return }
+        let former = known.state
+        known.address = said.address
+        known.info = said.info
+        known.incarnation = said.incarnation
+        known.state = .alive
+        if former != .alive { known.since = now }
+        roster.update(known)
+        suspicions[known.session] = nil
+        news.put(.member(known.session), Update.alive(known).encoded)
+        effects.append(.changed(known))
+        if former == .dead { compare(with: known.session, now, &effects) }
+    }
+
+    /// Whether it is not the former life of a name that has another by now; former lives go.
+    private func isNewest(_ said: Member) -> Bool {
+        guard let newest = roster.session(named: said.name) else { return true }
+        return newest <= said.session
+    }
+
+    private mutating func welcome(_ said: Member, _ now: MonotonicTime, _ effects: inout [Effect]) {
+        guard roster.count < options.membersMax else { return }
+        if var former = roster.session(named: said.name).flatMap({ roster[$0] }) {
+            suspicions[former.session] = nil
+            roster.remove(former.session)
+            former.state = .left
+            former.since = now
+            effects.append(.changed(former))
+        }
+        var member = said
+        member.state = .alive
+        member.since = now
+        let isFirst = roster.count == 0
+        roster.insert(member, &random)
+        news.put(.member(member.session), Update.alive(member).encoded)
+        effects.append(.changed(member))
+        if isFirst { compare(with: member.session, now, &effects) }
+    }
+
+    /// Says that this node is there, whatever was said of it, and to some at once: a suspicion that many
+    /// share is short.
+    private mutating func contradict(_ incarnation: UInt32, _ effects: inout [Effect]) {
+        guard incarnation < .max else { return }
+        own.incarnation = max(own.incarnation, incarnation) + 1
+        announceSelf()
+        let word = Update.alive(own).encoded
+        for member in roster.someAlive(options.relays, except: nil, &random) {
+            ping(member.session, member.address, makeSequence(), first: [word], &effects)
+        }
+    }
+
+    // MARK: Suspect and dead
+
+    mutating func suspect(
+        _ session: SessionID, _ incarnation: UInt32, by accuser: SessionID, _ now: MonotonicTime,
+        _ effects: inout [Effect]
+    ) {
+        if session == own.session {
+            guard !isLeaving, incarnation >= own.incarnation else { return }
+            // Somebody could not reach this node: it may be slow.
+            health.worsen(by: 1)
+            return contradict(incarnation, &effects)
+        }
+        guard var member = roster[session], incarnation >= member.incarnation else { return }
+        switch member.state {
+        case .dead, .left: return
+        case .suspect:
+            guard suspicions[session]?.confirm(by: accuser) ?? false else { return }
+        case .alive:
+            member.state = .suspect
+            member.incarnation = incarnation
+            member.since = now
+            roster.update(member)
+            suspicions[session] = Suspicion(
+                incarnation: incarnation, by: accuser, since: now, members: roster.count + 1,
+                options: options)
+            effects.append(.changed(member))
+            // Everybody who doubts asks for itself, so that the answer does not come by hearsay only.
+            ping(session, member.address, makeSequence(), first: accusations(member), &effects)
+        }
+        news.put(
+            .accusation(session, by: accuser), Update.suspect(session, incarnation, by: accuser).encoded)
+    }
+
+    mutating func burySuspects(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        guard !suspicions.isEmpty else { return }
+        for session in suspicions.keys.sorted() {
+            guard let suspicion = suspicions[session], suspicion.deadline(options) <= now else { continue }
+            dead(session, suspicion.incarnation, by: own.session, now, &effects)
+        }
+    }
+
+    private mutating func dead(
+        _ session: SessionID, _ incarnation: UInt32, by accuser: SessionID, _ now: MonotonicTime,
+        _ effects: inout [Effect]
+    ) {
+        if session == own.session {
+            if !isLeaving, incarnation >= own.incarnation { contradict(incarnation, &effects) }
+            return
+        }
+        guard var member = roster[session], incarnation >= member.incarnation,
+            member.state == .alive || member.state == .suspect
+        else { return }
+        suspicions[session] = nil
+        member.state = .dead
+        member.incarnation = incarnation
+        member.since = now
+        roster.update(member)
+        news.put(.member(session), Update.dead(session, incarnation, by: accuser).encoded)
+        effects.append(.changed(member))
+    }
+
+    private mutating func left(_ session: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]) {
+        guard var member = roster[session], member.state != .left else { return }
+        suspicions[session] = nil
+        member.state = .left
+        member.since = now
+        roster.update(member)
+        news.put(.member(session), Update.left(session, member.incarnation).encoded)
+        effects.append(.changed(member))
+    }
+
+    /// A connection that breaks is a reason to doubt.
+    mutating func linkReset(_ session: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]) {
+        guard let member = roster[session], member.state == .alive else { return }
+        suspect(session, member.incarnation, by: own.session, now, &effects)
+    }
+
+    // MARK: The engine's table
+
+    /// Whoever stands in the table is somebody to look for; whoever stood there and does not any more was
+    /// fenced, and that session never comes back.
+    mutating func adopt(_ rows: [Row], _ now: MonotonicTime, _ effects: inout [Effect]) {
+        for row in rows where row.session != own.session && roster[row.session] == nil {
+            alive(
+                Member(
+                    session: row.session, name: row.name, address: row.address, info: row.info,
+                    incarnation: 0, state: .alive, since: now), now, &effects)
+        }
+        let found = Set(rows.map(\.session))
+        for session in tabled.subtracting(found).sorted() { left(session, now, &effects) }
+        tabled = found
+    }
+}

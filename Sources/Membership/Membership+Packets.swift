@@ -1,0 +1,153 @@
+import Journal
+import Model
+
+// What packets do.
+
+extension Membership {
+    mutating func receive(
+        _ bytes: [UInt8], from address: String, _ now: MonotonicTime, _ effects: inout [Effect]
+    ) {
+        guard bytes.count <= Membership.packetBytesMax else {
+            return effects.append(.malformed("a datagram of \(bytes.count) bytes"))
+        }
+        guard let packet = read(bytes, now, &effects), packet.sender != own.session, !isLeaving else {
+            return
+        }
+        switch packet.kind {
+        case .ping(let target):
+            guard target == own.session || target == SessionID(0) else { return }
+            let answer = write(.ack, number: packet.number, first: answers(to: packet.sender, target))
+            effects.append(.datagram(answer, to: address))
+        case .ack: acknowledged(packet.number, now, &effects)
+        case .nack: nacked(packet.number)
+        case .indirect(let target, let where_):
+            if target == own.session {
+                effects.append(.datagram(write(.ack, number: packet.number, first: []), to: address))
+            } else {
+                relay(packet, to: target, where_, from: address, now, &effects)
+            }
+        case .sync, .syncAnswer: effects.append(.malformed("a comparison in a datagram"))
+        }
+        recognize(packet.sender, now, &effects)
+    }
+
+    mutating func receiveStream(_ bytes: [UInt8], _ now: MonotonicTime, _ effects: inout [Effect]) {
+        guard let packet = read(bytes, now, &effects), packet.sender != own.session, !isLeaving else {
+            return
+        }
+        switch packet.kind {
+        case .ping(let target):
+            guard target == own.session else { return }
+            let answer = write(.ack, number: packet.number, first: answers(to: packet.sender, target))
+            effects.append(.stream(answer, to: packet.sender))
+        case .ack: acknowledged(packet.number, now, &effects)
+        case .sync: effects.append(.stream(everything(.syncAnswer), to: packet.sender))
+        case .syncAnswer: break
+        case .nack, .indirect: effects.append(.malformed("a datagram's packet on a connection"))
+        }
+        recognize(packet.sender, now, &effects)
+    }
+
+    /// What a prober must hear first: what is held against it, and who this is where it does not know.
+    private func answers(to sender: SessionID, _ target: SessionID) -> [[UInt8]] {
+        var first = roster[sender].map(accusations) ?? []
+        if target == SessionID(0) { first.append(Update.alive(own).encoded) }
+        return first
+    }
+
+    /// Reads a packet and believes its news, all before the first that makes no sense.
+    private mutating func read(
+        _ bytes: [UInt8], _ now: MonotonicTime, _ effects: inout [Effect]
+    ) -> Packet? {
+        var reader = ByteReader(bytes)
+        do throws(DecodeError) {
+            let packet = try Packet(from: &reader)
+            if packet.sender != own.session {
+                lastHeard = now
+                if isIsolated { judgeIsolation(now, &effects) }
+            }
+            let isComparison = packet.kind == .sync || packet.kind == .syncAnswer
+            while !reader.isAtEnd {
+                guard let update = try Update.decode(from: &reader) else { continue }
+                believe(update, isComparison: isComparison, from: packet.sender, now, &effects)
+            }
+            return packet
+        } catch {
+            effects.append(.malformed("\(error)"))
+            return nil
+        }
+    }
+
+    /// Somebody speaks who was thought dead, or of whom nothing is known: compare everything.
+    private mutating func recognize(_ sender: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]) {
+        if let member = roster[sender], member.state != .dead { return }
+        compare(with: sender, now, &effects)
+    }
+
+    // MARK: Comparing everything
+
+    /// At most once a second, however many ask for it.
+    mutating func compare(with session: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]) {
+        if let lastSync, now.since(lastSync) < .seconds(1) { return }
+        lastSync = now
+        effects.append(.stream(everything(.sync), to: session))
+    }
+
+    mutating func syncRegularly(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        // Larger clusters compare more rarely, so that what each sends does not grow with their square.
+        let others = UInt64(roster.count)
+        var length = options.syncInterval
+        var size: UInt64 = 32
+        while size < others {
+            length += options.syncInterval
+            size *= 2
+        }
+        nextSync = now.advanced(by: length * 3 / 4 + UInt64.random(in: 0...length / 2, using: &random))
+        for member in roster.all where member.state == .dead || member.state == .left {
+            if now.since(member.since) > options.memoryOfTheDead { roster.remove(member.session) }
+        }
+        if let other = roster.someAlive(1, except: nil, &random).first {
+            lastSync = now
+            effects.append(.stream(everything(.sync), to: other.session))
+        }
+    }
+
+    private func everything(_ kind: Packet.Kind) -> [UInt8] {
+        var out = Packet.begin(kind, from: own.session, number: 0)
+        out.raw(Update.alive(own).encoded)
+        for member in roster.all {
+            guard out.bytes.count < Membership.syncBytesMax - 4096 else { break }
+            if member.state != .left { out.raw(Update.alive(member).encoded) }
+            switch member.state {
+            case .alive: break
+            case .suspect:
+                let accuser = suspicions[member.session]?.accusers.first ?? own.session
+                out.raw(Update.suspect(member.session, member.incarnation, by: accuser).encoded)
+            case .dead:
+                out.raw(Update.dead(member.session, member.incarnation, by: own.session).encoded)
+            case .left: out.raw(Update.left(member.session, member.incarnation).encoded)
+            }
+        }
+        for key in facts.keys.sorted() {
+            guard let fact = facts[key], out.bytes.count < Membership.syncBytesMax - 64 else { break }
+            out.raw(Update.fact(fact).encoded)
+        }
+        return out.bytes
+    }
+
+    // MARK: Healing
+
+    var hasSomebodyToFind: Bool { roster.deadCount > 0 || !seeds.isEmpty }
+
+    /// Tries one of those that are not there.
+    mutating func heal(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        let length = options.healingInterval
+        nextHealing = now.advanced(by: length * 3 / 4 + UInt64.random(in: 0...length / 2, using: &random))
+        var lost = roster.dead.map { ($0.session, $0.address) }
+        lost += seeds.filter { !roster.isReached($0) }.map { (SessionID(0), $0) }
+        guard let (session, address) = lost.randomElement(using: &random) else { return }
+        var first = roster[session].map(accusations) ?? []
+        first.append(Update.alive(own).encoded)
+        ping(session, address, makeSequence(), first: first, &effects)
+    }
+}

@@ -1,0 +1,167 @@
+import Journal
+import Model
+
+// Probes: direct, through others, over the stream connection; and those made for others.
+
+extension Membership {
+    /// The one probe that is under way.
+    struct Probe: Sendable {
+        var target: SessionID
+        var number: UInt32
+        /// When it is asked again, since datagrams get lost; when others are asked; when it has failed.
+        var againAt: MonotonicTime
+        var indirectAt: MonotonicTime
+        var endsAt: MonotonicTime
+        var isAgain = false
+        var isIndirect = false
+        /// Others that were asked, and those of them that said they have no answer either.
+        var asked = 0
+        var nacks = 0
+
+        var nextStep: MonotonicTime { isIndirect ? endsAt : isAgain ? indirectAt : againAt }
+    }
+
+    /// A probe for somebody else, by the number that it has here.
+    struct Relay: Sendable {
+        var requester: SessionID
+        var address: String
+        var number: UInt32
+        var nackAt: MonotonicTime
+        var endsAt: MonotonicTime
+        var hasNacked = false
+
+        var nextStep: MonotonicTime { hasNacked ? endsAt : nackAt }
+    }
+
+    static let relaysMax = 1024
+
+    // MARK: Own probes
+
+    mutating func advanceProbe(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        if let current = probe {
+            if !current.isAgain, now >= current.againAt { askAgain(current, &effects) }
+            if !current.isIndirect, now >= current.indirectAt { askOthers(now, &effects) }
+            if let current = probe, now >= current.endsAt { fail(current, now, &effects) }
+        }
+        if probe == nil, now >= nextProbe { beginProbe(now, &effects) }
+    }
+
+    private mutating func beginProbe(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        let period = health.scaled(options.probeInterval)
+        nextProbe = now.advanced(by: period)
+        guard let target = roster.next(&random) else { return }
+        let number = makeSequence()
+        let patience = min(health.scaled(options.ackTimeout), period)
+        probe = Probe(
+            target: target.session, number: number, againAt: now.advanced(by: patience / 2),
+            indirectAt: now.advanced(by: patience), endsAt: nextProbe)
+        ping(target.session, target.address, number, first: accusations(target), &effects)
+    }
+
+    /// What is held against somebody is told to them first, so that they can contradict (Lifeguard §IV-C).
+    func accusations(_ member: Member) -> [[UInt8]] {
+        switch member.state {
+        case .alive, .left: []
+        case .suspect:
+            [Update.suspect(member.session, member.incarnation, by: own.session).encoded]
+        case .dead: [Update.dead(member.session, member.incarnation, by: own.session).encoded]
+        }
+    }
+
+    private mutating func askAgain(_ current: Probe, _ effects: inout [Effect]) {
+        probe?.isAgain = true
+        guard let target = roster[current.target] else { return }
+        ping(target.session, target.address, current.number, first: accusations(target), &effects)
+    }
+
+    private mutating func askOthers(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        guard var current = probe, let target = roster[current.target] else {
+            probe = nil
+            return
+        }
+        let helpers = roster.someAlive(options.relays, except: target.session, &random)
+        for helper in helpers {
+            let packet = write(
+                .indirect(target.session, address: target.address), number: current.number, first: [])
+            effects.append(.datagram(packet, to: helper.address))
+        }
+        // Where datagrams do not pass and connections do, nobody is dead.
+        effects.append(
+            .stream(
+                write(.ping(target.session), number: current.number, first: accusations(target)),
+                to: target.session))
+        current.isIndirect = true
+        current.asked = helpers.count
+        probe = current
+    }
+
+    private mutating func fail(_ current: Probe, _ now: MonotonicTime, _ effects: inout [Effect]) {
+        probe = nil
+        // Helpers that do not even say that they have no answer: it may be this node that hears nothing.
+        health.worsen(by: current.asked > 0 ? current.asked - current.nacks : 1)
+        guard let member = roster[current.target], member.state == .alive || member.state == .suspect else {
+            return
+        }
+        suspect(member.session, member.incarnation, by: own.session, now, &effects)
+    }
+
+    mutating func acknowledged(_ number: UInt32, _ now: MonotonicTime, _ effects: inout [Effect]) {
+        if let current = probe, current.number == number {
+            probe = nil
+            health.improve()
+        } else if let relay = relays.removeValue(forKey: number) {
+            effects.append(.datagram(write(.ack, number: relay.number, first: []), to: relay.address))
+        }
+    }
+
+    mutating func nacked(_ number: UInt32) {
+        if let current = probe, current.number == number {
+            probe?.nacks = min(current.asked, current.nacks + 1)
+        }
+    }
+
+    // MARK: For others
+
+    mutating func relay(
+        _ packet: Packet, to target: SessionID, _ address: String, from requester: String,
+        _ now: MonotonicTime, _ effects: inout [Effect]
+    ) {
+        guard relays.count < Membership.relaysMax else { return }
+        let number = makeSequence()
+        relays[number] = Relay(
+            requester: packet.sender, address: requester, number: packet.number,
+            nackAt: now.advanced(by: options.ackTimeout * 4 / 5),
+            endsAt: now.advanced(by: options.ackTimeout * 4))
+        let known = roster[target].map(accusations) ?? []
+        ping(target, address, number, first: known, &effects)
+    }
+
+    mutating func nackForRelays(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        for number in relays.keys.sorted() {
+            guard let relay = relays[number] else { continue }
+            if now >= relay.endsAt {
+                relays[number] = nil
+            } else if !relay.hasNacked, now >= relay.nackAt {
+                relays[number]?.hasNacked = true
+                effects.append(.datagram(write(.nack, number: relay.number, first: []), to: relay.address))
+            }
+        }
+    }
+
+    // MARK: Packets
+
+    mutating func ping(
+        _ target: SessionID, _ address: String, _ number: UInt32, first: [[UInt8]],
+        _ effects: inout [Effect]
+    ) {
+        effects.append(.datagram(write(.ping(target), number: number, first: first), to: address))
+    }
+
+    /// A packet with as much news as there is room for.
+    mutating func write(_ kind: Packet.Kind, number: UInt32, first: [[UInt8]]) -> [UInt8] {
+        var out = Packet.begin(kind, from: own.session, number: number)
+        for piece in first where out.bytes.count + piece.count <= Membership.packetBytesMax { out.raw(piece) }
+        news.tell(into: &out, bytesMax: Membership.packetBytesMax, tellings: tellings)
+        return out.bytes
+    }
+}

@@ -1,0 +1,60 @@
+import Journal
+import Model
+
+/// What is still to be told. The least told goes first, so that the newest is never starved by the loud.
+struct News: Sendable {
+    /// Of two pieces about one subject the later replaces the earlier.
+    enum Subject: Hashable, Sendable {
+        case member(SessionID)
+        /// One accuser's word against a member: each counts, so none replaces another.
+        case accusation(SessionID, by: SessionID)
+        case fact(UInt32)
+    }
+
+    private struct Piece: Sendable {
+        var subject: Subject
+        var bytes: [UInt8]
+        var told = 0
+        var order: UInt64
+    }
+
+    private var pieces: [Piece] = []
+    private var order: UInt64 = 0
+    private var isSorted = true
+
+    var isEmpty: Bool { pieces.isEmpty }
+    var count: Int { pieces.count }
+
+    mutating func put(_ subject: Subject, _ bytes: [UInt8]) {
+        pieces.removeAll { piece in
+            if case .member(let session) = subject, case .accusation(session, _) = piece.subject {
+                return true
+            }
+            return piece.subject == subject
+        }
+        order += 1
+        pieces.append(Piece(subject: subject, bytes: bytes, order: order))
+        isSorted = false
+    }
+
+    /// Writes what there is room for; what was told `tellings` times is forgotten.
+    mutating func tell(into out: inout ByteWriter, bytesMax: Int, tellings: Int) {
+        guard !pieces.isEmpty else { return }
+        if !isSorted {
+            pieces.sort { ($0.told, $1.order) < ($1.told, $0.order) }
+            isSorted = true
+        }
+        var isUneven = false
+        for place in pieces.indices {
+            guard out.bytes.count + pieces[place].bytes.count <= bytesMax else {
+                isUneven = true
+                continue
+            }
+            out.raw(pieces[place].bytes)
+            pieces[place].told += 1
+        }
+        pieces.removeAll { $0.told >= tellings }
+        // Where all were told their order stands.
+        if isUneven { isSorted = false }
+    }
+}

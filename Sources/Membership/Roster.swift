@@ -1,0 +1,100 @@
+import Model
+
+/// The other nodes: by session, by name, and in the order in which they are probed.
+struct Roster: Sendable {
+    private var members: [SessionID: Membership.Member] = [:]
+    private var latest: [String: SessionID] = [:]
+    /// Each living member once a round.
+    private var round: [SessionID] = []
+    private var place = 0
+    private(set) var deadCount = 0
+    /// Those that have left.
+    private(set) var goneCount = 0
+
+    var count: Int { members.count }
+    var all: [Membership.Member] { members.values.sorted { $0.session.rawValue < $1.session.rawValue } }
+
+    subscript(_ session: SessionID) -> Membership.Member? { members[session] }
+
+    /// The newest process of that name.
+    func session(named name: String) -> SessionID? { latest[name] }
+
+    mutating func insert(_ member: Membership.Member, _ random: inout SeededGenerator) {
+        members[member.session] = member
+        latest[member.name] = member.session
+        // Somewhere in what is left of the round, so that many newcomers are not probed in one order by all.
+        round.insert(member.session, at: Int.random(in: place...round.count, using: &random))
+    }
+
+    mutating func update(_ member: Membership.Member) {
+        count(members[member.session]?.state, -1)
+        count(member.state, 1)
+        members[member.session] = member
+    }
+
+    private mutating func count(_ state: Membership.State?, _ change: Int) {
+        if state == .dead { deadCount += change }
+        if state == .left { goneCount += change }
+    }
+
+    mutating func remove(_ session: SessionID) {
+        guard let member = members.removeValue(forKey: session) else { return }
+        count(member.state, -1)
+        if latest[member.name] == session { latest[member.name] = nil }
+        if let index = round.firstIndex(of: session) {
+            round.remove(at: index)
+            if index < place { place -= 1 }
+        }
+    }
+
+    private func isThere(_ session: SessionID) -> Bool {
+        switch members[session]?.state {
+        case .alive, .suspect: true
+        case .dead, .left, nil: false
+        }
+    }
+
+    /// Who is probed next.
+    mutating func next(_ random: inout SeededGenerator) -> Membership.Member? {
+        for _ in 0..<max(1, round.count * 2) {
+            if place >= round.count {
+                place = 0
+                round.shuffle(using: &random)
+            }
+            guard place < round.count else { return nil }
+            let session = round[place]
+            place += 1
+            if isThere(session) { return members[session] }
+        }
+        return nil
+    }
+
+    /// Up to `count` of those that are alive, by chance.
+    func someAlive(_ count: Int, except: SessionID?, _ random: inout SeededGenerator) -> [Membership.Member] {
+        guard !round.isEmpty else { return [] }
+        var found: [Membership.Member] = []
+        // Most are alive: a few throws find them; a walk from somewhere finds the last ones.
+        for _ in 0..<count * 3 where found.count < count {
+            let session = round[Int.random(in: 0..<round.count, using: &random)]
+            guard session != except, let member = members[session], member.state == .alive,
+                !found.contains(where: { $0.session == session })
+            else { continue }
+            found.append(member)
+        }
+        let start = Int.random(in: 0..<round.count, using: &random)
+        for step in 0..<round.count where found.count < count {
+            let session = round[(start + step) % round.count]
+            guard session != except, let member = members[session], member.state == .alive,
+                !found.contains(where: { $0.session == session })
+            else { continue }
+            found.append(member)
+        }
+        return found
+    }
+
+    var dead: [Membership.Member] { all.filter { $0.state == .dead } }
+
+    func isReached(_ address: String) -> Bool {
+        members.values.contains { $0.address == address && ($0.state == .alive || $0.state == .suspect) }
+    }
+}

@@ -1,0 +1,60 @@
+import Model
+
+/// A suspicion that others may share: the more of them, the sooner it ends (Lifeguard §IV-B).
+struct Suspicion: Sendable {
+    let incarnation: UInt32
+    /// Who has said so, the first of them first.
+    private(set) var accusers: [SessionID]
+    private var since: MonotonicTime
+    /// How many others could share it.
+    private let confirmationsMax: Int
+
+    init(
+        incarnation: UInt32, by accuser: SessionID, since: MonotonicTime, members: Int,
+        options: Membership.Options
+    ) {
+        self.incarnation = incarnation
+        accusers = [accuser]
+        self.since = since
+        confirmationsMax = min(options.confirmations, max(0, members - 2))
+    }
+
+    /// Whether that was new and is worth telling.
+    mutating func confirm(by accuser: SessionID) -> Bool {
+        guard accusers.count <= confirmationsMax, !accusers.contains(accuser) else { return false }
+        accusers.append(accuser)
+        return true
+    }
+
+    mutating func prolong(by nanoseconds: UInt64) { since = since.advanced(by: nanoseconds) }
+
+    func deadline(_ options: Membership.Options) -> MonotonicTime {
+        since.advanced(
+            by: Suspicion.length(confirmations: accusers.count - 1, of: confirmationsMax, options))
+    }
+
+    /// max − (max − min) · log(c + 1) / log(k + 1), in steps of small whole numbers.
+    static func length(confirmations: Int, of most: Int, _ options: Membership.Options) -> UInt64 {
+        guard confirmations < most else { return options.suspicionMin }
+        let span = options.suspicionMax - min(options.suspicionMin, options.suspicionMax)
+        return options.suspicionMax - span * binaryLogarithm(confirmations + 1) / binaryLogarithm(most + 1)
+    }
+
+    /// The binary logarithm in units of 1/1024, exact to one of them.
+    static func binaryLogarithm(_ number: Int) -> UInt64 {
+        guard number > 1 else { return 0 }
+        let whole = Int.bitWidth - 1 - number.leadingZeroBitCount
+        // The mantissa in 1/2^31, squared ten times: each squaring past 2 is one more binary digit.
+        var mantissa = (UInt64(number) << 31) >> UInt64(whole)
+        var digits: UInt64 = 0
+        for _ in 0..<10 {
+            mantissa = (mantissa * mantissa) >> 31
+            digits <<= 1
+            if mantissa >= 2 << 31 {
+                mantissa >>= 1
+                digits |= 1
+            }
+        }
+        return UInt64(whole) << 10 | digits
+    }
+}

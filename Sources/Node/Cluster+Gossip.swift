@@ -1,0 +1,72 @@
+import Journal
+import Membership
+import Model
+import Ownership
+import PeerLink
+
+/// What a node needs to gossip.
+struct GossipSettings {
+    var address: NodeConfiguration.Address
+    /// Addresses to try first.
+    var seeds: [String]
+    var cluster: [UInt8]
+    var key: [UInt8]
+    var seed: UInt64
+}
+
+// What gossip and ownership tell each other. On the cluster's event loop.
+
+extension Cluster {
+    /// A datagram of this cluster. On the event loop.
+    func heard(_ packet: [UInt8], _ from: String) {
+        shared.counters.gossipReceived.add(1, ordering: .relaxed)
+        gossip?.handle(.datagram(packet, from: from))
+    }
+
+    /// From any thread.
+    func heardOverLink(_ packet: [UInt8]) {
+        eventLoop.execute { self.gossip?.handle(.stream(packet)) }
+    }
+
+    func carryOut(_ effect: Membership.Effect) {
+        switch effect {
+        case .stream(let packet, let session):
+            let life = Cluster.life(of: session)
+            boxes[0].post(.run { $0.sayGossip(packet, to: life) })
+        case .changed(let member):
+            if member.state == .dead || member.state == .alive {
+                handle(.suspected(member.session, member.state == .dead))
+            }
+            publishView()
+        case .isolated(let isAlone): handle(.isolated(isAlone))
+        case .learned(let fact): learned(fact)
+        case .datagram, .malformed, .wake: break
+        }
+    }
+
+    private func learned(_ fact: Membership.Fact) {
+        switch Gossip.Topic(rawValue: fact.key >> 24) {
+        case .owner:
+            let id = PartitionID(UInt16(truncatingIfNeeded: fact.key & 0xFFFF))
+            let route = Ownership.Route(session: SessionID(fact.value), epoch: Epoch(fact.version))
+            handle(.heard(id, route))
+        case .catalog:
+            if fact.version > Catalog.number(of: catalogVersion) { handle(.nudged) }
+        case nil: break
+        }
+    }
+
+    func publish(_ topic: Gossip.Topic, number: UInt32 = 0, version: UInt64, _ value: UInt64) {
+        let fact = Membership.Fact(key: topic.key(number), version: version, value: value)
+        gossip?.handle(.publish(fact))
+    }
+
+    /// The engine's table is a list of seeds, and of those that are fenced.
+    func tellGossip(_ members: [Ownership.Member]) {
+        let rows = members.map {
+            Membership.Row(
+                session: $0.session, name: $0.name, address: $0.info.gossip, info: $0.info.encoded)
+        }
+        gossip?.handle(.table(rows))
+    }
+}

@@ -1,0 +1,211 @@
+import Membership
+import Model
+
+/// Many nodes' membership on a network that loses, delays, doubles and cuts, in virtual time, by seed.
+///
+/// Two runs of one seed are the same, packet by packet.
+public final class GossipWorld {
+    public struct Network: Sendable {
+        /// Of a thousand datagrams.
+        public var lost: UInt64 = 0
+        public var doubled: UInt64 = 0
+        /// Nanoseconds one way, at least and at most.
+        public var delayMin: UInt64 = 100_000
+        public var delayMax: UInt64 = 2_000_000
+        public init() {}
+    }
+
+    public struct Traffic: Sendable {
+        public var datagrams: UInt64 = 0
+        public var datagramBytes: UInt64 = 0
+        public var streamBytes: UInt64 = 0
+    }
+
+    /// One node's view of another changed.
+    public struct Change: Sendable {
+        public var time: UInt64
+        public var observer: Int
+        public var subject: String
+        public var state: Membership.State
+    }
+
+    struct Node {
+        var name: String
+        var machine: Membership
+        var life: UInt64
+        var isUp = true
+        var asleepUntil: UInt64 = 0
+        /// Of each half second, for how many milliseconds it does not run.
+        var sleepsMilliseconds: UInt64 = 0
+        var traffic = Traffic()
+    }
+
+    enum Happening {
+        case wake(node: Int, life: UInt64)
+        case datagram(to: Int, from: Int, [UInt8])
+        case stream(to: Int, [UInt8])
+    }
+
+    public var network = Network()
+    public private(set) var now: UInt64 = 1_000_000_000
+    public private(set) var changes: [Change] = []
+    /// Changes are kept, and not only counted.
+    public var keepsChanges = true
+    public private(set) var deaths = 0
+    public private(set) var isolations: [(time: UInt64, node: Int, isAlone: Bool)] = []
+    var nodes: [Node] = []
+    private var random: SeededGenerator
+    private var queue = EventQueue<Happening>()
+    private var places: [String: Int] = [:]
+    private var sessions: [SessionID: Int] = [:]
+    /// One way, from and to.
+    private var cuts: Set<[Int]> = []
+    private var lastSession: UInt64 = 0
+    private let options: Membership.Options
+
+    public init(seed: UInt64, options: Membership.Options = Membership.Options()) {
+        random = SeededGenerator(seed: seed)
+        self.options = options
+    }
+
+    public var count: Int { nodes.count }
+    public func isUp(_ node: Int) -> Bool { nodes[node].isUp }
+    public func name(_ node: Int) -> String { nodes[node].name }
+    public func traffic(_ node: Int) -> Traffic { nodes[node].traffic }
+    public func node(named name: String) -> Int? { places[name] }
+
+    /// Starts a node that knows the addresses of `seeds`; a second start of a name is a new process.
+    @discardableResult
+    public func start(_ name: String, seeds: [String] = []) -> Int {
+        lastSession += 1
+        let machine = Membership(
+            session: SessionID(lastSession), name: name, address: name, info: [], seed: random.next(),
+            options: options, now: MonotonicTime(nanoseconds: now))
+        let place: Int
+        if let known = places[name] {
+            place = known
+            nodes[place] = Node(name: name, machine: machine, life: lastSession)
+        } else {
+            place = nodes.count
+            nodes.append(Node(name: name, machine: machine, life: lastSession))
+            places[name] = place
+        }
+        sessions[SessionID(lastSession)] = place
+        feed(place, .seeds(seeds))
+        push(random.next(upperBound: UInt64(200_000_000)), .wake(node: place, life: lastSession))
+        return place
+    }
+
+    public func kill(_ node: Int) {
+        nodes[node].isUp = false
+        for other in nodes.indices where other != node && !isCut(node, other) {
+            feed(other, .linkReset(nodes[node].machine.ownSession))
+        }
+    }
+
+    public func leave(_ node: Int) { feed(node, .leave) }
+    public func sleep(_ node: Int, for length: UInt64) { nodes[node].asleepUntil = now + length }
+    public func slow(_ node: Int, sleeping milliseconds: UInt64) {
+        nodes[node].sleepsMilliseconds = milliseconds
+    }
+    public func publish(_ fact: Membership.Fact, at node: Int) { feed(node, .publish(fact)) }
+    public func fact(_ key: UInt32, at node: Int) -> Membership.Fact? { nodes[node].machine.fact(key) }
+
+    public func cut(from: Int, to: Int) { cuts.insert([from, to]) }
+    public func healAll() { cuts = [] }
+    private func isCut(_ from: Int, _ to: Int) -> Bool { !cuts.isEmpty && cuts.contains([from, to]) }
+
+    /// What the node thinks of the others, by name; itself is left out.
+    public func view(_ node: Int) -> [(name: String, state: Membership.State)] {
+        nodes[node].machine.members.map { ($0.name, $0.state) }.sorted { $0.name < $1.name }
+    }
+
+    public func forgetChanges() {
+        changes = []
+        isolations = []
+    }
+
+    // MARK: Running
+
+    private func push(_ delay: UInt64, _ what: Happening) { queue.push(now + delay, what) }
+
+    public func run(for length: UInt64) {
+        let end = now + length
+        while let time = queue.nextTime, time <= end, let (_, what) = queue.pop() {
+            now = max(now, time)
+            handle(what)
+        }
+        now = end
+    }
+
+    private func handle(_ what: Happening) {
+        let node: Int
+        switch what {
+        case .wake(let place, let life):
+            guard nodes[place].life == life else { return }
+            node = place
+        case .datagram(let to, _, _), .stream(let to, _): node = to
+        }
+        guard nodes[node].isUp else { return }
+        let until = wakeTime(node)
+        if until > now { return queue.push(until, what) }
+        switch what {
+        case .wake: feed(node, .woke)
+        case .datagram(_, let from, let bytes): feed(node, .datagram(bytes, from: nodes[from].name))
+        case .stream(_, let bytes): feed(node, .stream(bytes))
+        }
+    }
+
+    /// When the node runs again; now or earlier where it runs.
+    private func wakeTime(_ node: Int) -> UInt64 {
+        let sleep = nodes[node].sleepsMilliseconds
+        guard sleep > 0 else { return nodes[node].asleepUntil }
+        let phase = now % .milliseconds(500)
+        let awake = phase < .milliseconds(sleep) ? now - phase + .milliseconds(sleep) : now
+        return max(nodes[node].asleepUntil, awake)
+    }
+
+    private func feed(_ node: Int, _ event: Membership.Event) {
+        guard nodes[node].isUp else { return }
+        var effects: [Membership.Effect] = []
+        nodes[node].machine.handle(event, now: MonotonicTime(nanoseconds: now), into: &effects)
+        for effect in effects { carryOut(effect, node) }
+    }
+
+    private func carryOut(_ effect: Membership.Effect, _ node: Int) {
+        switch effect {
+        case .datagram(let bytes, let address):
+            nodes[node].traffic.datagrams += 1
+            nodes[node].traffic.datagramBytes += UInt64(bytes.count)
+            guard let to = places[address] else { return }
+            transmit(bytes, node, to)
+        case .stream(let bytes, let session):
+            guard let to = sessions[session], nodes[to].machine.ownSession == session else { return }
+            nodes[node].traffic.streamBytes += UInt64(bytes.count)
+            guard !isCut(node, to), !isCut(to, node) else { return }
+            push(network.delayMax * 3, .stream(to: to, bytes))
+        case .changed(let member):
+            if member.state == .dead { deaths += 1 }
+            guard keepsChanges else { return }
+            changes.append(Change(time: now, observer: node, subject: member.name, state: member.state))
+        case .learned: break
+        case .isolated(let isAlone): if keepsChanges { isolations.append((now, node, isAlone)) }
+        case .malformed(let why): preconditionFailure("a packet of this program makes no sense: \(why)")
+        case .wake(let at):
+            queue.push(max(now, at.nanoseconds), .wake(node: node, life: nodes[node].life))
+        }
+    }
+
+    private func transmit(_ bytes: [UInt8], _ from: Int, _ to: Int) {
+        guard !isCut(from, to) else { return }
+        if network.lost > 0, random.next(upperBound: UInt64(1000)) < network.lost { return }
+        push(delay(), .datagram(to: to, from: from, bytes))
+        if network.doubled > 0, random.next(upperBound: UInt64(1000)) < network.doubled {
+            push(delay() * 4, .datagram(to: to, from: from, bytes))
+        }
+    }
+
+    private func delay() -> UInt64 {
+        network.delayMin + random.next(upperBound: max(1, network.delayMax - network.delayMin))
+    }
+}

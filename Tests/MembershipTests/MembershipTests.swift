@@ -1,0 +1,229 @@
+import Journal
+import Model
+import Simulator
+import Testing
+
+@testable import Membership
+
+private let now = MonotonicTime(nanoseconds: 1_000_000_000)
+
+private func node(_ session: UInt64, _ name: String) -> Membership {
+    Membership(session: SessionID(session), name: name, address: name, info: [1], seed: session, now: now)
+}
+
+private func row(_ session: UInt64, _ name: String) -> Membership.Row {
+    Membership.Row(session: SessionID(session), name: name, address: name, info: [])
+}
+
+private func packet(_ kind: Packet.Kind, from sender: UInt64, _ updates: [Update] = []) -> [UInt8] {
+    var out = Packet.begin(kind, from: SessionID(sender), number: 77)
+    for update in updates { out.raw(update.encoded) }
+    return out.bytes
+}
+
+extension Membership {
+    fileprivate mutating func feed(_ event: Event, at time: MonotonicTime = now) -> [Effect] {
+        var effects: [Effect] = []
+        handle(event, now: time, into: &effects)
+        return effects
+    }
+}
+
+@Suite("Membership") struct MembershipTests {
+    /// The length falls with the logarithm of the number of those who share the suspicion.
+    @Test func suspicionsShrinkAsTheyAreShared() {
+        let options = Membership.Options()
+        let lengths = (0...3).map { Suspicion.length(confirmations: $0, of: 3, options) / 1_000_000 }
+        #expect(lengths.first == 5000 && lengths.last == 1000)
+        #expect(zip(lengths, lengths.dropFirst()).allSatisfy { $0 > $1 })
+        #expect(lengths[1] == 3000)
+        #expect(Suspicion.length(confirmations: 0, of: 0, options) == options.suspicionMin)
+        for number in 1...64 {
+            // 2^(1/1024) is 1.000677.
+            var power = 1.0
+            for _ in 0..<Suspicion.binaryLogarithm(number) { power *= 1.000677131 }
+            #expect(power <= Double(number) * 1.001 && power * 1.002 >= Double(number))
+        }
+    }
+
+    @Test func anAccuserCountsOnce() {
+        var suspicion = Suspicion(
+            incarnation: 1, by: SessionID(1), since: now, members: 8, options: Membership.Options())
+        let isNew = [1, 2, 2].map { suspicion.confirm(by: SessionID($0)) }
+        #expect(isNew == [false, true, false])
+    }
+
+    @Test func whoIsAccusedContradictsWithAHigherIncarnation() {
+        var machine = node(1, "a")
+        _ = machine.feed(.table([row(2, "b")]))
+        let accusation = Update.suspect(SessionID(1), 1, by: SessionID(2))
+        _ = machine.feed(.datagram(packet(.ping(SessionID(1)), from: 2, [accusation]), from: "b"))
+        #expect(machine.own.incarnation == 2)
+        #expect(machine.localHealth == 1)
+        // The same accusation again is old.
+        _ = machine.feed(.datagram(packet(.ping(SessionID(1)), from: 2, [accusation]), from: "b"))
+        #expect(machine.own.incarnation == 2)
+    }
+
+    @Test func aPingForAFormerProcessIsNotAnswered() {
+        var machine = node(5, "a")
+        let effects = machine.feed(.datagram(packet(.ping(SessionID(4)), from: 2), from: "b"))
+        #expect(!effects.contains { if case .datagram = $0 { true } else { false } })
+    }
+
+    @Test func aFormerProcessNeverComesBack() {
+        var machine = node(1, "a")
+        _ = machine.feed(.table([row(2, "b")]))
+        _ = machine.feed(.table([row(9, "b")]))
+        #expect(machine.members.map(\.session) == [SessionID(9)])
+        let ghost = Membership.Member(
+            session: SessionID(2), name: "b", address: "b", info: [], incarnation: 900, state: .alive,
+            since: now)
+        _ = machine.feed(.datagram(packet(.ack, from: 3, [.alive(ghost)]), from: "c"))
+        #expect(machine.members.map(\.session) == [SessionID(9)])
+    }
+
+    /// A session that was in the engine's table and is not any more was fenced.
+    @Test func whoIsFencedHasLeft() {
+        var machine = node(1, "a")
+        _ = machine.feed(.table([row(2, "b"), row(3, "c")]))
+        _ = machine.feed(.table([row(3, "c")]))
+        #expect(machine.member(SessionID(2))?.state == .left)
+        #expect(machine.member(SessionID(3))?.state == .alive)
+    }
+
+    /// What a whole side of a cut holds against somebody is a suspicion only: who is meant may contradict.
+    @Test func aComparisonBuriesNobody() {
+        var machine = node(1, "a")
+        _ = machine.feed(.table([row(2, "b"), row(3, "c")]))
+        let claim = [Update.dead(SessionID(3), 5, by: SessionID(2))]
+        _ = machine.feed(.stream(packet(.syncAnswer, from: 2, claim)))
+        #expect(machine.member(SessionID(3))?.state == .suspect)
+        _ = machine.feed(.datagram(packet(.ack, from: 2, claim), from: "b"))
+        #expect(machine.member(SessionID(3))?.state == .dead)
+    }
+
+    /// After its own sleep a node blames nobody for what did not come.
+    @Test func whoSleptBlamesNobody() {
+        var machine = node(1, "a")
+        _ = machine.feed(.table([row(2, "b"), row(3, "c"), row(4, "d")]))
+        _ = machine.feed(.woke)
+        let later = now.advanced(by: .seconds(60))
+        let effects = machine.feed(.woke, at: later)
+        #expect(!effects.contains { if case .changed = $0 { true } else { false } })
+        #expect(!effects.contains { if case .isolated = $0 { true } else { false } })
+        #expect(machine.localHealth == 1)
+    }
+
+    @Test func theLeastToldNewsGoFirst() {
+        var news = News()
+        for key in 0..<100 {
+            let fact = Membership.Fact(key: UInt32(key), version: 1, value: 0)
+            news.put(.fact(UInt32(key)), Update.fact(fact).encoded)
+        }
+        var told: [Int] = []
+        for _ in 0..<5 {
+            var out = ByteWriter()
+            news.tell(into: &out, bytesMax: 20 * 22, tellings: 2)
+            told.append(out.bytes.count / 22)
+        }
+        // A hundred pieces, twenty in each packet: all are told once before one is told twice.
+        #expect(told == [20, 20, 20, 20, 20])
+        #expect(news.count == 100)
+        for _ in 0..<5 {
+            var out = ByteWriter()
+            news.tell(into: &out, bytesMax: 20 * 22, tellings: 2)
+        }
+        #expect(news.isEmpty)
+    }
+
+    /// Half a minute of a cluster under loss, twice by one seed, is the same.
+    @Test func aSeedReplaysExactly() {
+        func run() -> [String] {
+            let world = GossipWorld(seed: 7)
+            world.network.lost = 300
+            for number in 0..<20 { world.start("n\(number)", seeds: ["n0"]) }
+            world.run(for: .seconds(30))
+            return world.changes.map { "\($0.time) \($0.observer) \($0.subject) \($0.state)" }
+                + (0..<20).map { "\(world.traffic($0).datagrams) \(world.traffic($0).datagramBytes)" }
+        }
+        #expect(run() == run())
+    }
+}
+
+@Suite("Packets of membership") struct PacketTests {
+    private static let member = Membership.Member(
+        session: SessionID(7), name: "shard-7", address: "10.0.0.7:7946", info: [1, 2, 3], incarnation: 4,
+        state: .alive, since: now)
+    private static let updates: [Update] = [
+        .alive(member), .suspect(SessionID(7), 4, by: SessionID(1)), .dead(SessionID(7), 4, by: SessionID(1)),
+        .left(SessionID(7), 4), .fact(Membership.Fact(key: 1, version: 2, value: 3)),
+    ]
+    private static let kinds: [Packet.Kind] = [
+        .ping(SessionID(1)), .ack, .nack, .indirect(SessionID(1), address: "a"), .sync, .syncAnswer,
+    ]
+
+    private func malformed(_ effects: [Membership.Effect]) -> Bool {
+        effects.contains { if case .malformed = $0 { true } else { false } }
+    }
+
+    /// Every cut of every packet is refused or read, never more; and the machine goes on.
+    @Test(arguments: 0..<6) func cutPacketsHarmNobody(_ kind: Int) {
+        let whole = packet(PacketTests.kinds[kind], from: 2, PacketTests.updates)
+        var machine = node(1, "a")
+        for count in 0..<whole.count {
+            _ = machine.feed(.datagram(Array(whole[..<count]), from: "x"))
+            _ = machine.feed(.stream(Array(whole[..<count])))
+        }
+        #expect(malformed(machine.feed(.datagram(Array(whole[..<5]), from: "x"))))
+        _ = machine.feed(.datagram(whole, from: "x"))
+        let effects = machine.feed(.datagram(packet(.ping(SessionID(1)), from: 2), from: "b"))
+        #expect(effects.contains { if case .datagram(_, to: "b") = $0 { true } else { false } })
+    }
+
+    @Test func flippedBitsHarmNobody() {
+        var random = SeededGenerator(seed: 3)
+        var machine = node(1, "a")
+        for _ in 0..<20_000 {
+            var bytes = packet(
+                PacketTests.kinds.randomElement(using: &random) ?? .ack, from: 2, PacketTests.updates)
+            for _ in 0..<Int.random(in: 1...4, using: &random) {
+                bytes[Int.random(in: bytes.indices, using: &random)] ^=
+                    1 << UInt8.random(in: 0..<8, using: &random)
+            }
+            _ = machine.feed(.datagram(bytes, from: "x"))
+            _ = machine.feed(.stream(bytes))
+        }
+        #expect(machine.members.count <= 20_000)
+    }
+
+    /// News of a later version are passed over, and what stands behind them is read.
+    @Test func unknownNewsArePassedOver() {
+        var out = Packet.begin(.ack, from: SessionID(2), number: 1)
+        out.u8(200)
+        out.string([1, 2, 3, 4])
+        out.raw(PacketTests.updates[0].encoded)
+        var machine = node(1, "a")
+        let effects = machine.feed(.datagram(out.bytes, from: "b"))
+        #expect(!malformed(effects))
+        #expect(machine.member(SessionID(7))?.name == "shard-7")
+    }
+
+    @Test func packetsHaveTheirBound() {
+        var machine = node(1, "a")
+        for number in 2..<400 { _ = machine.feed(.table([row(UInt64(number), "node-\(number)")])) }
+        for step in 0..<200 {
+            let effects = machine.feed(.woke, at: now.advanced(by: .milliseconds(UInt64(step) * 50)))
+            for case .datagram(let bytes, _) in effects { #expect(bytes.count <= Membership.packetBytesMax) }
+        }
+    }
+
+    @Test func tooManyMembersAreNotBelieved() {
+        var options = Membership.Options()
+        options.membersMax = 10
+        var machine = Membership(
+            session: SessionID(1), name: "a", address: "a", info: [], seed: 1, options: options, now: now)
+        _ = machine.feed(.table((2..<100).map { row(UInt64($0), "n\($0)") }))
+        #expect(machine.members.count == 10)
+    }
+}

@@ -1,0 +1,14 @@
+# b hears nothing of a, but a hears b: the others probe for b, and nobody dies.
+nodes 5
+run 5s
+changes
+> b alive for a c d e, 0.0 s to 0.0 s
+> d alive for a b c e, 0.0 s to 0.0 s
+> e alive for a b c d, 0.0 s to 0.0 s
+> c alive for a b d e, 0.0 s to 0.0 s
+> a alive for b c d e, 0.0 s to 0.0 s
+cut a > b
+run 60s
+views
+> a b c d e: a b c d e
+changes
