@@ -8,6 +8,8 @@ import faults_database  # noqa: F401  (they register themselves)
 import faults_load  # noqa: F401
 import faults_network  # noqa: F401
 import faults_processes  # noqa: F401
+import faults_random  # noqa: F401
+import faults_selection  # noqa: F401
 from registry import FAULTS, key
 from runner import Bench, show
 
