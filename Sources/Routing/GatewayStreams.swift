@@ -105,7 +105,10 @@ public struct GatewayStreams {
     ) {
         switch frame {
         case .attached(let id, let device):
-            guard streams[id.number] != nil else { return commands.append(.detach(id, device)) }
+            guard var stream = streams[id.number] else { return commands.append(.detach(id, device)) }
+            // It was told of twice, and live in between.
+            settle(&stream)
+            streams[id.number] = stream
             place(id.number, partition, device)
             sink.open(id.number)
         case .refused(let id, let reason):
@@ -139,11 +142,8 @@ public struct GatewayStreams {
         for (number, var stream) in streams.sorted(by: { $0.key < $1.key })
         where stream.partition == partition {
             guard let listener = listeners[number] else { continue }
-            if stream.isLive, let pushed = pushed[partition] {
-                stream.written = max(stream.written, pushed)
-            }
+            settle(&stream)
             stream.isBehind = false
-            stream.isLive = false
             streams[number] = stream
             unplace(number, stream)
             commands.append(
@@ -154,12 +154,21 @@ public struct GatewayStreams {
         return commands
     }
 
+    /// A live stream has every push to its partition's streams that was for it.
+    private func settle(_ stream: inout Stream) {
+        if stream.isLive, let pushed = pushed[stream.partition] {
+            stream.written = max(stream.written, pushed)
+        }
+        stream.isLive = false
+    }
+
     private mutating func write<Sink: StreamSink>(
         _ events: [StreamFrame.Event], _ deleted: Position?, to id: StreamID, _ device: DeviceIndex,
         _ partition: PartitionID, _ sink: Sink, _ commands: inout [StreamCommand]
     ) {
         guard var stream = streams[id.number] else { return }
         let history = histories[Int(partition.rawValue)]
+        settle(&stream)
         stream.isBehind = false
         stream.isLive = events.isEmpty && deleted == nil
         if let deleted, deleted > stream.written {

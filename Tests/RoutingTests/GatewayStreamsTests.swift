@@ -79,6 +79,24 @@ struct GatewayStreamsTests {
         #expect(pipe.written[stream] == [10, 20])
     }
 
+    @Test("write nothing twice to one that was told of twice and got a push in between")
+    func toldTwice() {
+        var streams = make()
+        let pipe = Pipe()
+        let (stream, _) = streams.attach(device, by: .backend, resume: nil)
+        let id = StreamID(gateway: GatewayID(2), number: stream)
+        _ = streams.reattach(PartitionID(0))
+        _ = streams.reattach(PartitionID(0))
+        let again = [StreamFrame.Event(position: Position(10), event: [])]
+        hear(
+            [
+                .attached(id, device.index), .events(id, device.index, deleted: nil, []), push(1, 10, to: 4),
+                .attached(id, device.index), .events(id, device.index, deleted: nil, again),
+                .events(id, device.index, deleted: nil, []), push(2, 20, to: 4),
+            ], &streams, pipe)
+        #expect(pipe.written[stream] == [10, 20])
+    }
+
     @Test("lose nothing of one that still waited for what it missed when its partition's owner changes")
     func waitingOnesMissNothing() {
         var streams = make()
