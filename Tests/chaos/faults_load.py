@@ -1,15 +1,14 @@
 """Herds and quotas."""
 import asyncio
-import json
-import subprocess
 import threading
 import time
 
+import placement
 import quota_window
 from client import Client
 from registry import fault
 from setup import Project
-from topology import API_PORT, BINARY
+from topology import API_PORT
 from workload import Device
 
 HERD = 1200
@@ -133,16 +132,9 @@ def quota_owner(run):
 
 def home_owner(run, project):
     """The node with the project's buckets."""
-    number = next(one["projectNumber"] for one in projects(run) if one["project"] == project.id)
-    partition = quota_window.home_partition(int(number), 256)
+    partition = placement.home_partition(project.number, 256)
     view = run.cluster.gateways[0].view()
     return next(one["owner"] for one in view["partitions"] if one["partition"] == partition)
-
-
-def projects(run):
-    shown = subprocess.run([BINARY, "project", "list", "--json", "--data", run.cluster.gateways[0].folder],
-                           capture_output=True, text=True, check=True)
-    return json.loads(shown.stdout)
 
 
 class QuotaLoad:

@@ -130,7 +130,7 @@ class Bench:
             + checkers.deliveries(entries) + checkers.repeats(entries) + checkers.order(entries) \
             + checkers.statuses(entries, fault.broken, fault.extra) + checkers.journal(journal) \
             + checkers.epochs(monitor.samples) + checkers.exits(ends, fault.may_stop) \
-            + checkers.usage(before, after) + checkers.progress(entries, healed, converged, fault.limit)
+            + checkers.usage(before, after) + checkers.progress(entries, healed, converged, fault.limit, fault.broken)
         report = self.report(fault, run, entries, seed, converged, drained, monitor, ends, problems, began)
         self.keep(fault, workload, final, report, places)
         return report

@@ -2,6 +2,7 @@
 import copy
 
 import checkers
+import placement
 import quota_window
 from history import operations
 
@@ -129,6 +130,9 @@ def run():
         if not any(wanted in text for text in said):
             failures.append(f"not seen: {name}: {said}")
     unknown_is_left_open()
+    # The vectors of Tests/PlacementTests.
+    assert [placement.topic_hash(*one) for one in [("", 0), ("news", 2), ("weather", 1), ("12345678", 7)]] == [
+        0x1EDEB8DBEF6672C7, 0x493CC1B99482BDBF, 0x3DE93776B5B8D010, 0x8C1A9562D966F647]
     kept, broken = quota_windows()
     assert kept <= 1 and broken > 45, (kept, broken)
     assert len(operations(GOOD)) == 12

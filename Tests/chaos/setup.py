@@ -23,5 +23,7 @@ class Project:
         run("project", "create", name, "--service-account", os.path.join(tool.STATE, f"{name}.json"))
         if arguments:
             run("project", "quota", name, *arguments)
+        self.number = int(next(one["projectNumber"] for one in json.loads(run("project", "list", "--json"))
+                               if one["project"] == name))
         self.bearer = json.loads(run("project", "key", "create", name, "--kind", "bearer", "--json"))["key"]
         self.device_key = json.loads(run("project", "key", "create", name, "--kind", "device", "--json"))["key"]
