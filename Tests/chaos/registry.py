@@ -18,6 +18,8 @@ class Fault:
     may_stop: tuple = ()
     # Seconds from its end until all nodes agree and everything is served.
     limit: float = 10
+    # Why it is known to break something; its problems are shown and do not count.
+    known: str = ""
     # Operations a second, where they differ from the usual.
     rates: dict = None
 

@@ -179,7 +179,7 @@ class Bench:
             "longest": round(longest, 2), "deliveries": len(delivered), "again": len(delivered) - len(set(delivered)),
             "agreed": None if converged is None else round(converged, 2),
             "drained": None if drained is None else round(drained, 1), "moves": monitor.moves(),
-            "ends": [f"{node} {code}" for node, code, _, _ in ends], "facts": run.facts,
+            "known": fault.known, "ends": [f"{node} {code}" for node, code, _, _ in ends], "facts": run.facts,
             "problems": [f"{invariant}: {text}" for invariant, text in problems]}
 
     def keep(self, fault, workload, final, report, places):
@@ -198,6 +198,8 @@ class Bench:
 def show(report):
     """A report for people."""
     verdict = "ok" if not report["problems"] else f"{len(report['problems'])} PROBLEMS"
+    if report["problems"] and report["known"]:
+        verdict = f"KNOWN ({len(report['problems'])})"
     counts = ", ".join(f"{count} {name}" for name, count in sorted(report["operations"].items()))
     print(f"{report['fault']:>4}  {verdict:12} {report['title']}  ({report['seconds']} s, seed {report['seed']})")
     print(f"      {counts}; longest {report['longest']} s, at most {report['retries']} retries")
@@ -205,6 +207,8 @@ def show(report):
           f" {report['agreed']} s, all arrived after {report['drained']} s; ends: {report['ends'] or 'none'}")
     for name, value in report["facts"].items():
         print(f"      {name}: {value}")
+    if report["known"]:
+        print(f"      known: {report['known']}")
     for problem in report["problems"][:12]:
         print(f"      ! {problem}")
     if len(report["problems"]) > 12:
