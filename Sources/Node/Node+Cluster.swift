@@ -75,6 +75,7 @@ extension Node {
                 for box in boxes { box.post(.run { $0.linkReset(life) }) }
                 shared.cluster?.linkReset(life)
             },
+            renewed: { life in for box in boxes { box.post(.run { $0.linkReset(life) }) } },
             refused: { reason in
                 shared.counters.peerMessagesBad.add(1, ordering: .relaxed)
                 log.warning("a peer was refused", metadata: ["reason": "\(reason)"])

@@ -188,7 +188,7 @@ extension NodeLoop {
     private func askAgain(where affected: [Bool]) {
         now = Clock.now()
         var done: [RouterEffect] = []
-        router.rerouted({ affected[Int($0.rawValue)] }, into: &done)
+        router.rerouted({ affected[Int($0.rawValue)] }, now: now, into: &done)
         carryOut(done)
         for place in affected.indices where affected[place] && places[place] != .nowhere {
             reattach(PartitionID(UInt16(place)))

@@ -54,6 +54,7 @@ public struct Ownership {
     private var candidates: [NodePlacement.Candidate] = []
     private var candidatesSince: MonotonicTime
     private var isPolling = false
+    private var pollingSince: MonotonicTime
     private var pollAgain = false
     private var hasPolled = false
     private var failingSince: MonotonicTime?
@@ -69,6 +70,7 @@ public struct Ownership {
         self.options = options
         candidatesSince = now
         nextPoll = now
+        pollingSince = now
     }
 
     /// Since when this node holds the partition; `nil` where it does not.
@@ -76,7 +78,7 @@ public struct Ownership {
 
     public mutating func handle(_ event: Event, now: MonotonicTime, into effects: inout [Effect]) {
         switch event {
-        case .woke: if now >= nextPoll { poll(now, &effects) }
+        case .woke: woke(now, &effects)
         case .nudged: poll(now, &effects)
         case .polled(let poll, let asked): polled(poll, asked, now, &effects)
         case .pollFailed(let reason): pollFailed(reason, now, &effects)
@@ -115,13 +117,27 @@ public struct Ownership {
 
     // MARK: Polls
 
+    private mutating func woke(_ now: MonotonicTime, _ effects: inout [Effect]) {
+        guard isPolling else {
+            if now >= nextPoll { poll(now, &effects) }
+            return
+        }
+        // A database that does not answer is out of reach as well, long before its connection breaks; and a
+        // node whose lease may be out must not go on granting quotas and calling itself ready.
+        guard now.since(pollingSince) >= options.lease else { return }
+        failingSince = failingSince ?? pollingSince
+        set(.unreachable("the database does not answer"), &effects)
+    }
+
     private mutating func poll(_ now: MonotonicTime, _ effects: inout [Effect]) {
         guard !isPolling else {
             pollAgain = true
             return
         }
         isPolling = true
+        pollingSince = now
         effects.append(.poll(info))
+        effects.append(.wake(at: now.advanced(by: options.lease)))
     }
 
     /// The next poll, at the usual time or at once where something happened meanwhile.

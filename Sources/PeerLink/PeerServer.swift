@@ -10,15 +10,21 @@ public struct PeerEvents: Sendable {
     public var received: @Sendable (_ from: UInt32, [UInt8]) -> Void
     /// A connection to or from it is gone, and with it what was under way.
     public var reset: @Sendable (_ life: UInt32) -> Void
+    /// It has connected anew. What it said before that may be lost, also where nothing was seen to break: a
+    /// connection that it gave up may still look alive on this side, and what waited for one that it could
+    /// not make is gone. Told before anything that comes over the new connection.
+    public var renewed: @Sendable (_ life: UInt32) -> Void
     /// Somebody who does not belong here; a sentence for the log.
     public var refused: @Sendable (String) -> Void
 
     public init(
         received: @escaping @Sendable (UInt32, [UInt8]) -> Void, reset: @escaping @Sendable (UInt32) -> Void,
+        renewed: @escaping @Sendable (UInt32) -> Void = { _ in },
         refused: @escaping @Sendable (String) -> Void
     ) {
         self.received = received
         self.reset = reset
+        self.renewed = renewed
         self.refused = refused
     }
 }
@@ -161,6 +167,7 @@ final class PeerHandler: ChannelInboundHandler {
             return refuse("node \(hello.name) has been started anew", context)
         }
         peer = hello.life
+        if expected == nil { events.renewed(hello.life) }
         connected(context.channel)
     }
 

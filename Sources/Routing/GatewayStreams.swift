@@ -36,6 +36,9 @@ public struct GatewayStreams {
         var device: DeviceIndex
         var written = Position.zero
         var isBehind = false
+        /// Its partition has said that it has everything: from then on each push for it was written. Until
+        /// then others' pushes say nothing about it.
+        var isLive = false
     }
     private static let pageSize = 1024
 
@@ -46,9 +49,14 @@ public struct GatewayStreams {
     private var lastNumber: UInt64 = 0
     private let histories: [History]
     /// In a cluster a stream outlives the owner of its partition: who listens is kept, to be told to the
-    /// next one.
+    /// next one; and what the device has acknowledged by coming back, of which nobody may know yet.
     private let outlivesOwners: Bool
-    private var listeners: [UInt64: (device: Registration, authority: Authority)] = [:]
+    private struct Listener {
+        var device: Registration
+        var authority: Authority
+        var resume: EventID?
+    }
+    private var listeners: [UInt64: Listener] = [:]
     /// The newest position that was pushed to the live streams of each partition.
     private var pushed: [PartitionID: Position] = [:]
 
@@ -69,7 +77,9 @@ public struct GatewayStreams {
     ) -> (stream: UInt64, command: StreamCommand) {
         lastNumber += 1
         streams[lastNumber] = Stream(partition: registration.partition, device: registration.index)
-        if outlivesOwners { listeners[lastNumber] = (registration, authority) }
+        if outlivesOwners {
+            listeners[lastNumber] = Listener(device: registration, authority: authority, resume: resume)
+        }
         let id = StreamID(gateway: gateway, number: lastNumber)
         return (lastNumber, .attach(id, registration, by: authority, resume: resume))
     }
@@ -95,7 +105,10 @@ public struct GatewayStreams {
     ) {
         switch frame {
         case .attached(let id, let device):
-            guard streams[id.number] != nil else { return commands.append(.detach(id, device)) }
+            guard var stream = streams[id.number] else { return commands.append(.detach(id, device)) }
+            // It was told of twice, and live in between.
+            settle(&stream)
+            streams[id.number] = stream
             place(id.number, partition, device)
             sink.open(id.number)
         case .refused(let id, let reason):
@@ -129,26 +142,24 @@ public struct GatewayStreams {
         for (number, var stream) in streams.sorted(by: { $0.key < $1.key })
         where stream.partition == partition {
             guard let listener = listeners[number] else { continue }
-            if !stream.isBehind, isPlaced(number, stream), let pushed = pushed[partition] {
-                stream.written = max(stream.written, pushed)
-            }
+            settle(&stream)
             stream.isBehind = false
             streams[number] = stream
             unplace(number, stream)
             commands.append(
                 .attach(
                     StreamID(gateway: gateway, number: number), listener.device, by: listener.authority,
-                    resume: nil))
+                    resume: listener.resume))
         }
         return commands
     }
 
-    private func isPlaced(_ number: UInt64, _ stream: Stream) -> Bool {
-        let page = Int(stream.device.rawValue) / GatewayStreams.pageSize
-        guard let pages = byDevice[stream.partition], page < pages.count, !pages[page].isEmpty else {
-            return false
+    /// A live stream has every push to its partition's streams that was for it.
+    private func settle(_ stream: inout Stream) {
+        if stream.isLive, let pushed = pushed[stream.partition] {
+            stream.written = max(stream.written, pushed)
         }
-        return pages[page][Int(stream.device.rawValue) % GatewayStreams.pageSize] == number
+        stream.isLive = false
     }
 
     private mutating func write<Sink: StreamSink>(
@@ -157,7 +168,9 @@ public struct GatewayStreams {
     ) {
         guard var stream = streams[id.number] else { return }
         let history = histories[Int(partition.rawValue)]
+        settle(&stream)
         stream.isBehind = false
+        stream.isLive = events.isEmpty && deleted == nil
         if let deleted, deleted > stream.written {
             if sink.write(sink.deletedMessages(position: deleted, history: history), to: id.number) {
                 stream.written = deleted
@@ -206,6 +219,7 @@ public struct GatewayStreams {
         for number in behind {
             guard var stream = streams[number], !stream.isBehind else { continue }
             stream.isBehind = true
+            stream.isLive = false
             streams[number] = stream
             unplace(number, stream)
             // What was written before this push is not kept for each stream: the one before it is sure.

@@ -4,10 +4,21 @@ import Partitions
 // In a cluster the owner of a partition changes. A request that did not reach one, or of which nobody knows
 // whether it did, is asked again under its own number: sends carry a key by which a partition knows a
 // repeat, everything else may be done twice.
+//
+// A link that breaks is told of on the side that wrote into it, and a reply may be lost on its way while the
+// way of the requests stands: when its sender does not know this process yet, or could not connect to it. So
+// what is not answered for a while is asked again as well, a few times within its deadline.
 
 extension Router {
     static let retryMin: UInt64 = .milliseconds(10)
     static let retryMax: UInt64 = .milliseconds(250)
+    /// Nanoseconds after which a request that nothing was heard of is asked again; then twice as long.
+    static let silenceMin: UInt64 = .seconds(2)
+    /// Nanoseconds between two looks for such requests.
+    static let silenceStep: UInt64 = .seconds(1)
+    /// A partition knows a repeat by its number among the last 1,024. One that is so far behind is left alone:
+    /// "too old to tell" would be worse than waiting.
+    static let repeatableNumbers: UInt64 = 512
 
     /// Nobody owns the partition at the moment, or not who was asked.
     func wait(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
@@ -17,10 +28,18 @@ extension Router {
         moved.append(number)
         let step = min(Router.retryMax, Router.retryMin << UInt64(min(asked.tries, 5)))
         let delay = step / 2 + random.next(upperBound: step / 2 + 1)
-        let at = now.monotonic.advanced(by: delay)
+        wakeRetry(at: now.monotonic.advanced(by: delay), &effects)
+    }
+
+    private func wakeRetry(at: MonotonicTime, _ effects: inout [RouterEffect]) {
         guard retryAt.map({ at < $0 }) ?? true else { return }
         retryAt = at
         effects.append(.wakeRetry(at: at))
+    }
+
+    func listenForSilence(_ now: Instant, _ effects: inout [RouterEffect]) {
+        guard retryAt == nil else { return }
+        wakeRetry(at: now.monotonic.advanced(by: Router.silenceStep), &effects)
     }
 
     public func retryMoved(now: Instant, into effects: inout [RouterEffect]) {
@@ -28,20 +47,54 @@ extension Router {
         retryAt = nil
         let numbers = moved
         moved = []
-        for number in numbers { askAgain(number, &effects) }
+        for number in numbers { askAgain(number, now, &effects) }
+        askTheSilent(now, &effects)
+        if pending.count > 0 { listenForSilence(now, &effects) }
+    }
+
+    private func askTheSilent(_ now: Instant, _ effects: inout [RouterEffect]) {
+        for number in pending.numbers(upTo: .max) {
+            guard var asked = pending[number], let request = asked.request,
+                now.monotonic.since(asked.asked) >= Router.silenceMin << UInt64(min(asked.repeats, 8))
+            else { continue }
+            if let key = request.sendKey,
+                sendNumbers[Int(asked.partition.rawValue)] - key.number > Router.repeatableNumbers
+            {
+                continue
+            }
+            asked.repeats = asked.repeats == .max ? .max : asked.repeats + 1
+            pending[number] = asked
+            askAgain(number, now, &effects)
+        }
     }
 
     /// These partitions have another owner, or the way to it was broken: whatever is under way there is asked
     /// again.
-    public func rerouted(_ isMoved: (PartitionID) -> Bool, into effects: inout [RouterEffect]) {
+    public func rerouted(
+        _ isMoved: (PartitionID) -> Bool, now: Instant, into effects: inout [RouterEffect]
+    ) {
         moved.removeAll { pending[$0].map { isMoved($0.partition) } ?? true }
         for number in pending.numbers(upTo: .max) {
-            if let asked = pending[number], isMoved(asked.partition) { askAgain(number, &effects) }
+            if let asked = pending[number], isMoved(asked.partition) { askAgain(number, now, &effects) }
         }
     }
 
-    private func askAgain(_ number: UInt64, _ effects: inout [RouterEffect]) {
-        guard let asked = pending[number], let request = asked.request else { return }
+    private func askAgain(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
+        guard var asked = pending[number], let request = asked.request else { return }
+        asked.asked = now.monotonic
+        pending[number] = asked
         effects.append(.ask(asked.partition, RequestID(gateway: options.gateway, number: number), request))
+    }
+}
+
+extension Request {
+    /// The number by which the partition knows a repeat of a send.
+    fileprivate var sendKey: RequestKey? {
+        switch self {
+        case .sendToTopic(let key, _, _, _, _), .sendToCondition(let key, _, _, _, _),
+            .sendToDevice(let key, _, _):
+            key
+        default: nil
+        }
     }
 }

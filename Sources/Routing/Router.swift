@@ -53,7 +53,7 @@ public final class Router {
     private static let deadlineStep: UInt64 = .milliseconds(250)
     /// The last number of a send to each partition: dense, so that a partition's window of them is long in
     /// time.
-    private var sendNumbers: [UInt64]
+    var sendNumbers: [UInt64]
     var placements: [UInt32: DevicePlacement] = [:]
     private var wakeAt: MonotonicTime?
     /// Requests that reached no owner, and when they are asked again.
@@ -79,6 +79,9 @@ public final class Router {
         /// For asking again.
         var request: Request?
         var tries: UInt8 = 0
+        /// When it was asked last, and how often because nothing was heard.
+        var asked = MonotonicTime(nanoseconds: 0)
+        var repeats: UInt8 = 0
     }
 
     public init(options: Options, admission: Admission, random: any RandomNumberGenerator) {
@@ -235,8 +238,9 @@ public final class Router {
         let number = pending.add(
             Pending(
                 ticket: ticket, kind: kind, partition: partition,
-                request: options.isClustered ? request : nil))
+                request: options.isClustered ? request : nil, asked: now.monotonic))
         note(number, now, &effects)
+        if options.isClustered { listenForSilence(now, &effects) }
         effects.append(.ask(partition, RequestID(gateway: options.gateway, number: number), request))
     }
 

@@ -111,6 +111,20 @@ struct OwnershipTests {
         #expect(!world.nodes[2].serving.isEmpty, "seed \(seed)")
     }
 
+    @Test("a node whose engine does not answer says so within its lease", arguments: UInt64(1)...10)
+    func unanswered(seed: UInt64) throws {
+        let world = try world(seed)
+        world.nodes[1].isUnanswered = true
+        world.run(for: 2_100_000_000)
+        guard case .unreachable = world.nodes[1].status else {
+            Issue.record("seed \(seed): \(world.nodes[1].status)")
+            return
+        }
+        world.nodes[1].isUp = false
+        world.run(for: 8 * second)
+        expectWhole(world, "seed \(seed)")
+    }
+
     @Test("an engine that was away for all makes nobody dead", arguments: UInt64(1)...10)
     func engineAway(seed: UInt64) throws {
         let world = try world(seed)

@@ -13,6 +13,8 @@ final class OwnershipWorld {
         var isUp = true
         var asleepUntil: UInt64 = 0
         var isBlind = false
+        /// Its calls reach nobody, and it is not told.
+        var isUnanswered = false
         var status = Ownership.Status.joining
         var hasLeft = false
         var routes: [Ownership.Route?] = []
@@ -173,6 +175,7 @@ final class OwnershipWorld {
         let back = 100_000 + random.next(upperBound: UInt64(3_000_000))
         let asked = MonotonicTime(nanoseconds: now)
         func tell(_ event: Ownership.Event) { push(back, .event(node: node, life: life, event)) }
+        if nodes[node].isUnanswered { return }
         if nodes[node].isBlind {
             switch effect {
             case .poll: tell(.pollFailed("no way there"))

@@ -15,9 +15,11 @@ private final class Desk {
     var finished: [UInt64: Outcome] = [:]
     let project = ProjectNumber(3)
 
-    init() {
+    init(isClustered: Bool = false) {
+        var options = Router.Options(partitionCount: 8, gateway: GatewayID(2), session: 9)
+        options.isClustered = isClustered
         router = Router(
-            options: Router.Options(partitionCount: 8, gateway: GatewayID(2), session: 9),
+            options: options,
             admission: Admission(SpenderID(1)),
             random: SeededGenerator(seed: 1))
         grantor.open(project, .standard, epoch: Epoch(1), .full, now: now.monotonic)
@@ -39,6 +41,7 @@ private final class Desk {
         now.monotonic = now.monotonic.advanced(by: .seconds(seconds))
         var effects: [RouterEffect] = []
         router.woke(now: now, into: &effects)
+        router.retryMoved(now: now, into: &effects)
         carryOut(effects)
     }
 
@@ -96,6 +99,32 @@ struct RouterTests {
                 .changed(Day(51)), .refused(.tooManyTopics), .refused(.unregistered), .unchanged(Day(1)),
             ])
         #expect(desk.router.operationCount == 0)
+    }
+
+    @Test("asks again what nothing was heard of, under the same number, a few times within the deadline")
+    func silence() {
+        let desk = Desk(isClustered: true)
+        desk.submit(desk.send(.topic(news)), ticket: 1)
+        desk.submit(desk.send(.topic(news)), ticket: 2)
+        desk.reply(1, .accepted(MessageID(time: 1, random: 1)))
+        for _ in 0..<24 { desk.pass(seconds: 1) }
+        #expect(desk.asked.map(\.id.number) == [0, 1, 0, 0, 0].map { desk.asked[$0].id.number })
+        #expect(desk.finished[1] == nil)
+        desk.reply(0, .accepted(MessageID(time: 1, random: 1)))
+        guard case .accepted = desk.finished[1] else {
+            Issue.record("\(desk.finished)")
+            return
+        }
+        for _ in 0..<10 { desk.pass(seconds: 1) }
+        #expect(desk.asked.count == 5)
+    }
+
+    @Test("leaves a silent send alone that its partition could not tell from an old one any more")
+    func silenceOfOld() {
+        let desk = Desk(isClustered: true)
+        for ticket in 0..<600 { desk.submit(desk.send(.topic(news)), ticket: UInt64(ticket)) }
+        desk.pass(seconds: 3)
+        #expect(desk.asked.count == 600 + Int(Router.repeatableNumbers) + 1)
     }
 
     @Test("says of a send that is not answered in time that it is not known, of anything else to try again")

@@ -93,12 +93,11 @@ extension Partition {
         let waiting = durableWaiting(index, after: attachment.written, now)
         let told = durableLoss(index, after: attachment.written)
         if waiting.isEmpty, told == nil {
-            if case .behind = attachment.state {
-                // Its gateway writes it nothing until it hears that it is up to date.
-                say(
-                    .events(attachment.stream, DeviceIndex(index), deleted: nil, []),
-                    to: attachment.stream.gateway, &effects)
-            }
+            // Its gateway writes to one that is behind nothing until it hears that it is up to date; and of
+            // none does it know before that everything up to the last push was written.
+            say(
+                .events(attachment.stream, DeviceIndex(index), deleted: nil, []),
+                to: attachment.stream.gateway, &effects)
             streams.setLive(index)
             return
         }

@@ -1,0 +1,318 @@
+"""What must hold whatever happens, read from the history of what clients did and saw, and from what is there at the end.
+
+Each checker takes plain data and returns sentences, each with the invariant that is broken; none for a good run.
+`selftest.py` shows each of them failing on a doctored history.
+"""
+import collections
+
+from history import LATEST_EFFECT, operations
+
+
+def latest(operation):
+    """Until when an operation may have taken effect."""
+    if operation["outcome"] == "ok":
+        return operation["ended"]
+    return max(operation["ended"] or 0, operation["began"] + LATEST_EFFECT)
+
+
+def changes_of(ops):
+    """(device, topic) -> the changes that may have taken effect, in order."""
+    found = collections.defaultdict(list)
+    for op in ops:
+        if op["op"] in ("subscribe", "unsubscribe") and op["outcome"] != "fail":
+            found[op["device"], op["topic"]].append(op)
+    for changes in found.values():
+        changes.sort(key=lambda op: op["began"])
+    return found
+
+
+def states_after(changes):
+    """What a subscription may be when all changes are over: a set of truth values."""
+    states = {False}
+    for op in changes:
+        value = op["op"] == "subscribe"
+        if op["outcome"] != "ok":
+            states = states | {value}
+            continue
+        # What was not answered before may still come after this one.
+        late = {one["op"] == "subscribe" for one in changes
+                if one["began"] < op["began"] and one["outcome"] != "ok" and latest(one) >= op["began"]}
+        states = {value} | late
+    return states
+
+
+def subscriptions(entries, final):
+    """I1, I2: nothing acknowledged is lost or undone, nothing is there that nobody asked for."""
+    problems = []
+    ops = operations(entries)
+    changes = changes_of(ops)
+    for device, topics in final["lists"].items():
+        if not isinstance(topics, list):
+            problems.append(("I1", f"the registration {device} was acknowledged and is answered with {topics}"))
+            continue
+        have = set(topics)
+        for (owner, topic), list_of_changes in changes.items():
+            if owner != device:
+                continue
+            states = states_after(list_of_changes)
+            if states == {True} and topic not in have:
+                problems.append(("I1", f"{device}: the acknowledged subscription to {topic} is lost"))
+            if states == {False} and topic in have:
+                problems.append(("I2", f"{device}: the acknowledged end of {topic} is undone"))
+        for topic in have:
+            if not any(op["op"] == "subscribe" for op in changes.get((device, topic), [])):
+                problems.append(("I2", f"{device}: nobody ever subscribed it to {topic}"))
+    return problems
+
+
+def members(final):
+    """I4: what a topic counts is what its devices say."""
+    counts = collections.Counter()
+    for device, topics in final["lists"].items():
+        if not isinstance(topics, list):
+            return []
+        for topic in topics:
+            counts[f"{final['projects'][device]}/{topic}"] += 1
+    return [("I4", f"{topic} counts {count} members, and {counts[topic]} devices are subscribed to it")
+            for topic, count in final["members"].items() if count != counts[topic]]
+
+
+def certainly(changes, began, ended):
+    """Whether a device was subscribed during all of [began, ended]."""
+    for on in changes:
+        if on["op"] != "subscribe" or on["outcome"] != "ok" or on["ended"] > began:
+            continue
+        if all(off["op"] == "subscribe" or latest(off) < on["began"] or off["began"] > ended for off in changes):
+            return True
+    return False
+
+
+def possibly(changes, began, ended):
+    """Whether a device may have been subscribed at some time of [began, ended]."""
+    on = [op for op in changes if op["op"] == "subscribe" and op["began"] <= ended]
+    if not on:
+        return False
+    for off in changes:
+        if off["op"] == "unsubscribe" and off["outcome"] == "ok" and off["ended"] <= began:
+            if all(latest(op) < off["began"] or op["began"] > ended for op in on):
+                return False
+    return True
+
+
+def targets(op, devices, changes):
+    """(devices that must get the message, devices that may)."""
+    if "device" in op:
+        return {op["device"]}, {op["device"]}
+    ended = op["ended"] if op["outcome"] == "ok" else latest(op)
+    mine = devices[op["project"]]
+    if "topic" in op:
+        sets = [{one for one in mine if test(changes.get((one, op["topic"]), []), op["began"], ended)}
+                for test in (certainly, possibly)]
+        return sets[0], sets[1]
+    result = []
+    for test in (certainly, possibly):
+        one, other = ({device for device in mine if test(changes.get((device, topic), []), op["began"], ended)}
+                      for topic in op["topics"])
+        result.append(one & other if op["operator"] == "&&" else one | other)
+    return result[0], result[1]
+
+
+def devices_of(ops):
+    found = collections.defaultdict(list)
+    for op in ops:
+        if op["op"] == "register" and op["outcome"] == "ok":
+            found[op["project"]].append(op["device"])
+    return found
+
+
+def listening(entries):
+    """Devices that ever listened: only of those it is known what arrived."""
+    return {entry["device"] for entry in entries if entry["kind"] == "stream"}
+
+
+def missing(entries):
+    """Pairs of an acknowledged send and a device that must have it and has not."""
+    ops = operations(entries)
+    changes, devices, listeners = changes_of(ops), devices_of(ops), listening(entries)
+    got = {(entry["device"], entry["n"]) for entry in entries if entry["kind"] == "deliver"}
+    excused = {entry["device"] for entry in entries if entry["kind"] == "told" and entry["what"] == "deleted_messages"}
+    return [(op, device) for op in ops if op["op"] == "send" and op["outcome"] == "ok"
+            for device in targets(op, devices, changes)[0]
+            if device in listeners and device not in excused and (device, op["n"]) not in got]
+
+
+def deliveries(entries):
+    """I5, I6: every acknowledged send reaches everybody who was subscribed, nobody else gets it, and what was refused
+    with the word that nothing happened arrives nowhere."""
+    problems = []
+    ops = operations(entries)
+    changes, devices = changes_of(ops), devices_of(ops)
+    sends = {op["n"]: op for op in ops if op["op"] == "send"}
+    for op, device in missing(entries):
+        what = op.get("topic") or op.get("topics") or "one device"
+        problems.append(("I5", f"send {op['n']} to {what} was acknowledged at {op['ended']:.3f} and did not reach {device}"))
+    allowed, ids = {}, collections.defaultdict(set)
+    for entry in entries:
+        if entry["kind"] != "deliver":
+            continue
+        n, device = entry["n"], entry["device"]
+        op = sends.get(n)
+        if op is None:
+            problems.append(("I5", f"{device} got {n}, which nobody sent"))
+            continue
+        ids[n].add(entry["message"])
+        if op["outcome"] == "fail":
+            problems.append(("I6", f"send {n} was answered {op['status']}, and {device} got it"))
+        if n not in allowed:
+            allowed[n] = targets(op, devices, changes)[1]
+        if device not in allowed[n]:
+            problems.append(("I5", f"{device} got {n}, which was not for it"))
+    problems += [("I6", f"one try of a send became {len(found)} messages: {n}") for n, found in ids.items() if len(found) > 1]
+    return problems
+
+
+def repeats(entries):
+    """I5: nothing twice on one stream, nothing again on a stream that began after its acknowledgement."""
+    problems = []
+    streams = collections.defaultdict(list)  # stream -> [(event, n)]
+    began = {}  # stream -> when
+    of_device = collections.defaultdict(list)
+    for entry in entries:
+        if entry["kind"] == "stream":
+            began[entry["stream"]] = entry["t"]
+            of_device[entry["device"]].append(entry["stream"])
+        elif entry["kind"] == "deliver":
+            streams[entry["stream"]].append((entry["event"], entry["n"], entry["t"]))
+    for name, seen in streams.items():
+        counts = collections.Counter(n for _, n, _ in seen)
+        problems += [("I5", f"{n} came {count} times on the stream {name}") for n, count in counts.items() if count > 1]
+    acknowledged = sorted((op for op in operations(entries) if op["op"] == "acknowledge" and op["outcome"] == "ok"),
+                          key=lambda op: op["ended"])
+    done = collections.defaultdict(dict)  # device -> n -> when its acknowledgement was answered
+    for op in acknowledged:
+        for name in reversed(of_device[op["device"]]):
+            before = [(event, n) for event, n, at in streams[name] if at <= op["began"]]
+            if any(event == op["event"] for event, _ in before):
+                for event, n in before:
+                    done[op["device"]].setdefault(n, op["ended"])
+                    if event == op["event"]:
+                        break
+                break
+    for device, names in of_device.items():
+        for name in names:
+            for _, n, _ in streams[name]:
+                if n in done[device] and done[device][n] < began[name]:
+                    problems.append(("I5", f"{device} got {n} again on {name}, after its acknowledgement"))
+    return problems
+
+
+def order(entries):
+    """G4: first deliveries of the sends to one topic come in the order in which they were accepted."""
+    problems = []
+    sends = {op["n"]: op for op in operations(entries) if op["op"] == "send" and "topic" in op}
+    seen, newest = set(), {}
+    for entry in entries:
+        if entry["kind"] != "deliver" or entry["n"] not in sends or (entry["device"], entry["n"]) in seen:
+            continue
+        seen.add((entry["device"], entry["n"]))
+        op = sends[entry["n"]]
+        place = (entry["device"], op["project"], op["topic"])
+        last = newest.get(place)
+        # Accepted before the other one was even asked for, and yet delivered after it.
+        if last and op["outcome"] == "ok" and op["ended"] < last["began"]:
+            problems.append(("I5", f"{entry['device']} got {last['n']} of {op['topic']} before {op['n']}, accepted earlier"))
+        if last is None or op["began"] > last["began"]:
+            newest[place] = op
+    return problems
+
+
+def statuses(entries, broken=(), extra=()):
+    """I12: the right status. `broken`: gateways whose connections may break ("*": all); `extra`: more statuses that the
+    fault makes right."""
+    problems = collections.Counter()
+    for op in operations(entries):
+        if op["ended"] is None:
+            problems[f"{op['op']} was never answered"] += 1
+            continue
+        right = {200, 503, *extra}
+        if op["op"] == "send":
+            right |= {504}
+        if op["op"] == "bad":
+            right = {op["expected"], 503, 504}  # 504: it was not known in time whether the device is there
+        if op["gateway"] in broken or "*" in broken:
+            right |= {0}
+        if op["status"] not in right:
+            problems[f"{op['op']} through {op['gateway']} was answered {op['status']} ({op.get('answer', '')[:120]})"] += 1
+    return [("I12", f"{text}, {count} times") for text, count in problems.items()]
+
+
+def journal(rows):
+    """I3, from the database: (partition, floor, first, last, count, changes of writer without a barrier)."""
+    problems = []
+    for partition, floor, first, last, count, torn in rows:
+        if count and last - first + 1 != count:
+            problems.append(("I3", f"partition {partition}: {count} records at {first} to {last}, so some are missing"))
+        if count and first > floor:
+            problems.append(("I3", f"partition {partition}: its floor is {floor}, and its first record {first}"))
+        if torn:
+            problems.append(("I3", f"partition {partition}: {torn} times another session writes on without a barrier"))
+    return problems
+
+
+def epochs(samples):
+    """I3: nothing of a partition ever goes back. A sample: {partition: (owner, epoch, floor, last)}."""
+    problems, before = [], {}
+    for sample in samples:
+        for partition, (owner, epoch, floor, last) in sample.items():
+            if partition in before:
+                owner_was, epoch_was, floor_was, last_was = before[partition]
+                if epoch < epoch_was or floor < floor_was or last < last_was:
+                    problems.append(("I3", f"partition {partition} went back: epoch {epoch_was} to {epoch}, floor"
+                                           f" {floor_was} to {floor}, last {last_was} to {last}"))
+                if epoch == epoch_was and owner not in (owner_was, None):
+                    problems.append(("I3", f"partition {partition}: two owners in epoch {epoch}"))
+            before[partition] = (owner, epoch, floor, last)
+    return problems
+
+
+def exits(ends, may_stop=()):
+    """I13: (node, code, whether this driver ended it, whether its log names a fail-stop)."""
+    problems = []
+    for node, code, is_ours, is_named in ends:
+        if is_ours:
+            continue
+        if code == 70 and is_named and (node in may_stop or "*" in may_stop):
+            continue
+        problems.append(("I13", f"{node} ended by itself with {code}" + ("" if is_named else ", without a word")))
+    return problems
+
+
+def usage(before, after, descriptors=40, kibibytes=60_000):
+    """I10: descriptors and memory of each process are back near where they were. {node: (pid, descriptors, KiB)}."""
+    problems = []
+    for node, (pid, files, memory) in after.items():
+        if node not in before or before[node][0] != pid:
+            continue
+        _, files_before, memory_before = before[node]
+        if files > files_before + descriptors:
+            problems.append(("I10", f"{node} has {files} descriptors, and had {files_before}"))
+        if memory > memory_before * 1.5 + kibibytes:
+            problems.append(("I10", f"{node} holds {memory // 1024} MiB, and held {memory_before // 1024}"))
+    return problems
+
+
+def progress(entries, healed, converged, limit, broken=()):
+    """I8, I11: all nodes agree within `limit` seconds of the end of the fault, and from then on everything is served."""
+    if converged is None:
+        return [("I11", f"the nodes did not agree within {limit} s of the end of the fault")]
+    problems = []
+    if converged > limit:
+        problems.append(("I11", f"the nodes agreed {converged:.1f} s after the end of the fault, not within {limit} s"))
+    served = healed + max(converged, limit)
+    bad = collections.Counter((op["op"], op["status"]) for op in operations(entries)
+                              if op["op"] != "bad" and op["began"] > served and op["outcome"] != "ok"
+                              # A connection that was kept from before its gateway's end.
+                              and not (op["status"] == 0 and (op["gateway"] in broken or "*" in broken)))
+    problems += [("I11", f"{count} times {op} was answered {status}, long after the end of the fault")
+                 for (op, status), count in bad.items()]
+    return problems

@@ -1,0 +1,113 @@
+"""HTTP as a backend and a device speak it, with the retries of an SDK."""
+import http.client
+import json
+import random
+import socket
+import threading
+import time
+
+from topology import API_PORT
+
+# The server answers within its own deadline of 25 s.
+TIMEOUT = 30.0
+# The retries of the official SDKs: at most four, on 503, after half a second and then twice as long each time.
+RETRIES = 4
+BACKOFF = 0.5
+
+FAULTS = (OSError, http.client.HTTPException, ValueError)
+
+
+class Client:
+    """One thread's connections, kept open, one for each gateway."""
+
+    def __init__(self, gateways, seed):
+        self.gateways, self.random = gateways, random.Random(seed)
+        self.kept = {}
+
+    def call(self, gateway, method, path, body=None, headers=None):
+        """(status, JSON). Status 0: the connection broke, and nobody knows what became of it."""
+        link = self.kept.pop(gateway.name, None)
+        if link is None:
+            link = http.client.HTTPConnection(gateway.address, API_PORT, timeout=TIMEOUT)
+        try:
+            if link.sock is None:
+                link.timeout = 3
+                link.connect()
+                link.sock.settimeout(TIMEOUT)
+                link.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            link.request(method, path, json.dumps(body) if body is not None else None,
+                         {"content-type": "application/json", **(headers or {})})
+            answer = link.getresponse()
+            raw = answer.read()
+            if not answer.will_close:
+                self.kept[gateway.name] = link
+            return answer.status, json.loads(raw or b"{}")
+        except FAULTS as error:
+            link.close()
+            return 0, {"error": repr(error)}
+
+    def pick(self, without=None):
+        others = [one for one in self.gateways if one is not without]
+        return self.random.choice(others or self.gateways)
+
+    def pauses(self):
+        """How long to wait before each retry."""
+        for number in range(RETRIES):
+            yield BACKOFF * 2 ** number * self.random.uniform(0.8, 1.2)
+
+
+class EventStream:
+    """A device's stream of server-sent events; read by one thread, closed by any."""
+
+    def __init__(self, gateway, project, device, credential, last_event=None):
+        self.link = http.client.HTTPConnection(gateway.address, API_PORT, timeout=3)
+        self.link.connect()
+        # A comment comes every 25 s.
+        self.link.sock.settimeout(35)
+        headers = {"authorization": f"Bearer {credential}", "accept": "text/event-stream"}
+        if last_event:
+            headers["last-event-id"] = last_event
+        self.socket = self.link.sock
+        self.link.request("GET", f"/v1/projects/{project}/registrations/{device}:listen", headers=headers)
+        self.answer = self.link.getresponse()
+        self.status = self.answer.status
+
+    def events(self):
+        """(id, event, data) until the stream ends or breaks."""
+        event, name, data = None, None, None
+        for line in self.answer:
+            text = line.decode().rstrip("\r\n")
+            if not text:
+                if name is not None:
+                    yield event, name, data
+                event, name, data = None, None, None
+            elif text.startswith("id: "):
+                event = text[4:]
+            elif text.startswith("event: "):
+                name = text[7:]
+            elif text.startswith("data: "):
+                data = text[6:]
+
+    def close(self):
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.link.close()
+
+
+class Pace:
+    """A loop that goes round so many times a second, until it is told to end."""
+
+    def __init__(self, over, per_second, rng):
+        self.over, self.per_second, self.random = over, per_second, rng
+
+    def __iter__(self):
+        while not self.over.wait(self.random.expovariate(self.per_second)):
+            yield time.monotonic()
+
+
+def spawn(work, *arguments):
+    thread = threading.Thread(target=work, args=arguments, daemon=True)
+    thread.start()
+    return thread

@@ -1,0 +1,61 @@
+"""What clients did and saw: a list of entries with monotonic times, the only thing that most checkers read.
+
+An operation is two entries with one number, `invoke` and what became of it:
+
+- `ok`: acknowledged;
+- `fail`: refused with the word that nothing happened (a send that was answered 503 or 429);
+- `unknown`: whether it took effect cannot be told (504, a connection that broke, a 503 to what may be repeated).
+
+An event that a device saw is one entry. Entries are dictionaries, so that a history is a file of JSON lines.
+"""
+import itertools
+import json
+import threading
+import time
+
+# An operation that was answered 503, or not at all, may still take effect until its deadline; a gateway gives it 25 s.
+LATEST_EFFECT = 27.0
+
+
+class History:
+    def __init__(self):
+        self.entries = []
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+
+    def note(self, kind, **fields):
+        entry = {"t": time.monotonic(), "kind": kind, **fields}
+        with self._lock:
+            self.entries.append(entry)
+        return entry
+
+    def invoke(self, op, **fields):
+        number = next(self._numbers)
+        self.note("invoke", op=op, number=number, **fields)
+        return number
+
+    def complete(self, number, outcome, status, **fields):
+        self.note(outcome, number=number, status=status, **fields)
+
+    def write(self, path):
+        with self._lock, open(path, "w", encoding="utf-8") as file:
+            for entry in self.entries:
+                file.write(json.dumps(entry) + "\n")
+
+
+def operations(entries):
+    """Each operation as one dictionary: what was invoked, `began`, `ended` (`None` for never), `outcome`, `status`."""
+    found = {}
+    for entry in entries:
+        if entry["kind"] == "invoke":
+            found[entry["number"]] = {**entry, "began": entry["t"], "ended": None, "outcome": "unknown", "status": 0}
+        elif entry["kind"] in ("ok", "fail", "unknown"):
+            operation = found[entry["number"]]
+            operation.update({key: value for key, value in entry.items() if key not in ("t", "kind", "number")})
+            operation["ended"], operation["outcome"] = entry["t"], entry["kind"]
+    return list(found.values())
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]

@@ -1,0 +1,41 @@
+"""Where topics and quotas live, as Sources/Placement has it, to the bit: a part of the data's format."""
+
+MASK = (1 << 64) - 1
+A, B = 0x9E3779B97F4A7C15, 0xE7037ED1A0B428DB
+C, D = 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3
+
+
+def fold(one, other):
+    product = one * other
+    return product >> 64 ^ product & MASK
+
+
+def finish(mixed):
+    mixed ^= mixed >> 32
+    mixed = mixed * 0xD6E8FEB86659FD93 & MASK
+    mixed ^= mixed >> 29
+    mixed = mixed * 0xA0761D6478BD642F & MASK
+    return mixed ^ mixed >> 32
+
+
+def topic_hash(topic, project):
+    name, state = topic.encode(), fold(project + 1, A) ^ B
+    whole = len(name) // 8 * 8
+    for place in range(0, whole, 8):
+        word = int.from_bytes(name[place:place + 8], "little")
+        state = fold(state ^ word, C) + word * A & MASK
+    rest = int.from_bytes(name[whole:], "little")
+    state = fold(state ^ rest, D) + rest * A & MASK
+    return finish(state ^ len(name) * B & MASK)
+
+
+def partition_of(topic, project, count):
+    """The partition of a topic; `project` is the project's number."""
+    return topic_hash(topic, project) * count >> 64
+
+
+def home_partition(project, count):
+    """The partition whose owner keeps a project's buckets."""
+    def weight(partition):
+        return finish(fold(project + 1, C) + (partition + 1) * D & MASK)
+    return max(range(count), key=lambda partition: (weight(partition), -partition))

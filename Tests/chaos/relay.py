@@ -1,0 +1,115 @@
+"""Stands between nodes and PostgreSQL, and now and then loses the answer to an append.
+
+    relay.py PORT DATABASE_PORT SEED PROBABILITY
+
+It reads as much of the protocol as it needs: which prepared statements put records into the journal, and when the
+database says that such a one is done ("ready for query" comes after the commit). Then, with this probability, the answer
+is dropped and both connections are cut; half of the time already before the answer has come, so that nobody knows whether
+the commit was. Ends when its standard input does, and says what it did.
+"""
+import random
+import selectors
+import socket
+import sys
+
+
+class Link:
+    def __init__(self, client, server):
+        self.client, self.server = client, server
+        self.statements, self.started = set(), False
+        self.from_client, self.from_server = b"", b""
+        self.doomed = None  # None, "before" or "after"
+        self.held = b""
+
+    def messages(self, data, is_client):
+        """(whole messages, what is left of the next one)."""
+        found, place = [], 0
+        while True:
+            head = 0 if is_client and not self.started else 1
+            if len(data) < place + head + 4:
+                break
+            length = int.from_bytes(data[place + head:place + head + 4], "big") + head
+            if len(data) < place + length:
+                break
+            message = data[place:place + length]
+            if is_client and not self.started and message[4:8] == (196608).to_bytes(4, "big"):
+                self.started = True
+                found.append(b"\0" + message)
+            else:
+                found.append(message if head else b"\0" + message)
+            place += length
+        return found, data[place:]
+
+
+def main():
+    port, database, seed, share = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+    rng, choose = random.Random(seed), selectors.DefaultSelector()
+    listener = socket.create_server(("0.0.0.0", port), backlog=64)
+    choose.register(listener, selectors.EVENT_READ, None)
+    choose.register(sys.stdin, selectors.EVENT_READ, None)
+    counts = {"appends": 0, "before": 0, "after": 0}
+    print("ready", flush=True)
+
+    def close(link):
+        for end in (link.client, link.server):
+            try:
+                choose.unregister(end)
+            except (KeyError, ValueError):
+                pass
+            end.close()
+
+    def client_said(link, data):
+        found, link.from_client = link.messages(link.from_client + data, True)
+        for message in found:
+            kind, body = message[:1], message[5:]
+            if kind == b"P":
+                name, text = body.split(b"\0", 2)[:2]
+                if b"INSERT INTO tidecast.journal" in text:
+                    link.statements.add(name)
+            elif kind == b"B" and body.split(b"\0", 2)[1] in link.statements:
+                counts["appends"] += 1
+                if rng.random() < share:
+                    link.doomed = rng.choice(["before", "after"])
+        link.server.sendall(data)
+        if link.doomed == "before" and any(message[:1] == b"S" for message in found):
+            counts["before"] += 1
+            close(link)
+
+    def server_said(link, data):
+        if not link.doomed:
+            link.client.sendall(data)
+            return
+        # Nothing of the answer goes on; when the database is done, neither does the connection.
+        link.held += data
+        if link.held[-6:-1] == b"Z\0\0\0\5":
+            counts["after"] += 1
+            close(link)
+
+    while True:
+        for key, _ in choose.select(1):
+            if key.fileobj is sys.stdin:
+                print(f"{counts['appends']} appends, {counts['before']} cut before the answer came,"
+                      f" {counts['after']} after it had come")
+                return
+            if key.fileobj is listener:
+                client, _ = listener.accept()
+                server = socket.create_connection(("127.0.0.1", database), timeout=5)
+                link = Link(client, server)
+                for end in (client, server):
+                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    choose.register(end, selectors.EVENT_READ, (link, end is client))
+                continue
+            link, is_client = key.data
+            try:
+                data = (link.client if is_client else link.server).recv(65536)
+                if not data:
+                    close(link)
+                elif is_client:
+                    client_said(link, data)
+                else:
+                    server_said(link, data)
+            except (OSError, ValueError):
+                close(link)
+
+
+main()
