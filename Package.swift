@@ -119,7 +119,11 @@ let fuzzers: [Target] =
     Context.environment["FUZZ"] == "1"
     ? [
         .executableTarget(
-            name: "fuzz", dependencies: ["Model", "HTTPMessages", "Journal", "Partitions", "FCMAPI", "Edge"],
+            name: "fuzz",
+            dependencies: [
+                "Model", "HTTPMessages", "Journal", "Partitions", "Membership", "Ownership", "Routing", "FCMAPI",
+                "Edge",
+            ],
             swiftSettings: settings)
     ] : []
 
