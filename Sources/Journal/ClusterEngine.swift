@@ -18,6 +18,29 @@ public struct SessionRow: Hashable, Sendable {
     }
 }
 
+/// Tells one past of a database from another: a failover or a restored copy begins a new one, and what was
+/// acknowledged at the end of the old one may not be in it (design 5.6).
+public struct EnginePast: Hashable, Sendable {
+    /// Of the database cluster; copies of it have the same.
+    public var system: UInt64
+    /// Rises with each failover.
+    public var timeline: UInt32
+    /// Whether another machine has all that is acknowledged, so that a failover loses nothing.
+    public var isReplicated: Bool
+
+    public init(system: UInt64, timeline: UInt32, isReplicated: Bool) {
+        self.system = system
+        self.timeline = timeline
+        self.isReplicated = isReplicated
+    }
+
+    /// Whether what was acknowledged in `former` may be missing here.
+    public func mayLack(_ former: EnginePast) -> Bool {
+        system != former.system || timeline < former.timeline
+            || (timeline > former.timeline && !former.isReplicated)
+    }
+}
+
 public enum ClusterRules {
     public static let infoBytesMax = 1024
 }
@@ -32,6 +55,15 @@ public protocol ClusterEngine: Engine {
     func sessions() throws(EngineError) -> [SessionRow]
     /// Runs `body` while nobody else in the cluster runs one: for changes of the small tables.
     func exclusively<Result>(_ body: () throws -> Result) throws -> Result
+    /// Which past the database is in; `nil` for engines that have one only.
+    func past() throws(EngineError) -> EnginePast?
+    /// What time it is for the database; `nil` for engines that have no clock of their own.
+    func wallClock() throws(EngineError) -> WallTime?
     /// Gives a partition up: its row has no owner any more. Everything of this session is in before.
     func release(_ partition: PartitionID, by session: SessionID) throws(EngineError)
+}
+
+extension ClusterEngine {
+    public func wallClock() throws(EngineError) -> WallTime? { nil }
+    public func past() throws(EngineError) -> EnginePast? { nil }
 }

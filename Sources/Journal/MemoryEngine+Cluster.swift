@@ -21,6 +21,9 @@ extension MemoryEngine: ClusterEngine {
         return rows
     }
 
+    public func past() throws(EngineError) -> EnginePast? { currentPast }
+    public func wallClock() throws(EngineError) -> WallTime? { clock }
+
     public func exclusively<Result>(_ body: () throws -> Result) throws -> Result { try body() }
 
     public func release(_ partition: PartitionID, by session: SessionID) throws(EngineError) {

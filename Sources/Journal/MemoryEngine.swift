@@ -35,6 +35,9 @@ public final class MemoryEngine: Engine {
     }
 
     public internal(set) var failure: String?
+    /// What the engine says that time it is, and of which past it is; `nil` for one that cannot say.
+    public var clock: WallTime?
+    public var currentPast: EnginePast?
     /// Faults of the next appends, in order; `nil` is an append that works.
     public var faults: [Fault?] = []
     /// Appends that were acknowledged, and rows in them.

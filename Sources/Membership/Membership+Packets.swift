@@ -10,7 +10,10 @@ extension Membership {
         guard bytes.count <= Membership.packetBytesMax else {
             return effects.append(.malformed("a datagram of \(bytes.count) bytes"))
         }
-        guard let packet = read(bytes, now, &effects), packet.sender != own.session, !isLeaving else {
+        guard let packet = read(bytes, now, &effects), !isLeaving else { return }
+        guard packet.sender != own.session else {
+            // A seed that is this node itself under another name.
+            if let seed = seedQuestions.removeValue(forKey: packet.number) { seedAnswers[seed] = now }
             return
         }
         switch packet.kind {
@@ -18,7 +21,9 @@ extension Membership {
             guard target == own.session || target == SessionID(0) else { return }
             let answer = write(.ack, number: packet.number, first: answers(to: packet.sender, target))
             effects.append(.datagram(answer, to: address))
-        case .ack: acknowledged(packet.number, now, &effects)
+        case .ack:
+            if let seed = seedQuestions.removeValue(forKey: packet.number) { seedAnswers[seed] = now }
+            acknowledged(packet.number, now, &effects)
         case .nack: nacked(packet.number)
         case .indirect(let target, let where_):
             if target == own.session {
@@ -137,6 +142,8 @@ extension Membership {
 
     // MARK: Healing
 
+    static let seedQuestionsMax = 64
+
     var hasSomebodyToFind: Bool { roster.deadCount > 0 || !seeds.isEmpty }
 
     /// Tries one of those that are not there.
@@ -144,10 +151,18 @@ extension Membership {
         let length = options.healingInterval
         nextHealing = now.advanced(by: length * 3 / 4 + UInt64.random(in: 0...length / 2, using: &random))
         var lost = roster.dead.map { ($0.session, $0.address) }
-        lost += seeds.filter { !roster.isReached($0) }.map { (SessionID(0), $0) }
+        let isOld = { (time: MonotonicTime) in now.since(time) > length * 60 }
+        lost += seeds.filter { seed in
+            !roster.isReached(seed) && (seedAnswers[seed].map(isOld) ?? true)
+        }.map { (SessionID(0), $0) }
         guard let (session, address) = lost.randomElement(using: &random) else { return }
         var first = roster[session].map(accusations) ?? []
         first.append(Update.alive(own).encoded)
-        ping(session, address, makeSequence(), first: first, &effects)
+        let number = makeSequence()
+        if session == SessionID(0) {
+            if seedQuestions.count >= Membership.seedQuestionsMax { seedQuestions = [:] }
+            seedQuestions[number] = address
+        }
+        ping(session, address, number, first: first, &effects)
     }
 }

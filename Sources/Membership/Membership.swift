@@ -29,6 +29,10 @@ public struct Membership: Sendable {
     var news = News()
     var facts: [UInt32: Fact] = [:]
     var seeds: [String] = []
+    /// Questions to seeds that are not answered yet, and when each seed answered last. A seed may be named
+    /// differently from how the node there names itself.
+    var seedQuestions: [UInt32: String] = [:]
+    var seedAnswers: [String: MonotonicTime] = [:]
     /// Sessions that the engine's table has shown.
     var tabled: Set<SessionID> = []
     var isLeaving = false
@@ -66,6 +70,9 @@ public struct Membership: Sendable {
 
     /// All others that it remembers, the dead too, by session.
     public var members: [Member] { roster.all }
+
+    /// Whether somebody answers there.
+    public func isReached(_ seed: String) -> Bool { roster.isReached(seed) || seedAnswers[seed] != nil }
 
     public var ownSession: SessionID { own.session }
     public func fact(_ key: UInt32) -> Fact? { facts[key] }

@@ -23,6 +23,15 @@ extension Cluster {
         gossip?.handle(.datagram(packet, from: from))
     }
 
+    /// A datagram that is none of this cluster's: counted, and told once a minute for each reason.
+    func refused(_ reason: String, _ from: String) {
+        shared.counters.gossipRefused.add(1, ordering: .relaxed)
+        let now = Clock.monotonic()
+        if let last = refusalsTold[reason], now.since(last) < .seconds(60) { return }
+        refusalsTold[reason] = now
+        log.warning("gossip was refused", metadata: ["reason": "\(reason)", "from": "\(from)"])
+    }
+
     /// From any thread.
     func heardOverLink(_ packet: [UInt8]) {
         eventLoop.execute { self.gossip?.handle(.stream(packet)) }

@@ -21,7 +21,7 @@ import Synchronization
 final class Cluster: @unchecked Sendable {
     let name: String
     let shared: NodeShared
-    private let log: Logger
+    let log: Logger
     private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     let eventLoop: any EventLoop
     private let control: EngineThread
@@ -30,6 +30,8 @@ final class Cluster: @unchecked Sendable {
     private var ownership: Ownership
     var gossip: Gossip?
     private let seeds: [String]
+    /// When each reason to refuse gossip was logged last.
+    var refusalsTold: [String: MonotonicTime] = [:]
     private var members: [Ownership.Member] = []
     private var routes: [Ownership.Route?] = []
     var catalogVersion: [UInt8]
@@ -51,8 +53,12 @@ final class Cluster: @unchecked Sendable {
         self.catalogVersion = catalogVersion
         eventLoop = group.next()
         let onFatal: @Sendable (String) -> Void = { shared.stop($0) }
+        // A lease that is not answered for in time is not renewed: the node should know.
+        var impatient = options
+        impatient.silenceMilliseconds = 4000
+        let controlOptions = impatient
         control = EngineThread(
-            makeEngine: { try PostgresEngine(url, options: options) }, onFatal: onFatal,
+            makeEngine: { try PostgresEngine(url, options: controlOptions) }, onFatal: onFatal,
             onResolved: { _, _ in })
         loader = EngineThread(
             makeEngine: { try PostgresEngine(url, options: options) }, onFatal: onFatal,
@@ -62,7 +68,7 @@ final class Cluster: @unchecked Sendable {
             cluster: gossip.cluster, key: gossip.key,
             events: GossipSocket.Events(
                 received: { packet, from in shared.cluster?.heard(packet, from) },
-                refused: { _ in shared.counters.gossipRefused.add(1, ordering: .relaxed) }))
+                refused: { reason, from in shared.cluster?.refused(reason, from) }))
         var info = info
         info.gossip = PeerConnections.Address(host: gossip.address.host, port: socket.port).text
         ownership = Ownership(
@@ -80,6 +86,7 @@ final class Cluster: @unchecked Sendable {
         handle(.nudged)
         eventLoop.execute {
             self.gossip?.handle(.seeds(self.seeds))
+            self.eventLoop.scheduleTask(in: .seconds(10)) { self.gossip?.tellOfSilentSeeds(self.seeds) }
             self.gossip?.handle(.woke)
         }
     }
@@ -155,7 +162,8 @@ final class Cluster: @unchecked Sendable {
                 .subtracting(members.map { Cluster.life(of: $0.session) })
             self.members = members
             tellGossip(members)
-            if !gone.isEmpty { for box in boxes { box.post(.run { $0.forget(gone) }) } }
+            let living = Set(members.map(\.session))
+            for box in boxes { box.post(.run { $0.adopt(living: living, gone: gone) }) }
             log.info("members", metadata: ["names": "\(members.map(\.name).joined(separator: ","))"])
             publish()
         case .nudge: nudge()

@@ -47,6 +47,14 @@ final class Gossip {
         for effect in effects { carryOut(effect) }
     }
 
+    func tellOfSilentSeeds(_ seeds: [String]) {
+        for seed in seeds where !machine.isReached(seed) {
+            log.warning(
+                "nobody of this cluster answers at a --join address: another cluster's, or closed for UDP?",
+                metadata: ["address": "\(seed)"])
+        }
+    }
+
     func close() { socket.close() }
 
     private func carryOut(_ effect: Membership.Effect) {

@@ -43,13 +43,18 @@ public struct ClusterConfiguration: Sendable {
     }
 
     /// The engine, when it can be reached: a database that starts later than its nodes is nothing unusual.
-    func waitForEngine(_ log: Logger) throws -> PostgresEngine {
+    /// Meanwhile the node's ports say why it is not ready.
+    func waitForEngine(_ configuration: NodeConfiguration, _ log: Logger) throws -> PostgresEngine {
+        var room: WaitingRoom?
+        defer { room?.close() }
         while true {
             do throws(EngineError) {
                 return try PostgresEngine(url, options: options)
             } catch {
                 guard case .refused(let reason) = error, reason.contains("cannot reach") else { throw error }
                 log.warning("waiting for the database", metadata: ["reason": "\(reason)"])
+                if room == nil { room = try WaitingRoom(configuration, reason: reason) }
+                room?.say(reason)
                 sleep(1)
             }
         }

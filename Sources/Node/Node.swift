@@ -65,7 +65,7 @@ public final class Node: Sendable {
             makeEngine: { try Node.makeEngine(configuration, log) },
             onFatal: onFatal,
             onResolved: { owner, resolved in boxes.post(resolved, to: owner) })
-        let opened = try engine.wait { engine in try Node.open(engine, configuration) }
+        let opened = try engine.wait { engine in try Node.open(engine, configuration, log) }
         engine.begin(opened.session)
         if configuration.cluster == nil {
             for partition in opened.partitions { engine.open(partition.id, next: partition.next) }
@@ -75,6 +75,7 @@ public final class Node: Sendable {
             opened.contents, engine: engine, defaultTokenURI: configuration.tokenURI)
         var options = PartitionOptions(partitionCount: opened.partitions.count)
         options.recordBytesMax = 1 << 20
+        options.generation = opened.generation
         shared = NodeShared(
             partitions: opened.partitions, loopCount: configuration.loopCount, session: opened.session,
             engine: engine,
@@ -132,18 +133,22 @@ public final class Node: Sendable {
         var contents: Catalog.Contents
         var formerQuotas: FormerQuotas
         var catalogVersion: [UInt8] = []
+        var generation: UInt64 = 0
     }
 
     private static func makeEngine(_ configuration: NodeConfiguration, _ log: Logger) throws -> any Engine {
         guard let cluster = configuration.cluster else {
             return try SQLiteEngine(folder: configuration.folder)
         }
-        return try cluster.waitForEngine(log)
+        return try cluster.waitForEngine(configuration, log)
     }
 
-    private static func open(_ engine: any Engine, _ configuration: NodeConfiguration) throws -> Opened {
+    private static func open(
+        _ engine: any Engine, _ configuration: NodeConfiguration, _ log: Logger
+    ) throws -> Opened {
         if let engine = engine as? any ClusterEngine {
-            return try engine.exclusively { try openShared(engine, configuration) }
+            try checkCompany(engine, name: configuration.name)
+            return try engine.exclusively { try openShared(engine, configuration, log) }
         }
         let existing = try engine.partitions()
         if existing.isEmpty {
@@ -161,7 +166,7 @@ public final class Node: Sendable {
 
     /// The same in a cluster, where others may be doing it as well: partitions are taken later, one by one.
     private static func openShared(
-        _ engine: any ClusterEngine, _ configuration: NodeConfiguration
+        _ engine: any ClusterEngine, _ configuration: NodeConfiguration, _ log: Logger
     ) throws -> Opened {
         let existing = try engine.partitions()
         let count = configuration.partitionCount
@@ -174,6 +179,7 @@ public final class Node: Sendable {
                 "the cluster has \(existing.count) partitions, and their number never changes: leave out"
                     + " --partitions, or say \(existing.count)")
         }
+        let generation = try Generation.current(engine, log)
         let rows = try engine.partitions()
         let contents = try Catalog.load(engine)
         let session = try engine.beginSession(node: configuration.name)
@@ -182,7 +188,7 @@ public final class Node: Sendable {
             partitions: rows.map {
                 OwnedPartition(id: $0.id, history: $0.history, epoch: $0.epoch, next: .zero)
             }, contents: contents, formerQuotas: FormerQuotas(),
-            catalogVersion: try engine.get(.setting, key: Catalog.versionKey) ?? [])
+            catalogVersion: try engine.get(.setting, key: Catalog.versionKey) ?? [], generation: generation)
     }
 
     private static func makeLoops(

@@ -144,10 +144,24 @@ extension NodeLoop {
         }
     }
 
-    /// Processes that are no members any more.
-    func forget(_ gone: Set<UInt32>) {
+    /// The sessions that live now, and the processes of those that did before and do not any more.
+    func adopt(living: Set<SessionID>, gone: Set<UInt32>) {
+        livingSessions = living
+        guard !gone.isEmpty else { return }
         for partition in partitions.values {
             partition.forgetGateways { gone.contains(NodeLoop.address($0).life) }
+            forgetWindows(of: partition)
+            dirty.insert(partition.id)
+        }
+        scheduleTurn()
+    }
+
+    /// Whoever is newer than all that are known may only not be known yet.
+    func forgetWindows(of partition: Partition) {
+        guard let newest = livingSessions.max() else { return }
+        partition.forgetWindows { incarnation in
+            let session = SessionID(incarnation >> 8)
+            return session < newest && !livingSessions.contains(session)
         }
     }
 

@@ -46,6 +46,8 @@ final class NodeLoop: @unchecked Sendable {
     /// What earlier owners have left in the buckets of projects that are not asked for yet.
     var handedOver: [ProjectNumber: [UInt64]] = [:]
     var reattaching: Set<PartitionID> = []
+    /// Sessions that live, as the cluster saw it last, in a cluster.
+    var livingSessions: Set<SessionID> = []
     /// Processes to which something could not be handed over, until it is asked again.
     var unreachable: Set<UInt32> = []
     /// When each partition that is here began to be served.
@@ -56,7 +58,7 @@ final class NodeLoop: @unchecked Sendable {
     private var queue: [LoopMessage] = []
     private var outgoing: [[LoopMessage]] = []
     private var rows: [Row] = []
-    private var dirty = PartitionSet()
+    var dirty = PartitionSet()
     private var isTurnScheduled = false
     /// Machines of partitions that began here.
     private var lives: UInt32 = 0
@@ -76,14 +78,17 @@ final class NodeLoop: @unchecked Sendable {
         now = Clock.now()
         let gateway = GatewayID(shared.life << 8 | UInt32(number))
         var random = SystemRandomNumberGenerator()
+        // In a cluster whoever keeps windows of requests must know whose they are, to forget them.
+        let incarnation =
+            shared.isClustered ? shared.session.rawValue << 8 | UInt64(number) : random.next()
         var options = Router.Options(
-            partitionCount: shared.partitionCount, gateway: gateway, session: random.next())
+            partitionCount: shared.partitionCount, gateway: gateway, session: incarnation)
         options.isClustered = shared.isClustered
         // Process and loop stand in the id, so that a grant finds its way; the rest names this life of it.
         let spender = SpenderID(random.next() << 32 | UInt64(gateway.rawValue))
         router = Router(options: options, admission: Admission(spender), random: random)
         streams = GatewayStreams(
-            gateway: gateway, histories: shared.histories, outlivesOwners: shared.isClustered)
+            gateway: gateway, histories: shared.eventHistories, outlivesOwners: shared.isClustered)
         outgoing = Array(repeating: [], count: shared.loopCount)
         api = API(settings: settings, keys: keys)
     }
@@ -370,6 +375,7 @@ final class NodeLoop: @unchecked Sendable {
         servedSince[partition.id] = now.monotonic
         lives &+= 1
         partition.begin(now: now, life: lives, into: &effects)
+        forgetWindows(of: partition)
         dirty.insert(partition.id)
         carryOut(of: partition.id)
         scheduleTurn()

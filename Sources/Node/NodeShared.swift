@@ -12,6 +12,10 @@ final class NodeShared: Sendable {
     let loopCount: Int
     /// By partition number.
     let histories: [History]
+    /// What stands in event ids: another one after the engine may have lost its end.
+    var eventHistories: [History] {
+        histories.map { History($0.rawValue &+ options.generation) }
+    }
     let session: SessionID
     let engine: EngineThread
     let options: PartitionOptions

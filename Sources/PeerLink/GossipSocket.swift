@@ -4,13 +4,22 @@ import NIOPosix
 import Synchronization
 import TLS
 
-/// What stands around a packet of gossip: cluster 8 · version 1 · tag 16 · packet. The tag covers the rest.
+/// What stands around a packet of gossip: cluster 8 · version 1 · tag 16 · packet. The tag covers all.
 struct GossipEnvelope: Sendable {
-    enum Refusal: Error, Hashable, Sendable {
+    enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
         case length(Int)
         case otherCluster
         case version(UInt8)
         case tag
+
+        var description: String {
+            switch self {
+            case .length: "a datagram of a length that gossip never has"
+            case .otherCluster: "gossip of another cluster, or no gossip at all"
+            case .version(let version): "gossip of version \(version), and this is \(GossipEnvelope.version)"
+            case .tag: "gossip that is not sealed with this cluster's key"
+            }
+        }
     }
 
     static let version: UInt8 = 1
@@ -50,10 +59,10 @@ struct GossipEnvelope: Sendable {
 public final class GossipSocket {
     public struct Events: Sendable {
         var received: @Sendable (_ packet: [UInt8], _ from: String) -> Void
-        var refused: @Sendable (_ reason: String) -> Void
+        var refused: @Sendable (_ reason: String, _ from: String) -> Void
         public init(
             received: @escaping @Sendable ([UInt8], String) -> Void,
-            refused: @escaping @Sendable (String) -> Void
+            refused: @escaping @Sendable (String, String) -> Void
         ) {
             self.received = received
             self.refused = refused
@@ -140,14 +149,14 @@ private final class GossipReader: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let datagram = unwrapInboundIn(data)
+        guard let host = datagram.remoteAddress.ipAddress, let port = datagram.remoteAddress.port else {
+            return
+        }
+        let from = PeerConnections.Address(host: host, port: port).text
         do throws(GossipEnvelope.Refusal) {
-            let packet = try envelope.unwrap(Array(datagram.data.readableBytesView))
-            guard let host = datagram.remoteAddress.ipAddress, let port = datagram.remoteAddress.port else {
-                return
-            }
-            events.received(packet, host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)")
+            events.received(try envelope.unwrap(Array(datagram.data.readableBytesView)), from)
         } catch {
-            events.refused("\(error)")
+            events.refused("\(error)", from)
         }
     }
 

@@ -1,4 +1,5 @@
 import CPQ
+import Glibc
 import Journal
 
 /// One connection to the database, and the judge of its answers.
@@ -16,9 +17,12 @@ final class Connection {
     private let handle: OpaquePointer
     private let notices = Notices()
     private var names: [String: String] = [:]
+    /// Milliseconds without a byte from the server after which an answer is waited for no longer.
+    private let silenceMax: Int
 
     /// Connects to the first host that takes writes. What stands in `defaults` gives way to `conninfo`.
-    init(_ conninfo: String, defaults: [(String, String)]) throws(Fault) {
+    init(_ conninfo: String, defaults: [(String, String)], silenceMax: Int) throws(Fault) {
+        self.silenceMax = silenceMax
         var keywords: [String?] = defaults.map(\.0)
         var values: [String?] = defaults.map(\.1)
         // A connection string goes where the name of the database does; the last of two values counts.
@@ -34,6 +38,8 @@ final class Connection {
             throw .unsent("cannot reach the database: \(reason)")
         }
         handle = opened
+        // Else a server that reads nothing would hold this thread in the middle of a large statement.
+        PQsetnonblocking(handle, 1)
         // The receiver is called only inside calls of this class, while `notices` lives.
         PQsetNoticeReceiver(
             handle,
@@ -81,18 +87,18 @@ final class Connection {
         let laid = Parameters(parameters)
         let lengths = laid.places.map { Int32(clamping: $0?.count ?? 0) }
         let formats = [Int32](repeating: 1, count: lengths.count)
-        let result = laid.bytes.withUnsafeBytes { bytes in
+        let isSent = laid.bytes.withUnsafeBytes { bytes in
             let start = bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
             let pointers = laid.places.map { place in place.flatMap { start?.advanced(by: $0.lowerBound) } }
-            return PQexecPrepared(handle, name, Int32(lengths.count), pointers, lengths, formats, 1)
+            return PQsendQueryPrepared(handle, name, Int32(lengths.count), pointers, lengths, formats, 1)
         }
-        return try judge(result)
+        return try judge(try answer(isSent))
     }
 
     private func prepare(_ sql: String) throws(Fault) -> String {
         if let name = names[sql] { return name }
         let name = "s\(names.count)"
-        _ = try judge(PQprepare(handle, name, sql, 0, nil))
+        _ = try judge(try answer(PQsendPrepare(handle, name, sql, 0, nil)))
         names[sql] = name
         return name
     }
@@ -101,7 +107,53 @@ final class Connection {
     @discardableResult
     func execute(_ sql: String) throws(Fault) -> Reply {
         notices.doubt = nil
-        return try judge(PQexec(handle, sql))
+        return try judge(try answer(PQsendQuery(handle, sql)))
+    }
+
+    /// Waits for the whole answer to what was sent, and gives the last part of it, as `PQexec` does.
+    ///
+    /// A server that is frozen, or a network that swallows everything, is not waited for without end: the
+    /// connection counts as lost then, and what was asked as unknown. The server is not told to cancel: a
+    /// commit that waits for a standby goes on waiting (design 5.4).
+    private func answer(_ isSent: Int32) throws(Fault) -> OpaquePointer? {
+        guard isSent == 1 else { throw .lost(connectionMessage) }
+        while true {
+            let left = PQflush(handle)
+            if left == 0 { break }
+            guard left > 0 else { throw .lost(connectionMessage) }
+            try awaitServer(alsoToSend: true)
+        }
+        var last: OpaquePointer?
+        do throws(Fault) {
+            while true {
+                while PQisBusy(handle) == 1 { try awaitServer(alsoToSend: false) }
+                guard let next = PQgetResult(handle) else { return last }
+                let isFailure = last.map { PQresultStatus($0) == PGRES_FATAL_ERROR } ?? false
+                // Behind an error stands nothing that counts.
+                if isFailure {
+                    PQclear(next)
+                } else {
+                    PQclear(last)
+                    last = next
+                }
+            }
+        } catch {
+            PQclear(last)
+            throw error
+        }
+    }
+
+    private func awaitServer(alsoToSend: Bool) throws(Fault) {
+        var socket = pollfd(fd: PQsocket(handle), events: Int16(POLLIN), revents: 0)
+        if alsoToSend { socket.events |= Int16(POLLOUT) }
+        let ready = poll(&socket, 1, Int32(clamping: silenceMax))
+        if ready < 0, errno == EINTR { return }
+        guard ready > 0 else {
+            throw .lost("the database has not answered for \(silenceMax / 1000) s")
+        }
+        if socket.revents & Int16(POLLIN | POLLHUP | POLLERR) != 0, PQconsumeInput(handle) == 0 {
+            throw .lost(connectionMessage)
+        }
     }
 
     /// Several statements, all or nothing. For setting up only: everything else is one statement, so that a

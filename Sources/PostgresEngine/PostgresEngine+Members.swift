@@ -49,7 +49,23 @@ extension PostgresEngine {
                 """, [.uint(session.rawValue), info.map { .bytes($0) } ?? .null])
             guard reply.count == 1 else { throw .engine(.fenced) }
             try accept(try PostgresSettings(reply, from: 1))
-            return try reply.uint(0, 0)
+            let counter = try reply.uint(0, 0)
+            if let last = lastRenewal, last.session == session, counter <= last.counter {
+                throw distrust(
+                    "the database went back: this session's lease was \(last.counter) and is \(counter) after"
+                        + " one more renewal; an old copy was restored")
+            }
+            lastRenewal = (session, counter)
+            return counter
+        }
+    }
+
+    public func past() throws(EngineError) -> EnginePast? { try settings().past }
+
+    public func wallClock() throws(EngineError) -> WallTime? {
+        try ask { connection throws(Fault) in
+            let reply = try connection.run("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8")
+            return WallTime(milliseconds: try reply.int(0, 0))
         }
     }
 

@@ -15,7 +15,8 @@ extension PostgresEngine {
     private static let idleTransactionSeconds = 5
 
     func open() throws(Fault) -> Connection {
-        let connection = try Connection(conninfo, defaults: PostgresEngine.defaults)
+        let connection = try Connection(
+            conninfo, defaults: PostgresEngine.defaults, silenceMax: options.silenceMilliseconds)
         guard connection.serverVersion >= PostgresEngine.serverVersionMin else {
             throw .engine(
                 .refused(

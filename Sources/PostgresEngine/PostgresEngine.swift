@@ -30,6 +30,8 @@ public final class PostgresEngine: ClusterEngine {
         public var demandsStandby = false
         /// How long a statement waits for a lock before it is refused.
         public var lockMilliseconds = 1000
+        /// How long an answer is waited for in which no byte comes; then the connection counts as lost.
+        public var silenceMilliseconds = 30_000
 
         /// Acknowledge although the server does not sync its log. For tests.
         public var allowsVolatile = false
@@ -40,6 +42,8 @@ public final class PostgresEngine: ClusterEngine {
     public internal(set) var failure: String?
     /// What the database said of itself last: when it was connected to, or a lease was renewed.
     public internal(set) var lastSettings: PostgresSettings?
+    /// Where this engine's renewals have brought a lease.
+    var lastRenewal: (session: SessionID, counter: UInt64)?
     let conninfo: String
     let options: Options
     private var current: Connection?

@@ -60,11 +60,21 @@ public struct PostgresSettings: Hashable, Sendable {
         return nil
     }
 
+    var past: EnginePast {
+        EnginePast(
+            system: systemIdentifier, timeline: timeline, isReplicated: !synchronousStandbyNames.isEmpty)
+    }
+
     /// Why what `self` says cannot follow what was known before, or `nil` (design 5.6).
     func contradiction(to before: PostgresSettings) -> String? {
         guard systemIdentifier == before.systemIdentifier else {
             return "another database answers: its system identifier is \(systemIdentifier), and was"
                 + " \(before.systemIdentifier)"
+        }
+        if timeline > before.timeline, past.mayLack(before.past) {
+            return "the database has failed over (timeline \(before.timeline) to \(timeline)) and no"
+                + " synchronous standby was configured: what it acknowledged last may be lost, so everything"
+                + " is read again"
         }
         guard timeline >= before.timeline else {
             return "the database's history went back: its timeline is \(timeline), and was \(before.timeline)"

@@ -58,7 +58,7 @@ import Testing
         let (heard, told) = AsyncStream<[UInt8]>.makeStream()
         let refused = Mutex(0)
         let events = GossipSocket.Events(
-            received: { packet, _ in told.yield(packet) }, refused: { _ in refused.withLock { $0 += 1 } })
+            received: { packet, _ in told.yield(packet) }, refused: { _, _ in refused.withLock { $0 += 1 } })
         let group = MultiThreadedEventLoopGroup.singleton
         let socket = try GossipSocket(
             eventLoop: group.next(), host: "127.0.0.1", port: 0, cluster: GossipSocketTests.cluster,

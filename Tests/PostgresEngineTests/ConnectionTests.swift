@@ -165,6 +165,33 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
         #expect(engine.failure == nil)
     }
 
+    /// A server process that stands still with its connection open: what was asked is unknown, and another
+    /// connection settles it.
+    @Test func aFrozenServerIsNotWaitedForWithoutEnd() throws {
+        let place = try Server.shared().makeDatabase()
+        var options = PostgresEngine.Options()
+        options.silenceMilliseconds = 300
+        let engine = try PostgresEngine(place, options: options)
+        var writer = Writer(engine: engine, session: try begin(engine))
+        try writer.put(2)
+        let other = try Other(place)
+        let found = try other.run(
+            """
+            SELECT pid FROM pg_stat_activity
+            WHERE application_name = 'tidecast' AND datname = current_database()
+            """)
+        let process = try #require(found.first?.first.flatMap { pid_t($0) })
+        kill(process, SIGSTOP)
+        let rows = [try row(0, 3)]
+        #expect(engine.append(session: writer.session, batch: BatchID(3), rows: rows).isUnknown)
+        kill(process, SIGCONT)
+        // In by the process that woke up, or by the new connection: once.
+        let second = engine.append(session: writer.session, batch: BatchID(3), rows: rows)
+        #expect(second == .rows([.appended]) || second == .rows([.taken]) || second.isRefused, "\(second)")
+        #expect(try engine.isAlive(writer.session))
+        #expect(engine.failure == nil)
+    }
+
     @Test func aServerThatIsGoneRefusesAndIsFoundAgain() throws {
         let server = try Server()
         let engine = try PostgresEngine(server.connection("postgres"))

@@ -143,6 +143,10 @@ func endConnections(_ other: Other) throws {
     @Test func anotherDatabaseAndAnOlderTimelineAreSeen() {
         #expect(good.contradiction(to: good) == nil)
         #expect(changed { $0.timeline = 4 }.contradiction(to: good) == nil)
+        var alone = good
+        alone.synchronousStandbyNames = ""
+        let lossy = changed { $0.timeline = 4 }.contradiction(to: alone)
+        #expect(lossy?.contains("may be lost") == true)
         let back = changed { $0.timeline = 2 }.contradiction(to: good)
         #expect(back?.contains("went back") == true)
         let other = changed { $0.systemIdentifier = 8 }.contradiction(to: good)

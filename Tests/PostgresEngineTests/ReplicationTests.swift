@@ -107,6 +107,31 @@ import Testing
         #expect(engine.failure?.contains("history went back") == true)
     }
 
+    /// Without a synchronous standby a failover may have lost what was acknowledged: nothing of what this
+    /// process believes is written into the new past.
+    @Test func afterAFailoverThatMayHaveLostSomethingTheEngineGivesUp() throws {
+        let primary = try Server()
+        let standby = try Server(standbyOf: primary)
+        let other = try Other(primary.connection("postgres"))
+        try waitForStandby("", on: other)
+        let place =
+            "host=127.0.0.1,127.0.0.1 port=\(primary.port),\(standby.port) user=tidecast dbname=postgres"
+        let engine = try PostgresEngine(place)
+        var writer = Writer(engine: engine, session: try begin(engine, partitions: 1))
+        try writer.put(2)
+        let before = try #require(try engine.past())
+        try primary.command("stop")
+        try standby.command("promote")
+        for sequence in UInt64(3)...4 {
+            let outcome = engine.append(
+                session: writer.session, batch: BatchID(sequence), rows: [try row(0, sequence)])
+            #expect(outcome != .rows([.appended]))
+        }
+        #expect(engine.failure?.contains("may be lost") == true)
+        let next = try PostgresEngine(place)
+        #expect(try next.past()?.mayLack(before) == true)
+    }
+
     @Test func anotherDatabaseBehindTheSameNameIsNotTrusted() throws {
         let one = try Server()
         let two = try Server()

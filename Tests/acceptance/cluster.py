@@ -66,14 +66,15 @@ class Node:
             subprocess.run([BINARY, "cert", "make", "--cluster", "--out", self.certificates], check=True,
                            stdout=subprocess.DEVNULL)
         self.process = None
+        self.options = ["--partitions", "32"]
 
     def start(self):
         log = open(os.path.join(self.folder, "log"), "ab")
         self.process = subprocess.Popen(
             [BINARY, "server", "--node", self.name, "--engine", self.database.url, "--data", self.folder,
-             "--listen", f"127.0.0.1:{self.port}", "--peer", f"127.0.0.1:{self.peer}", "--dev", "--partitions", "32",
+             "--listen", f"127.0.0.1:{self.port}", "--peer", f"127.0.0.1:{self.peer}", "--dev",
              "--peer-cert", f"{self.certificates}/peer.pem", "--peer-key", f"{self.certificates}/peer.key",
-             "--peer-ca", f"{self.certificates}/ca.pem"],
+             "--peer-ca", f"{self.certificates}/ca.pem", *self.options],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def call(self, method, path, body=None, headers=OWNER, timeout=40):

@@ -20,7 +20,7 @@ run() {
 
 printf '%-10s %-22s %9s  %s\n' MODEL 'RULE TAKEN OUT' STATES RESULT
 status=0
-for model in takeover; do
+for model in takeover outbox streams; do
   run $model
   if [ "$errors" = 0 ]; then result=holds; else result="FAILS, and must hold"; status=1; fi
   printf '%-10s %-22s %9s  %s\n' $model - "$states" "$result"

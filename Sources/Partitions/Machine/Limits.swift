@@ -19,6 +19,8 @@ public struct PartitionOptions: Sendable {
     public var partitionCount: Int
     /// Bytes of an open record past which it is closed though another is in flight.
     public var recordBytesMax = 1 << 20
+    /// Rises when the engine may have lost its end: event ids of before are not believed any more.
+    public var generation: UInt64 = 0
     /// Records offered to the journal and not yet durable, past which requests are refused.
     public var recordsInFlightMax = 8
     /// Bytes of waiting bodies that one project may have in this partition.

@@ -130,7 +130,8 @@ extension Partition {
     /// The position that an event id acknowledges; `nil` where it belongs to another history, whose end is
     /// not known.
     func clamp(_ event: EventID) -> Position? {
-        guard event.history == UInt16(truncatingIfNeeded: history.rawValue) else { return nil }
+        let current = history.rawValue &+ options.generation
+        guard event.history == UInt16(truncatingIfNeeded: current) else { return nil }
         return min(event.position, state.log.last)
     }
 

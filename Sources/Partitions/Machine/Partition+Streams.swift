@@ -29,6 +29,12 @@ extension Partition {
     /// and what listens elsewhere must not wait for that.
     public func forgetGateways(where isGone: (GatewayID) -> Bool) { streams.forget(where: isGone) }
 
+    /// The windows of requests of gateway incarnations that are no more (design 5.5). They go with a record,
+    /// so the caller flushes.
+    public func forgetWindows(where isGone: (UInt64) -> Bool) {
+        for session in state.windows.keys.sorted() where isGone(session) { propose(.bury(session: session)) }
+    }
+
     private func attach(
         _ stream: StreamID, _ registration: Registration, _ authority: Authority, _ resume: EventID?,
         _ now: Instant, _ effects: inout [PartitionEffect]

@@ -1,0 +1,42 @@
+import Glibc
+import Journal
+import Model
+import Ownership
+
+// What is looked at before a node joins a cluster. Each refusal is a sentence that says what to do.
+
+extension Node {
+    /// How far this machine's clock may be from the database's. Expiry and tokens are told in wall time.
+    private static let clockErrorMax: Int64 = 60_000
+    /// Two renewals of a lease, and some.
+    private static let looks = 4
+    private static let microsecondsBetweenLooks: UInt32 = 350_000
+
+    static func checkCompany(_ engine: any ClusterEngine, name: String) throws {
+        if let theirs = try engine.wallClock() {
+            let off = Clock.now().wall.milliseconds - theirs.milliseconds
+            if abs(off) > clockErrorMax {
+                throw NodeError(
+                    "this machine's clock is \(abs(off) / 1000) s \(off > 0 ? "ahead of" : "behind") the"
+                        + " database's: let both follow the same time (NTP), then start again")
+            }
+        }
+        try checkName(name, engine)
+    }
+
+    /// A process that has just died may be started again under its name; one that lives is not pushed out.
+    private static func checkName(_ name: String, _ engine: any ClusterEngine) throws {
+        func former() throws -> SessionRow? { try engine.sessions().last { $0.node == name } }
+        guard let first = try former() else { return }
+        for _ in 0..<looks {
+            usleep(microsecondsBetweenLooks)
+            guard let now = try former() else { return }
+            guard now == first else {
+                let place = Ownership.NodeInfo(decoding: now.info)?.peer ?? "another address"
+                throw NodeError(
+                    "a node named \(name) is running already, at \(place): give this one a --node of its own,"
+                        + " or end the other first")
+            }
+        }
+    }
+}

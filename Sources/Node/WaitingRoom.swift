@@ -1,0 +1,61 @@
+import Edge
+import FCMAPI
+import HTTPMessages
+import Logging
+import NIOCore
+import NIOPosix
+import Synchronization
+import TLS
+
+/// Answers for a node that cannot begin yet, because its database is not there: it is alive, not ready, and
+/// says why. Everything else is `UNAVAILABLE`, which clients repeat.
+final class WaitingRoom: Sendable {
+    private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+    private let reason: Mutex<String>
+
+    /// Opens the node's ports, as far as they are known: port 0 would be another one afterwards.
+    init(_ configuration: NodeConfiguration, reason: String) throws {
+        self.reason = Mutex(reason)
+        let handler = Handler(room: self)
+        let edge = try Edge(group: group) { _ in handler.make() }
+        for address in configuration.listen where address.port != 0 {
+            _ = try edge.listen(host: address.host, port: address.port)
+        }
+        for listener in configuration.listenTLS where listener.address.port != 0 {
+            let tls = try TLSContext(certificateFile: listener.certificateFile, keyFile: listener.keyFile)
+            _ = try edge.listen(host: listener.address.host, port: listener.address.port, tls: tls)
+        }
+    }
+
+    func say(_ next: String) { reason.withLock { $0 = next } }
+    fileprivate var current: String { reason.withLock { $0 } }
+
+    /// Closes the ports and every connection.
+    func close() { try? group.syncShutdownGracefully() }
+
+    private struct Handler: Sendable {
+        let room: WaitingRoom
+        func make() -> any RequestHandler { Answerer(room) }
+    }
+
+    private final class Answerer: RequestHandler {
+        private let room: WaitingRoom
+        init(_ room: WaitingRoom) { self.room = room }
+
+        func handle(_ request: HTTPRequest, _ responder: Responder) {
+            let reason = room.current
+            switch String(decoding: request.target, as: UTF8.self) {
+            case "/healthz": responder.respond(text(200, "ok"))
+            case "/readyz": responder.respond(text(503, reason))
+            default: responder.respond(APIFailure.unavailable(reason))
+            }
+        }
+
+        private func text(_ status: Int, _ line: String) -> HTTPResponse {
+            HTTPResponse(status: status, fields: Front.text, body: Array("\(line)\n".utf8))
+        }
+
+        func cancelled(_ responder: Responder) {}
+        func drained(_ responder: Responder) {}
+    }
+}

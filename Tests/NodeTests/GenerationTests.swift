@@ -1,0 +1,32 @@
+import Journal
+import Logging
+import Testing
+
+@testable import Node
+
+@Suite("The generation of a cluster's database") struct GenerationTests {
+    private let log = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+
+    private func past(_ system: UInt64, _ timeline: UInt32, replicated: Bool = false) -> EnginePast {
+        EnginePast(system: system, timeline: timeline, isReplicated: replicated)
+    }
+
+    /// It rises when what was acknowledged may be missing, and at no other time.
+    @Test func itRisesWithEachPossibleLoss() throws {
+        let engine = MemoryEngine()
+        #expect(try Generation.current(engine, log) == 0, "an engine of one past")
+        let steps: [(EnginePast, UInt64)] = [
+            (past(1, 1), 0), (past(1, 1), 0),
+            // A failover, without a standby that had everything.
+            (past(1, 2), 1), (past(1, 2), 1),
+            // From now on there is one: the next failover loses nothing.
+            (past(1, 2, replicated: true), 1), (past(1, 3, replicated: true), 1),
+            // A copy that was restored elsewhere, and an old primary.
+            (past(2, 3), 2), (past(2, 1), 3),
+        ]
+        for (past, generation) in steps {
+            engine.currentPast = past
+            #expect(try Generation.current(engine, log) == generation, "\(past)")
+        }
+    }
+}

@@ -1,0 +1,35 @@
+import Journal
+import Model
+import Testing
+
+@testable import Node
+
+@Suite("What is looked at before a node joins") struct JoiningTests {
+    /// More than a minute from the database's clock, either way, is refused with what to do.
+    @Test(arguments: [-10_800_000, -61_000, 61_000, 10_800_000] as [Int64])
+    func aClockThatIsFarOffIsRefused(milliseconds: Int64) {
+        let engine = MemoryEngine()
+        engine.clock = WallTime(milliseconds: Clock.now().wall.milliseconds + milliseconds)
+        #expect {
+            try Node.checkCompany(engine, name: "a")
+        } throws: { error in
+            "\(error)".contains("let both follow the same time (NTP)")
+                && "\(error)".contains(milliseconds > 0 ? "behind" : "ahead of")
+        }
+    }
+
+    @Test(arguments: [-30_000, 0, 30_000] as [Int64]) func aClockThatIsNearIsTaken(milliseconds: Int64) throws
+    {
+        let engine = MemoryEngine()
+        engine.clock = WallTime(milliseconds: Clock.now().wall.milliseconds + milliseconds)
+        try Node.checkCompany(engine, name: "a")
+    }
+
+    /// A former process of the name whose lease stands still is no reason to stay away.
+    @Test func aFormerProcessThatIsGoneIsSuperseded() throws {
+        let engine = MemoryEngine()
+        let former = try engine.beginSession(node: "a")
+        try engine.renewLease(former, info: [])
+        try Node.checkCompany(engine, name: "a")
+    }
+}

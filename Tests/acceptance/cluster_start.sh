@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Nodes that cannot join a cluster: no database yet, a name that is taken, another number of partitions, another authority's
+# certificate, another cluster's seed, garbage at the gossip port. Each gets a sentence, and nobody else is harmed.
+#
+#   Tests/acceptance/cluster_start.sh [BINARY]
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+exec python3 "$here/cluster_start.py" "${1:-$here/../../.build/debug/tidecast}"
