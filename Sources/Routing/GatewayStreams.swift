@@ -36,6 +36,8 @@ public struct GatewayStreams {
         var device: DeviceIndex
         var written = Position.zero
         var isBehind = false
+        /// It was behind, and its partition was asked for what it missed.
+        var isReturning = false
         /// Its partition has said that it has everything: from then on each push for it was written. Until
         /// then others' pushes say nothing about it.
         var isLive = false
@@ -91,8 +93,9 @@ public struct GatewayStreams {
     }
 
     /// The client has read enough that a stream which fell behind can take events again.
-    public func drained(_ number: UInt64) -> (PartitionID, StreamCommand)? {
+    public mutating func drained(_ number: UInt64) -> (PartitionID, StreamCommand)? {
         guard let stream = streams[number], stream.isBehind else { return nil }
+        streams[number]?.isReturning = true
         return (stream.partition, .caughtUp(StreamID(gateway: gateway, number: number), stream.device))
     }
 
@@ -119,6 +122,8 @@ public struct GatewayStreams {
             if forget(id.number) != nil { sink.endUnregistered(id.number) }
         case .events(let id, let device, let deleted, let events):
             write(events, deleted, to: id, device, partition, sink, &commands)
+        case .live(let id, _):
+            if streams[id.number]?.isBehind == false { streams[id.number]?.isLive = true }
         case .push(let push):
             for item in push.items { self.push(item, partition, sink, &commands) }
             if outlivesOwners, let last = push.items.last { pushed[partition] = last.position }
@@ -143,7 +148,7 @@ public struct GatewayStreams {
         where stream.partition == partition {
             guard let listener = listeners[number] else { continue }
             settle(&stream)
-            stream.isBehind = false
+            (stream.isBehind, stream.isReturning) = (false, false)
             streams[number] = stream
             unplace(number, stream)
             commands.append(
@@ -167,9 +172,11 @@ public struct GatewayStreams {
         _ partition: PartitionID, _ sink: Sink, _ commands: inout [StreamCommand]
     ) {
         guard var stream = streams[id.number] else { return }
+        // What was said before the partition heard that the stream fell behind comes again.
+        guard !stream.isBehind || stream.isReturning else { return }
         let history = histories[Int(partition.rawValue)]
         settle(&stream)
-        stream.isBehind = false
+        (stream.isBehind, stream.isReturning) = (false, false)
         stream.isLive = events.isEmpty && deleted == nil
         if let deleted, deleted > stream.written {
             if sink.write(sink.deletedMessages(position: deleted, history: history), to: id.number) {

@@ -125,6 +125,21 @@ struct OwnershipTests {
         expectWhole(world, "seed \(seed)")
     }
 
+    @Test(
+        "an engine that answered nobody for long makes nobody dead when it answers", arguments: UInt64(1)...20
+    )
+    func stalledEngine(seed: UInt64) throws {
+        let world = try world(seed)
+        let before = world.nodes.map(\.machine.session)
+        for node in world.nodes.indices { world.nodes[node].isUnanswered = true }
+        world.run(for: 30 * second)
+        world.answerAll()
+        world.run(for: 8 * second)
+        expectWhole(world, "seed \(seed)")
+        #expect(world.nodes.map(\.machine.session) == before, "seed \(seed)")
+        #expect(try before.allSatisfy { try world.engine.isAlive($0) }, "seed \(seed)")
+    }
+
     @Test("an engine that was away for all makes nobody dead", arguments: UInt64(1)...10)
     func engineAway(seed: UInt64) throws {
         let world = try world(seed)

@@ -13,7 +13,7 @@ final class OwnershipWorld {
         var isUp = true
         var asleepUntil: UInt64 = 0
         var isBlind = false
-        /// Its calls reach nobody, and it is not told.
+        /// Its calls wait, until the engine answers again.
         var isUnanswered = false
         var status = Ownership.Status.joining
         var hasLeft = false
@@ -40,6 +40,7 @@ final class OwnershipWorld {
     var longestGap: [PartitionID: UInt64] = [:]
     private var unservedSince: [PartitionID: UInt64] = [:]
     let partitionCount: Int
+    private var waiting: [(effect: Ownership.Effect, node: Int, life: UInt64)] = []
 
     init(seed: UInt64, partitions: Int = 16) throws {
         random = SeededGenerator(seed: seed)
@@ -103,6 +104,16 @@ final class OwnershipWorld {
             watch()
         }
         now = end
+    }
+
+    /// The engine answers everybody again, and has done what waited for it.
+    func answerAll() {
+        for node in nodes.indices { nodes[node].isUnanswered = false }
+        let calls = waiting
+        waiting = []
+        for (effect, node, life) in calls {
+            push(random.next(upperBound: UInt64(2_000_000)), .call(node: node, life: life, effect))
+        }
     }
 
     private func handle(_ what: Happening) {
@@ -175,7 +186,7 @@ final class OwnershipWorld {
         let back = 100_000 + random.next(upperBound: UInt64(3_000_000))
         let asked = MonotonicTime(nanoseconds: now)
         func tell(_ event: Ownership.Event) { push(back, .event(node: node, life: life, event)) }
-        if nodes[node].isUnanswered { return }
+        if nodes[node].isUnanswered { return waiting.append((effect, node, life)) }
         if nodes[node].isBlind {
             switch effect {
             case .poll: tell(.pollFailed("no way there"))

@@ -177,6 +177,7 @@ final class House {
                 }
             case .attached: texts.append("attached")
             case .replaced: texts.append("replaced")
+            case .live: break
             case .ended: texts.append("ended")
             case .refused: texts.append("refused")
             }

@@ -71,7 +71,7 @@ struct GatewayStreamsTests {
         let (stream, _) = streams.attach(device, by: .backend, resume: nil)
         let id = StreamID(gateway: GatewayID(2), number: stream)
         hear(
-            [.attached(id, device.index), .events(id, device.index, deleted: nil, []), push(1, 10, to: 4)],
+            [.attached(id, device.index), .live(id, device.index), push(1, 10, to: 4)],
             &streams, pipe)
         _ = streams.reattach(PartitionID(0))
         let again = [10, 20].map { StreamFrame.Event(position: Position($0), event: []) }
@@ -90,9 +90,9 @@ struct GatewayStreamsTests {
         let again = [StreamFrame.Event(position: Position(10), event: [])]
         hear(
             [
-                .attached(id, device.index), .events(id, device.index, deleted: nil, []), push(1, 10, to: 4),
+                .attached(id, device.index), .live(id, device.index), push(1, 10, to: 4),
                 .attached(id, device.index), .events(id, device.index, deleted: nil, again),
-                .events(id, device.index, deleted: nil, []), push(2, 20, to: 4),
+                .live(id, device.index), push(2, 20, to: 4),
             ], &streams, pipe)
         #expect(pipe.written[stream] == [10, 20])
     }

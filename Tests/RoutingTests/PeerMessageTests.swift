@@ -52,7 +52,8 @@ import Testing
 
     static var streams: [StreamFrame] {
         [
-            .attached(stream, DeviceIndex(1)), .replaced(stream, DeviceIndex(1)),
+            .attached(stream, DeviceIndex(1)), .live(stream, DeviceIndex(1)),
+            .replaced(stream, DeviceIndex(1)),
             .ended(stream, DeviceIndex(1)), .refused(stream, .unregistered),
             .events(
                 stream, DeviceIndex(1), deleted: Position(3),

@@ -24,12 +24,12 @@ struct SimulationTests {
             .leakFanouts,
         ])
     func planted(bug: Planted) {
-        for seed in UInt64(1)...150 {
+        for seed in UInt64(1)...400 {
             var options = Simulation.Options(seed: seed)
             options.partition.planted = bug
             if !Simulation(options).run().violations.isEmpty { return }
         }
-        Issue.record("no seed of 150 shows planted bug \(bug.rawValue)")
+        Issue.record("no seed of 400 shows planted bug \(bug.rawValue)")
     }
 
     /// Few fan-outs may be unfinished, messages between partitions are lost often, and each is refused before

@@ -30,6 +30,8 @@ struct Gated {
     var deliveries: [PartitionState.Delivery] = []
     /// Conditions that it accepted.
     var tickets: [ConditionTicket] = []
+    /// Streams that begin behind what their devices acknowledged by coming back.
+    var beginning: [(stream: StreamID, device: DeviceIndex)] = []
 }
 
 /// An answer, and what it still waits for.
@@ -140,6 +142,19 @@ struct Ledger {
             answer.needsConfirmation = true
             inFlight[inFlight.count - 1].gated.answers.append(answer)
         }
+    }
+
+    /// Puts the beginning of a stream behind everything that was folded before; false where all is durable.
+    mutating func hold(_ stream: StreamID, _ device: DeviceIndex) -> Bool {
+        if !isOpenEmpty {
+            gated.beginning.append((stream, device))
+            isUrgent = true
+        } else if inFlight.isEmpty {
+            return false
+        } else {
+            inFlight[inFlight.count - 1].gated.beginning.append((stream, device))
+        }
+        return true
     }
 
     var isIdle: Bool { isOpenEmpty && inFlight.isEmpty }

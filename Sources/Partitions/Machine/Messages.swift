@@ -163,6 +163,8 @@ public enum StreamFrame: Sendable {
     case ended(StreamID, DeviceIndex)
     /// What waited for one device; `deleted` says that older messages were dropped.
     case events(StreamID, DeviceIndex, deleted: Position?, [Event])
+    /// It has everything that is durable, and is in each push from now on that is for it.
+    case live(StreamID, DeviceIndex)
     case push(Push)
 
     public struct Event: Sendable {

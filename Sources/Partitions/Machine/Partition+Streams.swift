@@ -59,8 +59,20 @@ extension Partition {
             propose(.seen(day: now.wall.day, devices: DeviceSet(index)))
         }
         streams.attach(index, stream, after: from)
+        // That the stream opens tells its device that what it acknowledged by coming back is kept.
+        if from > .zero, ledger.hold(stream, device) { return }
+        begin(stream, device, now, &effects)
+    }
+
+    func begin(
+        _ stream: StreamID, _ device: DeviceIndex, _ now: Instant, _ effects: inout [PartitionEffect]
+    ) {
+        guard let attachment = streams.attachment(device.rawValue), attachment.stream == stream,
+            case .beginning = attachment.state
+        else { return }
+        streams.setReading(device.rawValue)
         say(.attached(stream, device), to: stream.gateway, &effects)
-        catchUp(index, now, &effects)
+        catchUp(device.rawValue, now, &effects)
     }
 
     /// More than the window can wait only where it was written to an earlier stream: the oldest pass as
@@ -93,11 +105,15 @@ extension Partition {
         let waiting = durableWaiting(index, after: attachment.written, now)
         let told = durableLoss(index, after: attachment.written)
         if waiting.isEmpty, told == nil {
-            // Its gateway writes to one that is behind nothing until it hears that it is up to date; and of
-            // none does it know before that everything up to the last push was written.
-            say(
-                .events(attachment.stream, DeviceIndex(index), deleted: nil, []),
-                to: attachment.stream.gateway, &effects)
+            let device = DeviceIndex(index)
+            if case .behind = attachment.state {
+                // Its gateway writes it nothing until it hears that it is up to date.
+                say(
+                    .events(attachment.stream, device, deleted: nil, []), to: attachment.stream.gateway,
+                    &effects)
+            } else {
+                say(.live(attachment.stream, device), to: attachment.stream.gateway, &effects)
+            }
             streams.setLive(index)
             return
         }

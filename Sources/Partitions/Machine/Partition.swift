@@ -214,6 +214,8 @@ public final class Partition {
             acknowledge(to: partition, proof, &effects)
         }
         if !gated.deliveries.isEmpty { push(gated.deliveries, proof, &effects) }
+        // Behind the pushes: to those that begin, this record's messages are of what they missed.
+        for (stream, device) in gated.beginning { begin(stream, device, now, &effects) }
         for ticket in gated.tickets { beginResolution(ticket, proof, now, &effects) }
         if !repairs.isEmpty { continueRepairs() }
         if let ready = snapshots.ready(durable: sequence) {

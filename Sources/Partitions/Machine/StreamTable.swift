@@ -11,6 +11,8 @@ struct StreamTable {
         /// Everything up to here was sent to the stream. Not kept up for live ones.
         var written: Position
         enum State {
+            /// What its device acknowledged by coming back is not durable yet: nothing is said.
+            case beginning
             /// Waits for bodies that are being read.
             case reading
             case live
@@ -54,7 +56,7 @@ struct StreamTable {
     mutating func attach(_ index: UInt32, _ stream: StreamID, after: Position) {
         _ = detach(index)
         if links[stream.gateway] == nil { links[stream.gateway] = Link() }
-        attachments[index] = Attachment(stream: stream, state: .reading, written: after)
+        attachments[index] = Attachment(stream: stream, state: .beginning, written: after)
     }
 
     mutating func detach(_ index: UInt32) -> Attachment? {

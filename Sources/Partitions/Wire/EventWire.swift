@@ -167,6 +167,7 @@ extension StreamFrame {
                 out.position(event.position)
                 out.string(event.event)
             }
+        case .live(let id, let device): out.about(7, id, device)
         case .push(let push):
             out.u8(6)
             out.varint(push.number)
@@ -209,6 +210,7 @@ extension StreamFrame {
                         targets: try reader.devices(), deleted: try reader.devices()))
             }
             return .push(Push(number: number, items: items))
+        case 7: return .live(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
         default: throw reader.fail("an unknown frame")
         }
     }
