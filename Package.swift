@@ -79,7 +79,9 @@ let worlds: [Target] = [
             .product(name: "Metrics", package: "swift-metrics"),
             .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         ] + nio),
-    .floor("Simulator", on: ["Model", "Journal", "Quotas", "Placement", "Partitions", "Routing"]),
+    .floor(
+        "Simulator",
+        on: ["Model", "Journal", "Quotas", "Placement", "Partitions", "Ownership", "Routing"]),
 ]
 
 let programs: [Target] = [
@@ -103,7 +105,8 @@ let benches: [Target] =
     ? [
         .executableTarget(
             name: "core-bench", dependencies: ["Model", "Journal", "Placement", "Partitions"],
-            swiftSettings: settings)
+            swiftSettings: settings),
+        .executableTarget(name: "simulate", dependencies: ["Simulator"], swiftSettings: settings),
     ] : []
 
 /// `FUZZ=1 swift build --sanitize fuzzer --scratch-path .build/fuzz --product fuzz`; a fuzzer brings its own entry point, which
@@ -135,7 +138,7 @@ let tests: [Target] = [
     .tests(of: "PostgresEngine", with: ["Model", "Journal", "EngineContract", "CPQ"]),
     .tests(of: "Node", with: ["Model", "HTTPMessages", "Journal", "Edge", "SQLiteEngine"] + nio),
     .tests(of: "LoadGenerator"),
-    .tests(of: "Simulator", with: ["Model", "Journal", "Partitions", "Routing"]),
+    .tests(of: "Simulator", with: ["Model", "Journal", "Quotas", "Partitions", "Routing"]),
     .testTarget(name: "HouseRulesTests", swiftSettings: settings),
 ]
 
