@@ -132,6 +132,7 @@ extension Node {
                     put(.quotaRefusal(id, refusal), NodeLoop.address(id.gateway).loop)
                 case .nudge: shared.cluster?.handle(.nudged)
                 case .leave: NodeShared.endInOrder()
+                case .missed: for loop in batches.indices { put(.run { $0.askAgain(of: life) }, loop) }
                 }
             }
         } catch {

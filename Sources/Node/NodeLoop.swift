@@ -48,6 +48,9 @@ final class NodeLoop: @unchecked Sendable {
     var reattaching: Set<PartitionID> = []
     /// Processes to which something could not be handed over, until it is asked again.
     var unreachable: Set<UInt32> = []
+    /// Processes that did not get something that was said to them, and how often it was tried to tell them
+    /// so.
+    var owed: [UInt32: Int] = [:]
     /// When each partition that is here began to be served.
     var servedSince: [PartitionID: MonotonicTime] = [:]
     /// The epoch of its home partition in which each project was made.

@@ -36,6 +36,9 @@ public struct GatewayStreams {
         var device: DeviceIndex
         var written = Position.zero
         var isBehind = false
+        /// It has fallen behind, and its partition was not yet asked to bring it up to date: what still comes
+        /// of earlier is not for it, or both ends would disagree on whether it is behind.
+        var isWaiting = false
     }
     private static let pageSize = 1024
 
@@ -49,7 +52,8 @@ public struct GatewayStreams {
     /// next one.
     private let outlivesOwners: Bool
     private var listeners: [UInt64: (device: Registration, authority: Authority)] = [:]
-    /// The newest position that was pushed to the live streams of each partition.
+    /// The newest position that was pushed to the live streams of each partition: all of them have what they
+    /// were to have up to there. Streams find their place in `byDevice` when they are live, not before.
     private var pushed: [PartitionID: Position] = [:]
 
     /// `histories` by partition number.
@@ -81,8 +85,9 @@ public struct GatewayStreams {
     }
 
     /// The client has read enough that a stream which fell behind can take events again.
-    public func drained(_ number: UInt64) -> (PartitionID, StreamCommand)? {
+    public mutating func drained(_ number: UInt64) -> (PartitionID, StreamCommand)? {
         guard let stream = streams[number], stream.isBehind else { return nil }
+        streams[number]?.isWaiting = false
         return (stream.partition, .caughtUp(StreamID(gateway: gateway, number: number), stream.device))
     }
 
@@ -94,9 +99,9 @@ public struct GatewayStreams {
         commands: inout [StreamCommand]
     ) {
         switch frame {
-        case .attached(let id, let device):
-            guard streams[id.number] != nil else { return commands.append(.detach(id, device)) }
-            place(id.number, partition, device)
+        case .attached(let id, let device, let from):
+            guard let stream = streams[id.number] else { return commands.append(.detach(id, device)) }
+            streams[id.number]?.written = max(stream.written, from)
             sink.open(id.number)
         case .refused(let id, let reason):
             if forget(id.number) != nil { sink.refuse(id.number, refusal(reason)) }
@@ -104,11 +109,11 @@ public struct GatewayStreams {
             if forget(id.number) != nil { sink.endReplaced(id.number) }
         case .ended(let id, _):
             if forget(id.number) != nil { sink.endUnregistered(id.number) }
-        case .events(let id, let device, let deleted, let events):
-            write(events, deleted, to: id, device, partition, sink, &commands)
+        case .events(let id, let device, let after, let deleted, let events):
+            write(events, after, deleted, to: id, device, partition, sink, &commands)
         case .push(let push):
             for item in push.items { self.push(item, partition, sink, &commands) }
-            if outlivesOwners, let last = push.items.last { pushed[partition] = last.position }
+            if let last = push.items.last { pushed[partition] = last.position }
             commands.append(.processed(gateway, frame: push.number))
         }
     }
@@ -129,10 +134,8 @@ public struct GatewayStreams {
         for (number, var stream) in streams.sorted(by: { $0.key < $1.key })
         where stream.partition == partition {
             guard let listener = listeners[number] else { continue }
-            if !stream.isBehind, isPlaced(number, stream), let pushed = pushed[partition] {
-                stream.written = max(stream.written, pushed)
-            }
-            stream.isBehind = false
+            stream.written = written(number, stream)
+            (stream.isBehind, stream.isWaiting) = (false, false)
             streams[number] = stream
             unplace(number, stream)
             commands.append(
@@ -141,6 +144,12 @@ public struct GatewayStreams {
                     resume: nil))
         }
         return commands
+    }
+
+    /// Up to where a stream has everything. What is pushed is not kept for each live stream.
+    private func written(_ number: UInt64, _ stream: Stream) -> Position {
+        guard !stream.isBehind, isPlaced(number, stream) else { return stream.written }
+        return max(stream.written, pushed[stream.partition] ?? .zero)
     }
 
     private func isPlaced(_ number: UInt64, _ stream: Stream) -> Bool {
@@ -152,17 +161,22 @@ public struct GatewayStreams {
     }
 
     private mutating func write<Sink: StreamSink>(
-        _ events: [StreamFrame.Event], _ deleted: Position?, to id: StreamID, _ device: DeviceIndex,
-        _ partition: PartitionID, _ sink: Sink, _ commands: inout [StreamCommand]
+        _ events: [StreamFrame.Event], _ after: Position, _ deleted: Position?, to id: StreamID,
+        _ device: DeviceIndex, _ partition: PartitionID, _ sink: Sink, _ commands: inout [StreamCommand]
     ) {
         guard var stream = streams[id.number] else { return }
+        stream.written = written(id.number, stream)
+        // Sent before the partition knew that the stream has fallen behind: between the two something is
+        // missing, which it will send again.
+        guard after <= stream.written, !stream.isWaiting else { return }
         let history = histories[Int(partition.rawValue)]
         stream.isBehind = false
+        unplace(id.number, stream)
         if let deleted, deleted > stream.written {
             if sink.write(sink.deletedMessages(position: deleted, history: history), to: id.number) {
                 stream.written = deleted
             } else {
-                stream.isBehind = true
+                (stream.isBehind, stream.isWaiting) = (true, true)
             }
         }
         for event in events where event.position > stream.written && !stream.isBehind {
@@ -170,14 +184,13 @@ public struct GatewayStreams {
             if sink.write(chunk, to: id.number) {
                 stream.written = event.position
             } else {
-                stream.isBehind = true
+                (stream.isBehind, stream.isWaiting) = (true, true)
             }
         }
         streams[id.number] = stream
         if stream.isBehind {
-            unplace(id.number, stream)
             commands.append(.fellBehind(id, device, written: stream.written))
-        } else {
+        } else if events.isEmpty, deleted == nil {
             place(id.number, partition, device)
         }
     }
@@ -190,7 +203,7 @@ public struct GatewayStreams {
         let history = histories[Int(partition.rawValue)]
         let chunk = sink.event(item.event, position: item.position, history: history)
         let deleted = item.deleted
-        let told = Position(item.position.rawValue - 1)
+        let told = item.position.before(1)
         var behind: [UInt64] = []
         item.targets.forEach { index in
             let page = Int(index) / GatewayStreams.pageSize
@@ -205,13 +218,15 @@ public struct GatewayStreams {
         }
         for number in behind {
             guard var stream = streams[number], !stream.isBehind else { continue }
-            stream.isBehind = true
+            (stream.isBehind, stream.isWaiting) = (true, true)
+            // What was written before this push is not kept for each stream: the one before it is sure. From
+            // here on it is kept, so that what is read from the log goes on behind it, however often it stops.
+            stream.written = max(stream.written, item.position.before(2))
             streams[number] = stream
             unplace(number, stream)
-            // What was written before this push is not kept for each stream: the one before it is sure.
-            let written = max(stream.written, Position(item.position.rawValue - 2))
             commands.append(
-                .fellBehind(StreamID(gateway: gateway, number: number), stream.device, written: written))
+                .fellBehind(
+                    StreamID(gateway: gateway, number: number), stream.device, written: stream.written))
         }
     }
 
@@ -244,4 +259,9 @@ public struct GatewayStreams {
             byDevice[stream.partition]?[page][place] = 0
         }
     }
+}
+
+extension Position {
+    /// A peer may name any position.
+    fileprivate func before(_ count: UInt64) -> Position { Position(rawValue - min(rawValue, count)) }
 }

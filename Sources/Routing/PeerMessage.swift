@@ -15,6 +15,9 @@ public enum PeerMessage: Sendable {
     case nudge
     /// An operator wants the process to leave in order and end.
     case leave
+    /// Something that was said to the process before was lost on the way: whoever there waits for an answer
+    /// asks again, and tells its streams anew.
+    case missed
 
     public func encode(into out: inout ByteWriter) {
         switch self {
@@ -47,6 +50,7 @@ public enum PeerMessage: Sendable {
             out.varint(refusal.retryDelay)
         case .nudge: out.u8(7)
         case .leave: out.u8(8)
+        case .missed: out.u8(9)
         }
     }
 
@@ -71,6 +75,7 @@ public enum PeerMessage: Sendable {
                 QuotaRefusal(kind: kind, limit: try reader.varint(), retryDelay: try reader.varint()))
         case 7: return .nudge
         case 8: return .leave
+        case 9: return .missed
         default: throw reader.fail("a message of an unknown kind \(tag)")
         }
     }

@@ -18,6 +18,10 @@ struct Simulate {
                 let bounds = arguments.removeFirst().split(separator: "-").compactMap { UInt64($0) }
                 seeds = bounds[0]...(bounds.count > 1 ? bounds[1] : bounds[0])
             case "--seconds": seconds = UInt64(arguments.removeFirst()) ?? seconds
+            case "--debug":
+                let bounds = arguments.removeFirst().split(separator: "-").compactMap { UInt64($0) }
+                ClusterSimulation.debugFrom = bounds[0]
+                ClusterSimulation.debugTo = bounds[1]
             case "--no-faults": hasFaults = false
             case "--verbose": isVerbose = true
             case let unknown: return print("unknown: \(unknown)")

@@ -154,15 +154,16 @@ public enum StreamCommand: Sendable {
 
 /// To one gateway, in order. Frames with deliveries are numbered for each (partition, gateway).
 public enum StreamFrame: Sendable {
-    /// The credential fits; what is waiting comes next.
-    case attached(StreamID, DeviceIndex)
+    /// The credential fits; what is waiting behind `from` comes next.
+    case attached(StreamID, DeviceIndex, from: Position)
     case refused(StreamID, PartitionRefusal)
     /// Another stream of the same device took its place.
     case replaced(StreamID, DeviceIndex)
     /// The device is gone.
     case ended(StreamID, DeviceIndex)
-    /// What waited for one device; `deleted` says that older messages were dropped.
-    case events(StreamID, DeviceIndex, deleted: Position?, [Event])
+    /// What waited for one device behind `after`; `deleted` says that older messages were dropped. Without
+    /// either it says that nothing more waits: from here on the stream is live, and pushes are for it too.
+    case events(StreamID, DeviceIndex, after: Position, deleted: Position?, [Event])
     case push(Push)
 
     public struct Event: Sendable {

@@ -53,7 +53,7 @@ extension Partition {
             propose(.seen(day: now.wall.day, devices: DeviceSet(index)))
         }
         streams.attach(index, stream, after: from)
-        say(.attached(stream, device), to: stream.gateway, &effects)
+        say(.attached(stream, device, from: from), to: stream.gateway, &effects)
         catchUp(index, now, &effects)
     }
 
@@ -87,12 +87,11 @@ extension Partition {
         let waiting = durableWaiting(index, after: attachment.written, now)
         let told = durableLoss(index, after: attachment.written)
         if waiting.isEmpty, told == nil {
-            if case .behind = attachment.state {
-                // Its gateway writes it nothing until it hears that it is up to date.
-                say(
-                    .events(attachment.stream, DeviceIndex(index), deleted: nil, []),
-                    to: attachment.stream.gateway, &effects)
-            }
+            // Its gateway hands it no pushes until it hears that it is up to date.
+            say(
+                .events(
+                    attachment.stream, DeviceIndex(index), after: attachment.written, deleted: nil, []),
+                to: attachment.stream.gateway, &effects)
             streams.setLive(index)
             return
         }
@@ -129,7 +128,8 @@ extension Partition {
         _ effects: inout [PartitionEffect]
     ) {
         let events = waiting.map { StreamFrame.Event(position: $0.position, event: $0.body ?? []) }
-        let frame = StreamFrame.events(attachment.stream, DeviceIndex(index), deleted: told, events)
+        let frame = StreamFrame.events(
+            attachment.stream, DeviceIndex(index), after: attachment.written, deleted: told, events)
         say(frame, to: attachment.stream.gateway, &effects)
         streams.setWritten(index, max(told ?? .zero, waiting.last?.position ?? .zero))
     }
@@ -171,9 +171,9 @@ extension Partition {
                         position: delivery.position, event: delivery.event, targets: targets,
                         deleted: delivery.overflowed.intersection(live)))
             }
-            guard let last = items.last, let first = items.first else { continue }
-            if link.outstanding.count >= options.pushWindow {
-                streams.cutOff(gateway, from: Position(first.position.rawValue - 2))
+            guard let last = items.last else { continue }
+            if link.outstanding.count >= options.pushWindow, let sent = link.outstanding.last {
+                streams.cutOff(gateway, from: sent.position)
                 continue
             }
             let number = streams.number(gateway, last.position)

@@ -152,15 +152,18 @@ extension StreamCommand {
 extension StreamFrame {
     public func encode(into out: inout ByteWriter) {
         switch self {
-        case .attached(let id, let device): out.about(1, id, device)
+        case .attached(let id, let device, let from):
+            out.about(1, id, device)
+            out.position(from)
         case .replaced(let id, let device): out.about(2, id, device)
         case .ended(let id, let device): out.about(3, id, device)
         case .refused(let id, let refusal):
             out.u8(4)
             out.streamID(id)
             out.refusal(refusal)
-        case .events(let id, let device, let deleted, let events):
+        case .events(let id, let device, let after, let deleted, let events):
             out.about(5, id, device)
+            out.position(after)
             out.position(deleted)
             out.varint(events.count)
             for event in events {
@@ -182,13 +185,16 @@ extension StreamFrame {
 
     public static func decode(from reader: inout ByteReader) throws(DecodeError) -> StreamFrame {
         switch try reader.u8() {
-        case 1: return .attached(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
+        case 1:
+            return .attached(
+                try reader.streamID(), DeviceIndex(try reader.deviceIndex()), from: try reader.position())
         case 2: return .replaced(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
         case 3: return .ended(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
         case 4: return .refused(try reader.streamID(), try reader.refusal())
         case 5:
             let id = try reader.streamID()
             let device = DeviceIndex(try reader.deviceIndex())
+            let after = try reader.position()
             let deleted = try reader.optionalPosition()
             var events: [Event] = []
             for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 2)) {
@@ -197,7 +203,7 @@ extension StreamFrame {
                         position: try reader.position(),
                         event: try reader.string(max: WireLimits.eventBytesMax)))
             }
-            return .events(id, device, deleted: deleted, events)
+            return .events(id, device, after: after, deleted: deleted, events)
         case 6:
             let number = try reader.varint()
             var items: [PushItem] = []

@@ -291,6 +291,7 @@ extension ClusterSimulation {
         case .event(let body, let position):
             let message = UInt64(String(decoding: body, as: UTF8.self)) ?? 0
             note(message << 8 ^ UInt64(device))
+            debug("device \(device) gets \(message) at \(position.rawValue - 1_800_000_000_000_000), stream \(listener.number) of \(listener.process?.life ?? 0)")
             if position.rawValue <= listener.lastPosition {
                 violate("G2", "device \(device) gets message \(message) twice on one stream")
             }

@@ -78,5 +78,7 @@ extension ClusterSimulation {
         public static let hastyFence = PlantedInCluster(rawValue: 256)
         /// A gateway believes pushes of any process, whoever owns the partition (design 5.8).
         public static let believeAnybody = PlantedInCluster(rawValue: 512)
+        /// Who loses what was said to another does not tell it.
+        public static let oweNothing = PlantedInCluster(rawValue: 1024)
     }
 #endif

@@ -68,7 +68,8 @@ extension ClusterSimulation {
                         $0.device == device && $0.message == send.message
                     })
                 else { continue }
-                violate("G7", "device \(device) listens and hears nothing of topic \(topic)")
+                let stream = "stream \(listener.number) of process \(listener.process?.life ?? 0)"
+                violate("G7", "device \(device) listens (\(stream)) and hears nothing of topic \(topic)")
             }
         }
     }

@@ -143,7 +143,7 @@ public final class ClusterSimulation {
     }
 
     func violate(_ guarantee: String, _ description: String) {
-        guard violations.count < 50 else { return }
+        guard violations.count < 50, !isPoisoning || guarantee == "G8" else { return }
         violations.append(Violation(guarantee: guarantee, description: "\(description) (at \(seconds))"))
     }
 
@@ -160,6 +160,12 @@ public final class ClusterSimulation {
         return "\(now / 1_000_000_000) s, \(eventCount) events, \(history.changes.count) changes, "
             + "\(history.sends.count) sends, \(history.deliveries.count) deliveries, "
             + "slowest \(slowest / 1_000_000) ms, " + all.joined(separator: ", ")
+    }
+
+    public nonisolated(unsafe) static var debugFrom: UInt64 = .max
+    public nonisolated(unsafe) static var debugTo: UInt64 = .max
+    func debug(_ text: @autoclosure () -> String) {
+        if now / 1_000_000 >= ClusterSimulation.debugFrom, now / 1_000_000 <= ClusterSimulation.debugTo { print("    \(seconds) \(text())") }
     }
 
     func count(_ what: String, _ by: Int = 1) { counts[what, default: 0] += by }

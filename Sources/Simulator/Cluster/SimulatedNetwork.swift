@@ -86,7 +86,7 @@ final class SimulatedNetwork {
     // MARK: Connecting
 
     private func connect(_ from: SimulatedProcess, _ life: UInt32, since: UInt64) {
-        guard from.peers[life]?.isConnecting == false else { return }
+        guard let peer = from.peers[life], !peer.isConnecting, !peer.isBackingOff else { return }
         from.peers[life]?.isConnecting = true
         attempt(from, life, since: since)
     }
@@ -110,6 +110,7 @@ final class SimulatedNetwork {
             let connection = Connection(from: from, to: target)
             self.connections.append(connection)
             from.peers[life]?.isConnecting = false
+            from.peers[life]?.backoff = .milliseconds(100)
             from.peers[life]?.connection = connection
             let waiting = from.peers[life]?.waiting ?? []
             from.peers[life]?.waiting = []
@@ -118,11 +119,17 @@ final class SimulatedNetwork {
     }
 
     private func failed(_ from: SimulatedProcess, _ life: UInt32) {
-        guard from.isRunning, from.peers[life] != nil else { return }
-        let hadMessages = !(from.peers[life]?.waiting.isEmpty ?? true)
+        guard from.isRunning, let peer = from.peers[life] else { return }
         from.peers[life]?.isConnecting = false
         from.peers[life]?.waiting = []
-        if hadMessages { from.linkReset(life) }
+        from.peers[life]?.isBackingOff = true
+        from.peers[life]?.backoff = min(peer.backoff * 2, .milliseconds(1500))
+        world.after(peer.backoff, .network, from) {
+            guard let peer = from.peers[life] else { return }
+            from.peers[life]?.isBackingOff = false
+            if !peer.waiting.isEmpty { self.connect(from, life, since: self.world.now) }
+        }
+        if !peer.waiting.isEmpty { from.linkReset(life) }
     }
 
     // MARK: Ends

@@ -71,6 +71,7 @@ extension SimulatedProcess {
     }
 
     private func forget(_ gone: Set<UInt32>) {
+        for life in gone { owed[life] = nil }
         for case let partition? in partitions {
             partition.forgetGateways { gone.contains(SimulatedProcess.life(of: $0)) }
         }

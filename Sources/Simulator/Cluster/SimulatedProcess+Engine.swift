@@ -124,8 +124,14 @@ extension SimulatedProcess {
                 )
             }
         } then: { result in
-            let records = (try? result.get()) ?? []
-            self.post { self.queue.append(.partition(id, .records(records, token: token))) }
+            switch result {
+            case .success(let records):
+                self.post { self.queue.append(.partition(id, .records(records, token: token))) }
+            case .failure:
+                self.world.after(.milliseconds(500), .timer, self) {
+                    if self.partitions[Int(id.rawValue)] != nil { self.read(id, sequences, token) }
+                }
+            }
         }
     }
 

@@ -33,6 +33,7 @@ extension SimulatedProcess {
     }
 
     func tellStream(_ gateway: GatewayID, _ frame: StreamFrame, from partition: PartitionID) {
+        world.debug("\(place) p\(partition.rawValue) to \(gateway.rawValue >> 8): \(frame)")
         let to = SimulatedProcess.life(of: gateway)
         if to == life {
             queue.append(.stream(from: partition, frame))
@@ -52,9 +53,14 @@ extension SimulatedProcess {
         guard !toPeers.isEmpty else { return }
         let batch = toPeers.sorted { $0.key < $1.key }
         toPeers = [:]
-        for (life, writer) in batch {
+        for (life, var writer) in batch {
+            if owed[life] != nil { PeerMessage.missed.encode(into: &writer) }
             world.keepSpecimen(writer.bytes)
-            if !world.network.send(writer.bytes, from: self, to: life) { resetLater(life) }
+            if world.network.send(writer.bytes, from: self, to: life) {
+                owed[life] = nil
+            } else {
+                resetLater(life)
+            }
         }
     }
 
@@ -62,8 +68,20 @@ extension SimulatedProcess {
         guard unreachable.insert(life).inserted else { return }
         world.after(.milliseconds(50), .timer, self) {
             self.unreachable.remove(life)
-            self.turn { self.askAgain(of: life) }
+            self.turn {
+                self.askAgain(of: life)
+                self.owe(life)
+            }
         }
+    }
+
+    private func owe(_ life: UInt32) {
+        #if DEBUG
+            if world.options.planted.contains(.oweNothing) { return }
+        #endif
+        let tries = owed[life, default: 0] + 1
+        owed[life] = tries <= 200 ? tries : nil
+        if tries <= 200 { _ = toPeers[life, default: ByteWriter()] }
     }
 
     /// A frame of a peer: its messages in their order.
@@ -91,13 +109,18 @@ extension SimulatedProcess {
         case .quotaRefusal(let id, let refusal): queue.append(.quotaRefusal(id, refusal))
         case .nudge: tellOwnership(.nudged)
         case .leave: if !world.isPoisoning { leave() }
+        case .missed: askAgain(of: life)
         }
     }
 
     /// A connection to or from a process is gone, and with it what was under way.
     func linkReset(_ life: UInt32) {
         world.count("links reset")
-        turn { askAgain(of: life) }
+        world.debug("\(place) (life \(self.life)): link to \(life) reset")
+        turn {
+            askAgain(of: life)
+            owe(life)
+        }
         suspect(life)
     }
 
@@ -119,6 +142,7 @@ extension SimulatedProcess {
             former.isEmpty || former[place] != next[place] || formerEpochs[place] != epochs[place]
         }
         guard changed.contains(true) else { return }
+        world.debug("\(place) (life \(life)) adopts \(next) since \(epochs.map(\.rawValue))")
         askAgain(where: changed)
     }
 
@@ -151,6 +175,7 @@ extension SimulatedProcess {
 
     func receive(_ frame: StreamFrame, from partition: PartitionID) {
         if case .refused(_, .moved) = frame { return reattachLater(partition) }
+        world.debug("\(place) life \(life) receives from p\(partition.rawValue) \(frame)")
         var commands: [StreamCommand] = []
         let router = router
         streams.receive(

@@ -31,6 +31,9 @@ final class SimulatedProcess {
         var place: Int
         var connection: SimulatedNetwork.Connection?
         var isConnecting = false
+        /// The last try failed; the next is at its time.
+        var isBackingOff = false
+        var backoff: UInt64 = .milliseconds(100)
         var waiting: [[UInt8]] = []
     }
 
@@ -80,6 +83,7 @@ final class SimulatedProcess {
     var births: [ProjectNumber: Epoch] = [:]
     var reattaching: Set<PartitionID> = []
     var unreachable: Set<UInt32> = []
+    var owed: [UInt32: Int] = [:]
     var servedSince: [PartitionID: MonotonicTime] = [:]
     var queue: [Message] = []
     var rows: [Row] = []
@@ -181,6 +185,7 @@ final class SimulatedProcess {
             guard let partition = partitions[Int(id.rawValue)] else { return refuse(event, id) }
             guard leaving[id] == nil || !event.mayTravel else { return refuse(event, id) }
             guard !isPastDeviceLimit(event) else { return }
+            if case .stream(let c) = event { world.debug("\(place) p\(id.rawValue) command \(c)") }
             partition.handle(event, now: now, into: &effects)
             dirty.insert(id)
             carryOut(of: id)
@@ -190,6 +195,7 @@ final class SimulatedProcess {
             carryOut(done)
         case .stream(let partition, let frame): receive(frame, from: partition)
         case .peerStream(let life, let partition, let frame):
+            world.debug("\(place) (life \(self.life)) hears of \(partition.rawValue) from \(life)")
             if place(of: partition) == .peer(life) || believesAnybody { receive(frame, from: partition) }
         case .lost(let id, let mayHaveAppended): lose(id, mayHaveAppended: mayHaveAppended)
         case .quotaRequest(let request): grant(request)
