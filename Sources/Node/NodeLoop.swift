@@ -276,9 +276,10 @@ final class NodeLoop: @unchecked Sendable {
         shared.engine.perform({ engine in try engine.isAlive(session) }) { result in
             switch result {
             case .success(true): mailbox.post(.partition(id, .confirmed(token)))
+            // What is in flight meanwhile may go in, or be in.
             case .success(false):
-                mailbox.post(.lost(id, mayHaveAppended: false, reason: "the session was fenced"))
-            case .failure(let error): mailbox.post(.lost(id, mayHaveAppended: false, reason: "\(error)"))
+                mailbox.post(.lost(id, mayHaveAppended: true, reason: "the session was fenced"))
+            case .failure(let error): mailbox.post(.lost(id, mayHaveAppended: true, reason: "\(error)"))
             }
         }
     }

@@ -56,6 +56,8 @@ public struct Ownership {
     private var pollAgain = false
     private var hasPolled = false
     private var failingSince: MonotonicTime?
+    /// When the last look that succeeded was asked for.
+    private var lastLook: MonotonicTime?
     private var status = Status.joining
     private var nextPoll: MonotonicTime
 
@@ -146,9 +148,10 @@ public struct Ownership {
         _ poll: Poll, _ asked: MonotonicTime, _ now: MonotonicTime, _ effects: inout [Effect]
     ) {
         hasPolled = true
-        // Who stood still while this node could not look has not stood still for it.
-        let wasBlind = failingSince != nil
+        // Who stood still while this node could not look, or slept, has not stood still for it.
+        let wasBlind = failingSince != nil || lastLook.map { asked.since($0) >= options.lease } ?? false
         failingSince = nil
+        lastLook = asked
         for row in poll.sessions where seen[row.id]?.counter != row.counter || wasBlind {
             // A lease that still moves two polls later is that of a node that is there.
             if let since = suspects[row.id], now.since(since) > options.pollInterval * 2 {

@@ -42,6 +42,7 @@ extension Router {
 
     private func askAgain(_ number: UInt64, _ effects: inout [RouterEffect]) {
         guard let asked = pending[number], let request = asked.request else { return }
+        if !asked.isRepeated { pending[number]?.isRepeated = true }
         effects.append(.ask(asked.partition, RequestID(gateway: options.gateway, number: number), request))
     }
 }

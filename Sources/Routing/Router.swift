@@ -79,6 +79,8 @@ public final class Router {
         /// For asking again.
         var request: Request?
         var tries: UInt8 = 0
+        /// It was asked more than once: what one who was asked did not do, another may have done.
+        var isRepeated = false
     }
 
     public init(options: Options, admission: Admission, random: any RandomNumberGenerator) {

@@ -173,7 +173,10 @@ extension ClusterSimulation {
                 began: now, outcome: .unknown))
         let send = Send(
             project: ClusterSimulation.project, target: to, message: envelope, validateOnly: false)
+        let number = nextMessage
+        debug("send \(number) to \(target)")
         call("send", .send(send)) { outcome in
+            self.debug("send \(number): \(String(describing: outcome))")
             switch outcome {
             case .accepted?:
                 self.history.sends[place].outcome = .ok(at: self.now)

@@ -62,8 +62,6 @@ extension ClusterSimulation {
         public static let skipFence = PlantedInCluster(rawValue: 1)
         /// The database takes appends of sessions that are dead (design 3.5).
         public static let appendUnchecked = PlantedInCluster(rawValue: 2)
-        /// A partition is given up while records of it are in flight (design 3.5).
-        public static let releaseBusy = PlantedInCluster(rawValue: 4)
         /// A new owner of buckets begins with full ones (design 3.8).
         public static let fullBuckets = PlantedInCluster(rawValue: 8)
         /// A new owner of buckets does not wait until what the former one granted is void (design 3.8).

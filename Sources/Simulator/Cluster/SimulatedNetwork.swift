@@ -69,7 +69,12 @@ final class SimulatedNetwork {
     }
 
     private func arrive(_ bytes: [UInt8], _ connection: Connection) {
-        guard !connection.isDead, connection.isOpenAtTo else { return }
+        guard !connection.isDead, connection.isOpenAtTo else {
+            // Nobody there knows of this connection: whoever sends is told so.
+            let (from, to) = (connection.from.place, connection.to.place)
+            if !isCut(from, to), !isCut(to, from) { end(connection, atFrom: true, in: latency(to, from)) }
+            return
+        }
         if isCut(connection.from.place, connection.to.place) || !connection.held.isEmpty {
             connection.held.append(bytes)
             return

@@ -109,7 +109,7 @@ extension SimulatedProcess {
             self.post {
                 switch result {
                 case .success(true): self.queue.append(.partition(id, .confirmed(token)))
-                case .success(false), .failure: self.queue.append(.lost(id, mayHaveAppended: false))
+                case .success(false), .failure: self.queue.append(.lost(id, mayHaveAppended: true))
                 }
             }
         }

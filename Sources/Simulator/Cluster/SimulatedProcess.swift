@@ -190,6 +190,7 @@ final class SimulatedProcess {
             dirty.insert(id)
             carryOut(of: id)
         case .reply(let request, let reply):
+            world.debug("\(place) (life \(life)) gets reply \(request.number) \(reply)")
             var done: [RouterEffect] = []
             router.replied(request.number, reply, now: now, into: &done)
             carryOut(done)
@@ -234,6 +235,7 @@ final class SimulatedProcess {
         for effect in effects {
             switch effect {
             case .ask(let partition, let id, let request):
+                world.debug("\(place) (life \(life)) asks \(partition.rawValue) number \(id.number) \(request)")
                 meter(id, request)
                 send(.request(id, request), to: partition)
             case .finish(let ticket, let outcome): tickets.removeValue(forKey: ticket)?(outcome)
@@ -309,11 +311,7 @@ final class SimulatedProcess {
     private func finishLeaving() {
         for id in leaving.keys.sorted() {
             guard let done = leaving[id] else { continue }
-            var isReady = partitions[Int(id.rawValue)].map { $0.isIdle } ?? true
-            #if DEBUG
-                if world.options.planted.contains(.releaseBusy) { isReady = true }
-            #endif
-            guard isReady else { continue }
+            guard partitions[Int(id.rawValue)].map({ $0.isIdle }) ?? true else { continue }
             leaving[id] = nil
             var left = handedOver.filter { world.home(of: $0.key) == id }
             for project in left.keys { handedOver[project] = nil }
