@@ -149,10 +149,14 @@ extension Partition {
             }
             waiting[place].body = events[Int(waiting[place].ordinal)]
         }
-        // What came to wait in the meantime and is not in memory is asked for in the next turn.
         let ready = waiting.prefix { $0.body != nil }
         let told = durableLoss(index, after: attachment.written)
-        guard !ready.isEmpty || told != nil else { return }
+        guard !ready.isEmpty || told != nil else {
+            // Nothing waits any more (its time was over meanwhile), or these bodies were asked for by a
+            // stream before this one. Where none came at all they are gone.
+            if waiting.isEmpty || !records.isEmpty { catchUp(index, now, &effects) }
+            return
+        }
         sendWaiting(index, attachment, Array(ready), told, &effects)
         catchUp(index, now, &effects)
     }
