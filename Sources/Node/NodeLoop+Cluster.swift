@@ -124,8 +124,7 @@ extension NodeLoop {
         guard !toPeers.isEmpty else { return }
         let batch = toPeers
         toPeers = [:]
-        for (life, var writer) in batch {
-            if owed[life] != nil { PeerMessage.missed.encode(into: &writer) }
+        for (life, writer) in batch {
             if peers?.send(writer.bytes, to: life) ?? false {
                 owed[life] = nil
             } else {
@@ -153,7 +152,7 @@ extension NodeLoop {
         let tries = owed[life, default: 0] + 1
         owed[life] = tries <= NodeLoop.owedTriesMax ? tries : nil
         guard tries <= NodeLoop.owedTriesMax else { return }
-        _ = toPeers[life, default: ByteWriter()]
+        say(.missed, to: life)
         scheduleTurn()
     }
 

@@ -76,6 +76,7 @@ final class SimulatedNetwork {
             return
         }
         if isCut(connection.from.place, connection.to.place) || !connection.held.isEmpty {
+            world.debug("\(connection.from.life) to \(connection.to.life): held")
             connection.held.append(bytes)
             return
         }
@@ -93,6 +94,7 @@ final class SimulatedNetwork {
     private func connect(_ from: SimulatedProcess, _ life: UInt32, since: UInt64) {
         guard let peer = from.peers[life], !peer.isConnecting, !peer.isBackingOff else { return }
         from.peers[life]?.isConnecting = true
+        world.debug("\(from.life) connects to \(life)")
         attempt(from, life, since: since)
     }
 
@@ -114,6 +116,7 @@ final class SimulatedNetwork {
             guard target.isRunning, from.peers[life] != nil else { return self.failed(from, life) }
             let connection = Connection(from: from, to: target)
             self.connections.append(connection)
+            self.world.debug("\(from.life) is connected to \(life)")
             from.peers[life]?.isConnecting = false
             from.peers[life]?.backoff = .milliseconds(100)
             from.peers[life]?.connection = connection
@@ -125,6 +128,7 @@ final class SimulatedNetwork {
 
     private func failed(_ from: SimulatedProcess, _ life: UInt32) {
         guard from.isRunning, let peer = from.peers[life] else { return }
+        world.debug("\(from.life) cannot connect to \(life)")
         from.peers[life]?.isConnecting = false
         from.peers[life]?.waiting = []
         from.peers[life]?.isBackingOff = true

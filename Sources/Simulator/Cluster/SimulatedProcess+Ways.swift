@@ -53,8 +53,7 @@ extension SimulatedProcess {
         guard !toPeers.isEmpty else { return }
         let batch = toPeers.sorted { $0.key < $1.key }
         toPeers = [:]
-        for (life, var writer) in batch {
-            if owed[life] != nil { PeerMessage.missed.encode(into: &writer) }
+        for (life, writer) in batch {
             world.keepSpecimen(writer.bytes)
             if world.network.send(writer.bytes, from: self, to: life) {
                 owed[life] = nil
@@ -81,7 +80,7 @@ extension SimulatedProcess {
         #endif
         let tries = owed[life, default: 0] + 1
         owed[life] = tries <= 200 ? tries : nil
-        if tries <= 200 { _ = toPeers[life, default: ByteWriter()] }
+        if tries <= 200 { say(.missed, to: life) }
     }
 
     /// A frame of a peer: its messages in their order.
