@@ -55,6 +55,8 @@ public struct GatewayStreams {
     /// The newest position that was pushed to the live streams of each partition: all of them have what they
     /// were to have up to there. Streams find their place in `byDevice` when they are live, not before.
     private var pushed: [PartitionID: Position] = [:]
+    /// The newest machine of each partition that was heard. All streams in `byDevice` are attached to it.
+    private var epochs: [PartitionID: Epoch] = [:]
 
     /// `histories` by partition number.
     public init(gateway: GatewayID, histories: [History], outlivesOwners: Bool = false) {
@@ -99,7 +101,8 @@ public struct GatewayStreams {
         commands: inout [StreamCommand]
     ) {
         switch frame {
-        case .attached(let id, let device, let from):
+        case .attached(let id, let device, let epoch, let from):
+            guard isCurrent(epoch, partition, &commands) else { return }
             guard let stream = streams[id.number] else { return commands.append(.detach(id, device)) }
             streams[id.number]?.written = max(stream.written, from)
             sink.open(id.number)
@@ -109,13 +112,27 @@ public struct GatewayStreams {
             if forget(id.number) != nil { sink.endReplaced(id.number) }
         case .ended(let id, _):
             if forget(id.number) != nil { sink.endUnregistered(id.number) }
-        case .events(let id, let device, let after, let deleted, let events):
+        case .events(let id, let device, let epoch, let after, let deleted, let events):
+            guard isCurrent(epoch, partition, &commands) else { return }
             write(events, after, deleted, to: id, device, partition, sink, &commands)
         case .push(let push):
+            guard isCurrent(push.epoch, partition, &commands) else { return }
             for item in push.items { self.push(item, partition, sink, &commands) }
             if let last = push.items.last { pushed[partition] = last.position }
             commands.append(.processed(gateway, frame: push.number))
         }
+    }
+
+    /// Whether the partition's machine that says something is the newest that is known. With the first word
+    /// of a newer one, its streams are told to that one: what it pushes before it knows them is not for them.
+    private mutating func isCurrent(
+        _ epoch: Epoch, _ partition: PartitionID, _ commands: inout [StreamCommand]
+    ) -> Bool {
+        let known = epochs[partition] ?? epoch
+        guard epoch >= known else { return false }
+        epochs[partition] = epoch
+        if epoch > known { commands.append(contentsOf: reattach(partition, where: isPlaced)) }
+        return true
     }
 
     /// The partition is gone from its owner: its streams end, and their devices come back.
@@ -130,9 +147,15 @@ public struct GatewayStreams {
     /// anew. What was written stays written: the owner begins with what was not acknowledged, and of that
     /// only what is above the last written goes out again (design 5.8).
     public mutating func reattach(_ partition: PartitionID) -> [StreamCommand] {
+        reattach(partition) { _, _ in true }
+    }
+
+    private mutating func reattach(
+        _ partition: PartitionID, where isMeant: (UInt64, Stream) -> Bool
+    ) -> [StreamCommand] {
         var commands: [StreamCommand] = []
         for (number, var stream) in streams.sorted(by: { $0.key < $1.key })
-        where stream.partition == partition {
+        where stream.partition == partition && isMeant(number, stream) {
             guard let listener = listeners[number] else { continue }
             stream.written = written(number, stream)
             (stream.isBehind, stream.isWaiting) = (false, false)

@@ -53,7 +53,7 @@ extension Partition {
             propose(.seen(day: now.wall.day, devices: DeviceSet(index)))
         }
         streams.attach(index, stream, after: from)
-        say(.attached(stream, device, from: from), to: stream.gateway, &effects)
+        say(.attached(stream, device, state.epoch, from: from), to: stream.gateway, &effects)
         catchUp(index, now, &effects)
     }
 
@@ -90,7 +90,8 @@ extension Partition {
             // Its gateway hands it no pushes until it hears that it is up to date.
             say(
                 .events(
-                    attachment.stream, DeviceIndex(index), after: attachment.written, deleted: nil, []),
+                    attachment.stream, DeviceIndex(index), state.epoch, after: attachment.written,
+                    deleted: nil, []),
                 to: attachment.stream.gateway, &effects)
             streams.setLive(index)
             return
@@ -129,7 +130,8 @@ extension Partition {
     ) {
         let events = waiting.map { StreamFrame.Event(position: $0.position, event: $0.body ?? []) }
         let frame = StreamFrame.events(
-            attachment.stream, DeviceIndex(index), after: attachment.written, deleted: told, events)
+            attachment.stream, DeviceIndex(index), state.epoch, after: attachment.written, deleted: told,
+            events)
         say(frame, to: attachment.stream.gateway, &effects)
         streams.setWritten(index, max(told ?? .zero, waiting.last?.position ?? .zero))
     }
@@ -181,7 +183,7 @@ extension Partition {
                 continue
             }
             let number = streams.number(gateway, last.position)
-            let frame = StreamFrame.push(StreamFrame.Push(number: number, items: items))
+            let frame = StreamFrame.push(StreamFrame.Push(epoch: state.epoch, number: number, items: items))
             effects.append(.stream(gateway, Proven(frame, restingOn: proof.upTo, by: proof)))
         }
     }

@@ -152,8 +152,9 @@ extension StreamCommand {
 extension StreamFrame {
     public func encode(into out: inout ByteWriter) {
         switch self {
-        case .attached(let id, let device, let from):
+        case .attached(let id, let device, let epoch, let from):
             out.about(1, id, device)
+            out.varint(epoch.rawValue)
             out.position(from)
         case .replaced(let id, let device): out.about(2, id, device)
         case .ended(let id, let device): out.about(3, id, device)
@@ -161,8 +162,9 @@ extension StreamFrame {
             out.u8(4)
             out.streamID(id)
             out.refusal(refusal)
-        case .events(let id, let device, let after, let deleted, let events):
+        case .events(let id, let device, let epoch, let after, let deleted, let events):
             out.about(5, id, device)
+            out.varint(epoch.rawValue)
             out.position(after)
             out.position(deleted)
             out.varint(events.count)
@@ -172,6 +174,7 @@ extension StreamFrame {
             }
         case .push(let push):
             out.u8(6)
+            out.varint(push.epoch.rawValue)
             out.varint(push.number)
             out.varint(push.items.count)
             for item in push.items {
@@ -187,13 +190,15 @@ extension StreamFrame {
         switch try reader.u8() {
         case 1:
             return .attached(
-                try reader.streamID(), DeviceIndex(try reader.deviceIndex()), from: try reader.position())
+                try reader.streamID(), DeviceIndex(try reader.deviceIndex()), Epoch(try reader.varint()),
+                from: try reader.position())
         case 2: return .replaced(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
         case 3: return .ended(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
         case 4: return .refused(try reader.streamID(), try reader.refusal())
         case 5:
             let id = try reader.streamID()
             let device = DeviceIndex(try reader.deviceIndex())
+            let epoch = Epoch(try reader.varint())
             let after = try reader.position()
             let deleted = try reader.optionalPosition()
             var events: [Event] = []
@@ -203,8 +208,9 @@ extension StreamFrame {
                         position: try reader.position(),
                         event: try reader.string(max: WireLimits.eventBytesMax)))
             }
-            return .events(id, device, after: after, deleted: deleted, events)
+            return .events(id, device, epoch, after: after, deleted: deleted, events)
         case 6:
+            let epoch = Epoch(try reader.varint())
             let number = try reader.varint()
             var items: [PushItem] = []
             for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 4)) {
@@ -214,7 +220,7 @@ extension StreamFrame {
                         event: try reader.string(max: WireLimits.eventBytesMax),
                         targets: try reader.devices(), deleted: try reader.devices()))
             }
-            return .push(Push(number: number, items: items))
+            return .push(Push(epoch: epoch, number: number, items: items))
         default: throw reader.fail("an unknown frame")
         }
     }
