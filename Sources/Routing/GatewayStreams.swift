@@ -104,7 +104,11 @@ public struct GatewayStreams {
         case .attached(let id, let device, let epoch, let from):
             guard isCurrent(epoch, partition, &commands) else { return }
             guard let stream = streams[id.number] else { return commands.append(.detach(id, device)) }
-            streams[id.number]?.written = max(stream.written, from)
+            // Told to the partition a second time, it may have been live: from here on it is not, until what
+            // waits has come.
+            let written = max(written(id.number, stream), from)
+            streams[id.number]?.written = written
+            unplace(id.number, stream)
             sink.open(id.number)
         case .refused(let id, let reason):
             if forget(id.number) != nil { sink.refuse(id.number, refusal(reason)) }

@@ -11,6 +11,7 @@ struct Simulate {
         var seconds: UInt64 = 30
         var hasFaults = true
         var isVerbose = false
+        var traced: ClosedRange<UInt64>?
         var arguments = Array(CommandLine.arguments.dropFirst())
         while !arguments.isEmpty {
             switch arguments.removeFirst() {
@@ -18,10 +19,9 @@ struct Simulate {
                 let bounds = arguments.removeFirst().split(separator: "-").compactMap { UInt64($0) }
                 seeds = bounds[0]...(bounds.count > 1 ? bounds[1] : bounds[0])
             case "--seconds": seconds = UInt64(arguments.removeFirst()) ?? seconds
-            case "--debug":
+            case "--trace":
                 let bounds = arguments.removeFirst().split(separator: "-").compactMap { UInt64($0) }
-                ClusterSimulation.debugFrom = bounds[0]
-                ClusterSimulation.debugTo = bounds[1]
+                traced = bounds[0]...bounds[1]
             case "--no-faults": hasFaults = false
             case "--verbose": isVerbose = true
             case let unknown: return print("unknown: \(unknown)")
@@ -31,11 +31,13 @@ struct Simulate {
             var options = ClusterSimulation.Options(seed: seed)
             options.seconds = seconds
             options.hasFaults = hasFaults
+            options.traced = traced
             let simulation = ClusterSimulation(options)
             let began = clock()
             let (history, violations) = simulation.run()
             let cpu = Double(clock() - began) / Double(CLOCKS_PER_SEC)
             print("seed \(seed): \(simulation.summary), \(cpu) s, digest \(simulation.digest)")
+            for line in simulation.trace { print("    \(line)") }
             if isVerbose { for fault in history.faults { print("  \(fault)") } }
             for violation in violations { print("  \(violation.guarantee): \(violation)") }
         }

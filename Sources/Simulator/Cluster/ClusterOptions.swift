@@ -30,6 +30,8 @@ extension ClusterSimulation {
         public var keepsPast = true
         /// Whether nodes are fed damaged frames when everything else is over.
         public var poisons = true
+        /// Virtual milliseconds of which the run is to keep a trace, for reading.
+        public var traced: ClosedRange<UInt64>?
         public var partition: PartitionOptions
         #if DEBUG
             public var planted: PlantedInCluster = []

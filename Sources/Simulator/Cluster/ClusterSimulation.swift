@@ -66,6 +66,8 @@ public final class ClusterSimulation {
     var counts: [String: Int] = [:]
     /// Of each topic, when everything has come to rest.
     var memberCounts: [Int: Int] = [:]
+    /// What happened in the milliseconds that `Options.traced` names.
+    public private(set) var trace: [String] = []
     /// Some frames that were sent, for being damaged at the end.
     var specimens: [[UInt8]] = []
 
@@ -162,10 +164,10 @@ public final class ClusterSimulation {
             + "slowest \(slowest / 1_000_000) ms, " + all.joined(separator: ", ")
     }
 
-    public nonisolated(unsafe) static var debugFrom: UInt64 = .max
-    public nonisolated(unsafe) static var debugTo: UInt64 = .max
+    /// A line of what happened, where the run is asked for it.
     func debug(_ text: @autoclosure () -> String) {
-        if now / 1_000_000 >= ClusterSimulation.debugFrom, now / 1_000_000 <= ClusterSimulation.debugTo { print("    \(seconds) \(text())") }
+        guard let times = options.traced, times.contains(now / 1_000_000) else { return }
+        trace.append("\(seconds) \(text())")
     }
 
     func count(_ what: String, _ by: Int = 1) { counts[what, default: 0] += by }
