@@ -15,9 +15,11 @@ private final class Desk {
     var finished: [UInt64: Outcome] = [:]
     let project = ProjectNumber(3)
 
-    init() {
+    init(isClustered: Bool = false) {
+        var options = Router.Options(partitionCount: 8, gateway: GatewayID(2), session: 9)
+        options.isClustered = isClustered
         router = Router(
-            options: Router.Options(partitionCount: 8, gateway: GatewayID(2), session: 9),
+            options: options,
             admission: Admission(SpenderID(1)),
             random: SeededGenerator(seed: 1))
         grantor.open(project, .standard, epoch: Epoch(1), .full, now: now.monotonic)
@@ -32,6 +34,13 @@ private final class Desk {
     func reply(_ place: Int, _ reply: Reply) {
         var effects: [RouterEffect] = []
         router.replied(asked[place].id.number, reply, now: now, into: &effects)
+        carryOut(effects)
+    }
+
+    /// Everything under way is asked again, as when a partition has another owner.
+    func reroute() {
+        var effects: [RouterEffect] = []
+        router.rerouted({ _ in true }, into: &effects)
         carryOut(effects)
     }
 
@@ -96,6 +105,23 @@ struct RouterTests {
                 .changed(Day(51)), .refused(.tooManyTopics), .refused(.unregistered), .unchanged(Day(1)),
             ])
         #expect(desk.router.operationCount == 0)
+    }
+
+    @Test("does not take one owner's word that a send was not done when another was asked as well")
+    func askedTwice() {
+        let desk = Desk(isClustered: true)
+        desk.submit(desk.send(.topic(news)), ticket: 1)
+        desk.submit(.subscriptions(of: desk.device(2, 2), by: .backend), ticket: 2)
+        desk.reroute()
+        desk.reply(0, .refused(.unavailable("the journal was lost")))
+        desk.reply(1, .refused(.unavailable("the journal was lost")))
+        #expect(desk.finished[1] == nil, "its number tells, asked again")
+        #expect(desk.finished[2] != nil, "safe to repeat")
+        desk.reply(0, .accepted(MessageID(time: 1, random: 1)))
+        guard case .accepted = desk.finished[1] else {
+            Issue.record("\(String(describing: desk.finished[1]))")
+            return
+        }
     }
 
     @Test("says of a send that is not answered in time that it is not known, of anything else to try again")
