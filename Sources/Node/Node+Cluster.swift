@@ -150,6 +150,7 @@ extension Node {
                 case .nudge: shared.cluster?.handle(.nudged)
                 case .leave: NodeShared.endInOrder()
                 case .gossip(let packet): shared.cluster?.heardOverLink(packet)
+                case .missed: for loop in batches.indices { put(.run { $0.askAgain(of: life) }, loop) }
                 }
             }
         } catch {
