@@ -16,8 +16,8 @@ extension Router {
     static let silenceMin: UInt64 = .seconds(2)
     /// Nanoseconds between two looks for such requests.
     static let silenceStep: UInt64 = .seconds(1)
-    /// A partition knows a repeat by its number among the last 1,024. One that is so far behind is left alone:
-    /// "too old to tell" would be worse than waiting.
+    /// A partition knows a repeat by its number among the last 1,024. One that is so far behind is left
+    /// alone: "too old to tell" would be worse than waiting.
     static let repeatableNumbers: UInt64 = 512
 
     /// Nobody owns the partition at the moment, or not who was asked.
