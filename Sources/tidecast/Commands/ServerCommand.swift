@@ -54,7 +54,8 @@ struct Server: AsyncParsableCommand {
         let logger = log
         let node = try Node(configuration, log: logger) { reason in
             logger.critical("stopping", metadata: ["reason": "\(reason)"])
-            Foundation.exit(70)
+            // At once: what `exit` tidies up, libcrypto's tables first, other threads are still using.
+            _exit(70)
         }
         if configuration.isDev {
             logger.warning("DEVELOPMENT SERVER: anybody on this machine may do anything. Not for production.")
