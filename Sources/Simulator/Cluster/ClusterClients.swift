@@ -26,7 +26,9 @@ extension ClusterSimulation {
     func anyGateway() -> SimulatedProcess? {
         let places = slots.indices.filter { slots[$0].isGateway }
         let place = places[Int(roll(UInt64(places.count)))]
-        if let ghost = ghosts.first(where: { $0.place == place && $0.isRunning }), roll(2) == 0 { return ghost }
+        if let ghost = ghosts.first(where: { $0.place == place && $0.isRunning }), roll(2) == 0 {
+            return ghost
+        }
         return slots[place].process.flatMap { $0.isRunning && !$0.isRetiring ? $0 : nil }
     }
 
@@ -94,7 +96,8 @@ extension ClusterSimulation {
         var devices = [client]
         for other in clients.indices where other != client && roll(6) == 0 { devices.append(other) }
         devices = devices.filter { device in
-            clients[device].registration != nil && quiet[Pair(device: device, topic: number), default: 0] < now
+            clients[device].registration != nil
+                && quiet[Pair(device: device, topic: number), default: 0] < now
         }
         guard !devices.isEmpty else { return later(client) }
         for device in devices { quiet[Pair(device: device, topic: number)] = .max }
@@ -294,7 +297,9 @@ extension ClusterSimulation {
         case .event(let body, let position):
             let message = UInt64(String(decoding: body, as: UTF8.self)) ?? 0
             note(message << 8 ^ UInt64(device))
-            debug("device \(device) gets \(message) at \(position.rawValue - 1_800_000_000_000_000), stream \(listener.number) of \(listener.process?.life ?? 0)")
+            debug(
+                "device \(device) gets \(message) at \(position.rawValue - 1_800_000_000_000_000), stream \(listener.number) of \(listener.process?.life ?? 0)"
+            )
             if position.rawValue <= listener.lastPosition {
                 violate("G2", "device \(device) gets message \(message) twice on one stream")
             }

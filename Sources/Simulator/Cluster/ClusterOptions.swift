@@ -22,6 +22,8 @@ extension ClusterSimulation {
         public var refusedPerMille: UInt64 = 4
         public var unknownPerMille: UInt64 = 8
         public var stallPerMille: UInt64 = 8
+        /// Of 1,000 datagrams of gossip, how many are lost, and how many come twice.
+        public var lostDatagramsPerMille: UInt64 = 20
         /// Of 1,000 other calls of the database, how many fail.
         public var failedPerMille: UInt64 = 3
         /// Of 1,000 chunks, how many a stream cannot take.

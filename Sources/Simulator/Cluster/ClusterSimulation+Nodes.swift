@@ -6,7 +6,8 @@ extension ClusterSimulation {
     func start(_ place: Int) {
         guard slots[place].process?.isRunning != true else { return }
         // A database that starts later than its nodes is nothing unusual.
-        guard database.reaches(place), let session = try? database.engine.beginSession(node: slots[place].name)
+        guard database.reaches(place),
+            let session = try? database.engine.beginSession(node: slots[place].name)
         else { return restart(place, in: .seconds(1)) }
         note(session.rawValue)
         slots[place].startsAt = nil
@@ -14,6 +15,7 @@ extension ClusterSimulation {
         slots[place].process = process
         hinder(place, until: now + .seconds(1))
         process.tellOwnership(.nudged)
+        after(0, .control, process) { process.gossip(.woke) }
     }
 
     func restart(_ place: Int, in delay: UInt64) {
@@ -76,7 +78,8 @@ extension ClusterSimulation {
         for (place, slot) in slots.enumerated() {
             guard let process = slot.process, process.session == session, process.isRunning else { continue }
             guard now > slot.hinderedUntil + .seconds(2), !process.isLeaving else { continue }
-            violate("G7", "\(slot.name) is fenced by \(slots[observer].name) though nothing ails node-\(place)")
+            violate(
+                "G7", "\(slot.name) is fenced by \(slots[observer].name) though nothing ails node-\(place)")
         }
     }
 }

@@ -89,6 +89,20 @@ final class SimulatedNetwork {
         world.after(0, .arrived, to) { to.received(bytes, from: life) }
     }
 
+    /// A datagram: late, and now and then lost or doubled; over a cut it is lost.
+    func send(datagram packet: [UInt8], from: SimulatedProcess, to address: String) {
+        guard let place = world.slots.firstIndex(where: { $0.name == address }), place != from.place,
+            !isCut(from.place, place), !world.chance(world.options.lostDatagramsPerMille)
+        else { return }
+        let name = world.slots[from.place].name
+        for _ in 0..<(world.chance(world.options.lostDatagramsPerMille) ? 2 : 1) {
+            world.after(latency(from.place, place), .network) {
+                guard let process = self.world.slots[place].process else { return }
+                self.world.after(0, .arrived, process) { process.gossip(.datagram(packet, from: name)) }
+            }
+        }
+    }
+
     // MARK: Connecting
 
     private func connect(_ from: SimulatedProcess, _ life: UInt32, since: UInt64) {

@@ -18,18 +18,18 @@ extension SimulatedProcess {
         for effect in effects { carryOut(effect) }
     }
 
-    private static func life(of session: SessionID) -> UInt32 {
+    static func life(of session: SessionID) -> UInt32 {
         UInt32(truncatingIfNeeded: session.rawValue) & 0xFF_FFFF
     }
 
-    /// Here suspicions come in: for now from connections that broke, later from gossip as well.
+    /// A connection that broke.
     func suspect(_ life: UInt32) {
         world.after(20_000, .control, self) {
             for member in self.members where SimulatedProcess.life(of: member.session) == life {
                 #if DEBUG
                     if self.world.options.planted.contains(.hastyFence) { self.fence(member.session) }
                 #endif
-                self.handle(.suspected(member.session, true))
+                self.gossip(.linkReset(member.session))
             }
         }
     }
@@ -47,7 +47,9 @@ extension SimulatedProcess {
         case .poll(let info): poll(info)
         case .fence(let session): fence(session)
         case .take(let row): take(row)
-        case .load(let id, let epoch, _): load(id, epoch)
+        case .load(let id, let epoch, _):
+            publish(id, epoch)
+            load(id, epoch)
         case .release(let id): release(id)
         case .drop(let id): post { self.drop(id) }
         case .routes(let routes):
@@ -57,6 +59,7 @@ extension SimulatedProcess {
             let gone = Set(self.members.map { SimulatedProcess.life(of: $0.session) })
                 .subtracting(members.map { SimulatedProcess.life(of: $0.session) })
             self.members = members
+            tellGossip(members)
             if !gone.isEmpty { post { self.forget(gone) } }
             publish()
         case .nudge:
@@ -65,7 +68,9 @@ extension SimulatedProcess {
         case .stepDown: world.end(self, fences: false)
         case .status(let status):
             if case .unreachable = status { isBlind = true } else { isBlind = false }
-        case .left: world.retire(self)
+        case .left:
+            gossip(.leave)
+            world.retire(self)
         case .wake(let at): world.after(delay(to: at), .timer, self) { self.handle(.woke) }
         }
     }
@@ -78,6 +83,7 @@ extension SimulatedProcess {
     }
 
     private func poll(_ info: Ownership.NodeInfo) {
+        gossip(.describe(info.encoded))
         let session = session
         let asked = clock.monotonic
         control.perform(.write) { database in
@@ -120,7 +126,9 @@ extension SimulatedProcess {
 
     private func take(_ row: PartitionRow) {
         let session = session
-        control.perform(.write) { try $0.take(row, by: session) } then: { result in
+        control.perform(.write) {
+            try $0.take(row, by: session)
+        } then: { result in
             switch result {
             case .success(let epoch): self.tellOwnership(.taken(row.id, epoch))
             case .failure: self.tellOwnership(.takeFailed(row.id))

@@ -77,7 +77,9 @@ extension SimulatedProcess {
     }
 
     private func look(_ partition: PartitionID, _ sequence: Sequence) {
-        journal.perform(.read) { try $0.engine.look(partition, sequence) } then: { result in
+        journal.perform(.read) {
+            try $0.engine.look(partition, sequence)
+        } then: { result in
             switch result {
             case .success(let batch): self.onAppender(.looked(partition, sequence, batch))
             case .failure:
@@ -105,7 +107,9 @@ extension SimulatedProcess {
             }
         #endif
         let session = session
-        journal.perform(.read) { try $0.engine.isAlive(session) } then: { result in
+        journal.perform(.read) {
+            try $0.engine.isAlive(session)
+        } then: { result in
             self.post {
                 switch result {
                 case .success(true): self.queue.append(.partition(id, .confirmed(token)))

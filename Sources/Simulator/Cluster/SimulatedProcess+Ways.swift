@@ -109,7 +109,7 @@ extension SimulatedProcess {
         case .nudge: tellOwnership(.nudged)
         case .leave: if !world.isPoisoning { leave() }
         case .missed: askAgain(of: life)
-        case .gossip: break
+        case .gossip(let packet): world.after(20_000, .control, self) { self.gossip(.stream(packet)) }
         }
     }
 

@@ -1,4 +1,5 @@
 import Journal
+import Membership
 import Model
 import Ownership
 import Partitions
@@ -56,6 +57,7 @@ final class SimulatedProcess {
 
     // The part in the cluster.
     var ownership: Ownership
+    var membership: Membership
     var members: [Ownership.Member] = []
     var routes: [Ownership.Route?] = []
     var isBlind = false
@@ -116,10 +118,12 @@ final class SimulatedProcess {
         let slot = world.slots[place]
         let mono = MonotonicTime(nanoseconds: world.now + clockOffset)
         now = Instant(monotonic: mono, wall: world.wall)
-        ownership = Ownership(
-            session: session, name: slot.name,
-            info: Ownership.NodeInfo(isShard: slot.isShard, isGateway: slot.isGateway, peer: slot.name),
-            now: mono)
+        let info = Ownership.NodeInfo(
+            isShard: slot.isShard, isGateway: slot.isGateway, peer: slot.name, gossip: slot.name)
+        ownership = Ownership(session: session, name: slot.name, info: info, now: mono)
+        membership = Membership(
+            session: session, name: slot.name, address: slot.name, info: info.encoded,
+            seed: world.random.next(), now: mono)
         var options = Router.Options(partitionCount: count, gateway: gateway, session: world.random.next())
         options.isClustered = true
         let spender = SpenderID(world.random.next() << 32 | UInt64(gateway.rawValue))
@@ -235,7 +239,8 @@ final class SimulatedProcess {
         for effect in effects {
             switch effect {
             case .ask(let partition, let id, let request):
-                world.debug("\(place) (life \(life)) asks \(partition.rawValue) number \(id.number) \(request)")
+                world.debug(
+                    "\(place) (life \(life)) asks \(partition.rawValue) number \(id.number) \(request)")
                 meter(id, request)
                 send(.request(id, request), to: partition)
             case .finish(let ticket, let outcome): tickets.removeValue(forKey: ticket)?(outcome)
