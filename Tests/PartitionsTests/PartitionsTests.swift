@@ -52,18 +52,22 @@ struct PartitionTests {
     }
 
     @Test(
-        "who begins to listen while the 101st is not durable is told once, when it is",
+        "who is brought up to date while the 101st is not durable is told once, when it is",
         arguments: [Planted(), .tellVolatileLoss])
-    func overflowWhileAttaching(planted: Planted) throws {
+    func overflowWhileCatchingUp(planted: Planted) throws {
         let house = House(count: 1) { $0.planted = planted }
         let (device, credential) = try #require(house.register(in: 0))
         _ = house.change(.subscribe, "news", [device])
+        house.listen(device, credential, stream: 1)
+        let stream = StreamID(gateway: House.gateway, number: 1)
+        let partition = device.partition
+        house.send(.stream(.fellBehind(stream, device.index, written: .zero)), to: partition)
         for number in 1...100 { house.publish("m\(number)", to: "news") }
         house.holdsAppends = true
         house.publish("m101", to: "news")
         // What accepts it becomes durable, what brings it to the device not yet.
         house.releaseAppends(1)
-        house.listen(device, credential, stream: 1)
+        house.send(.stream(.caughtUp(stream, device.index)), to: partition)
         let before = house.takeEvents()
         house.holdsAppends = false
         house.releaseAppends()

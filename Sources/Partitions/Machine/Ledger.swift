@@ -30,8 +30,9 @@ struct Gated {
     var deliveries: [PartitionState.Delivery] = []
     /// Conditions that it accepted.
     var tickets: [ConditionTicket] = []
-    /// Streams that begin behind what their devices acknowledged by coming back.
-    var beginning: [(stream: StreamID, device: DeviceIndex)] = []
+    /// Streams that begin behind what their devices acknowledged by coming back. The record itself may have
+    /// been on its way before they came, and then says nothing about the session now.
+    var beginning: [(stream: StreamID, device: DeviceIndex, needsConfirmation: Bool)] = []
 }
 
 /// An answer, and what it still waits for.
@@ -40,6 +41,8 @@ struct Answer {
         case request(RequestID)
         case question(ConditionQuestion)
         case stream(StreamID)
+        /// A stream that may begin.
+        case beginning(StreamID, DeviceIndex)
     }
     var to: Recipient
     var reply: Reply
@@ -149,12 +152,12 @@ struct Ledger {
     /// Puts the beginning of a stream behind everything that was folded before; false where all is durable.
     mutating func hold(_ stream: StreamID, _ device: DeviceIndex) -> Bool {
         if !isOpenEmpty {
-            gated.beginning.append((stream, device))
+            gated.beginning.append((stream, device, false))
             isUrgent = true
         } else if inFlight.isEmpty {
             return false
         } else {
-            inFlight[inFlight.count - 1].gated.beginning.append((stream, device))
+            inFlight[inFlight.count - 1].gated.beginning.append((stream, device, true))
         }
         return true
     }

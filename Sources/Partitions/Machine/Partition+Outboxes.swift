@@ -74,7 +74,8 @@ extension Partition {
     ) {
         guard said.mark == .zero || said.history == history else { return }
         let outbox = state.outboxes[said.from] ?? Outbox()
-        guard said.mark <= outbox.last else { return }
+        // What is not durable was offered to nobody, whatever a peer says.
+        guard said.mark <= outbox.last, said.mark <= ledger.durable else { return }
         let known = acknowledged[said.from] ?? .zero
         if said.mark > known || outbox.unacknowledged.first.map({ $0.number <= said.mark }) ?? false {
             compareFingerprints(said, outbox, now, &effects)

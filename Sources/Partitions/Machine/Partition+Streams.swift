@@ -59,9 +59,9 @@ extension Partition {
             propose(.seen(day: now.wall.day, devices: DeviceSet(index)))
         }
         streams.attach(index, stream, after: from)
-        // That the stream opens tells its device that what it acknowledged by coming back is kept.
-        if from > .zero, ledger.hold(stream, device) { return }
-        begin(stream, device, now, &effects)
+        // That the stream opens tells its device that what it acknowledged by coming back is kept; and what it
+        // is sent must not be what it acknowledged to a later owner, of which this one does not know yet.
+        if !ledger.hold(stream, device) { answer(Answer(to: .beginning(stream, device), reply: .done)) }
     }
 
     func begin(

@@ -215,7 +215,13 @@ public final class Partition {
         }
         if !gated.deliveries.isEmpty { push(gated.deliveries, proof, &effects) }
         // Behind the pushes: to those that begin, this record's messages are of what they missed.
-        for (stream, device) in gated.beginning { begin(stream, device, now, &effects) }
+        for (stream, device, needsConfirmation) in gated.beginning {
+            if needsConfirmation {
+                confirm(Answer(to: .beginning(stream, device), reply: .done))
+            } else {
+                begin(stream, device, now, &effects)
+            }
+        }
         for ticket in gated.tickets { beginResolution(ticket, proof, now, &effects) }
         if !repairs.isEmpty { continueRepairs() }
         if let ready = snapshots.ready(durable: sequence) {
@@ -231,7 +237,11 @@ public final class Partition {
             confirmations.removeFirst()
             var answer = first.answer
             answer.needsConfirmation = false
-            release(answer, proof, &effects)
+            if case .beginning(let stream, let device) = answer.to {
+                begin(stream, device, now, &effects)
+            } else {
+                release(answer, proof, &effects)
+            }
         }
     }
 
@@ -253,6 +263,7 @@ public final class Partition {
             guard case .memberSets(let members) = answer.reply else { return }
             let told = ConditionAnswer(ticket: question.ticket, place: question.place, members: members)
             effects.append(.tell(question.asker, Proven(told, restingOn: .zero, by: proof)))
+        case .beginning: break
         case .stream(let stream):
             guard case .refused(let refusal) = answer.reply else { return }
             effects.append(
