@@ -85,7 +85,7 @@ let worlds: [Target] = [
         ] + nio),
     .floor(
         "Simulator",
-        on: ["Model", "Journal", "Quotas", "Membership", "Placement", "Partitions", "Routing"]),
+        on: ["Model", "Journal", "Quotas", "Membership", "Placement", "Partitions", "Ownership", "Routing"]),
 ]
 
 let programs: [Target] = [
@@ -111,6 +111,7 @@ let benches: [Target] =
             name: "core-bench", dependencies: ["Model", "Journal", "Placement", "Partitions"],
             swiftSettings: settings),
         .executableTarget(name: "gossip-bench", dependencies: ["Simulator"], swiftSettings: settings),
+        .executableTarget(name: "simulate", dependencies: ["Simulator"], swiftSettings: settings),
     ] : []
 
 /// `FUZZ=1 swift build --sanitize fuzzer --scratch-path .build/fuzz --product fuzz`; a fuzzer brings its own entry point, which
@@ -119,7 +120,11 @@ let fuzzers: [Target] =
     Context.environment["FUZZ"] == "1"
     ? [
         .executableTarget(
-            name: "fuzz", dependencies: ["Model", "HTTPMessages", "Journal", "Partitions", "FCMAPI", "Edge"],
+            name: "fuzz",
+            dependencies: [
+                "Model", "HTTPMessages", "Journal", "Partitions", "Membership", "Ownership", "Routing", "FCMAPI",
+                "Edge",
+            ],
             swiftSettings: settings)
     ] : []
 
@@ -143,7 +148,7 @@ let tests: [Target] = [
     .tests(of: "PostgresEngine", with: ["Model", "Journal", "EngineContract", "CPQ"]),
     .tests(of: "Node", with: ["Model", "HTTPMessages", "Journal", "Edge", "SQLiteEngine"] + nio),
     .tests(of: "LoadGenerator"),
-    .tests(of: "Simulator", with: ["Model", "Journal", "Partitions", "Routing"]),
+    .tests(of: "Simulator", with: ["Model", "Journal", "Quotas", "Partitions", "Routing"]),
     .testTarget(name: "HouseRulesTests", swiftSettings: settings),
 ]
 

@@ -56,9 +56,10 @@ extension Cluster {
     private func learned(_ fact: Membership.Fact) {
         switch Gossip.Topic(rawValue: fact.key >> 24) {
         case .owner:
-            let id = PartitionID(UInt16(truncatingIfNeeded: fact.key & 0xFFFF))
+            let number = fact.key & 0xFF_FFFF
+            guard number < UInt32(PartitionID.countMax) else { return }
             let route = Ownership.Route(session: SessionID(fact.value), epoch: Epoch(fact.version))
-            handle(.heard(id, route))
+            handle(.heard(PartitionID(UInt16(number)), route))
         case .catalog:
             if fact.version > Catalog.number(of: catalogVersion) { handle(.nudged) }
         case nil: break

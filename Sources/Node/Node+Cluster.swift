@@ -96,7 +96,7 @@ extension Node {
         let info = Ownership.NodeInfo(
             isShard: settings.isShard, isGateway: settings.isGateway, weight: settings.weight,
             peer: PeerConnections.Address(host: settings.peer.host, port: server.port).text,
-            zone: settings.zone)
+            zone: settings.zone, build: Release.version)
         let gossip = GossipSettings(
             address: settings.gossip ?? .init(host: settings.peer.host, port: server.port),
             seeds: settings.seeds, cluster: clusterID, key: gossipKey,
@@ -150,6 +150,7 @@ extension Node {
                 case .nudge: shared.cluster?.handle(.nudged)
                 case .leave: NodeShared.endInOrder()
                 case .gossip(let packet): shared.cluster?.heardOverLink(packet)
+                case .missed: for loop in batches.indices { put(.run { $0.askAgain(of: life) }, loop) }
                 }
             }
         } catch {

@@ -129,25 +129,43 @@ extension NodeLoop {
         guard !toPeers.isEmpty else { return }
         let batch = toPeers
         toPeers = [:]
-        for (life, writer) in batch where !(peers?.send(writer.bytes, to: life) ?? false) {
-            shared.counters.peerMessagesLost.add(1, ordering: .relaxed)
-            resetLater(life)
+        for (life, writer) in batch {
+            if peers?.send(writer.bytes, to: life) ?? false {
+                owed[life] = nil
+            } else {
+                shared.counters.peerMessagesLost.add(1, ordering: .relaxed)
+                resetLater(life)
+            }
         }
     }
 
-    /// What could not be handed over is asked again, not at once: the way may stay closed for a while.
+    /// Who began a moment ago may ask before it is known here; for so many times 50 ms it is looked for.
+    private static let owedTriesMax = 200
+
+    /// What could not be handed over is asked again, not at once: the way may stay closed for a while. And
+    /// the other process is told, as soon as that can be: it may wait for an answer that was lost here.
     private func resetLater(_ life: UInt32) {
         guard unreachable.insert(life).inserted else { return }
         eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(50)) {
             self.unreachable.remove(life)
-            self.linkReset(life)
+            self.askAgain(of: life)
+            self.owe(life)
         }
+    }
+
+    private func owe(_ life: UInt32) {
+        let tries = owed[life, default: 0] + 1
+        owed[life] = tries <= NodeLoop.owedTriesMax ? tries : nil
+        guard tries <= NodeLoop.owedTriesMax else { return }
+        say(.missed, to: life)
+        scheduleTurn()
     }
 
     /// The sessions that live now, and the processes of those that did before and do not any more.
     func adopt(living: Set<SessionID>, gone: Set<UInt32>) {
         livingSessions = living
         guard !gone.isEmpty else { return }
+        for life in gone { owed[life] = nil }
         for partition in partitions.values {
             partition.forgetGateways { gone.contains(NodeLoop.address($0).life) }
             forgetWindows(of: partition)
@@ -167,6 +185,12 @@ extension NodeLoop {
 
     /// The way to a process was broken: what was under way may be lost.
     func linkReset(_ life: UInt32) {
+        askAgain(of: life)
+        owe(life)
+    }
+
+    /// What was asked of the process, or by it, may be lost.
+    func askAgain(of life: UInt32) {
         let affected = places.map { $0 == .peer(life) }
         guard affected.contains(true) else { return }
         askAgain(where: affected)

@@ -22,8 +22,15 @@ extension NodeLoop {
                 log.error(
                     "bodies could not be read",
                     metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
-                mailbox.post(.partition(id, .records([], token: token)))
+                // The stream that waits for them hears nothing else until then.
+                mailbox.post(.run { $0.readAgain(id, sequences, token) })
             }
+        }
+    }
+
+    private func readAgain(_ id: PartitionID, _ sequences: [Sequence], _ token: UInt64) {
+        eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(500)) {
+            if self.partitions[id] != nil { self.read(id, sequences, token) }
         }
     }
 

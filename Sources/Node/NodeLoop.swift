@@ -50,6 +50,9 @@ final class NodeLoop: @unchecked Sendable {
     var livingSessions: Set<SessionID> = []
     /// Processes to which something could not be handed over, until it is asked again.
     var unreachable: Set<UInt32> = []
+    /// Processes that did not get something that was said to them, and how often it was tried to tell them
+    /// so.
+    var owed: [UInt32: Int] = [:]
     /// When each partition that is here began to be served.
     var servedSince: [PartitionID: MonotonicTime] = [:]
     /// The epoch of its home partition in which each project was made.
@@ -278,9 +281,10 @@ final class NodeLoop: @unchecked Sendable {
         shared.engine.perform({ engine in try engine.isAlive(session) }) { result in
             switch result {
             case .success(true): mailbox.post(.partition(id, .confirmed(token)))
+            // What is in flight meanwhile may go in, or be in.
             case .success(false):
-                mailbox.post(.lost(id, mayHaveAppended: false, reason: "the session was fenced"))
-            case .failure(let error): mailbox.post(.lost(id, mayHaveAppended: false, reason: "\(error)"))
+                mailbox.post(.lost(id, mayHaveAppended: true, reason: "the session was fenced"))
+            case .failure(let error): mailbox.post(.lost(id, mayHaveAppended: true, reason: "\(error)"))
             }
         }
     }

@@ -26,6 +26,7 @@ extension NodeShared {
                 ("roles", .text(roles.joined(separator: ","))),
                 ("weight", .number(UInt64(member.info.weight))),
                 ("zone", .text(member.info.zone)), ("peer", .text(member.info.peer)),
+                ("version", .text(member.info.build)),
                 ("partitions", .number(owned[member.session] ?? 0)),
             ])
         }

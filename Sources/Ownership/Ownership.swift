@@ -41,6 +41,8 @@ public struct Ownership {
     /// When this node last heard of a change of its own to a partition's row: a look at the table from
     /// before says nothing about it.
     private var changed: [PartitionID: MonotonicTime] = [:]
+    /// Partitions that this node wanted to give up, and does not know whether it has.
+    private var unsure: Set<PartitionID> = []
     private var seen: [SessionID: Seen] = [:]
     /// Who is said to be gone, since when.
     private var suspects: [SessionID: MonotonicTime] = [:]
@@ -58,6 +60,8 @@ public struct Ownership {
     private var pollAgain = false
     private var hasPolled = false
     private var failingSince: MonotonicTime?
+    /// When the last look that succeeded was asked for.
+    private var lastLook: MonotonicTime?
     private var status = Status.joining
     private var nextPoll: MonotonicTime
 
@@ -89,7 +93,7 @@ public struct Ownership {
             if case .loading(let epoch) = holdings[id] { holdings[id] = .serving(epoch) }
             updateStatus(&effects)
         case .released(let id):
-            holdings[id] = nil
+            if case .releasing = holdings[id] { holdings[id] = nil }
             changed[id] = now
             effects.append(.nudge)
             poll(now, &effects)
@@ -100,8 +104,10 @@ public struct Ownership {
                 effects.append(.release(id))
             }
         case .releaseFailed(let id):
-            // Whether it is still ours the next look at the table says.
-            if case .releasing(let epoch) = holdings[id] { holdings[id] = .serving(epoch) }
+            // Its machine has ended already. Whether the row is still ours the next look at the table says.
+            guard case .releasing = holdings[id] else { return }
+            unsure.insert(id)
+            changed[id] = now
         case .suspected(let session, let isGone):
             suspects[session] = isGone ? suspects[session] ?? now : nil
             if isGone { poll(now, &effects) }
@@ -163,9 +169,10 @@ public struct Ownership {
         _ poll: Poll, _ asked: MonotonicTime, _ now: MonotonicTime, _ effects: inout [Effect]
     ) {
         hasPolled = true
-        // Who stood still while this node could not look has not stood still for it.
-        let wasBlind = failingSince != nil
+        // Who stood still while this node could not look, or slept, has not stood still for it.
+        let wasBlind = failingSince != nil || lastLook.map { asked.since($0) >= options.lease } ?? false
         failingSince = nil
+        lastLook = asked
         for row in poll.sessions where seen[row.id]?.counter != row.counter || wasBlind {
             seen[row.id] = Seen(counter: row.counter, since: now)
         }
@@ -174,17 +181,19 @@ public struct Ownership {
         suspects = suspects.filter { living.contains($0.key) }
         fencing.formIntersection(living)
         last = poll
-        info.isCutOff = isMinority(now)
-        adoptMembers(now, &effects)
+        info.isCutOff = isMinority(asked)
+        adoptMembers(asked, now, &effects)
         reconcile(asked, &effects)
         publishRoutes(&effects)
-        fenceTheGone(now, &effects)
+        fenceTheGone(asked, &effects)
         takeAndRelease(now, &effects)
         updateStatus(&effects)
         schedule(now, &effects)
     }
 
-    private mutating func adoptMembers(_ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func adoptMembers(
+        _ asked: MonotonicTime, _ now: MonotonicTime, _ effects: inout [Effect]
+    ) {
         let found = last.sessions.compactMap { row -> Member? in
             guard let info = NodeInfo(decoding: row.info) else { return nil }
             return Member(session: row.id, name: row.node, info: info)
@@ -196,7 +205,8 @@ public struct Ownership {
         // Who is leaving, or suspected and still for a lease, gets nothing more.
         let live = found.filter { member in
             let isWilling = member.session == session ? !info.isCutOff : !member.info.isCutOff
-            return member.info.isShard && !member.info.isLeaving && isWilling && !isGone(member.session, now)
+            return member.info.isShard && !member.info.isLeaving && isWilling
+                && !isGone(member.session, asked)
         }
         let next = live.map { NodePlacement.Candidate(name: $0.name, weight: $0.info.weight) }
             .sorted { $0.name < $1.name }
@@ -209,6 +219,11 @@ public struct Ownership {
     /// What the table says of this node's partitions, beside what it believes.
     private mutating func reconcile(_ asked: MonotonicTime, _ effects: inout [Effect]) {
         for row in last.partitions where changed[row.id].map({ $0 < asked }) ?? true {
+            if unsure.remove(row.id) != nil, case .releasing = holdings[row.id] {
+                // Given up after all, its answer lost; or tried again.
+                if row.owner == session { effects.append(.release(row.id)) } else { holdings[row.id] = nil }
+                continue
+            }
             let held = holdings[row.id]
             if row.owner == session, held == nil {
                 holdings[row.id] = .loading(row.epoch)
@@ -251,7 +266,7 @@ public struct Ownership {
 
     /// Whether this node sees less than half of those whose leases still move. Whoever is not seen counts
     /// only while its lease moves: the dead are no majority. On a tie the half with the lowest session stays.
-    private func isMinority(_ now: MonotonicTime) -> Bool {
+    private func isMinority(_ asked: MonotonicTime) -> Bool {
         var visible: [SessionID] = [session]
         var hidden: [SessionID] = []
         for row in last.sessions where row.id != session {
@@ -260,27 +275,25 @@ public struct Ownership {
                 visible.append(row.id)
                 continue
             }
-            guard let seen = seen[row.id], now.since(seen.since) < options.lease else { continue }
+            guard let seen = seen[row.id], asked.since(seen.since) < options.lease else { continue }
             if seen.since > since { hidden.append(row.id) }
         }
         guard visible.count <= hidden.count else { return false }
         return visible.count < hidden.count || (hidden.min() ?? session) < (visible.min() ?? session)
     }
 
-    private func stillFor(_ session: SessionID, _ now: MonotonicTime) -> UInt64 {
-        seen[session].map { now.since($0.since) } ?? 0
-    }
-
-    private func isGone(_ other: SessionID, _ now: MonotonicTime) -> Bool {
-        guard other != session else { return false }
-        let still = stillFor(other, now)
+    /// Whether the other has stood still for so long that it counts as gone. A look that was `asked` for
+    /// before this node fell asleep says nothing of what the other did meanwhile.
+    private func isGone(_ other: SessionID, _ asked: MonotonicTime) -> Bool {
+        guard other != session, let since = seen[other]?.since else { return false }
+        let still = asked.since(since)
         return still >= options.lease * options.leasesAlone
             || (still >= options.lease && suspects[other] != nil)
     }
 
-    private mutating func fenceTheGone(_ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func fenceTheGone(_ asked: MonotonicTime, _ effects: inout [Effect]) {
         guard !info.isCutOff else { return }
-        for row in last.sessions where isGone(row.id, now) && fencing.insert(row.id).inserted {
+        for row in last.sessions where isGone(row.id, asked) && fencing.insert(row.id).inserted {
             effects.append(.fence(row.id))
         }
     }

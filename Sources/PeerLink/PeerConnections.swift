@@ -33,6 +33,8 @@ public final class PeerConnections {
         var address: Address
         var channel: (any Channel)?
         var isConnecting = false
+        /// The last try failed; the next is at its time, however much there is to say until then.
+        var isBackingOff = false
         /// What is to be sent when the connection stands.
         var waiting: [[UInt8]] = []
         var waitingBytes = 0
@@ -100,7 +102,9 @@ public final class PeerConnections {
     }
 
     private func connect(_ life: UInt32) {
-        guard let peer = peers[life], !peer.isConnecting, peer.channel == nil else { return }
+        guard let peer = peers[life], !peer.isConnecting, !peer.isBackingOff, peer.channel == nil else {
+            return
+        }
         peers[life]?.isConnecting = true
         let box = NIOLoopBound(self, eventLoop: eventLoop)
         let identity = identity
@@ -148,6 +152,8 @@ public final class PeerConnections {
     private func closed(_ life: UInt32) {
         guard var peer = peers[life] else { return }
         let hadMessages = !peer.waiting.isEmpty
+        // Who has lost a connection may ask again at once; who was refused would be refused again.
+        peer.isBackingOff = peer.channel == nil
         peer.channel = nil
         peer.isConnecting = false
         peer.waiting = []
@@ -157,7 +163,10 @@ public final class PeerConnections {
         peers[life] = peer
         if hadMessages { events.reset(life) }
         let box = NIOLoopBound(self, eventLoop: eventLoop)
-        eventLoop.scheduleTask(in: wait) { box.value.connect(life) }
+        eventLoop.scheduleTask(in: wait) {
+            box.value.peers[life]?.isBackingOff = false
+            box.value.connect(life)
+        }
     }
 
     public func close() {

@@ -1,29 +1,9 @@
 import Journal
 import Model
 
-// What membership asks of the database besides the journal: leases, the table of nodes, and what the database
-// says of itself.
-
-/// One session's lease. It has run out for an observer when the counter has not moved for the lease's length
-/// on the observer's own clock (design 3.5).
-public struct Lease: Hashable, Sendable {
-    public var session: SessionID
-    public var node: String
-    public var counter: UInt64
-    public var isAlive: Bool
-}
-
-/// One node as it announced itself.
-public struct NodeRow: Hashable, Sendable {
-    public var name: String
-    /// Its owner's encoding, at most `PostgresEngine.nodeBytesMax` bytes.
-    public var value: [UInt8]
-    public var session: SessionID
-}
+// What ownership asks of the database besides the journal: leases, and what the database says of itself.
 
 extension PostgresEngine {
-    public static let nodeBytesMax = 1024
-
     /// Moves the session's counter and gives it back. Throws `fenced` for a dead session. With each renewal
     /// the database's settings are read back; where commits are less durable than was asked for, the engine
     /// gives up (design 5.11).
@@ -102,67 +82,6 @@ extension PostgresEngine {
                 }
             }
             return try body()
-        }
-    }
-
-    /// By rising session: each node's living one, and dead ones until their node begins another.
-    public func leases() throws(EngineError) -> [Lease] {
-        try ask { connection throws(Fault) in
-            let reply = try connection.run(
-                """
-                SELECT s.id, s.node, l.counter, s.alive
-                FROM tidecast.lease AS l JOIN tidecast.session AS s ON s.id = l.session ORDER BY s.id
-                """)
-            var leases: [Lease] = []
-            for index in reply.rows {
-                leases.append(
-                    Lease(
-                        session: SessionID(try reply.uint(index, 0)), node: try reply.text(index, 1),
-                        counter: try reply.uint(index, 2), isAlive: try reply.bool(index, 3)))
-            }
-            return leases
-        }
-    }
-
-    /// Announces a node. Throws `fenced` where the session is dead, or a later one has announced itself.
-    public func putNode(_ name: String, value: [UInt8], session: SessionID) throws(EngineError) {
-        try PostgresEngine.check(key: name, value: [])
-        guard value.count <= PostgresEngine.nodeBytesMax else {
-            throw .refused("a node's row has at most \(PostgresEngine.nodeBytesMax) bytes")
-        }
-        let sealed = PostgresEngine.seal("node", name, value)
-        try ask { connection throws(Fault) in
-            let reply = try connection.run(
-                """
-                INSERT INTO tidecast.node (name, value, session)
-                SELECT $1::text, $2::bytea, id FROM tidecast.session WHERE id = $3::int8 AND alive
-                ON CONFLICT (name) DO UPDATE SET value = excluded.value, session = excluded.session
-                WHERE node.session <= excluded.session RETURNING 1::int4
-                """, [.text(name), .bytes(sealed), .uint(session.rawValue)])
-            guard reply.count == 1 else { throw .engine(.fenced) }
-        }
-    }
-
-    /// By name, bytewise.
-    public func nodes() throws(EngineError) -> [NodeRow] {
-        try ask { connection throws(Fault) in
-            let reply = try connection.run("SELECT name, value, session FROM tidecast.node ORDER BY name")
-            var nodes: [NodeRow] = []
-            for index in reply.rows {
-                let name = try reply.text(index, 0)
-                let value = try PostgresEngine.unseal("node", name, try reply.bytes(index, 1))
-                nodes.append(
-                    NodeRow(name: name, value: value, session: SessionID(try reply.uint(index, 2))))
-            }
-            return nodes
-        }
-    }
-
-    /// Forgets a node that has left for good.
-    public func removeNode(_ name: String) throws(EngineError) {
-        guard !name.utf8.contains(0) else { return }
-        _ = try ask { connection throws(Fault) in
-            try connection.run("DELETE FROM tidecast.node WHERE name = $1::text", [.text(name)])
         }
     }
 

@@ -22,9 +22,6 @@ enum Schema {
         CREATE TABLE tidecast.lease (
             session int8 PRIMARY KEY, counter int8 NOT NULL, info bytea NOT NULL)
             WITH (fillfactor = 25);
-        CREATE TABLE tidecast.node (
-            name text COLLATE "C" PRIMARY KEY, value bytea NOT NULL, session int8 NOT NULL)
-            WITH (fillfactor = 25);
 
         CREATE TABLE tidecast.partition (
             id int4 PRIMARY KEY, history int8 NOT NULL, owner int8, epoch int8 NOT NULL,

@@ -36,11 +36,9 @@ public struct GatewayStreams {
         var device: DeviceIndex
         var written = Position.zero
         var isBehind = false
-        /// It was behind, and its partition was asked for what it missed.
-        var isReturning = false
-        /// Its partition has said that it has everything: from then on each push for it was written. Until
-        /// then others' pushes say nothing about it.
-        var isLive = false
+        /// It has fallen behind, and its partition was not yet asked to bring it up to date: what still comes
+        /// of earlier is not for it, or both ends would disagree on whether it is behind.
+        var isWaiting = false
     }
     private static let pageSize = 1024
 
@@ -59,8 +57,11 @@ public struct GatewayStreams {
         var resume: EventID?
     }
     private var listeners: [UInt64: Listener] = [:]
-    /// The newest position that was pushed to the live streams of each partition.
+    /// The newest position that was pushed to the live streams of each partition: all of them have what they
+    /// were to have up to there. Streams find their place in `byDevice` when they are live, not before.
     private var pushed: [PartitionID: Position] = [:]
+    /// The newest machine of each partition that was heard. All streams in `byDevice` are attached to it.
+    private var epochs: [PartitionID: Epoch] = [:]
 
     /// `histories` by partition number.
     public init(gateway: GatewayID, histories: [History], outlivesOwners: Bool = false) {
@@ -95,7 +96,7 @@ public struct GatewayStreams {
     /// The client has read enough that a stream which fell behind can take events again.
     public mutating func drained(_ number: UInt64) -> (PartitionID, StreamCommand)? {
         guard let stream = streams[number], stream.isBehind else { return nil }
-        streams[number]?.isReturning = true
+        streams[number]?.isWaiting = false
         return (stream.partition, .caughtUp(StreamID(gateway: gateway, number: number), stream.device))
     }
 
@@ -107,12 +108,14 @@ public struct GatewayStreams {
         commands: inout [StreamCommand]
     ) {
         switch frame {
-        case .attached(let id, let device):
-            guard var stream = streams[id.number] else { return commands.append(.detach(id, device)) }
-            // It was told of twice, and live in between.
-            settle(&stream)
-            streams[id.number] = stream
-            place(id.number, partition, device)
+        case .attached(let id, let device, let epoch, let from):
+            guard isCurrent(epoch, partition, &commands) else { return }
+            guard let stream = streams[id.number] else { return commands.append(.detach(id, device)) }
+            // Told to the partition a second time, it may have been live: from here on it is not, until what
+            // waits has come.
+            let written = max(written(id.number, stream), from)
+            streams[id.number]?.written = written
+            unplace(id.number, stream)
             sink.open(id.number)
         case .refused(let id, let reason):
             if forget(id.number) != nil { sink.refuse(id.number, refusal(reason)) }
@@ -120,15 +123,27 @@ public struct GatewayStreams {
             if forget(id.number) != nil { sink.endReplaced(id.number) }
         case .ended(let id, _):
             if forget(id.number) != nil { sink.endUnregistered(id.number) }
-        case .events(let id, let device, let deleted, let events):
-            write(events, deleted, to: id, device, partition, sink, &commands)
-        case .live(let id, _):
-            if streams[id.number]?.isBehind == false { streams[id.number]?.isLive = true }
+        case .events(let id, let device, let epoch, let after, let deleted, let events):
+            guard isCurrent(epoch, partition, &commands) else { return }
+            write(events, after, deleted, to: id, device, partition, sink, &commands)
         case .push(let push):
+            guard isCurrent(push.epoch, partition, &commands) else { return }
             for item in push.items { self.push(item, partition, sink, &commands) }
-            if outlivesOwners, let last = push.items.last { pushed[partition] = last.position }
+            if let last = push.items.last { pushed[partition] = last.position }
             commands.append(.processed(gateway, frame: push.number))
         }
+    }
+
+    /// Whether the partition's machine that says something is the newest that is known. With the first word
+    /// of a newer one, its streams are told to that one: what it pushes before it knows them is not for them.
+    private mutating func isCurrent(
+        _ epoch: Epoch, _ partition: PartitionID, _ commands: inout [StreamCommand]
+    ) -> Bool {
+        let known = epochs[partition] ?? epoch
+        guard epoch >= known else { return false }
+        epochs[partition] = epoch
+        if epoch > known { commands.append(contentsOf: reattach(partition, where: isPlaced)) }
+        return true
     }
 
     /// The partition is gone from its owner: its streams end, and their devices come back.
@@ -143,12 +158,18 @@ public struct GatewayStreams {
     /// anew. What was written stays written: the owner begins with what was not acknowledged, and of that
     /// only what is above the last written goes out again (design 5.8).
     public mutating func reattach(_ partition: PartitionID) -> [StreamCommand] {
+        reattach(partition) { _, _ in true }
+    }
+
+    private mutating func reattach(
+        _ partition: PartitionID, where isMeant: (UInt64, Stream) -> Bool
+    ) -> [StreamCommand] {
         var commands: [StreamCommand] = []
         for (number, var stream) in streams.sorted(by: { $0.key < $1.key })
-        where stream.partition == partition {
+        where stream.partition == partition && isMeant(number, stream) {
             guard let listener = listeners[number] else { continue }
-            settle(&stream)
-            (stream.isBehind, stream.isReturning) = (false, false)
+            stream.written = written(number, stream)
+            (stream.isBehind, stream.isWaiting) = (false, false)
             streams[number] = stream
             unplace(number, stream)
             commands.append(
@@ -159,30 +180,37 @@ public struct GatewayStreams {
         return commands
     }
 
-    /// A live stream has every push to its partition's streams that was for it.
-    private func settle(_ stream: inout Stream) {
-        if stream.isLive, let pushed = pushed[stream.partition] {
-            stream.written = max(stream.written, pushed)
+    /// Up to where a stream has everything. What is pushed is not kept for each live stream.
+    private func written(_ number: UInt64, _ stream: Stream) -> Position {
+        guard !stream.isBehind, isPlaced(number, stream) else { return stream.written }
+        return max(stream.written, pushed[stream.partition] ?? .zero)
+    }
+
+    private func isPlaced(_ number: UInt64, _ stream: Stream) -> Bool {
+        let page = Int(stream.device.rawValue) / GatewayStreams.pageSize
+        guard let pages = byDevice[stream.partition], page < pages.count, !pages[page].isEmpty else {
+            return false
         }
-        stream.isLive = false
+        return pages[page][Int(stream.device.rawValue) % GatewayStreams.pageSize] == number
     }
 
     private mutating func write<Sink: StreamSink>(
-        _ events: [StreamFrame.Event], _ deleted: Position?, to id: StreamID, _ device: DeviceIndex,
-        _ partition: PartitionID, _ sink: Sink, _ commands: inout [StreamCommand]
+        _ events: [StreamFrame.Event], _ after: Position, _ deleted: Position?, to id: StreamID,
+        _ device: DeviceIndex, _ partition: PartitionID, _ sink: Sink, _ commands: inout [StreamCommand]
     ) {
         guard var stream = streams[id.number] else { return }
-        // What was said before the partition heard that the stream fell behind comes again.
-        guard !stream.isBehind || stream.isReturning else { return }
+        stream.written = written(id.number, stream)
+        // Sent before the partition knew that the stream has fallen behind: between the two something is
+        // missing, which it will send again.
+        guard after <= stream.written, !stream.isWaiting else { return }
         let history = histories[Int(partition.rawValue)]
-        settle(&stream)
-        (stream.isBehind, stream.isReturning) = (false, false)
-        stream.isLive = events.isEmpty && deleted == nil
+        stream.isBehind = false
+        unplace(id.number, stream)
         if let deleted, deleted > stream.written {
             if sink.write(sink.deletedMessages(position: deleted, history: history), to: id.number) {
                 stream.written = deleted
             } else {
-                stream.isBehind = true
+                (stream.isBehind, stream.isWaiting) = (true, true)
             }
         }
         for event in events where event.position > stream.written && !stream.isBehind {
@@ -190,14 +218,13 @@ public struct GatewayStreams {
             if sink.write(chunk, to: id.number) {
                 stream.written = event.position
             } else {
-                stream.isBehind = true
+                (stream.isBehind, stream.isWaiting) = (true, true)
             }
         }
         streams[id.number] = stream
         if stream.isBehind {
-            unplace(id.number, stream)
             commands.append(.fellBehind(id, device, written: stream.written))
-        } else {
+        } else if events.isEmpty, deleted == nil {
             place(id.number, partition, device)
         }
     }
@@ -210,7 +237,7 @@ public struct GatewayStreams {
         let history = histories[Int(partition.rawValue)]
         let chunk = sink.event(item.event, position: item.position, history: history)
         let deleted = item.deleted
-        let told = Position(item.position.rawValue - 1)
+        let told = item.position.before(1)
         var behind: [UInt64] = []
         item.targets.forEach { index in
             let page = Int(index) / GatewayStreams.pageSize
@@ -225,14 +252,15 @@ public struct GatewayStreams {
         }
         for number in behind {
             guard var stream = streams[number], !stream.isBehind else { continue }
-            stream.isBehind = true
-            stream.isLive = false
+            (stream.isBehind, stream.isWaiting) = (true, true)
+            // What was written before this push is not kept for each stream: the one before it is sure. From
+            // here on it is kept: what is read from the log goes on behind it, however often it stops.
+            stream.written = max(stream.written, item.position.before(2))
             streams[number] = stream
             unplace(number, stream)
-            // What was written before this push is not kept for each stream: the one before it is sure.
-            let written = max(stream.written, Position(item.position.rawValue - 2))
             commands.append(
-                .fellBehind(StreamID(gateway: gateway, number: number), stream.device, written: written))
+                .fellBehind(
+                    StreamID(gateway: gateway, number: number), stream.device, written: stream.written))
         }
     }
 
@@ -265,4 +293,9 @@ public struct GatewayStreams {
             byDevice[stream.partition]?[page][place] = 0
         }
     }
+}
+
+extension Position {
+    /// A peer may name any position.
+    fileprivate func before(_ count: UInt64) -> Position { Position(rawValue - min(rawValue, count)) }
 }

@@ -17,6 +17,9 @@ public enum PeerMessage: Sendable {
     case leave
     /// A packet of membership that is too large, or too important, for a datagram.
     case gossip([UInt8])
+    /// Something that was said to the process before was lost on the way: whoever there waits for an answer
+    /// asks again, and tells its streams anew.
+    case missed
 
     private static let gossipBytesMax = 4 << 20
 
@@ -54,6 +57,7 @@ public enum PeerMessage: Sendable {
         case .gossip(let packet):
             out.u8(9)
             out.string(packet)
+        case .missed: out.u8(10)
         }
     }
 
@@ -79,6 +83,7 @@ public enum PeerMessage: Sendable {
         case 7: return .nudge
         case 8: return .leave
         case 9: return .gossip(try reader.string(max: gossipBytesMax))
+        case 10: return .missed
         default: throw reader.fail("a message of an unknown kind \(tag)")
         }
     }

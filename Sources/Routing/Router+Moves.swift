@@ -82,6 +82,7 @@ extension Router {
     private func askAgain(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
         guard var asked = pending[number], let request = asked.request else { return }
         asked.asked = now.monotonic
+        asked.isRepeated = true
         pending[number] = asked
         effects.append(.ask(asked.partition, RequestID(gateway: options.gateway, number: number), request))
     }

@@ -6,7 +6,7 @@ import Quotas
 extension Router {
     /// A partition's reply. Replies to what is not known any more (past its deadline) are dropped.
     public func replied(_ number: UInt64, _ reply: Reply, now: Instant, into effects: inout [RouterEffect]) {
-        if case .refused(.moved) = reply, options.isClustered { return wait(number, now, &effects) }
+        if options.isClustered, mustAskAgain(number, reply) { return wait(number, now, &effects) }
         guard let asked = pending.remove(number) else { return }
         switch asked.kind {
         case .part(let whole, let places): finishPart(whole, places, reply, &effects)
@@ -17,9 +17,23 @@ extension Router {
         }
     }
 
+    /// Whoever was asked did not do it. A send that was asked more than once may have been accepted by the
+    /// other one that was asked, so that its refusal here says nothing; asked again, its number tells.
+    private func mustAskAgain(_ number: UInt64, _ reply: Reply) -> Bool {
+        switch reply {
+        case .refused(.moved): return true
+        case .refused(.unavailable):
+            guard let asked = pending[number], asked.isRepeated, case .send = asked.kind else { return false }
+            return true
+        default: return false
+        }
+    }
+
     /// The loop of the device's partition refused a send: the device has had too many.
     public func refused(_ number: UInt64, _ refusal: QuotaRefusal, into effects: inout [RouterEffect]) {
         guard let asked = pending.remove(number) else { return }
+        // An earlier try may have been accepted.
+        if asked.isRepeated { return finish(asked.ticket, .refused(.deadlineExceeded), &effects) }
         finish(asked.ticket, .refused(.quota(refusal)), &effects)
     }
 

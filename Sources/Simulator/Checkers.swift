@@ -35,10 +35,22 @@ private struct SubscriptionView {
 /// The guarantees of the design, each checked over a history alone.
 public struct Checkers {
     private let history: History
+    private let rules: Rules
     private var views: [Int: [Int: SubscriptionView]] = [:]
 
-    public init(_ history: History) {
+    public struct Rules: Sendable {
+        /// A send that was not answered is accepted before the next one of its client, or not at all: true of
+        /// one node, where a crash ends whatever is under way.
+        public var ordersUnanswered = true
+        /// Nanoseconds that a message may be under way after it was placed: two commits that stall, and the
+        /// link.
+        public var underWay: UInt64 = .seconds(4)
+        public init() {}
+    }
+
+    public init(_ history: History, rules: Rules = Rules()) {
         self.history = history
+        self.rules = rules
         var changes: [Int: [Int: [History.Change]]] = [:]
         for change in history.changes {
             changes[change.device, default: [:]][change.topic, default: []].append(change)
@@ -53,6 +65,11 @@ public struct Checkers {
 
     private func state(_ device: Int, _ topic: Int, _ from: UInt64, _ to: UInt64) -> SubscriptionView.State {
         views[device]?[topic]?.during(from, to) ?? .no
+    }
+
+    /// Whether the device was surely subscribed all that time.
+    func isSubscribed(_ device: Int, _ topic: Int, from: UInt64, to: UInt64) -> Bool {
+        state(device, topic, from, to) == .yes
     }
 
     /// G1: an acknowledged subscribe or unsubscribe is never lost, nor undone.
@@ -123,7 +140,7 @@ public struct Checkers {
         var found: [Violation] = []
         for said in history.acknowledgements {
             for delivery in history.deliveries
-            where delivery.device == said.device && delivery.at > said.at
+            where delivery.device == said.device && (delivery.streamBegan ?? delivery.at) > said.at
                 && delivery.position <= said.position
             {
                 found.append(
@@ -161,16 +178,13 @@ public struct Checkers {
         return found
     }
 
-    /// What a message may be under way after it was placed: two commits that stall, and the link.
-    private static let underWay: UInt64 = .seconds(4)
-
     /// G2: nothing comes when its time to live is over.
     func notLate() -> [Violation] {
         var expiries: [UInt64: UInt64] = [:]
         for send in history.sends { expiries[send.message] = send.expires }
         var found: [Violation] = []
         for delivery in history.deliveries {
-            guard let expires = expiries[delivery.message], delivery.at > expires + Checkers.underWay else {
+            guard let expires = expiries[delivery.message], delivery.at > expires + rules.underWay else {
                 continue
             }
             found.append(
@@ -210,31 +224,35 @@ public struct Checkers {
         return found
     }
 
-    /// G4: first deliveries of the sends to one topic come in the order of acceptance. Clients here send to
-    /// a topic one after the other, so that order is known.
+    /// G4: first deliveries of the sends to one topic come in the order of acceptance, as far as clients know
+    /// it: a send that was answered was accepted before one that began later.
     func ordered() -> [Violation] {
-        var topics: [UInt64: Int] = [:]
-        for send in history.sends {
-            if case .topic(let topic) = send.target { topics[send.message] = topic }
-        }
-        var last: [Int: [Int: UInt64]] = [:]
+        var sends: [UInt64: History.Send] = [:]
+        for send in history.sends { if case .topic = send.target { sends[send.message] = send } }
+        var arrived: [Int: [Int: [History.Send]]] = [:]
         var seen: [Int: Set<UInt64>] = [:]
         var found: [Violation] = []
         for delivery in history.deliveries {
-            guard let topic = topics[delivery.message],
+            guard let send = sends[delivery.message], case .topic(let topic) = send.target,
                 seen[delivery.device, default: []].insert(delivery.message).inserted
             else { continue }
-            let former = last[delivery.device]?[topic] ?? 0
-            if delivery.message < former {
+            let before = arrived[delivery.device]?[topic] ?? []
+            if let later = before.first(where: { isBefore(send, $0) }) {
                 found.append(
                     Violation(
                         guarantee: "G4",
                         description:
-                            "device \(delivery.device) got \(delivery.message) of topic \(topic) after \(former)"
+                            "device \(delivery.device) got \(send.message) of topic \(topic) after \(later.message)"
                     ))
             }
-            last[delivery.device, default: [:]][topic] = max(former, delivery.message)
+            arrived[delivery.device, default: [:]][topic, default: []].append(send)
         }
         return found
+    }
+
+    /// Whether the one was surely accepted before the other.
+    private func isBefore(_ one: History.Send, _ other: History.Send) -> Bool {
+        if case .ok(let at) = one.outcome { return at < other.began }
+        return rules.ordersUnanswered && one.message < other.message
     }
 }

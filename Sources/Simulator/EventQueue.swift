@@ -35,6 +35,12 @@ struct EventQueue<Element> {
         return (first.time, first.element)
     }
 
+    /// The next one, unless it comes after `end`.
+    mutating func pop(before end: UInt64) -> (UInt64, Element)? {
+        guard let first = heap.first, first.time <= end else { return nil }
+        return pop()
+    }
+
     /// Everything that is due, in order.
     var sorted: [(UInt64, Element)] {
         heap.sorted { ($0.time, $0.order) < ($1.time, $1.order) }.map { ($0.time, $0.element) }

@@ -36,6 +36,8 @@ public struct History: Sendable {
         public var message: UInt64
         public var position: UInt64
         public var at: UInt64
+        /// When the device opened the stream on which it came, where that is known.
+        public var streamBegan: UInt64?
     }
     public struct Acknowledgement: Sendable {
         public var device: Int

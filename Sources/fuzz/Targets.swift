@@ -2,8 +2,11 @@ import Edge
 import FCMAPI
 import HTTPMessages
 import Journal
+import Membership
 import Model
+import Ownership
 import Partitions
+import Routing
 
 /// What bytes from outside are thrown at. The first byte chooses, so that one binary fuzzes all of them.
 /// A corpus whose inputs begin alike stays with one.
@@ -25,7 +28,7 @@ enum Targets {
     static func run(_ input: UnsafeBufferPointer<UInt8>) {
         guard let choice = input.first else { return }
         let bytes = Array(input.dropFirst())
-        switch choice % 8 {
+        switch choice % 11 {
         case 0: route(.post, "/v1/projects/p/messages:send", bytes)
         case 1: _ = try? Condition.parse(bytes)
         case 2: _ = api.keys.decipher(bytes)
@@ -36,8 +39,24 @@ enum Targets {
             route(
                 .post, "/token",
                 Array("grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=".utf8) + bytes)
+        case 7: gossip(bytes)
+        case 8:
+            var reader = ByteReader(bytes)
+            while !reader.isAtEnd, (try? PeerMessage.decode(from: &reader)) != nil {}
+        case 9: _ = Ownership.NodeInfo(decoding: bytes)
         default: FuzzedSession.run(bytes)
         }
+    }
+
+    /// A packet whose seal is good: somebody of the cluster who is mad.
+    private static func gossip(_ bytes: [UInt8]) {
+        let now = MonotonicTime(nanoseconds: 1)
+        var machine = Membership(
+            session: SessionID(1), name: "a", address: "a:1", info: [], seed: 1, now: now)
+        var effects: [Membership.Effect] = []
+        machine.handle(.datagram(bytes, from: "b:1"), now: now, into: &effects)
+        machine.handle(.stream(bytes), now: now, into: &effects)
+        machine.handle(.woke, now: now.advanced(by: .seconds(9)), into: &effects)
     }
 
     private static func route(_ method: HTTPMethod, _ path: String, _ body: [UInt8]) {

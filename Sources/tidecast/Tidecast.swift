@@ -1,9 +1,11 @@
 import ArgumentParser
+import Node
 
 @main
 struct Tidecast: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tidecast", abstract: "A self-hosted, FCM-compatible topic-messaging server.",
+        version: Release.version,
         subcommands: [
             Server.self, Cert.self, Project.self, Device.self, Topic.self, Subscribe.self, Unsubscribe.self,
             Send.self,

@@ -165,7 +165,7 @@ final class House {
         var texts: [String] = []
         for frame in frames {
             switch frame {
-            case .events(_, _, let deleted, let events):
+            case .events(_, _, _, _, let deleted, let events):
                 if deleted != nil { texts.append("deleted") }
                 texts += events.map { String(decoding: $0.event, as: UTF8.self) }
             case .push(let push):
@@ -177,7 +177,6 @@ final class House {
                 }
             case .attached: texts.append("attached")
             case .replaced: texts.append("replaced")
-            case .live: break
             case .ended: texts.append("ended")
             case .refused: texts.append("refused")
             }

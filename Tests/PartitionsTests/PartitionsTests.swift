@@ -27,8 +27,8 @@ struct PartitionTests {
         _ = house.change(.subscribe, "news", [device])
         for number in 1...5 { house.publish("m\(number)", to: "news") }
         house.listen(device, credential, stream: 1)
-        // The last frame says that this was all.
-        guard case .events(_, _, _, let events) = house.frames.dropLast().last, events.count == 5 else {
+        // The last frame says that nothing more waits.
+        guard case .events(_, _, _, _, _, let events) = house.frames.dropLast().last, events.count == 5 else {
             Issue.record("nothing came")
             return
         }

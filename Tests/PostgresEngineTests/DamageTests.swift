@@ -58,15 +58,12 @@ import Testing
         let session = try begin(engine)
         try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1, 2, 3])
         try engine.put(.key, key: "a", value: [1, 2])
-        try engine.putNode("n", value: [5], session: session)
         let other = try Other(place)
         try other.run("UPDATE tidecast.chunk SET bytes = set_byte(bytes, 1, 9)")
         try other.run("UPDATE tidecast.key SET value = set_byte(value, 9, 9)")
-        try other.run("UPDATE tidecast.node SET value = ''")
         #expect(isCorrupt { _ = try engine.readSnapshot(p(0), covering: Sequence(1)) })
         #expect(isCorrupt { _ = try engine.get(.key, key: "a") })
         #expect(isCorrupt { _ = try engine.all(.key) })
-        #expect(isCorrupt { _ = try engine.nodes() })
         try other.run("DELETE FROM tidecast.chunk")
         #expect(isCorrupt { _ = try engine.readSnapshot(p(0), covering: Sequence(1)) })
         try other.run("DELETE FROM tidecast.partition WHERE id = 0")
@@ -105,8 +102,8 @@ import Testing
         #expect(try engine.look(p(1), Sequence(2)) == nil)
         #expect(throws: EngineError.self) { try engine.put(.key, key: "a\0b", value: []) }
         #expect(try engine.get(.key, key: "a\0b") == nil)
-        let wide = Array(repeating: UInt8(1), count: PostgresEngine.nodeBytesMax + 1)
-        #expect(throws: EngineError.self) { try engine.putNode("n", value: wide, session: session) }
+        let wide = Array(repeating: UInt8(1), count: ClusterRules.infoBytesMax + 1)
+        #expect(throws: EngineError.self) { try engine.renewLease(session, info: wide) }
         #expect(throws: EngineError.self) {
             try engine.writeSnapshot(
                 session: session, partition: p(0), covering: Sequence(.max), bytes: [])
@@ -135,27 +132,18 @@ import Testing
         #expect(try engine.read(p(0), from: Sequence(6001), bytesMax: .max) == large)
     }
 
-    @Test func leasesMoveAndNodesAreListed() throws {
+    @Test func leasesMoveAndSessionsAreListed() throws {
         let engine = try newEngine()
         let first = try engine.beginSession(node: "b")
         let second = try engine.beginSession(node: "a")
         #expect(try engine.renewLease(first) == 1)
-        #expect(try engine.renewLease(first) == 2)
-        #expect(try engine.leases().map(\.counter) == [2, 0])
-        #expect(try engine.leases().map(\.node) == ["b", "a"])
-        try engine.putNode("b", value: [1], session: first)
-        try engine.putNode("a", value: [2], session: second)
-        #expect(try engine.nodes().map(\.name) == ["a", "b"])
+        try engine.renewLease(first, info: [7])
+        #expect(try engine.sessions().map(\.counter) == [2, 0])
+        #expect(try engine.sessions().map(\.node) == ["b", "a"])
+        #expect(try engine.sessions()[0].info == [7])
         let again = try engine.beginSession(node: "b")
         #expect(throws: EngineError.fenced) { try engine.renewLease(first) }
-        #expect(throws: EngineError.fenced) { try engine.putNode("b", value: [3], session: first) }
-        #expect(throws: EngineError.fenced) { try engine.putNode("a", value: [3], session: first) }
-        #expect(try engine.leases().map(\.isAlive) == [false, true, true])
-        try engine.putNode("b", value: [4], session: again)
-        #expect(try engine.nodes().map(\.value) == [[2], [4]])
-        #expect(try engine.nodes()[1].session == again)
-        try engine.removeNode("b")
-        #expect(try engine.nodes().map(\.name) == ["a"])
+        #expect(try engine.sessions().map(\.id) == [second, again])
         #expect(throws: EngineError.fenced) { try engine.renewLease(SessionID(99)) }
     }
 }

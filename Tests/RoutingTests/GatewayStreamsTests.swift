@@ -4,14 +4,17 @@ import Testing
 @testable import Partitions
 @testable import Routing
 
-/// Takes everything; keeps the positions that were written to each stream.
-private final class Pipe: StreamSink {
-    var written: [UInt64: [UInt64]] = [:]
+/// A sink that takes as many chunks as there is room for.
+private final class Sink: StreamSink {
+    var room = Int.max
+    var written: [UInt64] = []
 
     func event(_ body: [UInt8], position: Position, history: History) -> UInt64 { position.rawValue }
     func deletedMessages(position: Position, history: History) -> UInt64 { position.rawValue }
     func write(_ chunk: UInt64, to stream: UInt64) -> Bool {
-        written[stream, default: []].append(chunk)
+        guard room > 0 else { return false }
+        room -= 1
+        written.append(chunk)
         return true
     }
     func open(_ stream: UInt64) {}
@@ -21,93 +24,138 @@ private final class Pipe: StreamSink {
     func endForReconnect(_ stream: UInt64) {}
 }
 
-@Suite("A gateway's streams in a cluster")
+@Suite("Streams of a gateway")
 struct GatewayStreamsTests {
-    private let device = Registration(
-        project: ProjectNumber(1), partition: PartitionID(0), index: DeviceIndex(4), nonce: 1, key: 1)
+    private static let partition = PartitionID(0)
+    private static let gateway = GatewayID(256)
+    private static let id = StreamID(gateway: gateway, number: 1)
+    private static let device = DeviceIndex(3)
 
-    private func make() -> GatewayStreams {
-        GatewayStreams(gateway: GatewayID(2), histories: [History(7)], outlivesOwners: true)
+    private final class Bench {
+        var streams = GatewayStreams(
+            gateway: gateway, histories: [History(7)], outlivesOwners: true)
+        let sink = Sink()
+        var commands: [StreamCommand] = []
+
+        init() {
+            let registration = Registration(
+                project: ProjectNumber(1), partition: partition, index: device, nonce: 1, key: 0)
+            _ = streams.attach(registration, by: .backend, resume: nil)
+        }
+
+        func hear(_ frame: StreamFrame) {
+            streams.receive(
+                frame, from: partition, sink: sink, refusal: { _ in .unregistered }, commands: &commands)
+        }
+        func attached(epoch: UInt64 = 1) { hear(.attached(id, device, Epoch(epoch), from: .zero)) }
+        func events(_ positions: [UInt64], after: UInt64, epoch: UInt64 = 1) {
+            let events = positions.map { StreamFrame.Event(position: Position($0), event: []) }
+            hear(.events(id, device, Epoch(epoch), after: Position(after), deleted: nil, events))
+        }
+        func push(_ position: UInt64, to index: UInt32, epoch: UInt64 = 1) {
+            let item = StreamFrame.PushItem(
+                position: Position(position), event: [], targets: DeviceSet(index), deleted: DeviceSet())
+            hear(.push(.init(epoch: Epoch(epoch), number: 1, items: [item])))
+        }
+        var reportedBehind: [UInt64] {
+            commands.compactMap {
+                if case .fellBehind(_, _, let written) = $0 { written.rawValue } else { nil }
+            }
+        }
+        var attachCount: Int { commands.count { if case .attach = $0 { true } else { false } } }
     }
 
-    @Test("tell the next owner too what a device acknowledged by coming back")
+    @Test("the next owner is told too what a device acknowledged by coming back")
     func resumeIsKept() {
-        var streams = make()
+        var streams = GatewayStreams(
+            gateway: GatewayStreamsTests.gateway, histories: [History(7)], outlivesOwners: true)
+        let registration = Registration(
+            project: ProjectNumber(1), partition: GatewayStreamsTests.partition,
+            index: GatewayStreamsTests.device, nonce: 1, key: 0)
         let resume = EventID(position: Position(40), history: 7)
-        let (stream, _) = streams.attach(device, by: .backend, resume: resume)
-        let commands = streams.reattach(PartitionID(0))
-        guard commands.count == 1, case .attach(let id, device, .backend, resume) = commands[0] else {
+        _ = streams.attach(registration, by: .backend, resume: resume)
+        let commands = streams.reattach(GatewayStreamsTests.partition)
+        guard commands.count == 1, case .attach(_, registration, .backend, resume) = commands[0] else {
             Issue.record("\(commands)")
             return
         }
-        #expect(id == StreamID(gateway: GatewayID(2), number: stream))
     }
 
-    /// What the partition says, in its order; what is written to the streams.
-    private func hear(_ frames: [StreamFrame], _ streams: inout GatewayStreams, _ pipe: Pipe) {
-        var commands: [StreamCommand] = []
-        for frame in frames {
-            streams.receive(
-                frame, from: PartitionID(0), sink: pipe, refusal: { _ in .unregistered },
-                commands: &commands)
-        }
+    @Test("what is read from the log goes on where pushes stopped, however often the stream is full")
+    func nothingTwice() {
+        let bench = Bench()
+        bench.attached()
+        bench.events([], after: 0)
+        for position: UInt64 in [10, 20] { bench.push(position, to: 3) }
+        bench.sink.room = 0
+        bench.push(30, to: 3)
+        _ = bench.streams.drained(1)
+        bench.events([30], after: 28)
+        #expect(bench.reportedBehind == [28, 28])
+        bench.sink.room = 10
+        _ = bench.streams.drained(1)
+        bench.events([30], after: 28)
+        #expect(bench.sink.written == [10, 20, 30])
     }
 
-    private func push(_ number: UInt64, _ position: UInt64, to index: UInt32) -> StreamFrame {
-        .push(
-            StreamFrame.Push(
-                number: number,
-                items: [
-                    StreamFrame.PushItem(
-                        position: Position(position), event: [], targets: DeviceSet(index),
-                        deleted: DeviceSet())
-                ]))
+    @Test("a stream that waits for the log does not count as written by what others were pushed")
+    func notLiveYet() {
+        let bench = Bench()
+        bench.attached()
+        bench.push(50, to: 4)
+        _ = bench.streams.reattach(GatewayStreamsTests.partition)
+        bench.attached()
+        bench.events([40], after: 0)
+        #expect(bench.sink.written == [40])
     }
 
-    @Test("write to one that was live nothing twice when its partition's owner changes")
-    func liveOnesGoOn() {
-        var streams = make()
-        let pipe = Pipe()
-        let (stream, _) = streams.attach(device, by: .backend, resume: nil)
-        let id = StreamID(gateway: GatewayID(2), number: stream)
-        hear(
-            [.attached(id, device.index), .live(id, device.index), push(1, 10, to: 4)],
-            &streams, pipe)
-        _ = streams.reattach(PartitionID(0))
-        let again = [10, 20].map { StreamFrame.Event(position: Position($0), event: []) }
-        hear([.attached(id, device.index), .events(id, device.index, deleted: nil, again)], &streams, pipe)
-        #expect(pipe.written[stream] == [10, 20])
+    @Test("attached a second time, it waits for the log again")
+    func attachedTwice() {
+        let bench = Bench()
+        bench.attached()
+        bench.events([], after: 0)
+        bench.attached()
+        bench.push(50, to: 4)
+        bench.events([40, 50], after: 0)
+        #expect(bench.sink.written == [40, 50])
     }
 
-    @Test("write nothing twice to one that was told of twice and got a push in between")
-    func toldTwice() {
-        var streams = make()
-        let pipe = Pipe()
-        let (stream, _) = streams.attach(device, by: .backend, resume: nil)
-        let id = StreamID(gateway: GatewayID(2), number: stream)
-        _ = streams.reattach(PartitionID(0))
-        _ = streams.reattach(PartitionID(0))
-        let again = [StreamFrame.Event(position: Position(10), event: [])]
-        hear(
-            [
-                .attached(id, device.index), .live(id, device.index), push(1, 10, to: 4),
-                .attached(id, device.index), .events(id, device.index, deleted: nil, again),
-                .live(id, device.index), push(2, 20, to: 4),
-            ], &streams, pipe)
-        #expect(pipe.written[stream] == [10, 20])
+    @Test("frames from before its partition knew that it fell behind leave no gap")
+    func staleFrames() {
+        let bench = Bench()
+        bench.attached()
+        bench.sink.room = 1
+        bench.events([10, 20], after: 0)
+        bench.sink.room = 10
+        bench.events([30], after: 20)
+        bench.events([], after: 30)
+        bench.events([10, 20], after: 0)
+        #expect(bench.sink.written == [10] && bench.reportedBehind == [10])
+        #expect(bench.streams.drained(1) != nil)
+        bench.events([20, 30], after: 10)
+        #expect(bench.sink.written == [10, 20, 30])
     }
 
-    @Test("lose nothing of one that still waited for what it missed when its partition's owner changes")
-    func waitingOnesMissNothing() {
-        var streams = make()
-        let pipe = Pipe()
-        let (stream, _) = streams.attach(device, by: .backend, resume: nil)
-        let id = StreamID(gateway: GatewayID(2), number: stream)
-        // What it missed is being read while another device of the partition gets a push.
-        hear([.attached(id, device.index), push(1, 10, to: 5)], &streams, pipe)
-        _ = streams.reattach(PartitionID(0))
-        let missed = [3, 7].map { StreamFrame.Event(position: Position($0), event: []) }
-        hear([.attached(id, device.index), .events(id, device.index, deleted: nil, missed)], &streams, pipe)
-        #expect(pipe.written[stream] == [3, 7])
+    @Test("the first word of a newer machine has the streams told to it, an older one's is not heard")
+    func machines() {
+        let bench = Bench()
+        bench.attached()
+        bench.events([], after: 0)
+        bench.push(10, to: 3)
+        bench.push(50, to: 4, epoch: 2)
+        #expect(bench.attachCount == 1)
+        bench.push(60, to: 3, epoch: 1)
+        bench.attached(epoch: 2)
+        bench.events([40, 50], after: 0, epoch: 2)
+        #expect(bench.sink.written == [10, 40, 50])
+    }
+
+    @Test("no position of a peer ends the gateway")
+    func positions() {
+        let bench = Bench()
+        bench.attached()
+        bench.events([], after: 0)
+        bench.sink.room = 0
+        for position: UInt64 in [0, 1, .max] { bench.push(position, to: 3) }
     }
 }

@@ -52,11 +52,10 @@ import Testing
 
     static var streams: [StreamFrame] {
         [
-            .attached(stream, DeviceIndex(1)), .live(stream, DeviceIndex(1)),
-            .replaced(stream, DeviceIndex(1)),
+            .attached(stream, DeviceIndex(1), Epoch(5), from: Position(3)), .replaced(stream, DeviceIndex(1)),
             .ended(stream, DeviceIndex(1)), .refused(stream, .unregistered),
             .events(
-                stream, DeviceIndex(1), deleted: Position(3),
+                stream, DeviceIndex(1), Epoch(5), after: Position(2), deleted: Position(3),
                 [.init(position: Position(4), event: [1, 2, 3])]),
         ]
     }

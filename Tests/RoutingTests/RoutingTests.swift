@@ -37,6 +37,13 @@ private final class Desk {
         carryOut(effects)
     }
 
+    /// Everything under way is asked again, as when a partition has another owner.
+    func reroute() {
+        var effects: [RouterEffect] = []
+        router.rerouted({ _ in true }, now: now, into: &effects)
+        carryOut(effects)
+    }
+
     func pass(seconds: UInt64) {
         now.monotonic = now.monotonic.advanced(by: .seconds(seconds))
         var effects: [RouterEffect] = []
@@ -125,6 +132,23 @@ struct RouterTests {
         for ticket in 0..<600 { desk.submit(desk.send(.topic(news)), ticket: UInt64(ticket)) }
         desk.pass(seconds: 3)
         #expect(desk.asked.count == 600 + Int(Router.repeatableNumbers) + 1)
+    }
+
+    @Test("does not take one owner's word that a send was not done when another was asked as well")
+    func askedTwice() {
+        let desk = Desk(isClustered: true)
+        desk.submit(desk.send(.topic(news)), ticket: 1)
+        desk.submit(.subscriptions(of: desk.device(2, 2), by: .backend), ticket: 2)
+        desk.reroute()
+        desk.reply(0, .refused(.unavailable("the journal was lost")))
+        desk.reply(1, .refused(.unavailable("the journal was lost")))
+        #expect(desk.finished[1] == nil, "its number tells, asked again")
+        #expect(desk.finished[2] != nil, "safe to repeat")
+        desk.reply(0, .accepted(MessageID(time: 1, random: 1)))
+        guard case .accepted = desk.finished[1] else {
+            Issue.record("\(String(describing: desk.finished[1]))")
+            return
+        }
     }
 
     @Test("says of a send that is not answered in time that it is not known, of anything else to try again")

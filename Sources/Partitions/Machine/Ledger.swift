@@ -49,6 +49,8 @@ struct Answer {
     var needsConfirmation = false
     /// A send whose fate is unknown when the journal is lost; an idempotent operation otherwise.
     var isSend = false
+    /// The answer to a repeated send: an earlier try may be durable, whatever becomes of what is in flight.
+    var isRepeat = false
 }
 
 /// The records that a partition is writing: one open, some in flight, the rest durable.

@@ -152,19 +152,20 @@ public enum StreamCommand: Sendable {
     case processed(GatewayID, frame: UInt64)
 }
 
-/// To one gateway, in order. Frames with deliveries are numbered for each (partition, gateway).
+/// To one gateway, in order. Frames with deliveries are numbered for each (partition, gateway), and name the
+/// epoch of the machine that says it: what another machine of the partition pushes is not for streams that it
+/// does not know.
 public enum StreamFrame: Sendable {
-    /// The credential fits; what is waiting comes next.
-    case attached(StreamID, DeviceIndex)
+    /// The credential fits; what is waiting behind `from` comes next.
+    case attached(StreamID, DeviceIndex, Epoch, from: Position)
     case refused(StreamID, PartitionRefusal)
     /// Another stream of the same device took its place.
     case replaced(StreamID, DeviceIndex)
     /// The device is gone.
     case ended(StreamID, DeviceIndex)
-    /// What waited for one device; `deleted` says that older messages were dropped.
-    case events(StreamID, DeviceIndex, deleted: Position?, [Event])
-    /// It has everything that is durable, and is in each push from now on that is for it.
-    case live(StreamID, DeviceIndex)
+    /// What waited for one device behind `after`; `deleted` says that older messages were dropped. Without
+    /// either it says that nothing more waits: from here on the stream is live, and pushes are for it too.
+    case events(StreamID, DeviceIndex, Epoch, after: Position, deleted: Position?, [Event])
     case push(Push)
 
     public struct Event: Sendable {
@@ -176,6 +177,7 @@ public enum StreamFrame: Sendable {
         }
     }
     public struct Push: Sendable {
+        public var epoch: Epoch
         public var number: UInt64
         public var items: [PushItem]
     }

@@ -250,10 +250,16 @@ extension Partition {
             switch verdict(key) {
             case .new: break
             case .repeated:
-                answer(Answer(to: .request(id), reply: .accepted(message.id), isSend: true))
+                answer(
+                    Answer(
+                        to: .request(id), reply: .accepted(message.id),
+                        isSend: true, isRepeat: true))
                 return false
             case .tooOld:
-                answer(Answer(to: .request(id), reply: .refused(.unknown), isSend: true))
+                answer(
+                    Answer(
+                        to: .request(id), reply: .refused(.unknown),
+                        isSend: true, isRepeat: true))
                 return false
             }
         }

@@ -71,7 +71,8 @@ extension Partition {
             case .beginning = attachment.state
         else { return }
         streams.setReading(device.rawValue)
-        say(.attached(stream, device), to: stream.gateway, &effects)
+        say(
+            .attached(stream, device, state.epoch, from: attachment.written), to: stream.gateway, &effects)
         catchUp(device.rawValue, now, &effects)
     }
 
@@ -105,15 +106,12 @@ extension Partition {
         let waiting = durableWaiting(index, after: attachment.written, now)
         let told = durableLoss(index, after: attachment.written)
         if waiting.isEmpty, told == nil {
-            let device = DeviceIndex(index)
-            if case .behind = attachment.state {
-                // Its gateway writes it nothing until it hears that it is up to date.
-                say(
-                    .events(attachment.stream, device, deleted: nil, []), to: attachment.stream.gateway,
-                    &effects)
-            } else {
-                say(.live(attachment.stream, device), to: attachment.stream.gateway, &effects)
-            }
+            // Its gateway hands it no pushes until it hears that it is up to date.
+            say(
+                .events(
+                    attachment.stream, DeviceIndex(index), state.epoch, after: attachment.written,
+                    deleted: nil, []),
+                to: attachment.stream.gateway, &effects)
             streams.setLive(index)
             return
         }
@@ -150,7 +148,9 @@ extension Partition {
         _ effects: inout [PartitionEffect]
     ) {
         let events = waiting.map { StreamFrame.Event(position: $0.position, event: $0.body ?? []) }
-        let frame = StreamFrame.events(attachment.stream, DeviceIndex(index), deleted: told, events)
+        let frame = StreamFrame.events(
+            attachment.stream, DeviceIndex(index), state.epoch, after: attachment.written, deleted: told,
+            events)
         say(frame, to: attachment.stream.gateway, &effects)
         streams.setWritten(index, max(told ?? .zero, waiting.last?.position ?? .zero))
     }
@@ -170,10 +170,14 @@ extension Partition {
             }
             waiting[place].body = events[Int(waiting[place].ordinal)]
         }
-        // What came to wait in the meantime and is not in memory is asked for in the next turn.
         let ready = waiting.prefix { $0.body != nil }
         let told = durableLoss(index, after: attachment.written)
-        guard !ready.isEmpty || told != nil else { return }
+        guard !ready.isEmpty || told != nil else {
+            // Nothing waits any more (its time was over meanwhile), or these bodies were asked for by a
+            // stream before this one. Where none came at all they are gone.
+            if waiting.isEmpty || !records.isEmpty { catchUp(index, now, &effects) }
+            return
+        }
         sendWaiting(index, attachment, Array(ready), told, &effects)
         catchUp(index, now, &effects)
     }
@@ -192,13 +196,13 @@ extension Partition {
                         position: delivery.position, event: delivery.event, targets: targets,
                         deleted: delivery.overflowed.intersection(live)))
             }
-            guard let last = items.last, let first = items.first else { continue }
-            if link.outstanding.count >= options.pushWindow {
-                streams.cutOff(gateway, from: Position(first.position.rawValue - 2))
+            guard let last = items.last else { continue }
+            if link.outstanding.count >= options.pushWindow, let sent = link.outstanding.last {
+                streams.cutOff(gateway, from: sent.position)
                 continue
             }
             let number = streams.number(gateway, last.position)
-            let frame = StreamFrame.push(StreamFrame.Push(number: number, items: items))
+            let frame = StreamFrame.push(StreamFrame.Push(epoch: state.epoch, number: number, items: items))
             effects.append(.stream(gateway, Proven(frame, restingOn: proof.upTo, by: proof)))
         }
     }

@@ -318,7 +318,7 @@ public final class Partition {
         outboxWaiters.forEach { _, waiters in answers += waiters.map(\.answer) }
         for answer in answers {
             guard case .request(let id) = answer.to else { continue }
-            var unknown = answer.isSend && mayHaveAppended
+            var unknown = answer.isSend && (mayHaveAppended || answer.isRepeat)
             #if DEBUG
                 if options.planted.contains(.unknownAsRefused) { unknown = false }
             #endif

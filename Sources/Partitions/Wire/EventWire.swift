@@ -152,24 +152,29 @@ extension StreamCommand {
 extension StreamFrame {
     public func encode(into out: inout ByteWriter) {
         switch self {
-        case .attached(let id, let device): out.about(1, id, device)
+        case .attached(let id, let device, let epoch, let from):
+            out.about(1, id, device)
+            out.varint(epoch.rawValue)
+            out.position(from)
         case .replaced(let id, let device): out.about(2, id, device)
         case .ended(let id, let device): out.about(3, id, device)
         case .refused(let id, let refusal):
             out.u8(4)
             out.streamID(id)
             out.refusal(refusal)
-        case .events(let id, let device, let deleted, let events):
+        case .events(let id, let device, let epoch, let after, let deleted, let events):
             out.about(5, id, device)
+            out.varint(epoch.rawValue)
+            out.position(after)
             out.position(deleted)
             out.varint(events.count)
             for event in events {
                 out.position(event.position)
                 out.string(event.event)
             }
-        case .live(let id, let device): out.about(7, id, device)
         case .push(let push):
             out.u8(6)
+            out.varint(push.epoch.rawValue)
             out.varint(push.number)
             out.varint(push.items.count)
             for item in push.items {
@@ -183,13 +188,18 @@ extension StreamFrame {
 
     public static func decode(from reader: inout ByteReader) throws(DecodeError) -> StreamFrame {
         switch try reader.u8() {
-        case 1: return .attached(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
+        case 1:
+            return .attached(
+                try reader.streamID(), DeviceIndex(try reader.deviceIndex()), Epoch(try reader.varint()),
+                from: try reader.position())
         case 2: return .replaced(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
         case 3: return .ended(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
         case 4: return .refused(try reader.streamID(), try reader.refusal())
         case 5:
             let id = try reader.streamID()
             let device = DeviceIndex(try reader.deviceIndex())
+            let epoch = Epoch(try reader.varint())
+            let after = try reader.position()
             let deleted = try reader.optionalPosition()
             var events: [Event] = []
             for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 2)) {
@@ -198,8 +208,9 @@ extension StreamFrame {
                         position: try reader.position(),
                         event: try reader.string(max: WireLimits.eventBytesMax)))
             }
-            return .events(id, device, deleted: deleted, events)
+            return .events(id, device, epoch, after: after, deleted: deleted, events)
         case 6:
+            let epoch = Epoch(try reader.varint())
             let number = try reader.varint()
             var items: [PushItem] = []
             for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 4)) {
@@ -209,8 +220,7 @@ extension StreamFrame {
                         event: try reader.string(max: WireLimits.eventBytesMax),
                         targets: try reader.devices(), deleted: try reader.devices()))
             }
-            return .push(Push(number: number, items: items))
-        case 7: return .live(try reader.streamID(), DeviceIndex(try reader.deviceIndex()))
+            return .push(Push(epoch: epoch, number: number, items: items))
         default: throw reader.fail("an unknown frame")
         }
     }

@@ -64,9 +64,9 @@ struct Cluster: ParsableCommand {
     fileprivate static func show(_ answer: [String: Any]) {
         let members = answer["members"] as? [[String: Any]] ?? []
         Output.table(
-            ["NODE", "STATE", "ROLES", "PARTITIONS", "WEIGHT", "SESSION", "PEER"],
+            ["NODE", "STATE", "ROLES", "PARTITIONS", "WEIGHT", "SESSION", "PEER", "VERSION"],
             members.map { member in
-                ["node", "state", "roles", "partitions", "weight", "session", "peer"].map {
+                ["node", "state", "roles", "partitions", "weight", "session", "peer", "version"].map {
                     "\(member[$0] ?? "")"
                 }
             })

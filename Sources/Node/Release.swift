@@ -1,0 +1,4 @@
+/// Which Tidecast this is.
+public enum Release {
+    public static let version = "0.1.0"
+}

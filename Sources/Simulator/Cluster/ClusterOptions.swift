@@ -1,0 +1,86 @@
+import Model
+import Partitions
+import Quotas
+
+extension ClusterSimulation {
+    public struct Options: Sendable {
+        public var seed: UInt64
+        public var nodeCount = 5
+        public var partitionCount = 8
+        public var deviceCount = 12
+        public var topicCount = 5
+        /// Virtual seconds of load and faults.
+        public var seconds: UInt64 = 30
+        /// Nanoseconds that a client waits between two operations, at most.
+        public var pauseMax: UInt64 = .milliseconds(1200)
+        public var limits = QuotaLimits()
+        /// Whether anything breaks at all.
+        public var hasFaults = true
+        /// Nanoseconds between two faults, at most.
+        public var faultGapMax: UInt64 = .seconds(4)
+        /// Of 1,000 appends, how many are refused, lose their reply (or their request), and stall.
+        public var refusedPerMille: UInt64 = 4
+        public var unknownPerMille: UInt64 = 8
+        public var stallPerMille: UInt64 = 8
+        /// Of 1,000 datagrams of gossip, how many are lost, and how many come twice.
+        public var lostDatagramsPerMille: UInt64 = 20
+        /// Of 1,000 other calls of the database, how many fail.
+        public var failedPerMille: UInt64 = 3
+        /// Of 1,000 chunks, how many a stream cannot take.
+        public var fullPerMille: UInt64 = 20
+        /// Whether every record is kept for replaying the journals at the end.
+        public var keepsPast = true
+        /// Whether nodes are fed damaged frames when everything else is over.
+        public var poisons = true
+        /// Virtual milliseconds of which the run is to keep a trace, for reading.
+        public var traced: ClosedRange<UInt64>?
+        public var partition: PartitionOptions
+        #if DEBUG
+            public var planted: PlantedInCluster = []
+        #endif
+
+        public init(seed: UInt64) {
+            self.seed = seed
+            partition = PartitionOptions(partitionCount: partitionCount)
+            partition.snapshotBytesMin = 2000
+        }
+
+        /// Two of five are gateways alone, two shards alone, one is both.
+        func role(of number: Int) -> (isGateway: Bool, isShard: Bool) {
+            switch number % 5 {
+            case 0, 3: (true, false)
+            case 1, 2: (false, true)
+            default: (true, true)
+            }
+        }
+    }
+}
+
+#if DEBUG
+    /// Bugs that are planted in the glue between a cluster's machines to show that a checker sees them.
+    public struct PlantedInCluster: OptionSet, Sendable {
+        public let rawValue: Int
+        public init(rawValue: Int) { self.rawValue = rawValue }
+
+        /// A dead node's partitions are taken without ending its session (design 3.5).
+        public static let skipFence = PlantedInCluster(rawValue: 1)
+        /// The database takes appends of sessions that are dead (design 3.5).
+        public static let appendUnchecked = PlantedInCluster(rawValue: 2)
+        /// A new owner of buckets begins with full ones (design 3.8).
+        public static let fullBuckets = PlantedInCluster(rawValue: 8)
+        /// A new owner of buckets does not wait until what the former one granted is void (design 3.8).
+        public static let hastyBuckets = PlantedInCluster(rawValue: 16)
+        /// Streams are not told to a partition's new owner (design 5.8).
+        public static let forgetStreams = PlantedInCluster(rawValue: 32)
+        /// What was asked of a former owner is not asked again (design 3.5).
+        public static let forgetRequests = PlantedInCluster(rawValue: 64)
+        /// Reads are answered without asking whether the session lives (design 5.3).
+        public static let skipConfirmation = PlantedInCluster(rawValue: 128)
+        /// A suspicion is enough to fence (design 3.5).
+        public static let hastyFence = PlantedInCluster(rawValue: 256)
+        /// A gateway believes pushes of any process, whoever owns the partition (design 5.8).
+        public static let believeAnybody = PlantedInCluster(rawValue: 512)
+        /// Who loses what was said to another does not tell it.
+        public static let oweNothing = PlantedInCluster(rawValue: 1024)
+    }
+#endif

@@ -1,0 +1,147 @@
+import Model
+
+// What breaks, and for how long.
+
+extension ClusterSimulation {
+    func scheduleFaults() {
+        guard options.hasFaults else { return }
+        after(roll(options.faultGapMax), .fault) {
+            guard self.isLoading, !self.isHealing else { return }
+            self.breakSomething()
+            self.scheduleFaults()
+        }
+    }
+
+    private func fault(_ what: String) {
+        history.faults.append("\(what) at \(seconds)")
+        count("faults")
+    }
+
+    private func breakSomething() {
+        let place = Int(roll(UInt64(slots.count)))
+        let name = slots[place].name
+        let process = slots[place].process.flatMap { $0.isRunning ? $0 : nil }
+        switch roll(16) {
+        case 0, 1:
+            fault("\(name) crashes")
+            if let process { end(process, fences: false) }
+        case 2:
+            fault("\(name)'s machine is gone")
+            if let process { end(process, fences: false, isSilent: true) }
+        case 3: sleep(process, 50_000_000 + roll(.milliseconds(1300)))
+        case 4, 5: sleep(process, .milliseconds(1500) + roll(.seconds(8)))
+        case 6:
+            fault("\(name) leaves")
+            process?.leave()
+        case 7: resetOne()
+        case 8: resetAll(of: place)
+        case 9: cutPair(place)
+        case 10: isolate(place)
+        case 11:
+            blind(place, for: .milliseconds(200) + roll(.seconds(8)))
+            if roll(2) == 0 { isolate(place) }
+        case 12: takeDatabaseAway()
+        case 13: stallDatabase(place)
+        case 14:
+            fault("\(name)'s links are slow")
+            network.slowness[place] = .milliseconds(5) + roll(.milliseconds(100))
+            after(roll(.seconds(6)), .fault) { self.network.slowness[place] = nil }
+        default: supersede(place)
+        }
+    }
+
+    private func sleep(_ process: SimulatedProcess?, _ length: UInt64) {
+        guard let process else { return }
+        fault("\(slots[process.place].name) sleeps for \(length / 1_000_000) ms")
+        // Now and then just when it has asked the database something.
+        guard roll(3) == 0 else { return freeze(process, for: length) }
+        whenPolling(process, tries: 2000) { self.freeze(process, for: length) }
+    }
+
+    private func whenPolling(_ process: SimulatedProcess, tries: Int, _ body: @escaping () -> Void) {
+        if tries == 0 || process.control.isBusy { return body() }
+        after(1_000_000, .fault) { self.whenPolling(process, tries: tries - 1, body) }
+    }
+
+    private func resetOne() {
+        let open = network.connections.filter { $0.isOpenAtFrom && $0.isOpenAtTo }
+        guard !open.isEmpty else { return }
+        fault("a connection breaks")
+        network.reset(open[Int(roll(UInt64(open.count)))])
+    }
+
+    private func resetAll(of place: Int) {
+        fault("all connections of \(slots[place].name) break")
+        for connection in network.connections
+        where connection.from.place == place || connection.to.place == place {
+            network.reset(connection)
+        }
+    }
+
+    private func cutPair(_ place: Int) {
+        let other = (place + 1 + Int(roll(UInt64(slots.count - 1)))) % slots.count
+        let isOneWay = roll(2) == 0
+        let length = .milliseconds(200) + roll(.seconds(13))
+        fault("\(slots[place].name) is cut from \(slots[other].name)\(isOneWay ? ", one way" : "")")
+        network.cut(place, other)
+        if !isOneWay { network.cut(other, place) }
+        after(length, .fault) {
+            self.network.heal(place, other)
+            self.network.heal(other, place)
+        }
+    }
+
+    private func isolate(_ place: Int) {
+        let isOneWay = roll(3) == 0
+        fault("\(slots[place].name) is cut from all\(isOneWay ? ", one way" : "")")
+        for other in slots.indices where other != place {
+            network.cut(place, other)
+            if !isOneWay { network.cut(other, place) }
+        }
+        after(.milliseconds(200) + roll(.seconds(12)), .fault) {
+            for other in self.slots.indices where other != place {
+                self.network.heal(place, other)
+                self.network.heal(other, place)
+            }
+        }
+    }
+
+    private func blind(_ place: Int, for length: UInt64) {
+        guard !database.unreachable.contains(place) else { return }
+        fault("\(slots[place].name) cannot reach the database")
+        database.unreachable.insert(place)
+        hinder(place, until: now + length)
+        after(length, .fault) { self.database.unreachable.remove(place) }
+    }
+
+    private func takeDatabaseAway() {
+        guard !database.isAway else { return }
+        let isCrash = roll(2) == 0
+        fault(isCrash ? "the database crashes" : "the database cannot be reached")
+        database.isAway = true
+        let keeps = roll(2) == 0
+        after(.milliseconds(200) + roll(.seconds(5)), .fault) {
+            if isCrash { self.database.crash(keepsUnacknowledged: keeps) }
+            self.database.isAway = false
+        }
+    }
+
+    private func stallDatabase(_ place: Int) {
+        guard let process = slots[place].process, process.isRunning else { return }
+        let length = .milliseconds(100) + roll(.milliseconds(2500))
+        fault("a connection of \(slots[place].name) to the database stalls")
+        let lane = [process.control, process.journal, process.loader][Int(roll(3))]
+        lane.stallsUntil = now + length
+        if lane === process.control { hinder(place, until: now + length + .milliseconds(500)) }
+    }
+
+    /// Another process begins under the name of one that sleeps, or runs on.
+    private func supersede(_ place: Int) {
+        guard let process = slots[place].process, process.isRunning, database.reaches(place) else { return }
+        fault("\(slots[place].name) is superseded")
+        ghosts.append(process)
+        if roll(2) == 0 { freeze(process, for: .milliseconds(200) + roll(.seconds(5))) }
+        slots[place].process = nil
+        start(place)
+    }
+}

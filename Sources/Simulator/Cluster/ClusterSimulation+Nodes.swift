@@ -1,0 +1,85 @@
+import Model
+
+// Processes that begin, end, and are fenced.
+
+extension ClusterSimulation {
+    func start(_ place: Int) {
+        guard slots[place].process?.isRunning != true else { return }
+        // A database that starts later than its nodes is nothing unusual.
+        guard database.reaches(place),
+            let session = try? database.engine.beginSession(node: slots[place].name)
+        else { return restart(place, in: .seconds(1)) }
+        note(session.rawValue)
+        slots[place].startsAt = nil
+        let process = SimulatedProcess(self, place: place, session: session)
+        slots[place].process = process
+        hinder(place, until: now + .seconds(1))
+        process.tellOwnership(.nudged)
+        after(0, .control, process) { process.gossip(.woke) }
+    }
+
+    func restart(_ place: Int, in delay: UInt64) {
+        let at = now + delay
+        slots[place].startsAt = at
+        after(delay, .fault) { if self.slots[place].startsAt == at { self.start(place) } }
+    }
+
+    /// The process ends at once: by a crash, because it was fenced, or because it has given everything up.
+    func end(_ process: SimulatedProcess, fences: Bool, isSilent: Bool = false) {
+        guard process.isRunning else { return }
+        process.isRunning = false
+        hinder(process.place, until: now + .seconds(3))
+        if fences, database.reaches(process.place) { try? database.engine.fence(process.session) }
+        network.ended(process, isSilent: isSilent)
+        let calls = process.calls.sorted { $0.key < $1.key }
+        process.calls = [:]
+        process.tickets = [:]
+        process.stalled = []
+        for (_, tell) in calls { after(roll(2_000_000), .client, tell) }
+        let listeners = process.listeners.sorted { $0.key < $1.key }
+        process.listeners = [:]
+        for (_, listener) in listeners { after(roll(2_000_000), .client) { self.hungUp(listener) } }
+        ghosts.removeAll { $0 === process }
+        guard slots[process.place].process === process else { return }
+        restart(process.place, in: isHealing ? .milliseconds(200) : 300_000_000 + roll(.seconds(4)))
+    }
+
+    /// Everything is given up: streams end, requests are finished, then the process.
+    func retire(_ process: SimulatedProcess) {
+        guard !process.isRetiring else { return }
+        process.isRetiring = true
+        process.endStreams()
+        wait(for: process, until: now + .seconds(10))
+    }
+
+    private func wait(for process: SimulatedProcess, until limit: UInt64) {
+        after(.milliseconds(50), .timer, process) {
+            if process.tickets.isEmpty || self.now >= limit { return self.end(process, fences: true) }
+            self.wait(for: process, until: limit)
+        }
+    }
+
+    /// From now until then others may have a reason to take the machine's process for gone.
+    func hinder(_ place: Int, until: UInt64) {
+        slots[place].hinderedUntil = max(slots[place].hinderedUntil, until)
+    }
+
+    func freeze(_ process: SimulatedProcess, for length: UInt64) {
+        guard process.isRunning, process.frozenUntil <= now else { return }
+        process.frozenUntil = now + length
+        hinder(process.place, until: now + length)
+        network.slept(process)
+        after(length, .fault) { self.thaw(process) }
+    }
+
+    /// G7: nobody is fenced who is there, reaches the database and is awake.
+    func fenced(_ session: SessionID, by observer: Int) {
+        count("fences")
+        for (place, slot) in slots.enumerated() {
+            guard let process = slot.process, process.session == session, process.isRunning else { continue }
+            guard now > slot.hinderedUntil + .seconds(2), !process.isLeaving else { continue }
+            violate(
+                "G7", "\(slot.name) is fenced by \(slots[observer].name) though nothing ails node-\(place)")
+        }
+    }
+}

@@ -1,0 +1,224 @@
+import Journal
+import Model
+import Partitions
+import Placement
+import Quotas
+
+/// A whole cluster in virtual time, by seed: several nodes, each with the machines of a real one (ownership,
+/// partitions, router, streams, quotas), a network that carries what they say to each other as bytes, one
+/// database, and clients. Everything happens in one thread; the seed decides how long each thing takes and
+/// what breaks.
+///
+/// Two runs of one seed are the same, event by event.
+public final class ClusterSimulation {
+    /// What an event is about, for the digest of a run.
+    enum Tag: UInt8 {
+        case loop, control, database, answered, network, arrived, client, fault, timer, script
+    }
+    private struct Happening {
+        var tag: Tag
+        /// Whose it is: it happens only while that process runs, and when it is not frozen.
+        var process: SimulatedProcess?
+        var body: () -> Void
+    }
+    /// One machine with a name; processes come and go on it.
+    struct Slot {
+        var name: String
+        var isGateway: Bool
+        var isShard: Bool
+        var process: SimulatedProcess?
+        /// A process is to be there again; until when nothing is started.
+        var startsAt: UInt64?
+        /// When it was last hindered (asleep, without database, stopped): others may fence it for that.
+        var hinderedUntil: UInt64 = 0
+    }
+
+    let options: Options
+    var random: SeededGenerator
+    var now: UInt64 = 1_000_000_000
+    var history = History()
+    /// A digest of everything that happened, for comparing two runs.
+    public private(set) var digest: UInt64 = 0
+    public private(set) var eventCount = 0
+    /// What was seen wrong while it ran.
+    var violations: [Violation] = []
+    private var queue = EventQueue<Happening>()
+
+    private(set) lazy var database = SimulatedDatabase(self)
+    private(set) lazy var network = SimulatedNetwork(self)
+    var slots: [Slot] = []
+    /// Former processes of machines on which another has begun: they run on until they find out.
+    var ghosts: [SimulatedProcess] = []
+    var clients: [ClusterClient] = []
+    var nextMessage: UInt64 = 0
+    var isLoading = false
+    var isHealing = false
+    var isPoisoning = false
+    /// Until when nobody may change what a device's subscription to a topic is: an earlier try may still take
+    /// effect.
+    var quiet: [Pair: UInt64] = [:]
+    /// Operations under way: number, what, and when it began.
+    var underWay: [UInt64: (what: String, began: UInt64)] = [:]
+    var lastCall: UInt64 = 0
+    /// The longest that a client waited.
+    var slowest: UInt64 = 0
+    var meter: QuotaMeter
+    var counts: [String: Int] = [:]
+    /// Of each topic, when everything has come to rest.
+    var memberCounts: [Int: Int] = [:]
+    /// What happened in the milliseconds that `Options.traced` names.
+    public private(set) var trace: [String] = []
+    /// Some frames that were sent, for being damaged at the end.
+    var specimens: [[UInt8]] = []
+
+    struct Pair: Hashable {
+        var device: Int
+        var topic: Int
+    }
+
+    static let project = ProjectNumber(1)
+    /// Virtual nanoseconds after the last fault within which everything must be served again.
+    static let recovery: UInt64 = .seconds(15)
+
+    public init(_ options: Options) {
+        self.options = options
+        random = SeededGenerator(seed: options.seed)
+        meter = QuotaMeter(options.limits)
+        clients = (0..<options.deviceCount).map { ClusterClient(number: $0) }
+        for number in 0..<options.nodeCount {
+            let role = options.role(of: number)
+            slots.append(
+                Slot(name: "node-\(number)", isGateway: role.isGateway, isShard: role.isShard, process: nil))
+        }
+    }
+
+    // MARK: Time
+
+    var wall: WallTime { WallTime(milliseconds: 1_800_000_000_000 + Int64(now / 1_000_000)) }
+
+    func roll(_ bound: UInt64) -> UInt64 { random.next(upperBound: max(1, bound)) }
+    func chance(_ perMille: UInt64) -> Bool { perMille > 0 && roll(1000) < perMille }
+
+    func after(_ delay: UInt64, _ tag: Tag, _ body: @escaping () -> Void) {
+        queue.push(now + delay, Happening(tag: tag, process: nil, body: body))
+    }
+
+    /// Happens to a process, if it is still there then.
+    func after(
+        _ delay: UInt64, _ tag: Tag, _ process: SimulatedProcess, _ body: @escaping () -> Void
+    ) {
+        queue.push(now + delay, Happening(tag: tag, process: process, body: body))
+    }
+
+    func note(_ value: UInt64) {
+        digest = (digest ^ value) &* 0x0000_0100_0000_01B3
+        digest ^= digest >> 29
+    }
+
+    func run(until end: UInt64) {
+        while let (time, happening) = queue.pop(before: end) {
+            now = max(now, time)
+            if let process = happening.process {
+                guard process.isRunning else { continue }
+                if process.frozenUntil > now {
+                    process.stalled.append((happening.tag, happening.body))
+                    continue
+                }
+            }
+            happen(happening.tag, happening.process, happening.body)
+        }
+        now = max(now, end)
+    }
+
+    private func happen(_ tag: Tag, _ process: SimulatedProcess?, _ body: () -> Void) {
+        eventCount += 1
+        note(now ^ UInt64(tag.rawValue) << 56 ^ UInt64(process?.place ?? 99) << 48)
+        body()
+    }
+
+    /// What waited for a process that slept happens, in order.
+    func thaw(_ process: SimulatedProcess) {
+        guard process.frozenUntil <= now else { return }
+        let stalled = process.stalled
+        process.stalled = []
+        for (tag, body) in stalled where process.isRunning { happen(tag, process, body) }
+    }
+
+    func violate(_ guarantee: String, _ description: String) {
+        guard violations.count < 50, !isPoisoning || guarantee == "G8" else { return }
+        violations.append(Violation(guarantee: guarantee, description: "\(description) (at \(seconds))"))
+    }
+
+    /// For sentences.
+    var seconds: String {
+        let milliseconds = now / 1_000_000
+        let rest = String(milliseconds % 1000)
+        return "\(milliseconds / 1000)." + String(repeating: "0", count: 3 - rest.count) + rest + " s"
+    }
+
+    /// How much happened.
+    public var summary: String {
+        let all = counts.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
+        return "\(now / 1_000_000_000) s, \(eventCount) events, \(history.changes.count) changes, "
+            + "\(history.sends.count) sends, \(history.deliveries.count) deliveries, "
+            + "slowest \(slowest / 1_000_000) ms, " + all.joined(separator: ", ")
+    }
+
+    /// A line of what happened, where the run is asked for it.
+    func debug(_ text: @autoclosure () -> String) {
+        guard let times = options.traced, times.contains(now / 1_000_000) else { return }
+        trace.append("\(seconds) \(text())")
+    }
+
+    func count(_ what: String, _ by: Int = 1) { counts[what, default: 0] += by }
+
+    // MARK: Running
+
+    /// Runs to the end and returns what was found wrong.
+    public func run() -> (history: History, violations: [Violation]) {
+        boot()
+        isLoading = true
+        for client in clients.indices { after(roll(.milliseconds(500)), .client) { self.operate(client) } }
+        scheduleFaults()
+        run(until: now + .seconds(options.seconds))
+        settle()
+        violations += check()
+        if options.poisons, violations.isEmpty { poison() }
+        return (history, violations)
+    }
+
+    /// All nodes start; then there is a project.
+    func boot() {
+        for place in slots.indices { start(place) }
+        let limit = now + ClusterSimulation.recovery
+        while now < limit, !isServed { run(until: now + .milliseconds(100)) }
+        if !isServed { violate("G7", "the cluster does not come up: \(unserved) are not served") }
+        database.makeProject(ClusterSimulation.project)
+        run(until: now + .seconds(2))
+    }
+
+    func home(of project: ProjectNumber) -> PartitionID {
+        Placement.home(of: project, count: options.partitionCount)
+    }
+
+    func process(of life: UInt32) -> SimulatedProcess? {
+        for slot in slots {
+            if let process = slot.process, process.life == life, process.isRunning { return process }
+        }
+        return ghosts.first { $0.life == life && $0.isRunning }
+    }
+
+    var unserved: [Int] {
+        let rows = (try? database.engine.partitions()) ?? []
+        return rows.filter { row in
+            guard let owner = row.owner else { return true }
+            return !slots.contains { slot in
+                guard let process = slot.process, process.isRunning, process.session == owner else {
+                    return false
+                }
+                return process.frozenUntil <= now && process.partitions[Int(row.id.rawValue)] != nil
+            }
+        }.map { Int($0.id.rawValue) }
+    }
+    var isServed: Bool { unserved.isEmpty }
+}

@@ -1,0 +1,263 @@
+import Journal
+import Model
+import Partitions
+
+/// The one database of a simulated cluster: an engine in memory, behind connections that take their time,
+/// break, and cannot always be made; and an auditor that looks at every record as it goes in (G5).
+final class SimulatedDatabase {
+    private unowned let world: ClusterSimulation
+    let engine = MemoryEngine()
+    /// Machines that cannot reach it.
+    var unreachable: Set<Int> = []
+    var isAway = false
+    /// The project's birth: the epoch of its home partition then. Nodes learn of it with a look.
+    private(set) var births: [ProjectNumber: Epoch] = [:]
+    /// What former owners left in buckets, by partition.
+    var left: [PartitionID: (epoch: Epoch, tokens: [ProjectNumber: [UInt64]])] = [:]
+
+    private struct Entry {
+        var sequence: Sequence
+        var epoch: Epoch
+        var body: [UInt8]
+    }
+    private let keepsPast: Bool
+    /// Of each partition, what went in; only the end of it where the past is not kept.
+    private var past: [[Entry]]
+    private static let pastMin = 512
+    /// Who took each partition last.
+    private var owners: [Int: SessionID] = [:]
+
+    init(_ world: ClusterSimulation) {
+        self.world = world
+        keepsPast = world.options.keepsPast
+        let partitionCount = world.options.partitionCount
+        past = Array(repeating: [], count: partitionCount)
+        let histories = (0..<partitionCount).map { Model.History(UInt64($0) + 7) }
+        // Never refused: an engine without partitions takes any number that an id can name.
+        try? engine.createPartitions(count: partitionCount, histories: histories)
+    }
+
+    func makeProject(_ project: ProjectNumber) {
+        let home = world.home(of: project)
+        births[project] = row(home)?.epoch
+    }
+
+    func row(_ id: PartitionID) -> PartitionRow? {
+        (try? engine.partitions())?.first { $0.id == id }
+    }
+
+    func reaches(_ place: Int) -> Bool { !isAway && !unreachable.contains(place) }
+
+    // MARK: What can happen to a call
+
+    enum Fate {
+        case works
+        /// No connection: nothing was asked.
+        case unsent
+        /// The connection broke before, or after, it was done.
+        case requestLost
+        case replyLost
+        /// The same, but a server process still has the request and carries it out later.
+        case late
+        case refused
+    }
+
+    /// Nanoseconds until a call is carried out, and back.
+    func travel(isWrite: Bool) -> UInt64 {
+        200_000 + world.roll(800_000) + (isWrite ? 500_000 + world.roll(5_000_000) : 0)
+    }
+
+    func fate(of call: EngineLane.Kind, from place: Int) -> Fate {
+        guard reaches(place) else { return .unsent }
+        guard world.options.hasFaults, world.isLoading, !world.isHealing else { return .works }
+        switch call {
+        case .append:
+            if world.chance(world.options.refusedPerMille) { return .refused }
+            if world.chance(world.options.unknownPerMille) {
+                return [.requestLost, .replyLost, .late][Int(world.roll(3))]
+            }
+        case .write, .read:
+            if world.chance(world.options.failedPerMille) {
+                return call == .write ? [.requestLost, .replyLost][Int(world.roll(2))] : .requestLost
+            }
+        }
+        return .works
+    }
+
+    // MARK: Appending
+
+    func append(session: SessionID, batch: BatchID, rows: [Row], _ fate: Fate) -> AppendOutcome {
+        switch fate {
+        case .unsent: return .refused("cannot reach the database")
+        case .refused: return .refused("the database's disk is full")
+        case .requestLost: return .unknown("the request was lost")
+        case .late:
+            world.after(world.roll(.milliseconds(700)), .database) {
+                guard !self.isAway else { return }
+                _ = self.commit(session, batch, rows)
+            }
+            return .unknown("the request is late")
+        case .replyLost:
+            engine.faults = [.loseReply]
+            return commit(session, batch, rows)
+        case .works: return commit(session, batch, rows)
+        }
+    }
+
+    private func commit(_ session: SessionID, _ batch: BatchID, _ rows: [Row]) -> AppendOutcome {
+        var writer = session
+        #if DEBUG
+            if world.options.planted.contains(.appendUnchecked), (try? engine.isAlive(session)) == false,
+                let living = try? engine.sessions().first
+            {
+                writer = living.id
+            }
+        #endif
+        let before = rows.map { (try? engine.look($0.partition, $0.sequence)) ?? nil }
+        let outcome = engine.append(session: writer, batch: batch, rows: rows)
+        for (row, former) in zip(rows, before) where former == nil {
+            if (try? engine.look(row.partition, row.sequence)) == batch { audit(row, by: session) }
+        }
+        return outcome
+    }
+
+    func take(_ row: PartitionRow, by session: SessionID) throws -> Epoch? {
+        let last = try engine.lastSequence(row.id)
+        let epoch = Epoch(row.epoch.rawValue + 1)
+        let header = RecordHeader(
+            partition: row.id, sequence: last.next, epoch: epoch, history: row.history)
+        let payload = try RecordCodec.encode(
+            header: header, body: Partition.barrier(session: session, epoch: epoch))
+        let barrier = Row(partition: row.id, sequence: last.next, payload: payload)
+        let taken = try engine.take(row.id, from: row, by: session, barrier: barrier)
+        if taken != nil {
+            owners[Int(row.id.rawValue)] = session
+            audit(barrier, by: session)
+        }
+        return taken
+    }
+
+    /// The database ends and begins again; what it never acknowledged may be gone.
+    func crash(keepsUnacknowledged: Bool) {
+        engine.crash(keepsUnacknowledged: keepsUnacknowledged)
+        for place in past.indices {
+            let id = PartitionID(UInt16(place))
+            let last = (try? engine.lastSequence(id)) ?? .zero
+            while let entry = past[place].last, entry.sequence > last { past[place].removeLast() }
+        }
+    }
+
+    // MARK: The auditor (G5)
+
+    /// A record went in: its sequence follows, its epoch does not fall, and its session owns the partition.
+    private func audit(_ row: Row, by session: SessionID) {
+        let number = Int(row.partition.rawValue)
+        world.note(row.sequence.rawValue ^ UInt64(number) << 40 ^ session.rawValue << 48)
+        guard let record = try? RecordCodec.decode(row.payload, expecting: row.partition, row.sequence),
+            let owned = self.row(row.partition)
+        else { return world.violate("G5", "partition \(number): a record that cannot be read") }
+        let last = past[number].last
+        let what = "partition \(number): record \(row.sequence.rawValue) of session \(session.rawValue)"
+        if row.sequence != (last?.sequence ?? .zero).next {
+            world.violate("G5", "\(what) stands behind \(last?.sequence.rawValue ?? 0)")
+        }
+        if let last, record.header.epoch < last.epoch {
+            world.violate("G5", "\(what) has the epoch before the last one's")
+        }
+        // Of a partition that it gave up last, and that nobody has taken since, a late record does no harm:
+        // the next owner reads it, or its barrier stands in its place.
+        let isLate = owned.owner == nil && owners[number] == session
+        if owned.owner != session && !isLate || owned.epoch != record.header.epoch {
+            world.violate(
+                "G5",
+                "\(what), epoch \(record.header.epoch.rawValue): session \(owned.owner?.rawValue ?? 0) owns it"
+                    + " since \(owned.epoch.rawValue)")
+        }
+        if (try? engine.isAlive(session)) != true { world.violate("G5", "\(what), which was fenced") }
+        past[number].append(
+            Entry(
+                sequence: row.sequence, epoch: record.header.epoch, body: keepsPast ? record.body : []))
+        if !keepsPast, past[number].count > 2 * SimulatedDatabase.pastMin {
+            past[number].removeFirst(SimulatedDatabase.pastMin)
+        }
+    }
+
+    /// All records of a partition since its beginning; empty where they are not kept.
+    func records(of id: PartitionID) -> [(sequence: Sequence, body: [UInt8])] {
+        keepsPast ? past[Int(id.rawValue)].map { ($0.sequence, $0.body) } : []
+    }
+}
+
+/// A node's connection to the database, with the thread behind it: one call after the other.
+final class EngineLane {
+    enum Kind { case append, write, read }
+    private struct Job {
+        var kind: Kind
+        /// Carries it out and gives back what the process does when it hears of it.
+        var execute: (SimulatedDatabase.Fate) -> () -> Void
+    }
+    private unowned let process: SimulatedProcess
+    private let world: ClusterSimulation
+    private var jobs: [Job] = []
+    private(set) var isBusy = false
+    /// Until when calls on this lane hang.
+    var stallsUntil: UInt64 = 0
+
+    init(_ process: SimulatedProcess) {
+        self.process = process
+        world = process.world
+    }
+
+    /// Runs `body` at the database; `then` hears of it.
+    func perform<Value>(
+        _ kind: Kind, _ body: @escaping (SimulatedDatabase) throws -> Value,
+        then: @escaping (Result<Value, any Error>) -> Void
+    ) {
+        let database = world.database
+        put(kind) { fate in
+            switch fate {
+            case .works, .late:
+                let result = Result { try body(database) }
+                return { then(result) }
+            case .replyLost:
+                _ = Result { try body(database) }
+                return { then(.failure(EngineError.refused("the reply was lost"))) }
+            case .unsent, .requestLost, .refused:
+                return { then(.failure(EngineError.refused("cannot reach the database"))) }
+            }
+        }
+    }
+
+    func put(_ kind: Kind, _ execute: @escaping (SimulatedDatabase.Fate) -> () -> Void) {
+        jobs.append(Job(kind: kind, execute: execute))
+        begin()
+    }
+
+    private func begin() {
+        guard !isBusy, !jobs.isEmpty else { return }
+        isBusy = true
+        let job = jobs.removeFirst()
+        let database = world.database
+        var delay = database.travel(isWrite: job.kind != .read)
+        if stallsUntil > world.now { delay += stallsUntil - world.now }
+        if job.kind == .append, world.isLoading, !world.isHealing, world.options.hasFaults,
+            world.chance(world.options.stallPerMille)
+        {
+            delay += world.roll(.milliseconds(1500))
+        }
+        let process = process
+        world.after(delay, .database) { [world] in
+            // Of a process that ended meanwhile the call arrives, or not.
+            if !process.isRunning, world.roll(2) == 0 { return }
+            let fate = database.fate(of: job.kind, from: process.place)
+            let answer = job.execute(fate)
+            var back = 100_000 + world.roll(900_000)
+            if case .unsent = fate { back += world.roll(.milliseconds(300)) }
+            world.after(back, .answered, process) {
+                self.isBusy = false
+                answer()
+                self.begin()
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+import Model
+
+/// The network between the processes of a cluster: connections that carry frames in order, late, and break.
+///
+/// As with `PeerLink`, each process has one connection to each other on which it sends, made when there is
+/// something to say. A reset loses what is under way and is told to both ends. A cut of one direction or both
+/// says nothing: what is sent waits, arrives late if the cut heals, and is lost when an end that hears
+/// nothing gives the connection up.
+final class SimulatedNetwork {
+    final class Connection {
+        let from: SimulatedProcess
+        let to: SimulatedProcess
+        var isOpenAtFrom = true
+        var isOpenAtTo = true
+        /// Nothing that is under way arrives any more.
+        var isDead = false
+        var lastArrival: UInt64 = 0
+        /// What waits for the way to be free again.
+        var held: [[UInt8]] = []
+        init(from: SimulatedProcess, to: SimulatedProcess) {
+            self.from = from
+            self.to = to
+        }
+    }
+    struct Direction: Hashable {
+        var from: Int
+        var to: Int
+    }
+
+    private unowned let world: ClusterSimulation
+    var connections: [Connection] = []
+    /// Directions in which nothing passes, and since when.
+    private(set) var cuts: [Direction: UInt64] = [:]
+    /// Machines whose links are slow: nanoseconds more.
+    var slowness: [Int: UInt64] = [:]
+
+    /// An end that hears nothing for so long gives up (`PeerTiming.silence` and a ping).
+    static let silenceMin: UInt64 = .seconds(8)
+    static let silenceMax: UInt64 = .seconds(10)
+
+    init(_ world: ClusterSimulation) { self.world = world }
+
+    func isCut(_ from: Int, _ to: Int) -> Bool { cuts[Direction(from: from, to: to)] != nil }
+
+    private func latency(_ from: Int, _ to: Int) -> UInt64 {
+        let base = 50_000 + world.roll(450_000)
+        return base + world.roll((slowness[from] ?? 0) + (slowness[to] ?? 0))
+    }
+
+    // MARK: Sending
+
+    /// False where the bytes cannot be handed over.
+    func send(_ bytes: [UInt8], from: SimulatedProcess, to life: UInt32) -> Bool {
+        guard from.peers[life] != nil else { return false }
+        guard let connection = from.peers[life]?.connection else {
+            from.peers[life]?.waiting.append(bytes)
+            connect(from, life, since: world.now)
+            return true
+        }
+        transmit(bytes, connection)
+        return true
+    }
+
+    private func transmit(_ bytes: [UInt8], _ connection: Connection) {
+        let late = latency(connection.from.place, connection.to.place)
+        let at = max(connection.lastArrival + 1, world.now + late)
+        connection.lastArrival = at
+        world.after(at - world.now, .network) { self.arrive(bytes, connection) }
+    }
+
+    private func arrive(_ bytes: [UInt8], _ connection: Connection) {
+        guard !connection.isDead, connection.isOpenAtTo else {
+            // Nobody there knows of this connection: whoever sends is told so.
+            let (from, to) = (connection.from.place, connection.to.place)
+            if !isCut(from, to), !isCut(to, from) { end(connection, atFrom: true, in: latency(to, from)) }
+            return
+        }
+        if isCut(connection.from.place, connection.to.place) || !connection.held.isEmpty {
+            world.debug("\(connection.from.life) to \(connection.to.life): held")
+            connection.held.append(bytes)
+            return
+        }
+        hand(bytes, connection)
+    }
+
+    private func hand(_ bytes: [UInt8], _ connection: Connection) {
+        let (to, life) = (connection.to, connection.from.life)
+        world.note(UInt64(bytes.count) << 32 ^ UInt64(life))
+        world.after(0, .arrived, to) { to.received(bytes, from: life) }
+    }
+
+    /// A datagram: late, and now and then lost or doubled; over a cut it is lost.
+    func send(datagram packet: [UInt8], from: SimulatedProcess, to address: String) {
+        guard let place = world.slots.firstIndex(where: { $0.name == address }), place != from.place,
+            !isCut(from.place, place), !world.chance(world.options.lostDatagramsPerMille)
+        else { return }
+        let name = world.slots[from.place].name
+        for _ in 0..<(world.chance(world.options.lostDatagramsPerMille) ? 2 : 1) {
+            world.after(latency(from.place, place), .network) {
+                guard let process = self.world.slots[place].process else { return }
+                self.world.after(0, .arrived, process) { process.gossip(.datagram(packet, from: name)) }
+            }
+        }
+    }
+
+    // MARK: Connecting
+
+    private func connect(_ from: SimulatedProcess, _ life: UInt32, since: UInt64) {
+        guard let peer = from.peers[life], !peer.isConnecting, !peer.isBackingOff else { return }
+        from.peers[life]?.isConnecting = true
+        world.debug("\(from.life) connects to \(life)")
+        attempt(from, life, since: since)
+    }
+
+    private func attempt(_ from: SimulatedProcess, _ life: UInt32, since: UInt64) {
+        let target = world.process(of: life)
+        let place = target?.place ?? from.peers[life]?.place ?? from.place
+        if isCut(from.place, place) || isCut(place, from.place) {
+            return world.after(.seconds(2), .network, from) { self.failed(from, life) }
+        }
+        guard let target else {
+            return world.after(200_000 + world.roll(800_000), .network, from) { self.failed(from, life) }
+        }
+        if target.frozenUntil > world.now {
+            // The kernel takes the connection, and nobody greets.
+            if world.now - since > SimulatedNetwork.silenceMin { return failed(from, life) }
+            return world.after(.milliseconds(100), .network) { self.attempt(from, life, since: since) }
+        }
+        world.after(latency(from.place, place) + latency(place, from.place), .network, from) {
+            guard target.isRunning, from.peers[life] != nil else { return self.failed(from, life) }
+            let connection = Connection(from: from, to: target)
+            self.connections.append(connection)
+            self.world.debug("\(from.life) is connected to \(life)")
+            from.peers[life]?.isConnecting = false
+            from.peers[life]?.backoff = .milliseconds(100)
+            from.peers[life]?.connection = connection
+            let waiting = from.peers[life]?.waiting ?? []
+            from.peers[life]?.waiting = []
+            for bytes in waiting { self.transmit(bytes, connection) }
+        }
+    }
+
+    private func failed(_ from: SimulatedProcess, _ life: UInt32) {
+        guard from.isRunning, let peer = from.peers[life] else { return }
+        world.debug("\(from.life) cannot connect to \(life)")
+        from.peers[life]?.isConnecting = false
+        from.peers[life]?.waiting = []
+        from.peers[life]?.isBackingOff = true
+        from.peers[life]?.backoff = min(peer.backoff * 2, .milliseconds(1500))
+        world.after(peer.backoff, .network, from) {
+            guard let peer = from.peers[life] else { return }
+            from.peers[life]?.isBackingOff = false
+            if !peer.waiting.isEmpty { self.connect(from, life, since: self.world.now) }
+        }
+        if !peer.waiting.isEmpty { from.linkReset(life) }
+    }
+
+    // MARK: Ends
+
+    /// The connection breaks: what is under way is lost, but for what may have arrived already.
+    func reset(_ connection: Connection) {
+        guard connection.isOpenAtFrom || connection.isOpenAtTo else { return }
+        world.after(world.roll(2_000_000), .network) { connection.isDead = true }
+        end(connection, atFrom: true, in: world.roll(3_000_000))
+        end(connection, atFrom: false, in: world.roll(3_000_000))
+    }
+
+    private func end(_ connection: Connection, atFrom: Bool, in delay: UInt64) {
+        let process = atFrom ? connection.from : connection.to
+        world.after(delay, .network, process) {
+            if atFrom {
+                guard connection.isOpenAtFrom else { return }
+                connection.isOpenAtFrom = false
+                let life = connection.to.life
+                if process.peers[life]?.connection === connection { process.peers[life]?.connection = nil }
+                process.linkReset(life)
+            } else {
+                guard connection.isOpenAtTo else { return }
+                connection.isOpenAtTo = false
+                process.linkReset(connection.from.life)
+            }
+        }
+    }
+
+    /// One end gives up; the other hears of it if it can.
+    func close(_ connection: Connection, atFrom: Bool) {
+        let (own, other) = atFrom ? (connection.from, connection.to) : (connection.to, connection.from)
+        end(connection, atFrom: atFrom, in: 0)
+        if atFrom { world.after(world.roll(2_000_000), .network) { connection.isDead = true } }
+        if !isCut(own.place, other.place) {
+            end(connection, atFrom: !atFrom, in: latency(own.place, other.place))
+        } else {
+            let silence = SimulatedNetwork.silenceMin + world.roll(.seconds(2))
+            end(connection, atFrom: !atFrom, in: silence)
+        }
+    }
+
+    /// The process has ended; where its machine still stands, its peers hear of it at once.
+    func ended(_ process: SimulatedProcess, isSilent: Bool) {
+        for connection in connections where connection.from === process || connection.to === process {
+            connection.isDead = connection.isDead || connection.to === process
+            let other = connection.from === process ? connection.to : connection.from
+            let isTold = !isSilent && !isCut(process.place, other.place)
+            let silence = SimulatedNetwork.silenceMin + world.roll(.seconds(2))
+            end(
+                connection, atFrom: connection.from === other,
+                in: isTold ? latency(process.place, other.place) : silence)
+        }
+        prune()
+    }
+
+    private func prune() {
+        connections.removeAll { connection in
+            let isFromGone = !connection.isOpenAtFrom || !connection.from.isRunning
+            return isFromGone && (!connection.isOpenAtTo || !connection.to.isRunning)
+        }
+    }
+
+    /// The peer is no member any more.
+    func forget(_ connection: Connection) {
+        if connection.isOpenAtFrom { close(connection, atFrom: true) }
+    }
+
+    // MARK: Cuts and silence
+
+    func cut(_ from: Int, _ to: Int) {
+        guard from != to, cuts[Direction(from: from, to: to)] == nil else { return }
+        let since = world.now
+        cuts[Direction(from: from, to: to)] = since
+        for connection in connections {
+            let (one, other) = (connection.from.place, connection.to.place)
+            // The end that hears nothing.
+            let deafIsFrom = one == to && other == from
+            guard deafIsFrom || (one == from && other == to) else { continue }
+            watch(connection, deafIsFrom) { [unowned self] in
+                cuts[Direction(from: from, to: to)] == since
+            }
+        }
+    }
+
+    /// A process that sleeps says nothing: its peers give its connections up after a while.
+    func slept(_ process: SimulatedProcess) {
+        let until = process.frozenUntil
+        for connection in connections where connection.from === process || connection.to === process {
+            watch(connection, connection.to === process) { process.frozenUntil == until }
+        }
+    }
+
+    private func watch(_ connection: Connection, _ atFrom: Bool, while isSilent: @escaping () -> Bool) {
+        let silence = SimulatedNetwork.silenceMin + world.roll(.seconds(2))
+        world.after(silence, .network) {
+            guard isSilent() else { return }
+            let end = atFrom ? connection.from : connection.to
+            guard end.isRunning, end.frozenUntil <= self.world.now else { return }
+            if atFrom ? connection.isOpenAtFrom : connection.isOpenAtTo {
+                self.close(connection, atFrom: atFrom)
+            }
+        }
+    }
+
+    /// The way is free again: what waited arrives.
+    func heal(_ from: Int, _ to: Int) {
+        guard cuts.removeValue(forKey: Direction(from: from, to: to)) != nil else { return }
+        for connection in connections
+        where connection.from.place == from && connection.to.place == to && !connection.held.isEmpty {
+            world.after(world.roll(.milliseconds(400)), .network) {
+                guard !self.isCut(from, to), !connection.isDead, connection.isOpenAtTo else { return }
+                let held = connection.held
+                connection.held = []
+                for bytes in held { self.hand(bytes, connection) }
+            }
+        }
+    }
+
+    func healAll() {
+        for cut in cuts.keys.sorted(by: { ($0.from, $0.to) < ($1.from, $1.to) }) { heal(cut.from, cut.to) }
+        slowness = [:]
+    }
+}

@@ -1,0 +1,268 @@
+import Journal
+import Model
+import Partitions
+import Quotas
+import Routing
+
+// The way to partitions and gateways, here or in another process, as `NodeLoop+Cluster`.
+
+extension SimulatedProcess {
+    static func life(of gateway: GatewayID) -> UInt32 { gateway.rawValue >> 8 }
+
+    func place(of partition: PartitionID) -> Place {
+        let number = Int(partition.rawValue)
+        return number < places.count ? places[number] : .nowhere
+    }
+
+    func send(_ event: PartitionEvent, to partition: PartitionID) {
+        switch place(of: partition) {
+        case .here: queue.append(.partition(partition, event))
+        case .peer(let life): say(.partition(partition, event), to: life)
+        case .nowhere:
+            switch event {
+            case .request(let id, _): answer(id, .refused(.moved))
+            case .stream(.attach): reattachLater(partition)
+            default: break
+            }
+        }
+    }
+
+    func answer(_ request: RequestID, _ reply: Reply) {
+        let to = SimulatedProcess.life(of: request.gateway)
+        if to == life { queue.append(.reply(request, reply)) } else { say(.reply(request, reply), to: to) }
+    }
+
+    func tellStream(_ gateway: GatewayID, _ frame: StreamFrame, from partition: PartitionID) {
+        world.debug("\(place) p\(partition.rawValue) to \(gateway.rawValue >> 8): \(frame)")
+        let to = SimulatedProcess.life(of: gateway)
+        if to == life {
+            queue.append(.stream(from: partition, frame))
+        } else {
+            say(.stream(from: partition, to: gateway, frame), to: to)
+        }
+    }
+
+    // MARK: Peers
+
+    func say(_ message: PeerMessage, to life: UInt32) {
+        message.encode(into: &toPeers[life, default: ByteWriter()])
+    }
+
+    /// Everything that a turn had for another process leaves as one frame.
+    func flushPeers() {
+        guard !toPeers.isEmpty else { return }
+        let batch = toPeers.sorted { $0.key < $1.key }
+        toPeers = [:]
+        for (life, writer) in batch {
+            world.keepSpecimen(writer.bytes)
+            if world.network.send(writer.bytes, from: self, to: life) {
+                owed[life] = nil
+            } else {
+                resetLater(life)
+            }
+        }
+    }
+
+    private func resetLater(_ life: UInt32) {
+        guard unreachable.insert(life).inserted else { return }
+        world.after(.milliseconds(50), .timer, self) {
+            self.unreachable.remove(life)
+            self.turn {
+                self.askAgain(of: life)
+                self.owe(life)
+            }
+        }
+    }
+
+    private func owe(_ life: UInt32) {
+        #if DEBUG
+            if world.options.planted.contains(.oweNothing) { return }
+        #endif
+        let tries = owed[life, default: 0] + 1
+        owed[life] = tries <= 200 ? tries : nil
+        if tries <= 200 { say(.missed, to: life) }
+    }
+
+    /// A frame of a peer: its messages in their order.
+    func received(_ bytes: [UInt8], from life: UInt32) {
+        var reader = ByteReader(bytes)
+        turn {
+            do {
+                while !reader.isAtEnd { enqueue(try PeerMessage.decode(from: &reader), from: life) }
+            } catch {
+                world.count("frames that cannot be read")
+            }
+        }
+    }
+
+    private func enqueue(_ message: PeerMessage, from life: UInt32) {
+        let count = partitions.count
+        switch message {
+        case .partition(let id, let event):
+            if Int(id.rawValue) < count { queue.append(.partition(id, event)) }
+        case .reply(let id, let reply): queue.append(.reply(id, reply))
+        case .stream(let from, _, let frame):
+            if Int(from.rawValue) < count { queue.append(.peerStream(life: life, from: from, frame)) }
+        case .quotaRequest(let request): queue.append(.quotaRequest(request))
+        case .quotaGrant(let grant): queue.append(.quotaGrant(grant))
+        case .quotaRefusal(let id, let refusal): queue.append(.quotaRefusal(id, refusal))
+        case .nudge: tellOwnership(.nudged)
+        case .leave: if !world.isPoisoning { leave() }
+        case .missed: askAgain(of: life)
+        case .gossip(let packet): world.after(20_000, .control, self) { self.gossip(.stream(packet)) }
+        }
+    }
+
+    /// A connection to or from a process is gone, and with it what was under way.
+    func linkReset(_ life: UInt32) {
+        world.count("links reset")
+        world.debug("\(place) (life \(self.life)): link to \(life) reset")
+        turn {
+            askAgain(of: life)
+            owe(life)
+        }
+        suspect(life)
+    }
+
+    private func askAgain(of life: UInt32) {
+        #if DEBUG
+            if world.options.planted.contains(.forgetRequests) { return }
+        #endif
+        let affected = places.map { $0 == .peer(life) }
+        if affected.contains(true) { askAgain(where: affected) }
+    }
+
+    /// Where partitions are now.
+    func adopt(_ next: [Place], epochs: [Epoch]) {
+        let former = places
+        let formerEpochs = placeEpochs
+        places = next
+        placeEpochs = epochs
+        let changed = next.indices.map { place in
+            former.isEmpty || former[place] != next[place] || formerEpochs[place] != epochs[place]
+        }
+        guard changed.contains(true) else { return }
+        world.debug("\(place) (life \(life)) adopts \(next) since \(epochs.map(\.rawValue))")
+        askAgain(where: changed)
+    }
+
+    private func askAgain(where affected: [Bool]) {
+        route { router, now, effects in
+            router.rerouted({ affected[Int($0.rawValue)] }, now: now, into: &effects)
+        }
+        for place in affected.indices where affected[place] && places[place] != .nowhere {
+            reattach(PartitionID(UInt16(place)))
+        }
+    }
+
+    // MARK: Streams
+
+    /// Tells a partition's owner of the streams that are here for its devices.
+    func reattach(_ partition: PartitionID) {
+        reattaching.remove(partition)
+        #if DEBUG
+            if world.options.planted.contains(.forgetStreams) { return }
+        #endif
+        for command in streams.reattach(partition) { send(.stream(command), to: partition) }
+    }
+
+    func reattachLater(_ partition: PartitionID) {
+        guard reattaching.insert(partition).inserted else { return }
+        world.after(.milliseconds(100), .timer, self) {
+            self.turn { if self.reattaching.contains(partition) { self.reattach(partition) } }
+        }
+    }
+
+    func receive(_ frame: StreamFrame, from partition: PartitionID) {
+        if case .refused(_, .moved) = frame { return reattachLater(partition) }
+        world.debug("\(place) life \(life) receives from p\(partition.rawValue) \(frame)")
+        var commands: [StreamCommand] = []
+        let router = router
+        streams.receive(
+            frame, from: partition, sink: self, refusal: { router.refusal($0) }, commands: &commands)
+        for command in commands { send(.stream(command), to: partition) }
+    }
+
+    // MARK: Quotas
+
+    func sendQuota(_ request: QuotaRequest) {
+        switch place(of: world.home(of: request.project)) {
+        case .here: queue.append(.quotaRequest(request))
+        case .peer(let life): say(.quotaRequest(request), to: life)
+        case .nowhere: break
+        }
+    }
+
+    private func sendGrant(_ grant: QuotaGrant) {
+        let to = UInt32(truncatingIfNeeded: grant.spender.rawValue) >> 8
+        if to == life { queue.append(.quotaGrant(grant)) } else { say(.quotaGrant(grant), to: to) }
+    }
+
+    /// As `NodeLoop.grant`.
+    func grant(_ request: QuotaRequest) {
+        guard !isBlind, partitions[Int(world.home(of: request.project).rawValue)] != nil else { return }
+        var effects: [QuotaGrantor.Effect] = []
+        grantor.receive(request, now: now.monotonic, into: &effects)
+        for effect in effects {
+            switch effect {
+            case .grant(let grant): sendGrant(grant)
+            case .unknown(let request): if open(request.project) { grant(request) }
+            }
+        }
+    }
+
+    /// As `NodeLoop.openInCluster`.
+    private func open(_ project: ProjectNumber) -> Bool {
+        let home = world.home(of: project)
+        guard let since = servedSince[home] else { return false }
+        guard births[project] != nil else {
+            if project == ClusterSimulation.project { tellOwnership(.nudged) }
+            return false
+        }
+        let epoch = epochs[Int(home.rawValue)]
+        var free = since.advanced(by: QuotaTiming.share)
+        var beginsFull = births[project] == epoch
+        #if DEBUG
+            if world.options.planted.contains(.fullBuckets) { beginsFull = true }
+            if world.options.planted.contains(.hastyBuckets) { free = MonotonicTime(nanoseconds: 0) }
+        #endif
+        let beginning: QuotaGrantor.Beginning
+        if beginsFull {
+            beginning = .full
+        } else if let left = handedOver.removeValue(forKey: project) {
+            beginning = .holding(left, since: free)
+        } else {
+            guard now.monotonic >= free else { return false }
+            beginning = .empty(since: free)
+        }
+        grantor.open(project, world.options.limits, epoch: epoch, beginning, now: now.monotonic)
+        return true
+    }
+
+    /// Counts a send addressed to one device; true where its limit refused it.
+    func isPastDeviceLimit(_ event: PartitionEvent) -> Bool {
+        guard case .request(let id, .sendToDevice(_, let device, _)) = event else { return false }
+        let limits = world.options.limits
+        guard
+            let refusal = deviceLimiter.take(device.partition, device.index, limits, now: now.monotonic)
+        else { return false }
+        let to = SimulatedProcess.life(of: id.gateway)
+        if to == life {
+            queue.append(.quotaRefusal(id, refusal))
+        } else {
+            say(.quotaRefusal(id, refusal), to: to)
+        }
+        return true
+    }
+
+    /// Notes what the project was admitted: each request once, however often it is asked again.
+    func meter(_ id: RequestID, _ request: Request) {
+        guard id.number > lastAsked else { return }
+        lastAsked = id.number
+        switch request {
+        case .sendToTopic, .sendToCondition, .sendToDevice: world.admitted(1, .sends)
+        case .change(_, _, _, let devices, _): world.admitted(devices.count, .subscriptionChanges)
+        default: break
+        }
+    }
+}

@@ -1,0 +1,98 @@
+import Journal
+import Model
+import Testing
+
+@testable import Ownership
+
+/// Single schedules that simulated clusters have found.
+@Suite("Schedules of ownership")
+struct OwnershipScheduleTests {
+    private struct Bench {
+        var machine = Ownership(
+            session: SessionID(1), name: "one", info: .init(isShard: true, isGateway: true, peer: "one:1"),
+            now: at(0))
+        var effects: [Ownership.Effect] = []
+        var owner: SessionID?
+        var epoch = Epoch(0)
+        /// Of session 2.
+        var counter: UInt64 = 1
+
+        static func at(_ milliseconds: UInt64) -> MonotonicTime {
+            MonotonicTime(nanoseconds: 1_000_000_000 + milliseconds * 1_000_000)
+        }
+
+        mutating func tell(_ event: Ownership.Event, _ milliseconds: UInt64) {
+            effects = []
+            machine.handle(event, now: Bench.at(milliseconds), into: &effects)
+        }
+
+        /// A look at the tables, asked for at one time and answered at another.
+        mutating func look(asked: UInt64, answered: UInt64) {
+            let one = Ownership.NodeInfo(isShard: true, isGateway: true, peer: "one:1")
+            let two = Ownership.NodeInfo(isShard: false, isGateway: true, peer: "two:1")
+            let poll = Ownership.Poll(
+                sessions: [
+                    SessionRow(id: SessionID(1), node: "one", counter: answered, info: one.encoded),
+                    SessionRow(id: SessionID(2), node: "two", counter: counter, info: two.encoded),
+                ],
+                partitions: [
+                    PartitionRow(
+                        id: PartitionID(0), history: History(7), owner: owner, epoch: epoch,
+                        floor: Sequence(1))
+                ])
+            tell(.polled(poll, asked: Bench.at(asked)), answered)
+        }
+
+        mutating func serve() {
+            tell(.nudged, 0)
+            look(asked: 0, answered: 1)
+            (owner, epoch) = (SessionID(1), Epoch(1))
+            tell(.taken(PartitionID(0), Epoch(1)), 2)
+            tell(.serving(PartitionID(0)), 3)
+        }
+    }
+
+    private let partition = PartitionID(0)
+
+    @Test("a partition whose machine is gone is given up until that is done")
+    func releaseAgain() {
+        var bench = Bench()
+        bench.serve()
+        bench.tell(.lost(partition), 10)
+        #expect(bench.effects.contains(.release(partition)))
+        bench.tell(.releaseFailed(partition), 20)
+        bench.look(asked: 100, answered: 101)
+        #expect(bench.effects.contains(.release(partition)), "its row still names this session")
+        bench.tell(.releaseFailed(partition), 110)
+        // The answer alone was lost.
+        bench.owner = nil
+        bench.look(asked: 200, answered: 201)
+        let takes = bench.effects.contains { if case .take = $0 { true } else { false } }
+        #expect(takes, "it is free, and this node's by rendezvous hashing")
+    }
+
+    @Test("a look that was asked for before this node slept makes nobody dead")
+    func lateLook() {
+        var bench = Bench()
+        bench.serve()
+        bench.look(asked: 500, answered: 501)
+        bench.look(asked: 1000, answered: 9000)
+        #expect(!bench.effects.contains(.fence(SessionID(2))))
+    }
+
+    @Test("who could not be watched for a while has not stood still for it")
+    func sleptThroughAnOutage() {
+        var bench = Bench()
+        bench.serve()
+        bench.look(asked: 500, answered: 501)
+        // Asleep; meanwhile the database was away for all, so that nobody's counter moved.
+        bench.look(asked: 9000, answered: 9001)
+        #expect(!bench.effects.contains(.fence(SessionID(2))))
+        for time: UInt64 in stride(from: 9500, to: 13_400, by: 500) {
+            bench.look(asked: time, answered: time + 1)
+            #expect(!bench.effects.contains(.fence(SessionID(2))), "at \(time)")
+        }
+        bench.look(asked: 13_600, answered: 13_601)
+        #expect(bench.effects.contains(.fence(SessionID(2))), "three leases, watched")
+    }
+}

@@ -1,0 +1,89 @@
+import Model
+import Partitions
+import Quotas
+import Testing
+
+@testable import Simulator
+
+@Suite("The simulation of a cluster")
+struct ClusterSimulationTests {
+    /// A quota so tight that clients meet it.
+    static func tight(_ seed: UInt64) -> ClusterSimulation.Options {
+        var options = ClusterSimulation.Options(seed: seed)
+        options.limits = QuotaLimits(
+            sends: QuotaRate(count: 4, burst: 12), subscriptionChanges: QuotaRate(count: 8, burst: 30))
+        return options
+    }
+
+    @Test("keeps every promise, seed by seed", arguments: UInt64(1)...14)
+    func promises(seed: UInt64) {
+        let (history, violations) = ClusterSimulation(.init(seed: seed)).run()
+        #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+        #expect(
+            history.sends.count > 20 && history.deliveries.count > 20 && history.faults.count > 5,
+            "seed \(seed) does next to nothing")
+    }
+
+    @Test("keeps quotas over all gateways", arguments: UInt64(101)...106)
+    func quotas(seed: UInt64) {
+        let simulation = ClusterSimulation(ClusterSimulationTests.tight(seed))
+        let violations = simulation.run().violations
+        #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+        #expect(simulation.counts["429", default: 0] > 0, "seed \(seed): nobody meets the quota")
+    }
+
+    @Test("runs the same twice")
+    func determinism() {
+        let first = ClusterSimulation(.init(seed: 7))
+        let second = ClusterSimulation(.init(seed: 7))
+        _ = first.run()
+        _ = second.run()
+        #expect(first.digest == second.digest && first.eventCount == second.eventCount)
+    }
+
+    /// Each rule that several nodes keep, broken on purpose: some seed's checkers see it.
+    @Test(
+        "sees each bug that is planted in the glue",
+        arguments: [
+            (PlantedInCluster.skipFence, "G5"), (.appendUnchecked, "G5"), (.forgetStreams, "G7"),
+            (.forgetRequests, "G7"), (.hastyFence, "G7"), (.oweNothing, "G7"),
+        ])
+    func planted(bug: PlantedInCluster, guarantee: String) {
+        for seed in UInt64(1)...60 {
+            var options = ClusterSimulation.Options(seed: seed)
+            options.planted = bug
+            if ClusterSimulation(options).run().violations.contains(where: { $0.guarantee == guarantee }) {
+                return
+            }
+        }
+        Issue.record("no seed of 60 shows planted bug \(bug.rawValue)")
+    }
+
+    @Test(
+        "sees that buckets are filled by a change of owners",
+        arguments: [PlantedInCluster.fullBuckets, .hastyBuckets])
+    func plantedInQuotas(bug: PlantedInCluster) {
+        for seed in UInt64(1)...60 {
+            var options = ClusterSimulationTests.tight(seed)
+            options.planted = bug
+            if ClusterSimulation(options).run().violations.contains(where: { $0.guarantee == "G6" }) {
+                return
+            }
+        }
+        Issue.record("no seed of 60 shows planted bug \(bug.rawValue)")
+    }
+
+    /// Rules of partitions that a change of owners tests.
+    @Test(
+        "sees each bug that is planted in partitions",
+        arguments: [Planted.forgetWindow, .forgetMarks, .forgetOutboxes, .answerBeforeDurable])
+    func plantedInPartitions(bug: Planted) {
+        for seed in UInt64(1)...60 {
+            var options = ClusterSimulation.Options(seed: seed)
+            options.partition.planted = bug
+            options.poisons = false
+            if !ClusterSimulation(options).run().violations.isEmpty { return }
+        }
+        Issue.record("no seed of 60 shows planted bug \(bug.rawValue)")
+    }
+}
