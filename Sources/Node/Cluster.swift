@@ -199,6 +199,7 @@ final class Cluster: @unchecked Sendable {
         }) { result in
             switch result {
             case .success(let (poll, version, contents)):
+                self.shared.renewedAt.store(asked.nanoseconds, ordering: .relaxed)
                 if let contents { self.adopt(contents, version) }
                 self.handle(.polled(poll, asked: asked))
             case .failure(EngineError.fenced): self.handle(.fenced)

@@ -1,6 +1,7 @@
 import Journal
 import Logging
 import Model
+import Ownership
 import Partitions
 import Placement
 import SQLiteEngine
@@ -70,8 +71,15 @@ final class NodeShared: Sendable {
     func become(notReady reason: String?) {
         readiness.withLock { if $0 != "draining" { $0 = reason } }
     }
-    /// Whether the node's lease is renewed.
-    var mayGrant: Bool { !isBlind.load(ordering: .relaxed) }
+    /// Whether the node's lease is renewed, as far as this moment knows: a node that wakes from a long sleep
+    /// may have a successor, and must not grant before it has looked.
+    var mayGrant: Bool {
+        let renewed = MonotonicTime(nanoseconds: renewedAt.load(ordering: .relaxed))
+        return !isBlind.load(ordering: .relaxed) && Clock.monotonic().since(renewed) < NodeShared.lease
+    }
+    private static let lease = Ownership.Options().lease
+    /// When the last renewal that went through was asked for.
+    let renewedAt = Atomic<UInt64>(0)
     let isBlind = Atomic<Bool>(false)
     func join(_ cluster: Cluster) { clusterBox.withLock { $0 = cluster } }
     func setEpoch(_ epoch: Epoch, of partition: PartitionID) {

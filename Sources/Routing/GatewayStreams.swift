@@ -254,7 +254,7 @@ public struct GatewayStreams {
             guard var stream = streams[number], !stream.isBehind else { continue }
             (stream.isBehind, stream.isWaiting) = (true, true)
             // What was written before this push is not kept for each stream: the one before it is sure. From
-            // here on it is kept: what is read from the log goes on behind it, however often it stops.
+            // here on it is kept, so that what is read from the log goes on behind it.
             stream.written = max(stream.written, item.position.before(2))
             streams[number] = stream
             unplace(number, stream)

@@ -13,6 +13,10 @@ struct WaitingLine {
 struct LineKey: Hashable {
     var project: ProjectNumber
     var kind: QuotaKind
+
+    static func isBefore(_ left: LineKey, _ right: LineKey) -> Bool {
+        (left.project, left.kind.rawValue) < (right.project, right.kind.rawValue)
+    }
 }
 
 extension Router {
@@ -25,7 +29,8 @@ extension Router {
     /// The time for which the spender asked has come.
     public func quotaWoke(now: Instant, into effects: inout [RouterEffect]) {
         admission.woke(now: now.monotonic)
-        for (key, line) in lines where line.until <= now.monotonic { goOn(key, now, &effects) }
+        let due = lines.filter { $0.value.until <= now.monotonic }.keys
+        for key in due.sorted(by: LineKey.isBefore) { goOn(key, now, &effects) }
         carryOutQuota(now, &effects)
     }
 

@@ -70,7 +70,7 @@ import Testing
     }
 
     static var all: [PeerMessage] {
-        var all: [PeerMessage] = [.nudge, .leave]
+        var all: [PeerMessage] = [.nudge, .leave, .missed]
         all += requests.map { .partition(PartitionID(3), .request(id, $0)) }
         all += commands.map { .partition(PartitionID(3), .stream($0)) }
         all += replies.map { .reply(id, $0) }

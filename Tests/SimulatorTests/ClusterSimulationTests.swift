@@ -10,8 +10,7 @@ struct ClusterSimulationTests {
     /// A quota so tight that clients meet it.
     static func tight(_ seed: UInt64) -> ClusterSimulation.Options {
         var options = ClusterSimulation.Options(seed: seed)
-        options.limits = QuotaLimits(
-            sends: QuotaRate(count: 4, burst: 12), subscriptionChanges: QuotaRate(count: 8, burst: 30))
+        options.limits = .tight
         return options
     }
 
@@ -49,28 +48,28 @@ struct ClusterSimulationTests {
             (.forgetRequests, "G7"), (.hastyFence, "G7"), (.oweNothing, "G7"),
         ])
     func planted(bug: PlantedInCluster, guarantee: String) {
-        for seed in UInt64(1)...60 {
+        for seed in UInt64(1)...400 {
             var options = ClusterSimulation.Options(seed: seed)
             options.planted = bug
             if ClusterSimulation(options).run().violations.contains(where: { $0.guarantee == guarantee }) {
                 return
             }
         }
-        Issue.record("no seed of 60 shows planted bug \(bug.rawValue)")
+        Issue.record("no seed of 400 shows planted bug \(bug.rawValue)")
     }
 
     @Test(
         "sees that buckets are filled by a change of owners",
         arguments: [PlantedInCluster.fullBuckets, .hastyBuckets])
     func plantedInQuotas(bug: PlantedInCluster) {
-        for seed in UInt64(1)...60 {
+        for seed in UInt64(1)...400 {
             var options = ClusterSimulationTests.tight(seed)
             options.planted = bug
             if ClusterSimulation(options).run().violations.contains(where: { $0.guarantee == "G6" }) {
                 return
             }
         }
-        Issue.record("no seed of 60 shows planted bug \(bug.rawValue)")
+        Issue.record("no seed of 400 shows planted bug \(bug.rawValue)")
     }
 
     /// Rules of partitions that a change of owners tests.
@@ -78,12 +77,12 @@ struct ClusterSimulationTests {
         "sees each bug that is planted in partitions",
         arguments: [Planted.forgetWindow, .forgetMarks, .forgetOutboxes, .answerBeforeDurable])
     func plantedInPartitions(bug: Planted) {
-        for seed in UInt64(1)...60 {
+        for seed in UInt64(1)...400 {
             var options = ClusterSimulation.Options(seed: seed)
             options.partition.planted = bug
             options.poisons = false
             if !ClusterSimulation(options).run().violations.isEmpty { return }
         }
-        Issue.record("no seed of 60 shows planted bug \(bug.rawValue)")
+        Issue.record("no seed of 400 shows planted bug \(bug.rawValue)")
     }
 }

@@ -59,8 +59,8 @@ extension Partition {
             propose(.seen(day: now.wall.day, devices: DeviceSet(index)))
         }
         streams.attach(index, stream, after: from)
-        // That the stream opens tells its device that what it acknowledged by coming back is kept; and what it
-        // is sent must not be what it acknowledged to a later owner, of which this one does not know yet.
+        // That the stream opens tells its device that what it acknowledged by coming back is kept; and what
+        // it is sent must not be what it acknowledged to a later owner, of which this one does not know yet.
         if !ledger.hold(stream, device) { answer(Answer(to: .beginning(stream, device), reply: .done)) }
     }
 

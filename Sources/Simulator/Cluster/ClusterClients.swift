@@ -108,38 +108,41 @@ extension ClusterSimulation {
                 History.Change(
                     device: device, topic: number, subscribe: subscribes, began: now, outcome: .unknown))
         }
-        let change = SubscriptionChange(
-            project: ClusterSimulation.project, kind: subscribes ? .subscribe : .unsubscribe,
-            topic: topic(number), devices: devices.compactMap { clients[$0].registration })
-        tryChange(change, devices, number, first, doubted: 0)
+        let places = Array(first..<history.changes.count)
+        tryChange(subscribes ? .subscribe : .unsubscribe, number, devices, places, doubted: 0)
         later(client)
     }
 
-    /// `doubted`: when an earlier try ended without an answer, after which it may still take effect for as
-    /// long as its gateway's deadline.
+    /// `places` of the devices' changes in the history; `doubted`: when an earlier try ended without an
+    /// answer, after which it may still take effect for as long as its gateway's deadline.
     private func tryChange(
-        _ change: SubscriptionChange, _ devices: [Int], _ topic: Int, _ first: Int, doubted: UInt64
+        _ kind: SubscriptionChange.Kind, _ topic: Int, _ devices: [Int], _ places: [Int], doubted: UInt64
     ) {
+        guard !isAsking else { return }
+        let change = SubscriptionChange(
+            project: ClusterSimulation.project, kind: kind, topic: self.topic(topic),
+            devices: devices.compactMap { clients[$0].registration })
         call("change", .changeSubscriptions(change)) { outcome in
             var doubted = doubted
+            var left: [Int] = []
             if case .changes(let outcomes)? = outcome {
-                var isWhole = true
-                for (place, outcome) in outcomes.enumerated() {
-                    switch outcome {
-                    case .changed, .unchanged: self.history.changes[first + place].outcome = .ok(at: self.now)
-                    case .refused: isWhole = false
+                for (number, outcome) in outcomes.enumerated() {
+                    if case .refused = outcome {
+                        left.append(number)
+                        continue
                     }
-                }
-                if isWhole {
+                    self.history.changes[places[number]].outcome = .ok(at: self.now)
                     let quiet = doubted == 0 ? self.now : doubted + .seconds(45)
-                    for device in devices { self.quiet[Pair(device: device, topic: topic)] = quiet }
-                    return
+                    self.quiet[Pair(device: devices[number], topic: topic)] = quiet
                 }
             } else {
                 doubted = self.now
+                left = Array(devices.indices)
             }
+            guard !left.isEmpty else { return }
             self.after(.milliseconds(200) + self.roll(.milliseconds(800)), .client) {
-                self.tryChange(change, devices, topic, first, doubted: doubted)
+                self.tryChange(
+                    kind, topic, left.map { devices[$0] }, left.map { places[$0] }, doubted: doubted)
             }
         }
     }
@@ -297,9 +300,8 @@ extension ClusterSimulation {
         case .event(let body, let position):
             let message = UInt64(String(decoding: body, as: UTF8.self)) ?? 0
             note(message << 8 ^ UInt64(device))
-            debug(
-                "device \(device) gets \(message) at \(position.rawValue - 1_800_000_000_000_000), stream \(listener.number) of \(listener.process?.life ?? 0)"
-            )
+            let stream = "stream \(listener.number) of process \(listener.process?.life ?? 0)"
+            debug("device \(device) gets \(message) at \(position.rawValue), \(stream)")
             if position.rawValue <= listener.lastPosition {
                 violate("G2", "device \(device) gets message \(message) twice on one stream")
             }

@@ -56,6 +56,12 @@ extension ClusterSimulation {
     }
 }
 
+extension QuotaLimits {
+    /// So little that the clients of a simulated cluster meet it.
+    public static let tight = QuotaLimits(
+        sends: QuotaRate(count: 4, burst: 12), subscriptionChanges: QuotaRate(count: 8, burst: 30))
+}
+
 #if DEBUG
     /// Bugs that are planted in the glue between a cluster's machines to show that a checker sees them.
     public struct PlantedInCluster: OptionSet, Sendable {
@@ -74,12 +80,8 @@ extension ClusterSimulation {
         public static let forgetStreams = PlantedInCluster(rawValue: 32)
         /// What was asked of a former owner is not asked again (design 3.5).
         public static let forgetRequests = PlantedInCluster(rawValue: 64)
-        /// Reads are answered without asking whether the session lives (design 5.3).
-        public static let skipConfirmation = PlantedInCluster(rawValue: 128)
         /// A suspicion is enough to fence (design 3.5).
         public static let hastyFence = PlantedInCluster(rawValue: 256)
-        /// A gateway believes pushes of any process, whoever owns the partition (design 5.8).
-        public static let believeAnybody = PlantedInCluster(rawValue: 512)
         /// Who loses what was said to another does not tell it.
         public static let oweNothing = PlantedInCluster(rawValue: 1024)
     }

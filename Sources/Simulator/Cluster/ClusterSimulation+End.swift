@@ -84,6 +84,9 @@ extension ClusterSimulation {
 
     /// What every device is subscribed to, and how many each topic has.
     private func ask() {
+        isAsking = true
+        let rest = now + .seconds(45)
+        while now < rest, !underWay.isEmpty { run(until: now + .milliseconds(200)) }
         for (number, client) in clients.enumerated() {
             guard let registration = client.registration else { continue }
             persist("subscriptions", .subscriptions(of: registration, by: .backend)) { outcome in

@@ -35,7 +35,7 @@ public final class ClusterSimulation {
 
     let options: Options
     var random: SeededGenerator
-    var now: UInt64 = 1_000_000_000
+    public internal(set) var now: UInt64 = 1_000_000_000
     var history = History()
     /// A digest of everything that happened, for comparing two runs.
     public private(set) var digest: UInt64 = 0
@@ -53,6 +53,8 @@ public final class ClusterSimulation {
     var nextMessage: UInt64 = 0
     var isLoading = false
     var isHealing = false
+    /// Nothing is changed any more, so that what is asked now is the end.
+    var isAsking = false
     var isPoisoning = false
     /// Until when nobody may change what a device's subscription to a topic is: an earlier try may still take
     /// effect.

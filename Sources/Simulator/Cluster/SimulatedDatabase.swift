@@ -26,6 +26,8 @@ final class SimulatedDatabase {
     private static let pastMin = 512
     /// Who took each partition last.
     private var owners: [Int: SessionID] = [:]
+    /// Partitions that their owner has given up itself.
+    private var releases: Set<PartitionID> = []
 
     init(_ world: ClusterSimulation) {
         self.world = world
@@ -131,10 +133,24 @@ final class SimulatedDatabase {
         let barrier = Row(partition: row.id, sequence: last.next, payload: payload)
         let taken = try engine.take(row.id, from: row, by: session, barrier: barrier)
         if taken != nil {
-            owners[Int(row.id.rawValue)] = session
+            let number = Int(row.id.rawValue)
+            if let former = owners[number], former != session, !releases.contains(row.id),
+                (try? engine.isAlive(former)) == true
+            {
+                world.violate(
+                    "G5",
+                    "partition \(number) is taken from session \(former.rawValue), which lives")
+            }
+            releases.remove(row.id)
+            owners[number] = session
             audit(barrier, by: session)
         }
         return taken
+    }
+
+    func release(_ id: PartitionID, by session: SessionID) throws {
+        try engine.release(id, by: session)
+        releases.insert(id)
     }
 
     /// The database ends and begins again; what it never acknowledged may be gone.
@@ -170,8 +186,8 @@ final class SimulatedDatabase {
         if owned.owner != session && !isLate || owned.epoch != record.header.epoch {
             world.violate(
                 "G5",
-                "\(what), epoch \(record.header.epoch.rawValue): session \(owned.owner?.rawValue ?? 0) owns it"
-                    + " since \(owned.epoch.rawValue)")
+                "\(what), epoch \(record.header.epoch.rawValue): owned by session"
+                    + " \(owned.owner?.rawValue ?? 0) since \(owned.epoch.rawValue)")
         }
         if (try? engine.isAlive(session)) != true { world.violate("G5", "\(what), which was fenced") }
         past[number].append(

@@ -94,6 +94,7 @@ extension SimulatedProcess {
         } then: { result in
             switch result {
             case .success(let (poll, births)):
+                self.renewedAt = asked
                 if births != self.births { self.post { self.births = births } }
                 self.tellOwnership(.polled(poll, asked: asked))
             case .failure(EngineError.fenced): self.tellOwnership(.fenced)
@@ -172,7 +173,7 @@ extension SimulatedProcess {
             self.release(id) { quotas in
                 self.control.perform(.write) { database in
                     if !quotas.isEmpty { database.left[id] = (epoch, quotas) }
-                    try database.engine.release(id, by: session)
+                    try database.release(id, by: session)
                 } then: { result in
                     switch result {
                     case .success: self.tellOwnership(.released(id))

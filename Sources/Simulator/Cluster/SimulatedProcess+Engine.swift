@@ -101,11 +101,6 @@ extension SimulatedProcess {
     // MARK: Jobs
 
     private func confirm(_ id: PartitionID, _ token: UInt64) {
-        #if DEBUG
-            if world.options.planted.contains(.skipConfirmation) {
-                return post { self.queue.append(.partition(id, .confirmed(token))) }
-            }
-        #endif
         let session = session
         journal.perform(.read) {
             try $0.engine.isAlive(session)

@@ -1,5 +1,6 @@
 import Journal
 import Model
+import Ownership
 import Partitions
 import Quotas
 import Routing
@@ -200,7 +201,9 @@ extension SimulatedProcess {
 
     /// As `NodeLoop.grant`.
     func grant(_ request: QuotaRequest) {
-        guard !isBlind, partitions[Int(world.home(of: request.project).rawValue)] != nil else { return }
+        guard !isBlind, clock.monotonic.since(renewedAt) < Ownership.Options().lease,
+            partitions[Int(world.home(of: request.project).rawValue)] != nil
+        else { return }
         var effects: [QuotaGrantor.Effect] = []
         grantor.receive(request, now: now.monotonic, into: &effects)
         for effect in effects {

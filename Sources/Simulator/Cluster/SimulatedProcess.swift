@@ -61,6 +61,8 @@ final class SimulatedProcess {
     var members: [Ownership.Member] = []
     var routes: [Ownership.Route?] = []
     var isBlind = false
+    /// When the last renewal that went through was asked for.
+    var renewedAt = MonotonicTime(nanoseconds: 0)
     private(set) lazy var control = EngineLane(self)
     private(set) lazy var loader = EngineLane(self)
     private(set) lazy var journal = EngineLane(self)
@@ -201,7 +203,7 @@ final class SimulatedProcess {
         case .stream(let partition, let frame): receive(frame, from: partition)
         case .peerStream(let life, let partition, let frame):
             world.debug("\(place) (life \(self.life)) hears of \(partition.rawValue) from \(life)")
-            if place(of: partition) == .peer(life) || believesAnybody { receive(frame, from: partition) }
+            if place(of: partition) == .peer(life) { receive(frame, from: partition) }
         case .lost(let id, let mayHaveAppended): lose(id, mayHaveAppended: mayHaveAppended)
         case .quotaRequest(let request): grant(request)
         case .quotaGrant(let grant):
@@ -213,14 +215,6 @@ final class SimulatedProcess {
             router.refused(request.number, refusal, into: &done)
             carryOut(done)
         }
-    }
-
-    private var believesAnybody: Bool {
-        #if DEBUG
-            return world.options.planted.contains(.believeAnybody)
-        #else
-            return false
-        #endif
     }
 
     /// A request for a partition that is not here.
