@@ -122,8 +122,8 @@ let fuzzers: [Target] =
         .executableTarget(
             name: "fuzz",
             dependencies: [
-                "Model", "HTTPMessages", "Journal", "Partitions", "Membership", "Ownership", "Routing", "FCMAPI",
-                "Edge",
+                "Model", "HTTPMessages", "Journal", "Partitions", "Membership", "Ownership", "Routing",
+                "FCMAPI", "Edge",
             ],
             swiftSettings: settings)
     ] : []

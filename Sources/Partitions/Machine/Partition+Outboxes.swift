@@ -84,7 +84,8 @@ extension Partition {
         }
         if let offered = offered[said.from], offered.upTo <= said.mark { self.offered[said.from] = nil }
         offer(to: said.from, ledger.confirmed(), now, &effects)
-        releaseOutboxWaiters(said.from, &effects)
+        // While the two do not agree, that the other has it is no proof.
+        if !isUnderRepair(said.from, said.mark) { releaseOutboxWaiters(said.from, &effects) }
     }
 
     /// Both ends of a pair keep an XOR over its members; a difference is told, and repaired.
@@ -104,7 +105,9 @@ extension Partition {
     }
 
     func isAcknowledged(_ mark: OutboxMark) -> Bool {
-        if (acknowledged[mark.partition] ?? .zero) >= mark.number { return true }
+        let known = acknowledged[mark.partition] ?? .zero
+        if isUnderRepair(mark.partition, known) { return false }
+        if known >= mark.number { return true }
         guard let outbox = state.outboxes[mark.partition] else { return true }
         guard let first = outbox.unacknowledged.first else { return true }
         return first.number > mark.number
