@@ -60,6 +60,8 @@ public struct GatewayStreams {
     /// The newest position that was pushed to the live streams of each partition: all of them have what they
     /// were to have up to there. Streams find their place in `byDevice` when they are live, not before.
     private var pushed: [PartitionID: Position] = [:]
+    /// The number of the last frame of pushes from each partition's machine.
+    private var numbers: [PartitionID: UInt64] = [:]
     /// The newest machine of each partition that was heard. All streams in `byDevice` are attached to it.
     private var epochs: [PartitionID: Epoch] = [:]
 
@@ -128,6 +130,14 @@ public struct GatewayStreams {
             write(events, after, deleted, to: id, device, partition, sink, &commands)
         case .push(let push):
             guard isCurrent(push.epoch, partition, &commands) else { return }
+            if outlivesOwners {
+                let last = numbers.updateValue(push.number, forKey: partition) ?? 0
+                // A frame before it was lost, and with it what its streams were to get: they are told anew,
+                // and read from the log what they missed.
+                if push.number != last + 1 {
+                    commands.append(contentsOf: reattach(partition, where: isPlaced))
+                }
+            }
             for item in push.items { self.push(item, partition, sink, &commands) }
             if let last = push.items.last { pushed[partition] = last.position }
             commands.append(.processed(gateway, frame: push.number))
@@ -142,7 +152,10 @@ public struct GatewayStreams {
         let known = epochs[partition] ?? epoch
         guard epoch >= known else { return false }
         epochs[partition] = epoch
-        if epoch > known { commands.append(contentsOf: reattach(partition, where: isPlaced)) }
+        if epoch > known {
+            numbers[partition] = nil
+            commands.append(contentsOf: reattach(partition, where: isPlaced))
+        }
         return true
     }
 

@@ -22,4 +22,18 @@ import Testing
         #expect(table.attachment(1) == nil && table.links[gone] == nil)
         #expect(table.isLive(2) && table.count == 1)
     }
+
+    /// A link whose whole window was lost goes on, and what was lost does not count as handed over.
+    @Test func whatWasLostIsConfirmedWithWhatComesNext() {
+        var table = StreamTable()
+        table.attach(1, StreamID(gateway: here, number: 7), after: .zero)
+        table.setLive(1)
+        for position in UInt64(1)...5 { _ = table.number(here, Position(position)) }
+        table.forgetOutstanding(here)
+        #expect(table.links[here]?.outstanding.count == 1)
+        #expect(table.processedByAll == .zero)
+        let next = table.number(here, Position(6))
+        _ = table.processed(here, next)
+        #expect(table.processedByAll == Position(.max))
+    }
 }

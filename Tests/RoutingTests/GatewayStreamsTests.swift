@@ -52,10 +52,13 @@ struct GatewayStreamsTests {
             let events = positions.map { StreamFrame.Event(position: Position($0), event: []) }
             hear(.events(id, device, Epoch(epoch), after: Position(after), deleted: nil, events))
         }
-        func push(_ position: UInt64, to index: UInt32, epoch: UInt64 = 1) {
+        private var numbers: [UInt64: UInt64] = [:]
+        /// The next frame of its machine; `lost` before it did not arrive.
+        func push(_ position: UInt64, to index: UInt32, epoch: UInt64 = 1, lost: UInt64 = 0) {
+            numbers[epoch, default: 0] += 1 + lost
             let item = StreamFrame.PushItem(
                 position: Position(position), event: [], targets: DeviceSet(index), deleted: DeviceSet())
-            hear(.push(.init(epoch: Epoch(epoch), number: 1, items: [item])))
+            hear(.push(.init(epoch: Epoch(epoch), number: numbers[epoch] ?? 0, items: [item])))
         }
         var reportedBehind: [UInt64] {
             commands.compactMap {
@@ -148,6 +151,21 @@ struct GatewayStreamsTests {
         bench.attached(epoch: 2)
         bench.events([40, 50], after: 0, epoch: 2)
         #expect(bench.sink.written == [10, 40, 50])
+    }
+
+    @Test("after a frame that was lost its streams are told anew, and miss nothing")
+    func gaps() {
+        let bench = Bench()
+        bench.attached()
+        bench.events([], after: 0)
+        bench.push(10, to: 3)
+        bench.push(30, to: 3, lost: 1)
+        #expect(bench.sink.written == [10] && bench.attachCount == 1)
+        bench.attached()
+        bench.events([20, 30], after: 10)
+        bench.events([], after: 30)
+        bench.push(40, to: 3)
+        #expect(bench.sink.written == [10, 20, 30, 40] && bench.attachCount == 1)
     }
 
     @Test("no position of a peer ends the gateway")

@@ -46,9 +46,13 @@ extension Partition {
         }
         let index = registration.index.rawValue
         let device = registration.index
-        // The same stream again: its gateway was not sure that this owner knew of it.
-        if let former = streams.attachment(index), former.stream != stream {
-            say(.replaced(former.stream, device), to: former.stream.gateway, &effects)
+        if let former = streams.attachment(index) {
+            if former.stream == stream {
+                // The same again: its gateway has reason to think that something was lost.
+                streams.forgetOutstanding(stream.gateway)
+            } else {
+                say(.replaced(former.stream, device), to: former.stream.gateway, &effects)
+            }
         }
         let from = resume.flatMap(clamp) ?? .zero
         if from > .zero, isWaiting(index) {

@@ -94,6 +94,13 @@ struct StreamTable {
         links = links.filter { !isGone($0.key) }
     }
 
+    /// What was sent to the gateway may be lost, and is confirmed with what comes next: else a link whose
+    /// whole window was lost would stand still. The oldest stays, so that nothing counts as handed over.
+    mutating func forgetOutstanding(_ gateway: GatewayID) {
+        guard let first = links[gateway]?.outstanding.first else { return }
+        links[gateway]?.outstanding = [first]
+    }
+
     private mutating func leaveLive(_ index: UInt32, _ gateway: GatewayID) {
         if links[gateway]?.live.remove(index) ?? false { links[gateway]?.liveCount -= 1 }
     }
