@@ -89,8 +89,10 @@ extension Node {
             tls: tls, events: events)
         for loop in loops {
             try loop.eventLoop.submit {
+                var own = identity
+                own.loop = UInt16(loop.number)
                 loop.peers = PeerConnections(
-                    eventLoop: loop.eventLoop, identity: identity, tls: tls, events: events)
+                    eventLoop: loop.eventLoop, identity: own, tls: tls, events: events)
             }.wait()
         }
         let info = Ownership.NodeInfo(

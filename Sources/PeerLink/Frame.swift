@@ -78,6 +78,10 @@ public struct PeerIdentity: Hashable, Sendable {
     /// The process, for as long as it runs: 24 bits.
     public var life: UInt32
     public var name: String
+    /// Which of the process's loops speaks, and the how manieth connection to this peer it is: what comes
+    /// over an older one is late.
+    public var loop: UInt16 = 0
+    var turn: UInt64 = 0
 
     public init(cluster: [UInt8], life: UInt32, name: String) {
         self.cluster = cluster
@@ -90,6 +94,8 @@ public struct PeerIdentity: Hashable, Sendable {
         out.string(cluster)
         out.u32(life)
         out.string(name.utf8)
+        out.u16(loop)
+        out.u64(turn)
         return out.bytes
     }
 
@@ -99,6 +105,8 @@ public struct PeerIdentity: Hashable, Sendable {
             cluster = try reader.string(max: 16)
             life = try reader.u32()
             name = String(decoding: try reader.string(max: 1024), as: UTF8.self)
+            loop = try reader.u16()
+            turn = try reader.u64()
         } catch {
             return nil
         }

@@ -46,6 +46,8 @@ public final class PeerConnections {
     private let events: PeerEvents
     private let tls: TLSContext?
     private var peers: [UInt32: Peer] = [:]
+    /// Connections that were begun.
+    private var turns: UInt64 = 0
 
     public init(
         eventLoop: any EventLoop, identity: PeerIdentity, tls: TLSContext? = nil, events: PeerEvents
@@ -107,7 +109,10 @@ public final class PeerConnections {
         }
         peers[life]?.isConnecting = true
         let box = NIOLoopBound(self, eventLoop: eventLoop)
-        let identity = identity
+        turns += 1
+        var greeting = identity
+        greeting.turn = turns
+        let identity = greeting
         let events = events
         let tls = tls
         ClientBootstrap(group: eventLoop)

@@ -41,6 +41,34 @@ public enum PeerTiming {
     static let waitingBytesMax = 64 << 20
 }
 
+/// The newest connection of each loop of each process. What was sent over a former one may lie in a socket
+/// for long and be read when everything has been asked again and answered: it must not be done any more then.
+final class NewestConnections: Sendable {
+    private struct Speaker: Hashable {
+        var life: UInt32
+        var loop: UInt16
+    }
+    static let speakersMax = 16_384
+    private let turns = Mutex<[Speaker: UInt64]>([:])
+
+    /// False where there is a newer one already.
+    func adopt(_ hello: PeerIdentity) -> Bool {
+        turns.withLock { turns in
+            let speaker = Speaker(life: hello.life, loop: hello.loop)
+            guard hello.turn >= turns[speaker] ?? 0 else { return false }
+            if turns.count >= NewestConnections.speakersMax, let oldest = turns.keys.map(\.life).min() {
+                turns = turns.filter { $0.key.life != oldest }
+            }
+            turns[speaker] = hello.turn
+            return true
+        }
+    }
+
+    func isNewest(_ hello: PeerIdentity) -> Bool {
+        turns.withLock { $0[Speaker(life: hello.life, loop: hello.loop)] ?? 0 } <= hello.turn
+    }
+}
+
 /// The listening side of a node's links to its peers.
 public final class PeerServer: Sendable {
     private let channel: any Channel
@@ -50,6 +78,7 @@ public final class PeerServer: Sendable {
         group: any EventLoopGroup, host: String, port: Int, identity: PeerIdentity, tls: TLSContext? = nil,
         events: PeerEvents
     ) throws {
+        let newest = NewestConnections()
         channel = try ServerBootstrap(group: group)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelOption(.backlog, value: 256)
@@ -61,7 +90,9 @@ public final class PeerServer: Sendable {
                         try channel.pipeline.syncOperations.addHandler(handler)
                     }
                     try channel.pipeline.syncOperations.addHandler(
-                        PeerHandler(identity: identity, expected: nil, events: events, connected: { _ in }))
+                        PeerHandler(
+                            identity: identity, expected: nil, newest: newest, events: events,
+                            connected: { _ in }))
                 }
             }
             .bind(host: host, port: port).wait()
@@ -80,20 +111,23 @@ final class PeerHandler: ChannelInboundHandler {
     private let identity: PeerIdentity
     /// Whom the connecting side wants to reach.
     private let expected: UInt32?
+    /// On the listening side.
+    private let newest: NewestConnections?
     private let events: PeerEvents
     private let connected: (any Channel) -> Void
     private var received = ByteBuffer()
-    private var peer: UInt32?
+    private var peer: PeerIdentity?
     private var isOver = false
     private var lastHeard = NIODeadline.now()
     private var watch: RepeatedTask?
 
     init(
-        identity: PeerIdentity, expected: UInt32?, events: PeerEvents,
+        identity: PeerIdentity, expected: UInt32?, newest: NewestConnections? = nil, events: PeerEvents,
         connected: @escaping (any Channel) -> Void
     ) {
         self.identity = identity
         self.expected = expected
+        self.newest = newest
         self.events = events
         self.connected = connected
     }
@@ -146,13 +180,18 @@ final class PeerHandler: ChannelInboundHandler {
             return greet(hello, context)
         }
         switch frame.kind {
-        case .data: events.received(peer, frame.payload)
+        case .data:
+            guard newest?.isNewest(peer) ?? true else {
+                isOver = true
+                return context.close(promise: nil)
+            }
+            events.received(peer.life, frame.payload)
         case .ping:
             var buffer = context.channel.allocator.buffer(capacity: 32)
             Frame.write(.pong, [], to: &buffer)
             context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
         case .pong: break
-        case .hello: refuse("\(peer) greeted twice", context)
+        case .hello: refuse("\(peer.name) greeted twice", context)
         }
     }
 
@@ -166,7 +205,10 @@ final class PeerHandler: ChannelInboundHandler {
             // The address has a new process; the table will say so soon.
             return refuse("node \(hello.name) has been started anew", context)
         }
-        peer = hello.life
+        guard newest?.adopt(hello) ?? true else {
+            return refuse("node \(hello.name) has connected anew meanwhile", context)
+        }
+        peer = hello
         if expected == nil { events.renewed(hello.life) }
         connected(context.channel)
     }
@@ -187,7 +229,7 @@ final class PeerHandler: ChannelInboundHandler {
         isOver = true
         watch?.cancel()
         watch = nil
-        if let peer { events.reset(peer) }
+        if let peer { events.reset(peer.life) }
         context.fireChannelInactive()
     }
 }

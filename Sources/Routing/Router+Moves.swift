@@ -82,9 +82,30 @@ extension Router {
     private func askAgain(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
         guard var asked = pending[number], let request = asked.request else { return }
         asked.asked = now.monotonic
-        asked.isRepeated = true
+        if asked.copies < .max { asked.copies += 1 }
         pending[number] = asked
-        effects.append(.ask(asked.partition, RequestID(gateway: options.gateway, number: number), request))
+        let name = request.sendKey == nil ? Router.name(number, copy: asked.copies) : number
+        effects.append(.ask(asked.partition, RequestID(gateway: options.gateway, number: name), request))
+    }
+
+    // MARK: Copies
+
+    public static let copyShift: UInt64 = 56
+
+    /// Each copy of a request that has no key has a name of its own, so that it is known which of them is
+    /// answered.
+    private static func name(_ number: UInt64, copy: UInt8) -> UInt64 { number | UInt64(copy) << copyShift }
+
+    /// The number of a request by the name of any of its copies; `nil` where that answer does not count.
+    ///
+    /// The answer to a former copy of a change is no answer: the last copy may still be under way, and would
+    /// undo what somebody else does in between. What a partition knows by its key is done once, so any copy
+    /// tells.
+    func settled(_ name: UInt64) -> UInt64? {
+        let number = name & (1 << Router.copyShift - 1)
+        guard let asked = pending[number] else { return nil }
+        if asked.request?.sendKey != nil { return number }
+        return UInt8(name >> Router.copyShift) == asked.copies ? number : nil
     }
 }
 

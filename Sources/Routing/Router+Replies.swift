@@ -5,7 +5,8 @@ import Quotas
 
 extension Router {
     /// A partition's reply. Replies to what is not known any more (past its deadline) are dropped.
-    public func replied(_ number: UInt64, _ reply: Reply, now: Instant, into effects: inout [RouterEffect]) {
+    public func replied(_ name: UInt64, _ reply: Reply, now: Instant, into effects: inout [RouterEffect]) {
+        guard let number = settled(name) else { return }
         if options.isClustered, mustAskAgain(number, reply) { return wait(number, now, &effects) }
         guard let asked = pending.remove(number) else { return }
         switch asked.kind {
@@ -30,8 +31,8 @@ extension Router {
     }
 
     /// The loop of the device's partition refused a send: the device has had too many.
-    public func refused(_ number: UInt64, _ refusal: QuotaRefusal, into effects: inout [RouterEffect]) {
-        guard let asked = pending.remove(number) else { return }
+    public func refused(_ name: UInt64, _ refusal: QuotaRefusal, into effects: inout [RouterEffect]) {
+        guard let number = settled(name), let asked = pending.remove(number) else { return }
         // An earlier try may have been accepted.
         if asked.isRepeated { return finish(asked.ticket, .refused(.deadlineExceeded), &effects) }
         finish(asked.ticket, .refused(.quota(refusal)), &effects)

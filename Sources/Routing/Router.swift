@@ -82,8 +82,10 @@ public final class Router {
         /// When it was asked last, and how often because nothing was heard.
         var asked = MonotonicTime(nanoseconds: 0)
         var repeats: UInt8 = 0
-        /// It was asked more than once: what one who was asked did not do, another may have done.
-        var isRepeated = false
+        /// Copies of it that were asked besides the first: what one who was asked did not do, another may
+        /// have done.
+        var copies: UInt8 = 0
+        var isRepeated: Bool { copies > 0 }
     }
 
     public init(options: Options, admission: Admission, random: any RandomNumberGenerator) {

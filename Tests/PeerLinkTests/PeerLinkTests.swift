@@ -54,6 +54,23 @@ import Testing
         #expect(try Frame.read(from: &large)?.payload.count == Frame.greetingBytesMax + 1)
     }
 
+    /// What was said over an older connection is late, whatever still comes.
+    @Test func theNewestConnectionOfALoopCounts() {
+        func hello(_ life: UInt32, _ loop: UInt16, _ turn: UInt64) -> PeerIdentity {
+            var hello = PeerIdentity(cluster: [], life: life, name: "a")
+            (hello.loop, hello.turn) = (loop, turn)
+            return hello
+        }
+        let newest = NewestConnections()
+        let first = hello(1, 0, 3)
+        #expect(newest.adopt(first) && newest.isNewest(first))
+        #expect(newest.adopt(hello(1, 1, 1)) && newest.adopt(hello(2, 0, 1)) && newest.isNewest(first))
+        #expect(newest.adopt(hello(1, 0, 4)))
+        #expect(!newest.isNewest(first) && !newest.adopt(first))
+        for life in UInt32(10)...20_000 { _ = newest.adopt(hello(life, 0, 1)) }
+        #expect(newest.isNewest(hello(20_000, 0, 1)) && !newest.isNewest(hello(20_000, 0, 0)))
+    }
+
     @Test func greetingsThatAreCutAreRefused() {
         let hello = PeerIdentity(cluster: Array(0..<16), life: 7, name: "a").encoded
         for count in 0..<hello.count { #expect(PeerIdentity(decoding: Array(hello[..<count])) == nil) }

@@ -142,6 +142,8 @@ struct RouterTests {
         desk.reroute()
         desk.reply(0, .refused(.unavailable("the journal was lost")))
         desk.reply(1, .refused(.unavailable("the journal was lost")))
+        #expect(desk.finished[2] == nil, "a later copy is still under way")
+        desk.reply(3, .refused(.unavailable("the journal was lost")))
         #expect(desk.finished[1] == nil, "its number tells, asked again")
         #expect(desk.finished[2] != nil, "safe to repeat")
         desk.reply(0, .accepted(MessageID(time: 1, random: 1)))

@@ -84,6 +84,9 @@ final class SimulatedNetwork {
     }
 
     private func hand(_ bytes: [UInt8], _ connection: Connection) {
+        // What comes over a connection after a newer one was made is late, and not read.
+        let newest = connections.last { $0.from === connection.from && $0.to === connection.to }
+        guard newest === connection else { return }
         let (to, life) = (connection.to, connection.from.life)
         world.note(UInt64(bytes.count) << 32 ^ UInt64(life))
         world.after(0, .arrived, to) { to.received(bytes, from: life) }

@@ -260,7 +260,8 @@ extension SimulatedProcess {
 
     /// Notes what the project was admitted: each request once, however often it is asked again.
     func meter(_ id: RequestID, _ request: Request) {
-        guard id.number > lastAsked else { return }
+        // Copies have names past all numbers.
+        guard id.number > lastAsked, id.number >> Router.copyShift == 0 else { return }
         lastAsked = id.number
         switch request {
         case .sendToTopic, .sendToCondition, .sendToDevice: world.admitted(1, .sends)
