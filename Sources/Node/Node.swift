@@ -282,9 +282,8 @@ public enum AdminSocket {
     public static func path(in folder: String) -> String { "\(folder)/admin.sock" }
 }
 
-/// The loops by their event loop.
-// Safe: the table is constant, and each loop in it is used on its own event loop only.
-private final class LoopTable: @unchecked Sendable {
+/// The loops by their event loop, each of which is used on its own only.
+private final class LoopTable: Sendable {
     private let loops: [ObjectIdentifier: NodeLoop]
     init(_ loops: [NodeLoop]) {
         self.loops = Dictionary(uniqueKeysWithValues: loops.map { (ObjectIdentifier($0.eventLoop), $0) })

@@ -3,9 +3,8 @@ import Partitions
 import Placement
 import Routing
 
-final class Proofs: DeviceProofMaker {
-    // Safe: it has no state.
-    nonisolated(unsafe) static let shared = Proofs()
+final class Proofs: DeviceProofMaker, Sendable {
+    static let shared = Proofs()
     func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 1) }
     func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 2) }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 
 /// Where a server listens: IPv4 only, since a load runs on loopback or between two machines of one network.
 public struct ServerAddress: Sendable {
@@ -122,8 +123,7 @@ class Connection {
 /// those that the runs before it left in TIME_WAIT.
 private enum SourceAddresses {
     private static let connectionsEach = 4096
-    // Safe: only the thread of the one poller connects, and nobody else reads it.
-    nonisolated(unsafe) private static var made = 0
+    private static let made = Atomic<Int>(0)
     private static let base = UInt32(getpid()) & 0xFFFF
 
     static func connect(_ address: ServerAddress) throws -> Int32 {
@@ -134,13 +134,13 @@ private enum SourceAddresses {
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, size)
         if address.isLoopback {
             setsockopt(descriptor, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, &one, size)
-            let host = (base &+ UInt32(made / connectionsEach)) & 0xFFFF
+            let host = (base &+ UInt32(made.load(ordering: .relaxed) / connectionsEach)) & 0xFFFF
             var source = sockaddr_in()
             source.sin_family = sa_family_t(AF_INET)
             source.sin_addr.s_addr = (0x7F01_0000 | host).bigEndian
             _ = with(&source) { bind(descriptor, $0, $1) }
         }
-        made += 1
+        made.add(1, ordering: .relaxed)
         var destination = sockaddr_in()
         destination.sin_family = sa_family_t(AF_INET)
         destination.sin_port = UInt16(address.port).bigEndian

@@ -28,44 +28,43 @@ extension PrometheusRegistry: MetricsFactory {
         if let handler = handler as? FactoryCounter { remove(handler.name, suffix: "_total", handler.labels) }
     }
     public func destroyRecorder(_ handler: any RecorderHandler) {
-        if let handler = handler as? FactoryHandler { remove(handler.name, suffix: "", handler.labels) }
+        if let handler = handler as? any FactoryHandler { remove(handler.name, suffix: "", handler.labels) }
     }
     public func destroyMeter(_ handler: any MeterHandler) {
-        if let handler = handler as? FactoryHandler { remove(handler.name, suffix: "", handler.labels) }
+        if let handler = handler as? any FactoryHandler { remove(handler.name, suffix: "", handler.labels) }
     }
     public func destroyTimer(_ handler: any TimerHandler) {
-        if let handler = handler as? FactoryHandler { remove(handler.name, suffix: "", handler.labels) }
+        if let handler = handler as? any FactoryHandler { remove(handler.name, suffix: "", handler.labels) }
     }
 }
 
 /// Knows where it stands, so that it can be taken out again.
-// Safe: both are constant, and each subclass adds one constant instrument.
-class FactoryHandler: @unchecked Sendable {
-    let name: String
-    let labels: PrometheusRegistry.Labels
-    init(_ name: String, _ labels: PrometheusRegistry.Labels) {
-        self.name = name
-        self.labels = labels
-    }
+protocol FactoryHandler: AnyObject, Sendable {
+    var name: String { get }
+    var labels: PrometheusRegistry.Labels { get }
 }
 
-// Safe: all it has is constant, and the instrument counts atomically.
-final class FactoryCounter: FactoryHandler, CounterHandler, @unchecked Sendable {
+final class FactoryCounter: FactoryHandler, CounterHandler {
+    let name: String
+    let labels: PrometheusRegistry.Labels
     private let counter: MetricCounter
     init(_ counter: MetricCounter, _ name: String, _ labels: PrometheusRegistry.Labels) {
         self.counter = counter
-        super.init(name, labels)
+        self.name = name
+        self.labels = labels
     }
     func increment(by amount: Int64) { if amount > 0 { counter.add(UInt64(amount)) } }
     func reset() { counter.reset() }
 }
 
-// Safe: all it has is constant, and the instrument counts atomically.
-final class FactoryGauge: FactoryHandler, MeterHandler, RecorderHandler, @unchecked Sendable {
+final class FactoryGauge: FactoryHandler, MeterHandler, RecorderHandler {
+    let name: String
+    let labels: PrometheusRegistry.Labels
     private let gauge: MetricGauge
     init(_ gauge: MetricGauge, _ name: String, _ labels: PrometheusRegistry.Labels) {
         self.gauge = gauge
-        super.init(name, labels)
+        self.name = name
+        self.labels = labels
     }
     func set(_ value: Int64) { gauge.set(Double(value)) }
     func set(_ value: Double) { gauge.set(value) }
@@ -75,12 +74,14 @@ final class FactoryGauge: FactoryHandler, MeterHandler, RecorderHandler, @unchec
     func record(_ value: Double) { gauge.set(value) }
 }
 
-// Safe: all it has is constant, and the instrument counts atomically.
-final class FactoryRecorder: FactoryHandler, RecorderHandler, @unchecked Sendable {
+final class FactoryRecorder: FactoryHandler, RecorderHandler {
+    let name: String
+    let labels: PrometheusRegistry.Labels
     private let histogram: MetricHistogram
     init(_ histogram: MetricHistogram, _ name: String, _ labels: PrometheusRegistry.Labels) {
         self.histogram = histogram
-        super.init(name, labels)
+        self.name = name
+        self.labels = labels
     }
     func record(_ value: Int64) { histogram.observe(UInt64(max(value, 0))) }
     func record(_ value: Double) {
@@ -88,12 +89,14 @@ final class FactoryRecorder: FactoryHandler, RecorderHandler, @unchecked Sendabl
     }
 }
 
-// Safe: all it has is constant, and the instrument counts atomically.
-final class FactoryTimer: FactoryHandler, TimerHandler, @unchecked Sendable {
+final class FactoryTimer: FactoryHandler, TimerHandler {
+    let name: String
+    let labels: PrometheusRegistry.Labels
     private let histogram: MetricHistogram
     init(_ histogram: MetricHistogram, _ name: String, _ labels: PrometheusRegistry.Labels) {
         self.histogram = histogram
-        super.init(name, labels)
+        self.name = name
+        self.labels = labels
     }
     func recordNanoseconds(_ duration: Int64) { histogram.observe(UInt64(max(duration, 0))) }
 }

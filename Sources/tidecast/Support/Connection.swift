@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import NIOHTTP1
 import Node
+import Synchronization
 
 /// Which server a command speaks to.
 struct Connection: ParsableArguments {
@@ -79,19 +80,19 @@ struct Connection: ParsableArguments {
 
 /// The folder opened by the command itself, because no server runs in it. Ends when the command has.
 enum OwnServer {
-    // Safe: set once, by the one task that runs the command, before it goes on.
-    nonisolated(unsafe) private static var node: Node?
+    private static let node = Mutex<Node?>(nil)
 
     static func start(_ folder: String) throws {
         var configuration = NodeConfiguration(folder: folder)
         configuration.loopCount = 1
         var log = Logger(label: "tidecast")
         log.logLevel = .error
-        node = try Node(configuration, log: log) { reason in
+        let opened = try Node(configuration, log: log) { reason in
             FileHandle.standardError.write(Data("tidecast: \(reason)\n".utf8))
             exit(70)
         }
+        node.withLock { $0 = opened }
     }
 
-    static func end() async { await node?.end() }
+    static func end() async { await node.withLock { $0 }?.end() }
 }
