@@ -9,7 +9,7 @@ extension Appender {
         }
         switch outcome {
         case .rows(let outcomes):
-            precondition(outcomes.count == max(1, batch.rows.count), "an engine answers for each row")
+            precondition(outcomes.count == batch.rows.count, "an engine answers for each row")
             settle(batch, outcomes, &resolved, &effects)
         case .refused(let reason) where !batch.isInDoubt:
             state = .idle
@@ -23,12 +23,6 @@ extension Appender {
     private mutating func settle(
         _ batch: Batch, _ outcomes: [RowOutcome], _ resolved: inout [Resolved], _ effects: inout [Effect]
     ) {
-        if outcomes.contains(.appended) { confirm(&resolved) }
-        guard !batch.rows.isEmpty else {
-            state = .idle
-            if outcomes.contains(.fenced) { buryWith([], [], &resolved) }
-            return
-        }
         let findings = outcomes.map { outcome in
             switch outcome {
             case .appended: Finding.appended
@@ -41,12 +35,6 @@ extension Appender {
         for (row, outcome) in zip(batch.rows, outcomes) where outcome == .taken {
             effects.append(.look(row.partition, row.sequence))
         }
-    }
-
-    /// An append after them was acknowledged, and implies them.
-    private mutating func confirm(_ resolved: inout [Resolved]) {
-        resolved.append(contentsOf: unconfirmed)
-        unconfirmed.removeAll()
     }
 
     mutating func looked(
@@ -88,8 +76,7 @@ extension Appender {
                 result.resolution = .taken
                 resolved.append(result)
                 tails[row.partition] = .lost
-            case .appended: resolved.append(result)
-            case .mine: unconfirmed.append(result)
+            case .appended, .mine: resolved.append(result)
             case .absent, .looking, .fenced: again.append(row)
             }
         }
@@ -131,11 +118,6 @@ extension Appender {
                 Resolved(
                     partition: row.partition, sequence: row.sequence, resolution: isIn ? .durable : .fenced))
         }
-        for var one in unconfirmed {
-            one.resolution = .fenced
-            resolved.append(one)
-        }
-        unconfirmed.removeAll()
         for row in waiting.remove(where: { _ in true }) {
             resolved.append(Resolved(partition: row.partition, sequence: row.sequence, resolution: .fenced))
         }

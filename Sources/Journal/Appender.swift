@@ -34,10 +34,9 @@ public struct Resolved: Hashable, Sendable {
 /// **A reply that is lost** (design 5.4) leaves the batch neither in nor out. It is appended again at the
 /// same sequences under the same batch id, as often as it takes; a refusal of the repeat says nothing about
 /// the first try, so it is repeated as well. Places that turn out taken are looked at: under our batch id the
-/// first try went in. Such a row is not reported yet. Its commit was never acknowledged, and a database that
-/// fails over may forget it; only a *later* append that is acknowledged implies it. The next batch is that
-/// append; where nothing waits, an append of no rows, which engines answer only when all that this session
-/// saw is durable. A row that the repeat itself put in needs no such thing: its own commit was acknowledged.
+/// first try went in. Its own commit was never acknowledged, and a database that fails over may forget it;
+/// the repeat's was, and implies everything that the repeat saw, so it is in for good. No later append does
+/// that: between a look and it the database may fail over, and what was seen is gone.
 ///
 /// **Journals have no holes.** A record behind one that was refused is refused too, also if it was offered
 /// before its partition could know: the machine remembers which sequence each partition must offer next.
@@ -96,8 +95,6 @@ public struct Appender: Sendable {
     public let session: SessionID
     var state = State.idle
     var waiting = RowQueue()
-    /// Found in, waiting for a later append to be acknowledged.
-    var unconfirmed: [Resolved] = []
     var tails: [PartitionID: Tail] = [:]
     private var batchCount: UInt64 = 0
 
@@ -106,7 +103,7 @@ public struct Appender: Sendable {
     /// Whether nothing is in flight and nothing waits.
     public var isIdle: Bool {
         switch state {
-        case .idle: waiting.isEmpty && unconfirmed.isEmpty
+        case .idle: waiting.isEmpty
         case .fenced: true
         case .appending, .looking: false
         }
@@ -162,7 +159,7 @@ public struct Appender: Sendable {
 
     /// Puts the next batch in flight, if there is something to do and nothing is.
     private mutating func begin(into effects: inout [Effect]) {
-        guard case .idle = state, !waiting.isEmpty || !unconfirmed.isEmpty else { return }
+        guard case .idle = state, !waiting.isEmpty else { return }
         let rows = waiting.take(rowsMax: Appender.batchRowsMax, bytesMax: Appender.batchBytesMax)
         launch(Batch(id: nextBatch(), rows: rows, isInDoubt: false), &effects)
     }

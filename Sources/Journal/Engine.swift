@@ -24,9 +24,9 @@ public enum RowOutcome: Hashable, Sendable {
 
 /// What became of one append.
 public enum AppendOutcome: Hashable, Sendable {
-    /// The transaction is durable; one outcome for each row, in their order. An append of no rows has exactly
-    /// one:
-    /// `appended` where everything that this session saw in the journal is durable now, or `fenced`.
+    /// The transaction is durable, and so is everything that it saw, also where all its places were taken;
+    /// one outcome for each row, in their order. An append of no rows has exactly one: `appended` or
+    /// `fenced`.
     case rows([RowOutcome])
     /// Nothing of it went in, and the engine goes on: the disk is full, the database is locked.
     case refused(String)

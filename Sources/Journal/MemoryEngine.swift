@@ -3,7 +3,7 @@ import Model
 /// An engine in memory, for tests and the simulator: deterministic, and it fails as it is told.
 ///
 /// Three layers tell what a crash keeps. What was acknowledged is there for good. What went in under a lost
-/// reply is visible and may vanish (`crash(keepsUnacknowledged: false)`), until a later append is
+/// reply is visible and may vanish (`crash(keepsUnacknowledged: false)`), until an append of later is
 /// acknowledged: so a database behaves whose commit was cut off before its standby had it.
 public final class MemoryEngine: Engine {
     /// What the next append does instead of working.
@@ -46,7 +46,7 @@ public final class MemoryEngine: Engine {
     var sessionList: [(node: String, isAlive: Bool)] = []
     var leases: [SessionID: (counter: UInt64, info: [UInt8])] = [:]
     var catalog: [CatalogTable: [String: [UInt8]]] = [:]
-    /// Visible, and gone with a crash, until a later append is acknowledged.
+    /// Visible, and gone with a crash, until an append of later is acknowledged.
     var unacknowledged: [(partition: PartitionID, sequence: Sequence)] = []
 
     public init() {}
@@ -112,7 +112,7 @@ public final class MemoryEngine: Engine {
             ($0.0.partition, $0.0.sequence)
         }
         if fault == nil {
-            if outcomes.contains(.appended) { unacknowledged.removeAll() }
+            if !outcomes.contains(.fenced) { unacknowledged.removeAll() }
             commits += 1
             return .rows(outcomes)
         }

@@ -17,10 +17,10 @@ import Model
 /// durable than asked for, or the database says that it is damaged.
 ///
 /// **The two meanings of seen.** What an append put in under a lost reply is visible, and a failover may
-/// still forget it. Each append, also the empty one, locks its session's row, and a row lock is written to
-/// the database's log: so the transaction commits with a record behind everything that it saw, synced and
-/// replicated before it is answered. `isAlive` reads in the same way, since an old primary that is cut off
-/// from its standby would answer a plain read.
+/// still forget it. Each append, also one that puts nothing in, locks its session's row, and a row lock is
+/// written to the database's log: so the transaction commits with a record behind everything that it saw,
+/// synced and replicated before it is answered. `isAlive` reads in the same way, since an old primary that
+/// is cut off from its standby would answer a plain read.
 public final class PostgresEngine: ClusterEngine {
     public static let serverVersionMin = 130_000
 

@@ -13,6 +13,12 @@ import Testing
         var next: [UInt64]
         var durable: [Row] = []
         var offered: [Resolved.Place: Row] = [:]
+        /// Where a partition goes on after a refusal, once nothing that it has offered is open.
+        var goesOn: [Int: UInt64] = [:]
+
+        func isOpen(_ partition: Int) -> Bool {
+            offered.keys.contains { $0.partition == PartitionID(UInt16(partition)) }
+        }
     }
 
     @Test(arguments: 1...60)
@@ -45,6 +51,7 @@ import Testing
         world.appender = Appender(session: world.session)
         world.effects = []
         world.offered = [:]
+        world.goesOn = [:]
         world.next = []
         for former in try world.engine.partitions() {
             let next = try world.engine.lastSequence(former.id).next
@@ -63,8 +70,15 @@ import Testing
             let faults: [MemoryEngine.Fault?] = [.refuse, .loseReply, .loseRequest, nil]
             world.engine.faults.append(faults[Int.random(in: 0..<4, using: &generator)])
         }
+        // The database fails over, and whoever writes does not notice.
+        if Int.random(in: 0..<20, using: &generator) == 0 { world.engine.crash(keepsUnacknowledged: false) }
         if Bool.random(using: &generator) {
             let partition = Int.random(in: 0..<count, using: &generator)
+            if let sequence = world.goesOn[partition] {
+                guard !world.isOpen(partition) else { return try carryOut(&world) }
+                world.next[partition] = sequence
+                world.goesOn[partition] = nil
+            }
             let sequence = world.next[partition]
             world.next[partition] += 1
             let row = Row(
@@ -94,12 +108,14 @@ import Testing
         case .resolved(let list):
             for one in list {
                 let row = try #require(world.offered[one.place])
+                world.offered[one.place] = nil
                 switch one.resolution {
                 case .durable: world.durable.append(row)
                 case .refused:
                     #expect(try world.engine.read(row.partition, rows: [row.sequence]) != [row])
                     let partition = Int(row.partition.rawValue)
-                    world.next[partition] = min(world.next[partition], row.sequence.rawValue)
+                    world.goesOn[partition] = min(
+                        world.goesOn[partition] ?? .max, row.sequence.rawValue)
                 case .fenced, .taken: Issue.record("nobody else writes: \(one)")
                 }
             }

@@ -29,8 +29,6 @@ struct Writer {
                 try demand(isInDoubt, "record \(sequence) was taken, and nobody had tried")
                 try demand(try look(sequence) == batch, "another's record at \(sequence)")
                 unknownAndIn += 1
-                // Only a later append that is acknowledged says that it is in for good.
-                try confirm()
                 return
             case .unknown:
                 isInDoubt = true
@@ -44,14 +42,6 @@ struct Writer {
             case let other: throw Failed(description: "\(other)")
             }
             try demand(engine.failure == nil, engine.failure ?? "")
-        }
-    }
-
-    private func confirm() throws {
-        let end = Date(timeIntervalSinceNow: 60)
-        while engine.append(session: session, batch: BatchID(0), rows: []) != .rows([.appended]) {
-            try demand(Date() < end, "no append is acknowledged")
-            usleep(2000)
         }
     }
 
