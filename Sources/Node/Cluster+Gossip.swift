@@ -40,7 +40,7 @@ extension Cluster {
     func carryOut(_ effect: Membership.Effect) {
         switch effect {
         case .stream(let packet, let session):
-            let life = Cluster.life(of: session)
+            let life = session.life
             boxes[0].post(.run { $0.sayGossip(packet, to: life) })
         case .changed(let member):
             if member.state == .dead || member.state == .alive {

@@ -108,14 +108,10 @@ final class Cluster: @unchecked Sendable {
     /// A connection to or from a process is gone.
     func linkReset(_ life: UInt32) {
         eventLoop.execute {
-            for member in self.members where Cluster.life(of: member.session) == life {
+            for member in self.members where member.session.life == life {
                 self.gossip?.handle(.linkReset(member.session))
             }
         }
-    }
-
-    static func life(of session: SessionID) -> UInt32 {
-        UInt32(truncatingIfNeeded: session.rawValue) & 0xFF_FFFF
     }
 
     /// Gives everything up; returns when nothing is left, or the time is over.
@@ -158,8 +154,8 @@ final class Cluster: @unchecked Sendable {
             self.routes = routes
             publish()
         case .members(let members):
-            let gone = Set(self.members.map { Cluster.life(of: $0.session) })
-                .subtracting(members.map { Cluster.life(of: $0.session) })
+            let gone = Set(self.members.map { $0.session.life })
+                .subtracting(members.map { $0.session.life })
             self.members = members
             tellGossip(members)
             let living = Set(members.map(\.session))
@@ -287,22 +283,17 @@ final class Cluster: @unchecked Sendable {
     }
 
     func tellToLeave(_ session: SessionID) {
-        let life = Cluster.life(of: session)
+        let life = session.life
         if life == shared.life { return NodeShared.endInOrder() }
         boxes[0].post(.run { $0.tellToLeave(life) })
     }
 
     private func nudge() {
-        let lives = members.map { Cluster.life(of: $0.session) }.filter { $0 != shared.life }
+        let lives = members.map { $0.session.life }.filter { $0 != shared.life }
         boxes[0].post(.run { loop in loop.nudge(lives) })
     }
 
     private func adopt(_ status: Ownership.Status) {
-        if case .unreachable = status {
-            shared.isBlind.store(true, ordering: .relaxed)
-        } else {
-            shared.isBlind.store(false, ordering: .relaxed)
-        }
         switch status {
         case .joining: shared.become(notReady: "joining the cluster")
         case .serving: shared.become(notReady: nil)
@@ -317,23 +308,17 @@ final class Cluster: @unchecked Sendable {
     /// Tells every loop where partitions and processes are.
     private func publish() {
         let own = shared.session
-        let living = Set(members.map(\.session))
-        let places = routes.map { route -> PartitionPlace in
-            guard let route else { return .nowhere }
-            if route.session == own { return .here }
-            return living.contains(route.session) ? .peer(Cluster.life(of: route.session)) : .nowhere
-        }
-        let epochs = routes.map { $0?.epoch ?? Epoch(0) }
+        let places = PartitionPlaces(routes, members: members, own: own)
         var addresses: [UInt32: PeerConnections.Address] = [:]
         for member in members where member.session != own {
-            addresses[Cluster.life(of: member.session)] = PeerConnections.Address(member.info.peer)
+            addresses[member.session.life] = PeerConnections.Address(member.info.peer)
         }
         let known = addresses
         for box in boxes {
             box.post(
                 .run { loop in
                     loop.peers?.adopt(known)
-                    if !places.isEmpty { loop.adopt(places, epochs: epochs) }
+                    if !places.isEmpty { loop.adopt(places) }
                 })
         }
         publishView()

@@ -8,14 +8,6 @@ import Placement
 import Quotas
 import Routing
 
-/// Where a partition is served, as a loop knows it.
-enum PartitionPlace: Hashable, Sendable {
-    case here
-    /// By another process, known by its life.
-    case peer(UInt32)
-    case nowhere
-}
-
 extension PartitionEvent {
     /// Whether it is about the partition's own journal: such events reach it also while it is given up.
     var isOwn: Bool { !mayTravel }
@@ -28,7 +20,7 @@ extension NodeLoop {
         guard shared.isClustered else {
             return send(.partition(partition, event), toLoop: shared.loop(of: partition))
         }
-        switch place(of: partition) {
+        switch places[partition] {
         case .here: send(.partition(partition, event), toLoop: shared.loop(of: partition))
         case .peer(let life): say(.partition(partition, event), to: life)
         case .nowhere:
@@ -38,12 +30,6 @@ extension NodeLoop {
             default: break
             }
         }
-    }
-
-    /// What a peer names may be no partition of this cluster.
-    func place(of partition: PartitionID) -> PartitionPlace {
-        let number = Int(partition.rawValue)
-        return number < places.count ? places[number] : .nowhere
     }
 
     func answer(_ request: RequestID, _ reply: Reply) {
@@ -73,7 +59,7 @@ extension NodeLoop {
     func sendQuota(_ request: QuotaRequest) {
         let loop = loop(ofBuckets: request.project)
         guard shared.isClustered else { return send(.quotaRequest(request), toLoop: loop) }
-        switch place(of: home(of: request.project)) {
+        switch places[home(of: request.project)] {
         case .here: send(.quotaRequest(request), toLoop: loop)
         case .peer(let life): say(.quotaRequest(request), to: life)
         case .nowhere: break
@@ -168,19 +154,10 @@ extension NodeLoop {
         for life in gone { owed[life] = nil }
         for partition in partitions.values {
             partition.forgetGateways { gone.contains(NodeLoop.address($0).life) }
-            forgetWindows(of: partition)
+            partition.forgetWindows(living: livingSessions)
             dirty.insert(partition.id)
         }
         scheduleTurn()
-    }
-
-    /// Whoever is newer than all that are known may only not be known yet.
-    func forgetWindows(of partition: Partition) {
-        guard let newest = livingSessions.max() else { return }
-        partition.forgetWindows { incarnation in
-            let session = SessionID(incarnation >> 8)
-            return session < newest && !livingSessions.contains(session)
-        }
     }
 
     /// The way to a process was broken: what was under way may be lost.
@@ -191,22 +168,14 @@ extension NodeLoop {
 
     /// What was asked of the process, or by it, may be lost.
     func askAgain(of life: UInt32) {
-        let affected = places.map { $0 == .peer(life) }
-        guard affected.contains(true) else { return }
-        askAgain(where: affected)
+        if let affected = places.served(by: life) { askAgain(where: affected) }
     }
 
     /// Where partitions are now.
-    func adopt(_ next: [PartitionPlace], epochs: [Epoch]) {
-        let former = places
-        let formerEpochs = placeEpochs
+    func adopt(_ next: PartitionPlaces) {
+        let changed = next.changed(since: places)
         places = next
-        placeEpochs = epochs
-        let changed = next.indices.map { place in
-            former.isEmpty || former[place] != next[place] || formerEpochs[place] != epochs[place]
-        }
-        guard changed.contains(true) else { return }
-        askAgain(where: changed)
+        if let changed { askAgain(where: changed) }
     }
 
     private func askAgain(where affected: [Bool]) {
@@ -214,8 +183,9 @@ extension NodeLoop {
         var done: [RouterEffect] = []
         router.rerouted({ affected[Int($0.rawValue)] }, now: now, into: &done)
         carryOut(done)
-        for place in affected.indices where affected[place] && places[place] != .nowhere {
-            reattach(PartitionID(UInt16(place)))
+        for number in affected.indices where affected[number] {
+            let partition = PartitionID(UInt16(number))
+            if places[partition] != .nowhere { reattach(partition) }
         }
         scheduleTurn()
     }

@@ -14,9 +14,9 @@ extension NodeLoop {
 
     /// A spender asks the owner of its project's buckets. Who is not answered asks again.
     func grant(_ request: QuotaRequest) {
-        // A node that cannot renew its lease may have a successor already.
         if shared.isClustered {
-            guard shared.mayGrant, partitions[home(of: request.project)] != nil else { return }
+            guard partitions[home(of: request.project)] != nil else { return }
+            grantor.authority = shared.authority
         }
         var effects: [QuotaGrantor.Effect] = []
         grantor.receive(request, now: now.monotonic, into: &effects)
@@ -48,19 +48,11 @@ extension NodeLoop {
             return false
         }
         let epoch = shared.epoch(of: home)
-        let free = since.advanced(by: QuotaTiming.share)
-        let beginning: QuotaGrantor.Beginning
-        if births[project] == epoch {
-            beginning = .full
-        } else if let left = handedOver.removeValue(forKey: project) {
-            // The former owner's shares may still be spent for as long as they are valid: nothing flows in
-            // before.
-            beginning = .holding(left, since: free)
-        } else {
-            // What the former owner has granted nobody knows: nothing is granted before it is void.
-            guard now.monotonic >= free else { return false }
-            beginning = .empty(since: free)
-        }
+        let left = handedOver.removeValue(forKey: project)
+        guard
+            let beginning = QuotaGrantor.beginning(
+                isFirst: births[project] == epoch, left: left, since: since, now: now.monotonic)
+        else { return false }
         grantor.open(
             project, limits[project] ?? .standard, epoch: epoch, beginning, now: now.monotonic)
         return true

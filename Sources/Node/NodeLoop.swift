@@ -3,6 +3,7 @@ import Journal
 import Logging
 import Model
 import NIOCore
+import Ownership
 import Partitions
 import PeerLink
 import Quotas
@@ -37,8 +38,7 @@ final class NodeLoop: @unchecked Sendable {
     var mailboxes: [Mailbox] = []
 
     /// In a cluster: where each partition is, and the way to other processes.
-    var places: [PartitionPlace] = []
-    var placeEpochs: [Epoch] = []
+    var places = PartitionPlaces()
     var peers: PeerConnections?
     var toPeers: [UInt32: ByteWriter] = [:]
     /// Partitions that are being given up, and whom to tell.
@@ -187,7 +187,7 @@ final class NodeLoop: @unchecked Sendable {
             carryOut(done)
         case .stream(let partition, let frame): receive(frame, from: partition)
         case .peerStream(let life, let partition, let frame):
-            if place(of: partition) == .peer(life) {
+            if places[partition] == .peer(life) {
                 receive(frame, from: partition)
             }
         case .lost(let partition, let mayHaveAppended, let reason):
@@ -379,7 +379,7 @@ final class NodeLoop: @unchecked Sendable {
         servedSince[partition.id] = now.monotonic
         lives &+= 1
         partition.begin(now: now, life: lives, into: &effects)
-        forgetWindows(of: partition)
+        partition.forgetWindows(living: livingSessions)
         dirty.insert(partition.id)
         carryOut(of: partition.id)
         scheduleTurn()

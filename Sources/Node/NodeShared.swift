@@ -52,7 +52,7 @@ final class NodeShared: Sendable {
         epochs = Mutex(partitions.map(\.epoch))
         self.session = session
         self.isClustered = isClustered
-        life = isClustered ? UInt32(truncatingIfNeeded: session.rawValue) & 0xFF_FFFF : 0
+        life = isClustered ? session.life : 0
         self.engine = engine
         self.options = options
         self.log = log
@@ -71,16 +71,15 @@ final class NodeShared: Sendable {
     func become(notReady reason: String?) {
         readiness.withLock { if $0 != "draining" { $0 = reason } }
     }
-    /// Whether the node's lease is renewed, as far as this moment knows: a node that wakes from a long sleep
-    /// may have a successor, and must not grant before it has looked.
-    var mayGrant: Bool {
-        let renewed = MonotonicTime(nanoseconds: renewedAt.load(ordering: .relaxed))
-        return !isBlind.load(ordering: .relaxed) && Clock.monotonic().since(renewed) < NodeShared.lease
+    /// Until when nobody else can be owner of what this node serves: its lease's length from when the last
+    /// renewal that went through was asked for. A node that wakes from a long sleep is past it, and grants
+    /// nothing before it has looked.
+    var authority: MonotonicTime {
+        MonotonicTime(nanoseconds: renewedAt.load(ordering: .relaxed)).advanced(by: NodeShared.lease)
     }
     private static let lease = Ownership.Options().lease
     /// When the last renewal that went through was asked for.
     let renewedAt = Atomic<UInt64>(0)
-    let isBlind = Atomic<Bool>(false)
     func join(_ cluster: Cluster) { clusterBox.withLock { $0 = cluster } }
     func setEpoch(_ epoch: Epoch, of partition: PartitionID) {
         epochs.withLock { $0[Int(partition.rawValue)] = epoch }

@@ -112,9 +112,9 @@ public final class GossipSocket {
 
     /// Asks the resolver on a thread where waiting harms nobody.
     private func resolve(_ text: String) {
-        guard let address = PeerConnections.Address(text), addresses.count < GossipSocket.addressesMax else {
-            return
-        }
+        guard let address = PeerConnections.Address(text) else { return }
+        // Those that are still needed are asked for again.
+        if addresses.count >= GossipSocket.addressesMax { addresses = [:] }
         if let numeric = try? SocketAddress(ipAddress: address.host, port: address.port) {
             addresses[text] = numeric
             return

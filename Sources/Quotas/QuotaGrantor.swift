@@ -31,6 +31,21 @@ public struct QuotaGrantor: Sendable {
         case takeover(grantedUntil: MonotonicTime)
     }
 
+    /// What a new owner of a project's buckets begins with, `since` when it serves them; `nil` while it must
+    /// say nothing.
+    ///
+    /// - `isFirst`: nobody was owner of this project's buckets before.
+    /// - `left`: what the former owner left when it ended in order. Its shares may still be spent for as long
+    ///   as they are valid: nothing flows in before. Where nothing is known of it, nothing is granted before.
+    public static func beginning(
+        isFirst: Bool, left: [UInt64]?, since: MonotonicTime, now: MonotonicTime
+    ) -> Beginning? {
+        if isFirst { return .full }
+        let free = since.advanced(by: QuotaTiming.share)
+        if let left { return .holding(left, since: free) }
+        return now >= free ? .empty(since: free) : nil
+    }
+
     /// A project's ledgers on their way to another owner.
     public struct Handover: Sendable {
         fileprivate var epoch: Epoch

@@ -34,6 +34,8 @@ public struct GatewayStreams {
     struct Stream {
         var partition: PartitionID
         var device: DeviceIndex
+        /// How often it was told to its partition.
+        var turn: UInt32 = 1
         var written = Position.zero
         var isBehind = false
         /// It has fallen behind, and its partition was not yet asked to bring it up to date: what still comes
@@ -92,14 +94,14 @@ public struct GatewayStreams {
     /// The client is gone.
     public mutating func detach(_ number: UInt64) -> (PartitionID, StreamCommand)? {
         guard let stream = forget(number) else { return nil }
-        return (stream.partition, .detach(StreamID(gateway: gateway, number: number), stream.device))
+        return (stream.partition, .detach(id(number, stream), stream.device))
     }
 
     /// The client has read enough that a stream which fell behind can take events again.
     public mutating func drained(_ number: UInt64) -> (PartitionID, StreamCommand)? {
         guard let stream = streams[number], stream.isBehind else { return nil }
         streams[number]?.isWaiting = false
-        return (stream.partition, .caughtUp(StreamID(gateway: gateway, number: number), stream.device))
+        return (stream.partition, .caughtUp(id(number, stream), stream.device))
     }
 
     // MARK: From partitions
@@ -113,14 +115,17 @@ public struct GatewayStreams {
         case .attached(let id, let device, let epoch, let from):
             guard isCurrent(epoch, partition, &commands) else { return }
             guard let stream = streams[id.number] else { return commands.append(.detach(id, device)) }
-            // Told to the partition a second time, it may have been live: from here on it is not, until what
-            // waits has come.
+            // What was said to an earlier turn is not for this one: it would make the stream live while its
+            // partition does not push to it.
+            guard id.turn == stream.turn else { return }
             let written = max(written(id.number, stream), from)
             streams[id.number]?.written = written
             unplace(id.number, stream)
             sink.open(id.number)
         case .refused(let id, let reason):
-            if forget(id.number) != nil { sink.refuse(id.number, refusal(reason)) }
+            if streams[id.number]?.turn == id.turn, forget(id.number) != nil {
+                sink.refuse(id.number, refusal(reason))
+            }
         case .replaced(let id, _):
             if forget(id.number) != nil { sink.endReplaced(id.number) }
         case .ended(let id, _):
@@ -161,7 +166,7 @@ public struct GatewayStreams {
 
     /// The partition is gone from its owner: its streams end, and their devices come back.
     public mutating func lost<Sink: StreamSink>(_ partition: PartitionID, sink: Sink) {
-        for (number, stream) in streams.sorted(by: { $0.key < $1.key }) where stream.partition == partition {
+        for (number, _) in streams(of: partition) {
             _ = forget(number)
             sink.endForReconnect(number)
         }
@@ -178,17 +183,16 @@ public struct GatewayStreams {
         _ partition: PartitionID, where isMeant: (UInt64, Stream) -> Bool
     ) -> [StreamCommand] {
         var commands: [StreamCommand] = []
-        for (number, var stream) in streams.sorted(by: { $0.key < $1.key })
-        where stream.partition == partition && isMeant(number, stream) {
+        for (number, var stream) in streams(of: partition) where isMeant(number, stream) {
             guard let listener = listeners[number] else { continue }
             stream.written = written(number, stream)
             (stream.isBehind, stream.isWaiting) = (false, false)
+            stream.turn &+= 1
             streams[number] = stream
             unplace(number, stream)
             commands.append(
                 .attach(
-                    StreamID(gateway: gateway, number: number), listener.device, by: listener.authority,
-                    resume: listener.resume))
+                    id(number, stream), listener.device, by: listener.authority, resume: listener.resume))
         }
         return commands
     }
@@ -197,6 +201,10 @@ public struct GatewayStreams {
     private func written(_ number: UInt64, _ stream: Stream) -> Position {
         guard !stream.isBehind, isPlaced(number, stream) else { return stream.written }
         return max(stream.written, pushed[stream.partition] ?? .zero)
+    }
+
+    private func id(_ number: UInt64, _ stream: Stream) -> StreamID {
+        StreamID(gateway: gateway, number: number, turn: stream.turn)
     }
 
     private func isPlaced(_ number: UInt64, _ stream: Stream) -> Bool {
@@ -211,7 +219,7 @@ public struct GatewayStreams {
         _ events: [StreamFrame.Event], _ after: Position, _ deleted: Position?, to id: StreamID,
         _ device: DeviceIndex, _ partition: PartitionID, _ sink: Sink, _ commands: inout [StreamCommand]
     ) {
-        guard var stream = streams[id.number] else { return }
+        guard var stream = streams[id.number], id.turn == stream.turn else { return }
         stream.written = written(id.number, stream)
         // Sent before the partition knew that the stream has fallen behind: between the two something is
         // missing, which it will send again.
@@ -271,13 +279,16 @@ public struct GatewayStreams {
             stream.written = max(stream.written, item.position.before(2))
             streams[number] = stream
             unplace(number, stream)
-            commands.append(
-                .fellBehind(
-                    StreamID(gateway: gateway, number: number), stream.device, written: stream.written))
+            commands.append(.fellBehind(id(number, stream), stream.device, written: stream.written))
         }
     }
 
     // MARK: Table
+
+    /// In the order in which they came.
+    private func streams(of partition: PartitionID) -> [(key: UInt64, value: Stream)] {
+        streams.filter { $0.value.partition == partition }.sorted { $0.key < $1.key }
+    }
 
     private mutating func place(_ number: UInt64, _ partition: PartitionID, _ device: DeviceIndex) {
         let page = Int(device.rawValue) / GatewayStreams.pageSize

@@ -194,7 +194,9 @@ extension Membership {
             _ = machine.feed(.datagram(bytes, from: "x"))
             _ = machine.feed(.stream(bytes))
         }
-        #expect(machine.members.count <= 20_000)
+        #expect(machine.members.count <= machine.options.membersMax)
+        let answer = machine.feed(.datagram(packet(.ping(SessionID(1)), from: 2), from: "b"))
+        #expect(answer.contains { if case .datagram(_, to: "b") = $0 { true } else { false } })
     }
 
     /// News of a later version are passed over, and what stands behind them is read.

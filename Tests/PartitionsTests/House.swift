@@ -141,10 +141,12 @@ final class House {
     }
 
     @discardableResult
-    func publish(_ text: String, to topic: String, key: String = "", ttl: UInt32 = 3600) -> Reply? {
-        request(
+    func publish(
+        _ text: String, to topic: String, key: String = "", ttl: UInt32 = 3600, as request: RequestKey? = nil
+    ) -> Reply? {
+        self.request(
             .sendToTopic(
-                nil, project: House.project, TopicName(checked: Array(topic.utf8)),
+                request, project: House.project, TopicName(checked: Array(topic.utf8)),
                 envelope(text, key: key, ttl: ttl),
                 fanoutsMax: 1000), of: home(topic))
     }
@@ -191,6 +193,14 @@ final class House {
             options: PartitionOptions(partitionCount: count), names: TopicNames(), proofs: Proofs())
         for (sequence, body) in journal[number] { try partition.replay(sequence, body) }
         return partition
+    }
+
+    /// Another owner begins from the journal.
+    func succeed(_ number: Int) throws {
+        partitions[number] = try replayed(number)
+        var effects: [PartitionEffect] = []
+        partitions[number].begin(now: now, life: 1, into: &effects)
+        carryOut(effects, of: PartitionID(UInt16(number)))
     }
 
     /// Lets bookkeeping that waits for company be written.

@@ -111,6 +111,55 @@ struct PartitionTests {
             again.count == 102 && again.last == "m300" && again[2] == "m201", "the last hundred come again")
     }
 
+    @Test("what a dead gateway was sent and never confirmed comes again, all of it")
+    func unconfirmed() throws {
+        let house = House()
+        let (device, credential) = try #require(house.register(in: 0))
+        _ = house.change(.subscribe, "news", [device])
+        house.listen(device, credential, stream: 1)
+        for number in 1...150 { house.publish("m\(number)", to: "news") }
+        _ = house.takeEvents()
+        house.partitions[0].forgetGateways { $0 == House.gateway }
+        house.listen(device, credential, stream: 2)
+        #expect(house.takeEvents() == ["attached"] + (1...150).map { "m\($0)" })
+    }
+
+    @Test("a new owner lets nobody overflow who may have been listening, for a while")
+    func succession() throws {
+        let house = House()
+        let (device, credential) = try #require(house.register(in: 0))
+        let (absent, other) = try #require(house.register(in: 0))
+        _ = house.change(.subscribe, "news", [device])
+        house.listen(device, credential, stream: 1)
+        for number in 1...140 { house.publish("m\(number)", to: "news") }
+        try house.succeed(0)
+        _ = house.takeEvents()
+        _ = house.change(.subscribe, "news", [absent])
+        for number in 141...241 { house.publish("m\(number)", to: "news") }
+        house.listen(device, credential, stream: 2)
+        #expect(house.takeEvents() == ["attached"] + (1...241).map { "m\($0)" })
+        house.listen(absent, other, stream: 3)
+        #expect(house.takeEvents() == ["attached", "deleted", "m241"], "it waits since the new owner began")
+    }
+
+    @Test("the latest windows of gateways that are no more stay: one may not have heard that it is")
+    func windows() throws {
+        let house = House()
+        let dead = UInt64(Partition.deadWindowsMax) + 1
+        for session in 1...dead + 1 {
+            house.publish("m\(session)", to: "news", as: RequestKey(session: session << 8, number: 1))
+        }
+        let partition = try #require(house.partitions.first { !$0.state.windows.isEmpty })
+        // Whoever is newer than all that are known stays too.
+        partition.forgetWindows(living: [SessionID(dead)])
+        house.settle()
+        #expect(partition.state.windows.count == Int(dead) + 1)
+        partition.forgetWindows(living: [SessionID(dead + 2)])
+        house.settle()
+        #expect(partition.state.windows.keys.map { $0 >> 8 }.min() == 3)
+        #expect(partition.state.windows.count == Partition.deadWindowsMax)
+    }
+
     @Test("a condition reaches those for whom it holds")
     func condition() throws {
         let house = House()

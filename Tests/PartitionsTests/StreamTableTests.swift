@@ -7,33 +7,51 @@ import Testing
     private let gone = GatewayID(1)
     private let here = GatewayID(2)
 
-    /// A gateway that died confirms nothing any more: what listens at others must not wait for it.
-    @Test func aGatewayThatIsGoneHoldsNobodyUp() {
+    private func table(_ listeners: [(UInt32, GatewayID)]) -> StreamTable {
         var table = StreamTable()
-        for (index, gateway) in [(UInt32(1), gone), (2, here)] {
+        for (index, gateway) in listeners {
             table.attach(index, StreamID(gateway: gateway, number: 7), after: .zero)
             table.setLive(index)
-            _ = table.number(gateway, Position(100))
         }
+        return table
+    }
+
+    /// A gateway that died confirms nothing any more: what listens at others does not wait for it.
+    @Test func aGatewayThatIsGoneHoldsNobodyUp() {
+        var table = table([(1, gone), (2, here)])
+        for gateway in [gone, here] { _ = table.number(gateway, Position(100)) }
         _ = table.processed(here, 1)
-        #expect(table.processedByAll == .zero, "the frame to the dead one is outstanding")
+        #expect(table.handedOver(1) == .zero, "the frame to the dead one is outstanding")
+        #expect(table.handedOver(2) == Position(100))
+        #expect(table.isHeldUp(1, before: Position(101)) && !table.isHeldUp(1, before: Position(100)))
+        #expect(!table.isHeldUp(2, before: Position(101)))
         table.forget { $0 == gone }
-        #expect(table.processedByAll == Position(.max))
         #expect(table.attachment(1) == nil && table.links[gone] == nil)
         #expect(table.isLive(2) && table.count == 1)
     }
 
+    /// What a device read of the log is on its way when it becomes live: confirmed with the next frame only.
+    @Test func whatWasReadIsConfirmedByAFrameBehindIt() {
+        var table = table([(1, here)])
+        _ = table.number(here, Position(100))
+        _ = table.processed(here, 1)
+        table.attach(2, StreamID(gateway: here, number: 8), after: .zero)
+        table.setLive(2)
+        #expect(table.handedOver(1) == Position(100) && table.handedOver(2) == .zero)
+        _ = table.number(here, Position(200))
+        _ = table.processed(here, 2)
+        #expect(table.handedOver(1) == Position(200) && table.handedOver(2) == Position(200))
+    }
+
     /// A link whose whole window was lost goes on, and what was lost does not count as handed over.
     @Test func whatWasLostIsConfirmedWithWhatComesNext() {
-        var table = StreamTable()
-        table.attach(1, StreamID(gateway: here, number: 7), after: .zero)
-        table.setLive(1)
+        var table = table([(1, here)])
         for position in UInt64(1)...5 { _ = table.number(here, Position(position)) }
         table.forgetOutstanding(here)
         #expect(table.links[here]?.outstanding.count == 1)
-        #expect(table.processedByAll == .zero)
+        #expect(table.handedOver(1) == .zero)
         let next = table.number(here, Position(6))
         _ = table.processed(here, next)
-        #expect(table.processedByAll == Position(.max))
+        #expect(table.handedOver(1) == Position(6))
     }
 }

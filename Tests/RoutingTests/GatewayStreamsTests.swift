@@ -28,7 +28,6 @@ private final class Sink: StreamSink {
 struct GatewayStreamsTests {
     private static let partition = PartitionID(0)
     private static let gateway = GatewayID(256)
-    private static let id = StreamID(gateway: gateway, number: 1)
     private static let device = DeviceIndex(3)
 
     private final class Bench {
@@ -47,10 +46,18 @@ struct GatewayStreamsTests {
             streams.receive(
                 frame, from: partition, sink: sink, refusal: { _ in .unregistered }, commands: &commands)
         }
-        func attached(epoch: UInt64 = 1) { hear(.attached(id, device, Epoch(epoch), from: .zero)) }
-        func events(_ positions: [UInt64], after: UInt64, epoch: UInt64 = 1) {
+        /// Its first turn, and one more for each time that it was told anew.
+        var turn: UInt32 { UInt32(attachCount) + 1 }
+        private func id(_ turn: UInt32?) -> StreamID {
+            StreamID(gateway: gateway, number: 1, turn: turn ?? self.turn)
+        }
+        func reattach() { commands += streams.reattach(partition) }
+        func attached(epoch: UInt64 = 1, turn: UInt32? = nil) {
+            hear(.attached(id(turn), device, Epoch(epoch), from: .zero))
+        }
+        func events(_ positions: [UInt64], after: UInt64, epoch: UInt64 = 1, turn: UInt32? = nil) {
             let events = positions.map { StreamFrame.Event(position: Position($0), event: []) }
-            hear(.events(id, device, Epoch(epoch), after: Position(after), deleted: nil, events))
+            hear(.events(id(turn), device, Epoch(epoch), after: Position(after), deleted: nil, events))
         }
         private var numbers: [UInt64: UInt64] = [:]
         /// The next frame of its machine; `lost` before it did not arrive.
@@ -106,10 +113,25 @@ struct GatewayStreamsTests {
         let bench = Bench()
         bench.attached()
         bench.push(50, to: 4)
-        _ = bench.streams.reattach(GatewayStreamsTests.partition)
+        bench.reattach()
         bench.attached()
         bench.events([40], after: 0)
         #expect(bench.sink.written == [40])
+    }
+
+    @Test("what was said to an earlier turn does not make a stream live")
+    func earlierTurns() {
+        let bench = Bench()
+        bench.attached()
+        bench.reattach()
+        bench.events([], after: 0, turn: 1)
+        bench.push(50, to: 4)
+        bench.attached()
+        bench.events([40], after: 0)
+        bench.events([], after: 40)
+        #expect(bench.sink.written == [40])
+        bench.push(60, to: 3)
+        #expect(bench.sink.written == [40, 60])
     }
 
     @Test("attached a second time, it waits for the log again")

@@ -35,6 +35,9 @@ public struct PartitionOptions: Sendable {
     public var repairInterval: UInt64 = .seconds(60)
     /// Frames to one gateway that it has not confirmed, past which its streams fall behind.
     public var pushWindow = 1024
+    /// Nanoseconds for which a new owner takes everybody for a listener: what it reads does not say who
+    /// listens, and those who do are told to it within that.
+    public var listenersReturn: UInt64 = .seconds(10)
     /// Journal bytes after which a snapshot is due, at least.
     public var snapshotBytesMin = 8 << 20
     /// Nanoseconds after which a record of bookkeeping alone is written.

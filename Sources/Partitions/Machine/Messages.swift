@@ -19,13 +19,21 @@ public struct RequestID: Hashable, Sendable {
     }
 }
 
+/// A device's stream. Frames for it name the attachment that they belong to: what was said to an earlier one
+/// is not for this one, which its partition may not hold for up to date.
 public struct StreamID: Hashable, Sendable {
     public var gateway: GatewayID
     public var number: UInt64
-    public init(gateway: GatewayID, number: UInt64) {
+    /// Rises each time that the stream is told to its partition.
+    public var turn: UInt32
+
+    public init(gateway: GatewayID, number: UInt64, turn: UInt32 = 1) {
         self.gateway = gateway
         self.number = number
+        self.turn = turn
     }
+
+    func isSameStream(as other: StreamID) -> Bool { gateway == other.gateway && number == other.number }
 }
 
 /// On whose word an operation on a device is done.

@@ -173,7 +173,7 @@ extension Partition {
             return Placing(fate: .refused, position: position)
         }
         var placing = Placing(fate: .stored, position: position)
-        if message.collapseKey.isEmpty { exemptListeners(targets, companions, &placing) }
+        if message.collapseKey.isEmpty { exemptListeners(targets, companions, now, &placing) }
         return placing
     }
 
@@ -186,22 +186,44 @@ extension Partition {
         #endif
     }
 
-    private func exemptListeners(_ targets: DeviceSet, _ companions: UInt16, _ placing: inout Placing) {
-        guard streams.count > 0 else { return }
+    /// Whether a device at its limit listens, or may have when this owner began: who does may not have been
+    /// heard of yet.
+    private func mayListen(_ index: UInt32, isFresh: Bool) -> Bool {
+        if let attachment = streams.attachment(index) {
+            if case .behind = attachment.state { return false }
+            return true
+        }
+        guard isFresh else { return false }
+        let oldest = state.log.waiting(for: index, after: .zero, limit: 1).first
+        return oldest.map { $0.position <= begunBehind } ?? false
+    }
+
+    private func exemptListeners(
+        _ targets: DeviceSet, _ companions: UInt16, _ now: Instant, _ placing: inout Placing
+    ) {
+        let isFresh = now.monotonic.since(begunAt) < options.listenersReturn
+        guard streams.count > 0 || isFresh else { return }
         let near = DeliveryLimits.waitingMax - min(companions, DeliveryLimits.waitingMax)
         let passAt = DeliveryLimits.waitingMax + DeliveryLimits.passDepth
+        // A gateway that confirms nothing must not keep the messages of all others waiting.
+        let heldUp = Position(placing.position.rawValue - min(placing.position.rawValue, 1_000_000))
         var exempt: [UInt32] = []
         var passed: [UInt32] = []
+        var passedUpTo = Position(.max)
         targets.forEach { index in
             guard let (page, place) = state.devices.find(index) else { return }
             let waiting = page.waiting[place]
-            guard waiting >= near, streams.isLive(index) else { return }
+            guard waiting >= near, mayListen(index, isFresh: isFresh) else { return }
             exempt.append(index)
-            if waiting >= passAt { passed.append(index) }
+            guard waiting >= passAt, !streams.isHeldUp(index, before: heldUp) else { return }
+            let handedOver = streams.handedOver(index)
+            guard handedOver > .zero else { return }
+            passed.append(index)
+            passedUpTo = min(passedUpTo, handedOver)
         }
         placing.exempt = DeviceSet(sorted: exempt)
         guard !passed.isEmpty else { return }
         placing.passed = DeviceSet(sorted: passed)
-        placing.passedUpTo = streams.processedByAll
+        placing.passedUpTo = passedUpTo
     }
 }

@@ -9,7 +9,11 @@ extension Partition {
         case .attach(let stream, let registration, let authority, let resume):
             attach(stream, registration, authority, resume, now, &effects)
         case .detach(let stream, let device):
-            if streams.attachment(device.rawValue)?.stream == stream { _ = streams.detach(device.rawValue) }
+            guard let attachment = streams.attachment(device.rawValue),
+                attachment.stream.isSameStream(as: stream)
+            else { return }
+            passHandedOver(device.rawValue)
+            _ = streams.detach(device.rawValue)
         case .fellBehind(let stream, let device, let written):
             guard streams.attachment(device.rawValue)?.stream == stream else { return }
             streams.setBehind(device.rawValue, written: written)
@@ -26,14 +30,28 @@ extension Partition {
     }
 
     /// Membership has buried the gateways of which `isGone` holds. Their frames are never confirmed any more,
-    /// and what listens elsewhere must not wait for that.
-    public func forgetGateways(where isGone: (GatewayID) -> Bool) { streams.forget(where: isGone) }
-
-    /// The windows of requests of gateway incarnations that are no more (design 5.5). They go with a record,
-    /// so the caller flushes.
-    public func forgetWindows(where isGone: (UInt64) -> Bool) {
-        for session in state.windows.keys.sorted() where isGone(session) { propose(.bury(session: session)) }
+    /// and what listens elsewhere must not wait for that. The caller flushes.
+    public func forgetGateways(where isGone: (GatewayID) -> Bool) {
+        for index in streams.devices(where: isGone) { passHandedOver(index) }
+        streams.forget(where: isGone)
     }
+
+    /// Forgets the windows of requests of gateway loops whose sessions live no more (design 5.5), but for the
+    /// latest `deadWindowsMax`: a gateway that was fenced may not have heard of it, and ask again. An
+    /// incarnation is its session and its loop's number. Whoever is newer than all that are known may only
+    /// not be known yet. They go with a record, so the caller flushes.
+    public func forgetWindows(living: Set<SessionID>) {
+        guard let newest = living.max() else { return }
+        let dead = state.windows.keys.filter { incarnation in
+            let session = SessionID(incarnation >> 8)
+            return session < newest && !living.contains(session)
+        }
+        for incarnation in dead.sorted().dropLast(Partition.deadWindowsMax) {
+            propose(.bury(session: incarnation))
+        }
+    }
+
+    static let deadWindowsMax = 128
 
     private func attach(
         _ stream: StreamID, _ registration: Registration, _ authority: Authority, _ resume: EventID?,
@@ -47,7 +65,8 @@ extension Partition {
         let index = registration.index.rawValue
         let device = registration.index
         if let former = streams.attachment(index) {
-            if former.stream == stream {
+            if former.stream.isSameStream(as: stream) {
+                guard stream.turn >= former.stream.turn else { return }
                 // The same again: its gateway has reason to think that something was lost.
                 streams.forgetOutstanding(stream.gateway)
             } else {
@@ -58,7 +77,7 @@ extension Partition {
         if from > .zero, isWaiting(index) {
             propose(.read([ReadUpTo(position: from, devices: DeviceSet(index))]))
         }
-        passWhatWasWritten(index)
+        passHandedOver(index)
         if page.seen[found.place] != now.wall.day.rawValue {
             propose(.seen(day: now.wall.day, devices: DeviceSet(index)))
         }
@@ -80,14 +99,15 @@ extension Partition {
         catchUp(device.rawValue, now, &effects)
     }
 
-    /// More than the window can wait only where it was written to an earlier stream: the oldest pass as
-    /// delivered.
-    private func passWhatWasWritten(_ index: UInt32) {
+    /// What waits beyond the window of those who are away, and was handed to the stream that ends, passes as
+    /// delivered: the oldest first. What its gateway has not confirmed stays, also beyond the window.
+    private func passHandedOver(_ index: UInt32) {
         guard let (page, place) = state.devices.find(index) else { return }
         let surplus = Int(page.waiting[place]) - Int(DeliveryLimits.waitingMax)
-        guard surplus > 0 else { return }
-        let entries = state.log.waiting(for: index, after: .zero, limit: surplus)
-        guard let last = entries.last else { return }
+        let handedOver = streams.handedOver(index)
+        guard surplus > 0, handedOver > .zero else { return }
+        let oldest = state.log.waiting(for: index, after: .zero, limit: surplus)
+        guard let last = oldest.last(where: { $0.position <= handedOver }) else { return }
         propose(.read([ReadUpTo(position: last.position, devices: DeviceSet(index))]))
     }
 

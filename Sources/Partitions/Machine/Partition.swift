@@ -37,6 +37,9 @@ public final class Partition {
     var streams = StreamTable()
     private var confirmations: [(token: UInt64, answer: Answer)] = []
     private var lastToken: UInt64 = 0
+    /// When this owner began, and the last message of before.
+    var begunAt = MonotonicTime(nanoseconds: 0)
+    var begunBehind = Position.zero
     private var confirmInFlight = false
     private var bookkeepingDue: MonotonicTime?
     private var wakeAt: MonotonicTime?
@@ -118,6 +121,7 @@ public final class Partition {
     /// still be on their way.
     public func begin(now: Instant, life: UInt32 = 0, into effects: inout [PartitionEffect]) {
         lastToken = UInt64(life) << 32
+        (begunAt, begunBehind) = (now.monotonic, state.log.last)
         #if DEBUG
             if options.planted.contains(.forgetMarks) { state.marks = PartitionMap() }
             if options.planted.contains(.forgetOutboxes) {

@@ -15,7 +15,8 @@ struct StreamTable {
             case beginning
             /// Waits for bodies that are being read.
             case reading
-            case live
+            /// Since the frame of this number was sent to its gateway.
+            case live(since: UInt64)
             /// The stream is full; its gateway will say when it is not.
             case behind
         }
@@ -46,11 +47,23 @@ struct StreamTable {
         return true
     }
 
-    /// A position up to which every gateway has handed all pushes to its streams.
-    var processedByAll: Position {
-        links.values.reduce(Position(.max)) { least, link in
-            link.outstanding.isEmpty ? least : min(least, link.processedPosition)
-        }
+    /// Up to where a listening device's messages were surely handed to its stream. Its gateway confirms in
+    /// order, so one frame that came after what the device read of the log is proof of that too.
+    func handedOver(_ index: UInt32) -> Position {
+        guard let attachment = attachments[index], case .live(let since) = attachment.state,
+            let link = links[attachment.stream.gateway], link.processed > since
+        else { return .zero }
+        return link.processedPosition
+    }
+
+    /// Whether the gateway of the device has left a frame of before `position` unconfirmed.
+    func isHeldUp(_ index: UInt32, before position: Position) -> Bool {
+        guard let gateway = attachments[index]?.stream.gateway else { return false }
+        return links[gateway]?.outstanding.first.map { $0.position < position } ?? false
+    }
+
+    func devices(where isListened: (GatewayID) -> Bool) -> [UInt32] {
+        attachments.filter { isListened($0.value.stream.gateway) }.keys.sorted()
     }
 
     mutating func attach(_ index: UInt32, _ stream: StreamID, after: Position) {
@@ -67,7 +80,7 @@ struct StreamTable {
 
     mutating func setLive(_ index: UInt32) {
         guard let attachment = attachments[index] else { return }
-        attachments[index]?.state = .live
+        attachments[index]?.state = .live(since: links[attachment.stream.gateway]?.sent ?? 0)
         if links[attachment.stream.gateway]?.live.add(index) ?? false {
             links[attachment.stream.gateway]?.liveCount += 1
         }
@@ -88,9 +101,7 @@ struct StreamTable {
 
     /// Gateways that are gone for good: nobody listens there, and nothing of theirs is waited for.
     mutating func forget(where isGone: (GatewayID) -> Bool) {
-        for index in attachments.filter({ isGone($0.value.stream.gateway) }).keys.sorted() {
-            _ = detach(index)
-        }
+        for index in devices(where: isGone) { _ = detach(index) }
         links = links.filter { !isGone($0.key) }
     }
 

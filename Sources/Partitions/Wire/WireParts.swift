@@ -36,6 +36,7 @@ extension ByteWriter {
     mutating func streamID(_ id: StreamID) {
         u32(id.gateway.rawValue)
         varint(id.number)
+        varint(UInt64(id.turn))
     }
 
     mutating func eventID(_ id: EventID?) {
@@ -131,7 +132,9 @@ extension ByteReader {
     }
 
     mutating func streamID() throws(DecodeError) -> StreamID {
-        StreamID(gateway: GatewayID(try u32()), number: try varint())
+        let (gateway, number) = (GatewayID(try u32()), try varint())
+        guard let turn = UInt32(exactly: try varint()) else { throw fail("a stream told too often") }
+        return StreamID(gateway: gateway, number: number, turn: turn)
     }
 
     mutating func eventID() throws(DecodeError) -> EventID? {

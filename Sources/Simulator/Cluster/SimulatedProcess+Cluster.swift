@@ -18,14 +18,10 @@ extension SimulatedProcess {
         for effect in effects { carryOut(effect) }
     }
 
-    static func life(of session: SessionID) -> UInt32 {
-        UInt32(truncatingIfNeeded: session.rawValue) & 0xFF_FFFF
-    }
-
     /// A connection that broke.
     func suspect(_ life: UInt32) {
         world.after(20_000, .control, self) {
-            for member in self.members where SimulatedProcess.life(of: member.session) == life {
+            for member in self.members where member.session.life == life {
                 #if DEBUG
                     if self.world.options.planted.contains(.hastyFence) { self.fence(member.session) }
                 #endif
@@ -56,18 +52,18 @@ extension SimulatedProcess {
             self.routes = routes
             publish()
         case .members(let members):
-            let gone = Set(self.members.map { SimulatedProcess.life(of: $0.session) })
-                .subtracting(members.map { SimulatedProcess.life(of: $0.session) })
+            let gone = Set(self.members.map { $0.session.life })
+                .subtracting(members.map { $0.session.life })
             self.members = members
             tellGossip(members)
-            if !gone.isEmpty { post { self.forget(gone) } }
+            let living = Set(members.map(\.session))
+            post { self.adopt(living: living, gone: gone) }
             publish()
         case .nudge:
-            let lives = members.map { SimulatedProcess.life(of: $0.session) }.filter { $0 != life }
+            let lives = members.map { $0.session.life }.filter { $0 != life }
             post { for life in lives { self.say(.nudge, to: life) } }
         case .stepDown: world.end(self, fences: false)
-        case .status(let status):
-            if case .unreachable = status { isBlind = true } else { isBlind = false }
+        case .status: break
         case .left:
             gossip(.leave)
             world.retire(self)
@@ -75,10 +71,14 @@ extension SimulatedProcess {
         }
     }
 
-    private func forget(_ gone: Set<UInt32>) {
+    private func adopt(living: Set<SessionID>, gone: Set<UInt32>) {
+        livingSessions = living
+        guard !gone.isEmpty else { return }
         for life in gone { owed[life] = nil }
         for case let partition? in partitions {
             partition.forgetGateways { gone.contains(SimulatedProcess.life(of: $0)) }
+            partition.forgetWindows(living: livingSessions)
+            dirty.insert(partition.id)
         }
     }
 
@@ -94,7 +94,7 @@ extension SimulatedProcess {
         } then: { result in
             switch result {
             case .success(let (poll, births)):
-                self.renewedAt = asked
+                self.authority = asked.advanced(by: Ownership.Options().lease)
                 if births != self.births { self.post { self.births = births } }
                 self.tellOwnership(.polled(poll, asked: asked))
             case .failure(EngineError.fenced): self.tellOwnership(.fenced)
@@ -186,23 +186,17 @@ extension SimulatedProcess {
 
     /// Tells the loop where partitions and processes are.
     private func publish() {
-        let living = Set(members.map(\.session))
         let own = session
-        let places = routes.map { route -> Place in
-            guard let route else { return .nowhere }
-            if route.session == own { return .here }
-            return living.contains(route.session) ? .peer(SimulatedProcess.life(of: route.session)) : .nowhere
-        }
-        let epochs = routes.map { $0?.epoch ?? Epoch(0) }
+        let places = PartitionPlaces(routes, members: members, own: own)
         var known: [UInt32: Int] = [:]
         for member in members where member.session != own {
-            known[SimulatedProcess.life(of: member.session)] = world.slots.firstIndex {
+            known[member.session.life] = world.slots.firstIndex {
                 $0.name == member.name
             }
         }
         post {
             self.adopt(known)
-            if !places.isEmpty { self.adopt(places, epochs: epochs) }
+            if !places.isEmpty { self.adopt(places) }
         }
     }
 

@@ -19,7 +19,7 @@ extension SimulatedProcess {
         switch effect {
         case .datagram(let packet, let address): world.network.send(datagram: packet, from: self, to: address)
         case .stream(let packet, let session):
-            let life = SimulatedProcess.life(of: session)
+            let life = session.life
             post { self.say(.gossip(packet), to: life) }
         case .changed(let member):
             guard member.state == .dead || member.state == .alive else { return }

@@ -10,13 +10,8 @@ import Routing
 extension SimulatedProcess {
     static func life(of gateway: GatewayID) -> UInt32 { gateway.rawValue >> 8 }
 
-    func place(of partition: PartitionID) -> Place {
-        let number = Int(partition.rawValue)
-        return number < places.count ? places[number] : .nowhere
-    }
-
     func send(_ event: PartitionEvent, to partition: PartitionID) {
-        switch place(of: partition) {
+        switch places[partition] {
         case .here: queue.append(.partition(partition, event))
         case .peer(let life): say(.partition(partition, event), to: life)
         case .nowhere:
@@ -129,21 +124,15 @@ extension SimulatedProcess {
         #if DEBUG
             if world.options.planted.contains(.forgetRequests) { return }
         #endif
-        let affected = places.map { $0 == .peer(life) }
-        if affected.contains(true) { askAgain(where: affected) }
+        if let affected = places.served(by: life) { askAgain(where: affected) }
     }
 
     /// Where partitions are now.
-    func adopt(_ next: [Place], epochs: [Epoch]) {
-        let former = places
-        let formerEpochs = placeEpochs
+    func adopt(_ next: PartitionPlaces) {
+        let changed = next.changed(since: places)
         places = next
-        placeEpochs = epochs
-        let changed = next.indices.map { place in
-            former.isEmpty || former[place] != next[place] || formerEpochs[place] != epochs[place]
-        }
-        guard changed.contains(true) else { return }
-        world.debug("\(place) (life \(life)) adopts \(next) since \(epochs.map(\.rawValue))")
+        guard let changed else { return }
+        world.debug("\(place) (life \(life)) adopts \(next)")
         askAgain(where: changed)
     }
 
@@ -151,8 +140,9 @@ extension SimulatedProcess {
         route { router, now, effects in
             router.rerouted({ affected[Int($0.rawValue)] }, now: now, into: &effects)
         }
-        for place in affected.indices where affected[place] && places[place] != .nowhere {
-            reattach(PartitionID(UInt16(place)))
+        for number in affected.indices where affected[number] {
+            let partition = PartitionID(UInt16(number))
+            if places[partition] != .nowhere { reattach(partition) }
         }
     }
 
@@ -187,7 +177,7 @@ extension SimulatedProcess {
     // MARK: Quotas
 
     func sendQuota(_ request: QuotaRequest) {
-        switch place(of: world.home(of: request.project)) {
+        switch places[world.home(of: request.project)] {
         case .here: queue.append(.quotaRequest(request))
         case .peer(let life): say(.quotaRequest(request), to: life)
         case .nowhere: break
@@ -201,9 +191,8 @@ extension SimulatedProcess {
 
     /// As `NodeLoop.grant`.
     func grant(_ request: QuotaRequest) {
-        guard !isBlind, clock.monotonic.since(renewedAt) < Ownership.Options().lease,
-            partitions[Int(world.home(of: request.project).rawValue)] != nil
-        else { return }
+        guard partitions[Int(world.home(of: request.project).rawValue)] != nil else { return }
+        grantor.authority = authority
         var effects: [QuotaGrantor.Effect] = []
         grantor.receive(request, now: now.monotonic, into: &effects)
         for effect in effects {
@@ -223,21 +212,16 @@ extension SimulatedProcess {
             return false
         }
         let epoch = epochs[Int(home.rawValue)]
-        var free = since.advanced(by: QuotaTiming.share)
-        var beginsFull = births[project] == epoch
+        var (isFirst, began) = (births[project] == epoch, since)
         #if DEBUG
-            if world.options.planted.contains(.fullBuckets) { beginsFull = true }
-            if world.options.planted.contains(.hastyBuckets) { free = MonotonicTime(nanoseconds: 0) }
+            if world.options.planted.contains(.fullBuckets) { isFirst = true }
+            if world.options.planted.contains(.hastyBuckets) { began = MonotonicTime(nanoseconds: 0) }
         #endif
-        let beginning: QuotaGrantor.Beginning
-        if beginsFull {
-            beginning = .full
-        } else if let left = handedOver.removeValue(forKey: project) {
-            beginning = .holding(left, since: free)
-        } else {
-            guard now.monotonic >= free else { return false }
-            beginning = .empty(since: free)
-        }
+        let left = handedOver.removeValue(forKey: project)
+        guard
+            let beginning = QuotaGrantor.beginning(
+                isFirst: isFirst, left: left, since: began, now: now.monotonic)
+        else { return false }
         grantor.open(project, world.options.limits, epoch: epoch, beginning, now: now.monotonic)
         return true
     }

@@ -21,11 +21,6 @@ final class SimulatedProcess {
         case quotaGrant(QuotaGrant)
         case quotaRefusal(RequestID, QuotaRefusal)
     }
-    enum Place: Hashable {
-        case here
-        case peer(UInt32)
-        case nowhere
-    }
     /// The way to another process.
     struct Peer {
         /// The machine on which it runs.
@@ -60,9 +55,8 @@ final class SimulatedProcess {
     var membership: Membership
     var members: [Ownership.Member] = []
     var routes: [Ownership.Route?] = []
-    var isBlind = false
-    /// When the last renewal that went through was asked for.
-    var renewedAt = MonotonicTime(nanoseconds: 0)
+    /// Until when nobody else can be owner of what is here.
+    var authority = MonotonicTime(nanoseconds: 0)
     private(set) lazy var control = EngineLane(self)
     private(set) lazy var loader = EngineLane(self)
     private(set) lazy var journal = EngineLane(self)
@@ -78,8 +72,8 @@ final class SimulatedProcess {
     var streams: GatewayStreams
     var grantor = QuotaGrantor()
     var deviceLimiter = DeviceLimiter(countMax: 1024)
-    var places: [Place] = []
-    var placeEpochs: [Epoch] = []
+    var places = PartitionPlaces()
+    var livingSessions: Set<SessionID> = []
     var peers: [UInt32: Peer] = [:]
     var toPeers: [UInt32: ByteWriter] = [:]
     var leaving: [PartitionID: ([ProjectNumber: [UInt64]]) -> Void] = [:]
@@ -109,7 +103,7 @@ final class SimulatedProcess {
         self.world = world
         self.place = place
         self.session = session
-        life = UInt32(truncatingIfNeeded: session.rawValue) & 0xFF_FFFF
+        life = session.life
         gateway = GatewayID(life << 8)
         clockOffset = world.roll(.seconds(100_000))
         wallError = Int64(world.roll(400)) - 200
@@ -126,7 +120,7 @@ final class SimulatedProcess {
         membership = Membership(
             session: session, name: slot.name, address: slot.name, info: info.encoded,
             seed: world.random.next(), now: mono)
-        var options = Router.Options(partitionCount: count, gateway: gateway, session: world.random.next())
+        var options = Router.Options(partitionCount: count, gateway: gateway, session: session.rawValue << 8)
         options.isClustered = true
         let spender = SpenderID(world.random.next() << 32 | UInt64(gateway.rawValue))
         router = Router(
@@ -203,7 +197,7 @@ final class SimulatedProcess {
         case .stream(let partition, let frame): receive(frame, from: partition)
         case .peerStream(let life, let partition, let frame):
             world.debug("\(place) (life \(self.life)) hears of \(partition.rawValue) from \(life)")
-            if place(of: partition) == .peer(life) { receive(frame, from: partition) }
+            if places[partition] == .peer(life) { receive(frame, from: partition) }
         case .lost(let id, let mayHaveAppended): lose(id, mayHaveAppended: mayHaveAppended)
         case .quotaRequest(let request): grant(request)
         case .quotaGrant(let grant):
