@@ -59,6 +59,10 @@ public protocol ClusterEngine: Engine {
     func past() throws(EngineError) -> EnginePast?
     /// What time it is for the database; `nil` for engines that have no clock of their own.
     func wallClock() throws(EngineError) -> WallTime?
+    /// In a database that is not the home of its cluster: makes a session known that was begun in the home,
+    /// and marks all former ones of the node dead. Nothing where it is known and lives; `fenced` where it is
+    /// dead here.
+    func register(_ session: SessionID, node: String) throws(EngineError)
     /// Gives a partition up: its row has no owner any more. Everything of this session is in before.
     func release(_ partition: PartitionID, by session: SessionID) throws(EngineError)
 }

@@ -26,6 +26,28 @@ extension MemoryEngine: ClusterEngine {
 
     public func exclusively<Result>(_ body: () throws -> Result) throws -> Result { try body() }
 
+    public func register(_ session: SessionID, node: String) throws(EngineError) {
+        try works()
+        guard !share.isHome, session.rawValue > 0 else { throw .refused("in the home a session begins") }
+        if lives(session) { return }
+        makeRoom(for: session)
+        let place = Int(session.rawValue) - 1
+        let isSuperseded = sessionList[(place + 1)...].contains { $0.node == node && $0.isAlive }
+        guard unknownSessions.contains(session), !isSuperseded else { throw .fenced }
+        unknownSessions.remove(session)
+        for index in 0..<place where sessionList[index].node == node { sessionList[index].isAlive = false }
+        sessionList[place] = (node: node, isAlive: true)
+        leases[session] = (0, [])
+    }
+
+    /// Sessions that were begun in the home and are not known here yet have their places in the list.
+    func makeRoom(for session: SessionID) {
+        while sessionList.count < session.rawValue {
+            sessionList.append((node: "", isAlive: false))
+            unknownSessions.insert(SessionID(UInt64(sessionList.count)))
+        }
+    }
+
     public func release(_ partition: PartitionID, by session: SessionID) throws(EngineError) {
         let index = try owned(partition, by: session)
         partitionsByID[index].row.owner = nil

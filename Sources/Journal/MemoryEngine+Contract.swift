@@ -14,6 +14,10 @@ extension MemoryEngine {
 
     public func fence(_ session: SessionID) throws(EngineError) {
         try works()
+        if !share.isHome {
+            makeRoom(for: session)
+            unknownSessions.remove(session)
+        }
         if lives(session) { sessionList[Int(session.rawValue) - 1].isAlive = false }
     }
 
@@ -36,7 +40,7 @@ extension MemoryEngine {
 
     public func partitions() throws(EngineError) -> [PartitionRow] {
         try works()
-        return partitionsByID.map(\.row)
+        return partitionsByID.map(\.row).filter { share.holds($0.id) }
     }
 
     public func take(

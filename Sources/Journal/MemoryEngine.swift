@@ -38,18 +38,22 @@ public final class MemoryEngine: Engine {
     /// What the engine says that time it is, and of which past it is; `nil` for one that cannot say.
     public var clock: WallTime?
     public var currentPast: EnginePast?
+    /// Which partitions live here.
+    public let share: EngineShare
     /// Faults of the next appends, in order; `nil` is an append that works.
     public var faults: [Fault?] = []
     /// Appends that were acknowledged, and rows in them.
     public internal(set) var commits = 0
     var partitionsByID: [Partition] = []
     var sessionList: [(node: String, isAlive: Bool)] = []
+    /// Where this is not the home: begun, and neither registered nor fenced here so far.
+    var unknownSessions: Set<SessionID> = []
     var leases: [SessionID: (counter: UInt64, info: [UInt8])] = [:]
     var catalog: [CatalogTable: [String: [UInt8]]] = [:]
     /// Visible, and gone with a crash, until an append of later is acknowledged.
     var unacknowledged: [(partition: PartitionID, sequence: Sequence)] = []
 
-    public init() {}
+    public init(share: EngineShare = EngineShare()) { self.share = share }
 
     /// The machine goes down and comes back: sessions stay as they were, faults are forgotten, the handle
     /// works again.
@@ -79,7 +83,9 @@ public final class MemoryEngine: Engine {
 
     func partition(_ id: PartitionID) throws(EngineError) -> Int {
         try works()
-        guard Int(id.rawValue) < partitionsByID.count else { throw .refused("no partition \(id.rawValue)") }
+        guard Int(id.rawValue) < partitionsByID.count, share.holds(id) else {
+            throw .refused("no partition \(id.rawValue)")
+        }
         return Int(id.rawValue)
     }
 

@@ -2,7 +2,6 @@ import FCMAPI
 import HTTPMessages
 import Journal
 import Model
-import Placement
 import Quotas
 import Routing
 import SQLiteEngine
@@ -14,10 +13,14 @@ final class Administrator: Sendable {
 
     private let contents: Mutex<Catalog.Contents>
     private let engine: EngineThread
+    private let homes: ProjectHomes
     private let defaultTokenURI: String
     private let mailboxes: Mutex<[Mailbox]> = Mutex([])
 
-    init(_ contents: Catalog.Contents, engine: EngineThread, defaultTokenURI: String) {
+    init(
+        _ contents: Catalog.Contents, engine: EngineThread, homes: ProjectHomes, defaultTokenURI: String
+    ) {
+        self.homes = homes
         self.contents = Mutex(contents)
         self.engine = engine
         self.defaultTokenURI = defaultTokenURI
@@ -78,7 +81,8 @@ final class Administrator: Sendable {
     func makeProject(
         _ id: String, on loop: NodeLoop, _ done: @escaping @Sendable (NodeLoop, String?) -> Void
     ) {
-        change(on: loop, { engine, contents in _ = try Administrator.ensure(id, engine, &contents) }) {
+        let homes = homes
+        change(on: loop, { engine, contents in _ = try Administrator.ensure(id, homes, engine, &contents) }) {
             loop, result in
             switch result {
             case .success: done(loop, nil)
@@ -89,7 +93,7 @@ final class Administrator: Sendable {
 
     /// The project, made where there is none. Numbers rise and are never used twice.
     private static func ensure(
-        _ id: String, _ engine: any Engine, _ contents: inout Catalog.Contents
+        _ id: String, _ homes: ProjectHomes, _ engine: any Engine, _ contents: inout Catalog.Contents
     ) throws -> (project: Project, isNew: Bool) {
         if let project = contents.directory.byID[id] { return (project, false) }
         var last: UInt32 = 0
@@ -103,11 +107,11 @@ final class Administrator: Sendable {
             value: [UInt8(number >> 16), UInt8(number >> 8 & 0xFF), UInt8(number & 0xFF)])
         let project = Project(id: id, number: ProjectNumber(number))
         if engine is any ClusterEngine {
-            let rows = try engine.partitions()
-            let home = Placement.home(of: project.number, count: rows.count)
-            let epoch = rows[Int(home.rawValue)].epoch
-            try Catalog.putBirth(project.number, epoch, to: engine)
-            contents.births[project.number] = epoch
+            let home = homes.home(of: project.number)
+            if let epoch = try engine.partitions().first(where: { $0.id == home })?.epoch {
+                try Catalog.putBirth(project.number, epoch, to: engine)
+                contents.births[project.number] = epoch
+            }
         }
         try Catalog.put(project, [:], to: engine)
         contents.directory.add(project)
@@ -127,7 +131,8 @@ final class Administrator: Sendable {
         case .drain(let node): answer(loop, loop.shared.drain(node))
         case .createProject(let id, let tokenURI):
             let uri = tokenURI ?? defaultTokenURI
-            change(on: loop, { try Administrator.create(id, uri, $0, &$1) }, finish)
+            let homes = homes
+            change(on: loop, { try Administrator.create(id, uri, homes, $0, &$1) }, finish)
         case .deleteProject(let project):
             change(
                 on: loop,
@@ -165,9 +170,10 @@ final class Administrator: Sendable {
     }
 
     private static func create(
-        _ id: String, _ tokenURI: String, _ engine: any Engine, _ contents: inout Catalog.Contents
+        _ id: String, _ tokenURI: String, _ homes: ProjectHomes, _ engine: any Engine,
+        _ contents: inout Catalog.Contents
     ) throws -> HTTPResponse {
-        let (project, isNew) = try ensure(id, engine, &contents)
+        let (project, isNew) = try ensure(id, homes, engine, &contents)
         if !isNew, contents.directory.accounts.values.contains(where: { $0.project == project.number }) {
             return APIFailure.conflict("The project exists already.")
         }

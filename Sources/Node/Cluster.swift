@@ -6,7 +6,6 @@ import NIOCore
 import NIOPosix
 import Ownership
 import PeerLink
-import PostgresEngine
 import Routing
 import SQLiteEngine
 import Synchronization
@@ -14,8 +13,8 @@ import Synchronization
 /// A node's part in its cluster: carries out what `Ownership` decides, and tells the loops where everything
 /// is.
 ///
-/// It has a thread for its decisions, one for the engine's small tables and one for reading partitions, so
-/// that a lease is renewed whatever the loops and the journal are busy with.
+/// It has a thread for its decisions, and for each database one for the small tables and one for reading
+/// partitions, so that a lease is renewed whatever the loops and the journals are busy with.
 // Safe: what changes is touched on its event loop only, where `handle` and the engine's answers hop to; the
 // rest is constant, locked (`view`) or atomic (`isOver`).
 final class Cluster: @unchecked Sendable {
@@ -24,10 +23,11 @@ final class Cluster: @unchecked Sendable {
     let log: Logger
     private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     let eventLoop: any EventLoop
-    private let control: EngineThread
-    private let loader: EngineThread
+    /// One for each database, the home first.
+    let lanes: [DatabaseLane]
+    let tables: PartitionTables
     let boxes: [Mailbox]
-    private var ownership: Ownership
+    var ownership: Ownership
     var gossip: Gossip?
     private let seeds: [String]
     /// When each reason to refuse gossip was logged last.
@@ -43,8 +43,8 @@ final class Cluster: @unchecked Sendable {
 
     /// Opens the gossip port.
     init(
-        name: String, info: Ownership.NodeInfo, shared: NodeShared, boxes: [Mailbox], url: String,
-        options: PostgresEngine.Options, catalogVersion: [UInt8], gossip: GossipSettings, log: Logger
+        name: String, info: Ownership.NodeInfo, shared: NodeShared, boxes: [Mailbox],
+        databases: [DatabaseSettings], catalogVersion: [UInt8], gossip: GossipSettings, log: Logger
     ) throws {
         self.name = name
         self.shared = shared
@@ -53,16 +53,10 @@ final class Cluster: @unchecked Sendable {
         self.catalogVersion = catalogVersion
         eventLoop = group.next()
         let onFatal: @Sendable (String) -> Void = { shared.stop($0) }
-        // A lease that is not answered for in time is not renewed: the node should know.
-        var impatient = options
-        impatient.silenceMilliseconds = 4000
-        let controlOptions = impatient
-        control = EngineThread(
-            makeEngine: { try PostgresEngine(url, options: controlOptions) }, onFatal: onFatal,
-            onResolved: { _, _ in })
-        loader = EngineThread(
-            makeEngine: { try PostgresEngine(url, options: options) }, onFatal: onFatal,
-            onResolved: { _, _ in })
+        lanes = databases.map { DatabaseLane($0, onFatal: onFatal) }
+        tables = PartitionTables(
+            lanes, histories: shared.histories, session: shared.session, node: name, eventLoop: eventLoop,
+            log: log, fenced: { shared.cluster?.handle(.fenced) })
         let socket = try GossipSocket(
             eventLoop: eventLoop, host: gossip.address.host, port: gossip.address.port,
             cluster: gossip.cluster, key: gossip.key,
@@ -128,10 +122,13 @@ final class Cluster: @unchecked Sendable {
     func end() {
         isOver.store(true, ordering: .relaxed)
         let session = shared.session
-        try? control.wait { engine in try engine.fence(session) }
+        try? lanes[0].control.wait { engine in try engine.fence(session) }
         eventLoop.execute { self.gossip?.close() }
-        control.shutdown()
-        loader.shutdown()
+        let away = current.away
+        for lane in lanes where !away.contains(lane.number) {
+            if lane.number > 0 { lane.control.perform({ try $0.fence(session) }) { _ in } }
+            lane.shutdown()
+        }
         group.shutdownGracefully { _ in }
     }
 
@@ -184,7 +181,8 @@ final class Cluster: @unchecked Sendable {
         let session = shared.session
         let asked = Clock.monotonic()
         let known = catalogVersion
-        control.perform({ engine in
+        tables.ask()
+        lanes[0].control.perform({ engine in
             guard let engine = engine as? any ClusterEngine else {
                 throw EngineError.refused("the engine is not one of clusters")
             }
@@ -197,7 +195,7 @@ final class Cluster: @unchecked Sendable {
             case .success(let (poll, version, contents)):
                 self.shared.renewedAt.store(asked.nanoseconds, ordering: .relaxed)
                 if let contents { self.adopt(contents, version) }
-                self.handle(.polled(poll, asked: asked))
+                self.eventLoop.execute { self.tables.join(poll, asked: asked) { self.adopt($0, asked: $1) } }
             case .failure(EngineError.fenced): self.handle(.fenced)
             case .failure(let error): self.handle(.pollFailed("\(error)"))
             }
@@ -214,7 +212,8 @@ final class Cluster: @unchecked Sendable {
 
     private func fence(_ session: SessionID) {
         log.warning("a session is fenced", metadata: ["session": "\(session.rawValue)"])
-        control.perform({ engine in try engine.fence(session) }) { result in
+        lanes[0].control.perform({ engine in try engine.fence(session) }) { result in
+            if case .success = result { self.fenceElsewhere(session) }
             self.eventLoop.execute {
                 var effects: [Ownership.Effect] = []
                 switch result {
@@ -226,24 +225,10 @@ final class Cluster: @unchecked Sendable {
         }
     }
 
-    private func take(_ row: PartitionRow) {
-        let session = shared.session
-        control.perform({ engine in try Recovery.take(row, by: session, of: engine) }) { result in
-            switch result {
-            case .success(let epoch): self.handle(.taken(row.id, epoch))
-            case .failure(let error):
-                self.log.warning(
-                    "a partition was not taken",
-                    metadata: ["partition": "\(row.id.rawValue)", "error": "\(error)"])
-                self.handle(.takeFailed(row.id))
-            }
-        }
-    }
-
     private func load(_ id: PartitionID, _ epoch: Epoch) {
         shared.setEpoch(epoch, of: id)
         let box = boxes[shared.loop(of: id)]
-        loader.perform({ engine in
+        lane(of: id).loader.perform({ engine in
             (try QuotaHandover.take(id, epoch: epoch, from: engine), try Recovery.load(id, from: engine))
         }) { result in
             switch result {
@@ -269,7 +254,7 @@ final class Cluster: @unchecked Sendable {
         boxes[shared.loop(of: id)].post(
             .run { loop in
                 loop.release(id) { quotas in
-                    self.control.perform({ engine in
+                    self.lane(of: id).control.perform({ engine in
                         try QuotaHandover.put(quotas, of: id, epoch: epoch, to: engine)
                         try (engine as? any ClusterEngine)?.release(id, by: session)
                     }) { result in
@@ -306,7 +291,7 @@ final class Cluster: @unchecked Sendable {
     }
 
     /// Tells every loop where partitions and processes are.
-    private func publish() {
+    func publish() {
         let own = shared.session
         let places = PartitionPlaces(routes, members: members, own: own)
         var addresses: [UInt32: PeerConnections.Address] = [:]
@@ -314,9 +299,11 @@ final class Cluster: @unchecked Sendable {
             addresses[member.session.life] = PeerConnections.Address(member.info.peer)
         }
         let known = addresses
+        let away = tables.away
         for box in boxes {
             box.post(
                 .run { loop in
+                    loop.away = away
                     loop.peers?.adopt(known)
                     if !places.isEmpty { loop.adopt(places) }
                 })
@@ -327,7 +314,7 @@ final class Cluster: @unchecked Sendable {
     func publishView() {
         let next = ClusterView(
             members: members, routes: routes, own: shared.session, gossip: gossip?.members ?? [],
-            localHealth: gossip?.localHealth ?? 0)
+            localHealth: gossip?.localHealth ?? 0, away: tables.awayDatabases)
         view.withLock { $0 = next }
     }
 }
@@ -347,6 +334,8 @@ struct ClusterView: Sendable {
     /// All others that gossip remembers.
     var gossip: [Membership.Member] = []
     var localHealth = 0
+    /// Numbers of databases that do not answer, never the home's.
+    var away: Set<Int> = []
 
     /// How gossip sees the session; of itself a node knows that it is alive.
     func state(of session: SessionID) -> Membership.State {

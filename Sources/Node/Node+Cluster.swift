@@ -13,6 +13,8 @@ import TLS
 public struct ClusterConfiguration: Sendable {
     /// The database: a URI or keywords, as libpq reads them.
     public var url: String
+    /// Further databases over which the partitions are spread, in the order in which the cluster was made.
+    public var further: [String] = []
     /// Where peers reach this node.
     public var peer: NodeConfiguration.Address
     /// Where gossip is heard; `nil` for the port of `peer`, by UDP.
@@ -42,20 +44,67 @@ public struct ClusterConfiguration: Sendable {
         return options
     }
 
-    /// The engine, when it can be reached: a database that starts later than its nodes is nothing unusual.
-    /// Meanwhile the node's ports say why it is not ready.
+    /// Databases of a cluster, the home counted.
+    public static let databasesMax = EngineShare.countMax
+
+    var databaseCount: Int { 1 + further.count }
+
+    /// One of the cluster's databases, 0 for the home, of which nothing is known yet.
+    func database(_ number: Int) throws -> DatabaseSettings {
+        guard let share = EngineShare(number: number, of: databaseCount) else {
+            throw NodeError("a cluster has at most \(EngineShare.countMax) databases")
+        }
+        var options = options
+        options.share = share
+        return DatabaseSettings(url: number == 0 ? url : further[number - 1], options: options)
+    }
+
+    /// The home's engine, when it can be reached: a database that starts later than its nodes is nothing
+    /// unusual. Meanwhile the node's ports say why it is not ready. Where the cluster is yet to be made, the
+    /// other databases are waited for as well.
     func waitForEngine(_ configuration: NodeConfiguration, _ log: Logger) throws -> PostgresEngine {
         var room: WaitingRoom?
         defer { room?.close() }
-        while true {
+        func wait(_ settings: DatabaseSettings) throws -> PostgresEngine {
+            while true {
+                do throws(EngineError) {
+                    return try PostgresEngine(settings.url, options: settings.options)
+                } catch {
+                    guard case .refused(let reason) = error, reason.contains("cannot reach") else {
+                        throw error
+                    }
+                    log.warning(
+                        "waiting for the database",
+                        metadata: ["database": "\(settings.number + 1)", "reason": "\(reason)"])
+                    if room == nil { room = try WaitingRoom(configuration, reason: reason) }
+                    room?.say(reason)
+                    sleep(1)
+                }
+            }
+        }
+        let home = try wait(try database(0))
+        if databaseCount > 1, try DatabaseSpread.read(home)?.isMade != true {
+            if let mistake = try DatabaseSpread.mistake(home, named: databaseCount) {
+                throw NodeError(mistake)
+            }
+            for number in 1..<databaseCount { _ = try wait(try database(number)) }
+        }
+        return home
+    }
+
+    /// Engines on the other databases, `nil` for those that cannot be reached now.
+    func reachFurther(_ log: Logger) throws -> [PostgresEngine?] {
+        try further.indices.map { place in
+            var settings = try database(place + 1)
+            settings.options.silenceMilliseconds = 4000
             do throws(EngineError) {
-                return try PostgresEngine(url, options: options)
+                return try PostgresEngine(settings.url, options: settings.options)
             } catch {
                 guard case .refused(let reason) = error, reason.contains("cannot reach") else { throw error }
-                log.warning("waiting for the database", metadata: ["reason": "\(reason)"])
-                if room == nil { room = try WaitingRoom(configuration, reason: reason) }
-                room?.say(reason)
-                sleep(1)
+                log.warning(
+                    "a database is away: the partitions in it wait",
+                    metadata: ["database": "\(place + 2)", "reason": "\(reason)"])
+                return nil
             }
         }
     }
@@ -64,10 +113,12 @@ public struct ClusterConfiguration: Sendable {
 extension Node {
     /// Opens the peer port and makes the node's part in the cluster, which begins a little later.
     static func join(
-        _ settings: ClusterConfiguration, _ configuration: NodeConfiguration, _ shared: NodeShared,
+        _ settings: ClusterConfiguration, _ configuration: NodeConfiguration,
+        _ databases: [DatabaseSettings], _ shared: NodeShared,
         _ loops: [NodeLoop], _ boxes: [Mailbox], _ catalogVersion: [UInt8], _ log: Logger
     ) throws -> (Cluster, PeerServer) {
-        let (clusterID, gossipKey) = try shared.engine.wait { engine in try Node.clusterSecrets(engine) }
+        let (clusterID, gossipKey) = try shared.engines.home.wait { engine in try Node.clusterSecrets(engine)
+        }
         let identity = PeerIdentity(cluster: clusterID, life: shared.life, name: configuration.name)
         let events = PeerEvents(
             received: { life, bytes in Node.receive(bytes, from: life, shared, boxes) },
@@ -104,8 +155,8 @@ extension Node {
             seeds: settings.seeds, cluster: clusterID, key: gossipKey,
             seed: try Catalog.random(8).reduce(0) { $0 << 8 | UInt64($1) })
         let cluster = try Cluster(
-            name: configuration.name, info: info, shared: shared, boxes: boxes, url: settings.url,
-            options: settings.options, catalogVersion: catalogVersion, gossip: gossip, log: log)
+            name: configuration.name, info: info, shared: shared, boxes: boxes, databases: databases,
+            catalogVersion: catalogVersion, gossip: gossip, log: log)
         shared.join(cluster)
         return (cluster, server)
     }

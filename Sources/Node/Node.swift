@@ -61,24 +61,18 @@ public final class Node: Sendable {
     ) throws {
         self.log = log
         let boxes = MailboxTable()
-        let engine = EngineThread(
-            makeEngine: { try Node.makeEngine(configuration, log) },
-            onFatal: onFatal,
-            onResolved: { owner, resolved in boxes.post(resolved, to: owner) })
-        let opened = try engine.wait { engine in try Node.open(engine, configuration, log) }
-        engine.begin(opened.session)
-        if configuration.cluster == nil {
-            for partition in opened.partitions { engine.open(partition.id, next: partition.next) }
-        }
+        let (engines, opened) = try Node.openEngines(configuration, boxes, log, onFatal: onFatal)
         group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.loopCount)
         let administrator = Administrator(
-            opened.contents, engine: engine, defaultTokenURI: configuration.tokenURI)
+            opened.contents, engine: engines.home,
+            homes: ProjectHomes(partitionCount: opened.partitions.count, databaseCount: engines.all.count),
+            defaultTokenURI: configuration.tokenURI)
         var options = PartitionOptions(partitionCount: opened.partitions.count)
         options.recordBytesMax = 1 << 20
         options.generation = opened.generation
         shared = NodeShared(
             partitions: opened.partitions, loopCount: configuration.loopCount, session: opened.session,
-            engine: engine,
+            engines: engines,
             options: options, administrator: administrator, formerQuotas: opened.formerQuotas,
             isClustered: configuration.cluster != nil, log: log, onFatal: onFatal)
         var settings = APISettings()
@@ -96,7 +90,8 @@ public final class Node: Sendable {
         administrator.begin(boxes.all)
         if let settings = configuration.cluster {
             let (cluster, server) = try Node.join(
-                settings, configuration, shared, loops, boxes.all, opened.catalogVersion, log)
+                settings, configuration, opened.databases, shared, loops, boxes.all, opened.catalogVersion,
+                log)
             (self.cluster, peerServer) = (cluster, server)
         } else {
             (cluster, peerServer) = (nil, nil)
@@ -127,70 +122,6 @@ public final class Node: Sendable {
         table.begin()
     }
 
-    private struct Opened: Sendable {
-        var session: SessionID
-        var partitions: [OwnedPartition]
-        var contents: Catalog.Contents
-        var formerQuotas: FormerQuotas
-        var catalogVersion: [UInt8] = []
-        var generation: UInt64 = 0
-    }
-
-    private static func makeEngine(_ configuration: NodeConfiguration, _ log: Logger) throws -> any Engine {
-        guard let cluster = configuration.cluster else {
-            return try SQLiteEngine(folder: configuration.folder)
-        }
-        return try cluster.waitForEngine(configuration, log)
-    }
-
-    private static func open(
-        _ engine: any Engine, _ configuration: NodeConfiguration, _ log: Logger
-    ) throws -> Opened {
-        if let engine = engine as? any ClusterEngine {
-            try checkCompany(engine, name: configuration.name)
-            return try engine.exclusively { try openShared(engine, configuration, log) }
-        }
-        let existing = try engine.partitions()
-        if existing.isEmpty {
-            var random = SystemRandomNumberGenerator()
-            let histories = (0..<configuration.partitionCount).map { _ in History(random.next()) }
-            try engine.createPartitions(count: configuration.partitionCount, histories: histories)
-        }
-        let session = try engine.beginSession(node: configuration.name)
-        let contents = try Catalog.load(engine)
-        return Opened(
-            session: session, partitions: try Recovery.takeAll(session, of: engine), contents: contents,
-            formerQuotas: try FormerQuotas.take(
-                from: engine, projects: Array(contents.directory.byNumber.keys), now: Clock.now().wall))
-    }
-
-    /// The same in a cluster, where others may be doing it as well: partitions are taken later, one by one.
-    private static func openShared(
-        _ engine: any ClusterEngine, _ configuration: NodeConfiguration, _ log: Logger
-    ) throws -> Opened {
-        let existing = try engine.partitions()
-        let count = configuration.partitionCount
-        if existing.isEmpty {
-            var random = SystemRandomNumberGenerator()
-            try engine.createPartitions(
-                count: count, histories: (0..<count).map { _ in History(random.next()) })
-        } else if configuration.cluster?.insistsOnCount ?? false, existing.count != count {
-            throw NodeError(
-                "the cluster has \(existing.count) partitions, and their number never changes: leave out"
-                    + " --partitions, or say \(existing.count)")
-        }
-        let generation = try Generation.current(engine, log)
-        let rows = try engine.partitions()
-        let contents = try Catalog.load(engine)
-        let session = try engine.beginSession(node: configuration.name)
-        return Opened(
-            session: session,
-            partitions: rows.map {
-                OwnedPartition(id: $0.id, history: $0.history, epoch: $0.epoch, next: .zero)
-            }, contents: contents, formerQuotas: FormerQuotas(),
-            catalogVersion: try engine.get(.setting, key: Catalog.versionKey) ?? [], generation: generation)
-    }
-
     private static func makeLoops(
         _ group: MultiThreadedEventLoopGroup, _ shared: NodeShared, _ settings: APISettings,
         _ contents: Catalog.Contents, _ boxes: MailboxTable, _ log: Logger
@@ -219,7 +150,7 @@ public final class Node: Sendable {
         var folding: [EventLoopFuture<Void>] = []
         for number in 0..<shared.partitionCount {
             let id = PartitionID(UInt16(number))
-            let loaded = try shared.engine.wait { engine in try Recovery.load(id, from: engine) }
+            let loaded = try shared.engines.home.wait { engine in try Recovery.load(id, from: engine) }
             let loop = loops[shared.loop(of: id)]
             folding.append(loop.eventLoop.submit { loop.restore(loaded) })
         }
@@ -236,9 +167,10 @@ public final class Node: Sendable {
         await edge.drain(within: limit)
         await admin.drain(within: .seconds(1))
         if cluster == nil { await keepQuotas() }
+        let away = cluster?.current.away ?? []
         cluster?.end()
         peerServer?.close()
-        shared.engine.shutdown()
+        shared.engines.shutdown(except: away)
         try? await group.shutdownGracefully()
     }
 }
@@ -248,7 +180,7 @@ extension Node {
     public func end() async {
         shared.beginDraining()
         await keepQuotas()
-        shared.engine.shutdown()
+        shared.engines.shutdown()
     }
 
     /// Puts down what is left in the buckets, so that an orderly restart neither fills nor empties them.
@@ -262,7 +194,7 @@ extension Node {
         }
         let kept = remainders
         do {
-            try shared.engine.wait { engine in
+            try shared.engines.home.wait { engine in
                 try FormerQuotas.put(kept, to: engine, now: Clock.now().wall)
             }
         } catch {

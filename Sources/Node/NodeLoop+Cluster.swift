@@ -25,7 +25,7 @@ extension NodeLoop {
         case .peer(let life): say(.partition(partition, event), to: life)
         case .nowhere:
             switch event {
-            case .request(let id, _): answer(id, .refused(.moved))
+            case .request(let id, _): answer(id, .refused(absence(of: partition)))
             case .stream(.attach): reattachLater(partition)
             default: break
             }
@@ -86,7 +86,7 @@ extension NodeLoop {
     }
 
     func home(of project: ProjectNumber) -> PartitionID {
-        Placement.home(of: project, count: shared.partitionCount)
+        shared.home(of: project)
     }
 
     // MARK: Peers
@@ -169,6 +169,20 @@ extension NodeLoop {
     /// What was asked of the process, or by it, may be lost.
     func askAgain(of life: UInt32) {
         if let affected = places.served(by: life) { askAgain(where: affected) }
+    }
+
+    /// Whether the partition has to do with it now: not while it is given up, and with no request while its
+    /// database is away, since nothing could be answered.
+    func takes(_ event: PartitionEvent, _ partition: PartitionID) -> Bool {
+        if event.isOwn { return true }
+        if case .request = event, away.contains(partition) { return false }
+        return leaving[partition] == nil
+    }
+
+    /// Why a partition that should be here, or somewhere, is not. What lives in a database that is away is
+    /// not waited for: the client is told at once.
+    func absence(of partition: PartitionID) -> PartitionRefusal {
+        away.contains(partition) ? .unavailable("the partition's database is away") : .moved
     }
 
     /// Where partitions are now.

@@ -8,7 +8,7 @@ extension NodeLoop {
     func read(_ id: PartitionID, _ sequences: [Sequence], _ token: UInt64) {
         let mailbox = mailboxes[number]
         let log = log
-        shared.engine.perform({ engine in
+        shared.engines[id].perform({ engine in
             try engine.read(id, rows: sequences).map { row in
                 (
                     sequence: row.sequence,
@@ -38,7 +38,7 @@ extension NodeLoop {
         let mailbox = mailboxes[number]
         let session = shared.session
         let log = log
-        shared.engine.perform({ engine in
+        shared.engines[id].perform({ engine in
             try engine.writeSnapshot(session: session, partition: id, covering: covering, bytes: bytes)
         }) { result in
             switch result {

@@ -46,6 +46,8 @@ final class NodeLoop: @unchecked Sendable {
     /// What earlier owners have left in the buckets of projects that are not asked for yet.
     var handedOver: [ProjectNumber: [UInt64]] = [:]
     var reattaching: Set<PartitionID> = []
+    /// Partitions whose database does not answer, in a cluster on several.
+    var away: Set<PartitionID> = []
     /// Sessions that live, as the cluster saw it last, in a cluster.
     var livingSessions: Set<SessionID> = []
     /// Processes to which something could not be handed over, until it is asked again.
@@ -160,7 +162,7 @@ final class NodeLoop: @unchecked Sendable {
         } while !queue.isEmpty
         flushPartitions()
         if !rows.isEmpty {
-            shared.engine.submit(rows, for: number)
+            shared.engines.submit(rows, for: number)
             rows.removeAll(keepingCapacity: true)
         }
         for loop in outgoing.indices where !outgoing[loop].isEmpty {
@@ -176,7 +178,7 @@ final class NodeLoop: @unchecked Sendable {
         switch message {
         case .partition(let id, let event):
             guard let partition = partitions[id] else { return refuse(event, id) }
-            guard leaving[id] == nil || event.isOwn else { return refuse(event, id) }
+            guard takes(event, id) else { return refuse(event, id) }
             guard !isPastDeviceLimit(event) else { return }
             partition.handle(event, now: now, into: &effects)
             dirty.insert(id)
@@ -220,7 +222,7 @@ final class NodeLoop: @unchecked Sendable {
         switch event {
         case .request(let id, _):
             let reason = "the partition is being read from its journal"
-            answer(id, .refused(shared.isClustered ? .moved : .unavailable(reason)))
+            answer(id, .refused(shared.isClustered ? absence(of: partition) : .unavailable(reason)))
         case .stream(.attach(let stream, _, _, _)) where shared.isClustered:
             tellStream(stream.gateway, .refused(stream, .moved), from: partition)
         default: break
@@ -278,7 +280,7 @@ final class NodeLoop: @unchecked Sendable {
     private func confirm(_ id: PartitionID, _ token: UInt64) {
         let mailbox = mailboxes[number]
         let session = shared.session
-        shared.engine.perform({ engine in try engine.isAlive(session) }) { result in
+        shared.engines[id].perform({ engine in try engine.isAlive(session) }) { result in
             switch result {
             case .success(true): mailbox.post(.partition(id, .confirmed(token)))
             // What is in flight meanwhile may go in, or be in.

@@ -41,7 +41,7 @@ final class NodeMetrics: Sendable {
             read: { Double(counters.fingerprintDifferences.load(ordering: .relaxed)) })
         registry.gauge(
             "tidecast_partitions", "Partitions of the data.", read: { Double(shared.partitionCount) })
-        let engine = shared.engine
+        let engine = shared.engines
         registry.counter(
             "tidecast_journal_commits_total", "Transactions of the journal.",
             read: { Double(engine.counters.commits) })
@@ -85,6 +85,9 @@ final class NodeMetrics: Sendable {
         registry.gauge(
             "tidecast_partitions_unowned", "Partitions that nobody owns, as this node sees it.",
             read: { Double(shared.cluster?.current.routes.count { $0 == nil } ?? 0) })
+        registry.gauge(
+            "tidecast_databases_away", "Databases of the cluster, the home aside, that do not answer.",
+            read: { Double(shared.cluster?.current.away.count ?? 0) })
         registry.counter(
             "tidecast_peer_frames_lost_total", "Frames that could not be handed to a connection.",
             read: { Double(counters.peerMessagesLost.load(ordering: .relaxed)) })

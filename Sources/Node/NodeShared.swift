@@ -18,7 +18,7 @@ final class NodeShared: Sendable {
         histories.map { History($0.rawValue &+ options.generation) }
     }
     let session: SessionID
-    let engine: EngineThread
+    let engines: Engines
     let options: PartitionOptions
     let counters = NodeCounters()
     let metrics = NodeMetrics()
@@ -38,7 +38,7 @@ final class NodeShared: Sendable {
     private let trims: Mutex<Set<PartitionID>> = Mutex([])
 
     init(
-        partitions: [OwnedPartition], loopCount: Int, session: SessionID, engine: EngineThread,
+        partitions: [OwnedPartition], loopCount: Int, session: SessionID, engines: Engines,
         options: PartitionOptions, administrator: Administrator, formerQuotas: FormerQuotas,
         isClustered: Bool = false, log: Logger,
         onFatal: @escaping @Sendable (String) -> Void
@@ -53,14 +53,17 @@ final class NodeShared: Sendable {
         self.session = session
         self.isClustered = isClustered
         life = isClustered ? session.life : 0
-        self.engine = engine
+        self.engines = engines
         self.options = options
         self.log = log
     }
 
     func loop(of partition: PartitionID) -> Int { Int(partition.rawValue) % loopCount }
     func loop(ofBuckets project: ProjectNumber) -> Int {
-        loop(of: Placement.home(of: project, count: partitionCount))
+        loop(of: home(of: project))
+    }
+    func home(of project: ProjectNumber) -> PartitionID {
+        ProjectHomes(partitionCount: partitionCount, databaseCount: engines.all.count).home(of: project)
     }
     func epoch(of partition: PartitionID) -> Epoch { epochs.withLock { $0[Int(partition.rawValue)] } }
 
@@ -110,7 +113,7 @@ final class NodeShared: Sendable {
 
     private func trimSlice(_ partition: PartitionID, below: Sequence, keeping: [Sequence]) {
         let session = session
-        engine.perform({ engine in
+        engines[partition].perform({ engine in
             try engine.trim(
                 session: session, partition: partition, below: below, keeping: keeping,
                 limit: NodeShared.trimSlice)
@@ -133,7 +136,7 @@ final class NodeShared: Sendable {
     /// read.
     func recover(_ id: PartitionID, onto loop: NodeLoop) {
         let mailbox = loop.mailboxes[loop.number]
-        engine.perform({ engine in try Recovery.load(id, from: engine) }) { result in
+        engines[id].perform({ engine in try Recovery.load(id, from: engine) }) { result in
             switch result {
             case .success(let loaded): mailbox.post(.run { $0.restore(loaded) })
             case .failure(let error):

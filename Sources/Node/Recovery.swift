@@ -100,7 +100,7 @@ extension NodeLoop {
             shared.stop("partition \(loaded.id.rawValue) cannot be folded from its journal: \(error)")
             return
         }
-        shared.engine.open(loaded.id, next: partition.applied.next)
+        shared.engines.open(loaded.id, next: partition.applied.next)
         adopt(partition)
     }
 }

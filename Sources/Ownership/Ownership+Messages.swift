@@ -55,9 +55,13 @@ extension Ownership {
     public struct Poll: Sendable {
         public var sessions: [SessionRow]
         public var partitions: [PartitionRow]
-        public init(sessions: [SessionRow], partitions: [PartitionRow]) {
+        /// Partitions whose database could not be asked: their rows are as they were read last. They are
+        /// neither taken nor given up meanwhile, and nobody waits for them.
+        public var away: Set<PartitionID>
+        public init(sessions: [SessionRow], partitions: [PartitionRow], away: Set<PartitionID> = []) {
             self.sessions = sessions
             self.partitions = partitions
+            self.away = away
         }
     }
 

@@ -219,6 +219,7 @@ public struct Ownership {
     /// What the table says of this node's partitions, beside what it believes.
     private mutating func reconcile(_ asked: MonotonicTime, _ effects: inout [Effect]) {
         for row in last.partitions where changed[row.id].map({ $0 < asked }) ?? true {
+            if last.away.contains(row.id) { continue }
             if unsure.remove(row.id) != nil, case .releasing = holdings[row.id] {
                 // Given up after all, its answer lost; or tried again.
                 if row.owner == session { effects.append(.release(row.id)) } else { holdings[row.id] = nil }
@@ -312,9 +313,11 @@ public struct Ownership {
         let placement = NodePlacement(candidates)
         let living = Set(last.sessions.map(\.id))
         let isStable = now.since(candidatesSince) >= options.stability
-        var taking = holdings.values.count { if case .taking = $0 { true } else { false } }
-        var releasing = holdings.values.count { if case .releasing = $0 { true } else { false } }
-        for row in last.partitions {
+        // What waits for a database that is away holds up nothing in the others.
+        let inReach = holdings.filter { !last.away.contains($0.key) }
+        var taking = inReach.values.count { if case .taking = $0 { true } else { false } }
+        var releasing = inReach.values.count { if case .releasing = $0 { true } else { false } }
+        for row in last.partitions where !last.away.contains(row.id) {
             let wished = placement.node(of: row.id)?.name
             switch holdings[row.id] {
             case nil:
@@ -334,7 +337,7 @@ public struct Ownership {
             case .taking, .loading, .releasing: continue
             }
         }
-        let mayEnd = candidates.isEmpty || holdings.isEmpty
+        let mayEnd = candidates.isEmpty || inReach.isEmpty
         if info.isLeaving, mayEnd { effects.append(.left) }
     }
 
@@ -359,8 +362,12 @@ public struct Ownership {
         if info.isLeaving { return set(.leaving, &effects) }
         if info.isCutOff { return set(.cutOff, &effects) }
         guard hasPolled, failingSince == nil else { return }
-        let isWhole = !routes.isEmpty && routes.allSatisfy { $0 != nil }
-        let isLoading = holdings.values.contains { if case .serving = $0 { false } else { true } }
+        let isWhole =
+            !routes.isEmpty
+            && zip(routes, last.partitions).allSatisfy { $0 != nil || last.away.contains($1.id) }
+        let isLoading = holdings.contains {
+            if case .serving = $0.value { false } else { !last.away.contains($0.key) }
+        }
         if status == .serving || status == .cutOff || (isWhole && !isLoading) { set(.serving, &effects) }
     }
 

@@ -26,12 +26,18 @@ extension PostgresEngine {
         try configure(connection)
         let settings = try readSettings(connection)
         if let lastSettings, let reason = settings.contradiction(to: lastSettings) { throw distrust(reason) }
+        if lastSettings == nil, let known = options.knownPast, settings.past.mayLack(known) {
+            throw distrust(
+                "the database is not the one of before: what it acknowledged last may be lost, so everything"
+                    + " is read again")
+        }
         if let reason = settings.weakness(asked: options) {
             // Before the first acknowledgement it is the operator's mistake, later it is a broken promise.
             if lastSettings == nil { throw .engine(.refused(reason)) }
             throw distrust(reason)
         }
         try migrate(connection)
+        try checkIdentity(connection)
         lastSettings = settings
         return connection
     }

@@ -12,6 +12,7 @@ extension PostgresEngine {
 
     public func beginSession(node: String) throws(EngineError) -> SessionID {
         try PostgresEngine.check(key: node, value: [])
+        guard options.share.isHome else { throw .refused("sessions begin in the cluster's home database") }
         _ = try settings()
         for _ in 0..<PostgresEngine.beginTriesMax {
             let id = try ask { connection throws(Fault) -> UInt64? in
@@ -52,6 +53,7 @@ extension PostgresEngine {
     /// The update is made also where the session is dead already, so that the answer means: dead for good,
     /// whatever fails over.
     public func fence(_ session: SessionID) throws(EngineError) {
+        guard options.share.isHome else { return try bury(session) }
         _ = try ask { connection throws(Fault) in
             try connection.run(
                 "UPDATE tidecast.session SET alive = false WHERE id = $1::int8", [.uint(session.rawValue)])
@@ -69,44 +71,56 @@ extension PostgresEngine {
 
     public func createPartitions(count: Int, histories: [History]) throws(EngineError) {
         try ask { connection throws(Fault) in
-            if try PostgresEngine.hasPartitions(count, histories, connection) { return }
+            if try hasPartitions(count, histories, connection) { return }
             try connection.transaction { () throws(Fault) in
                 try connection.execute("SELECT pg_advisory_xact_lock(\(Schema.lock))")
-                if try PostgresEngine.hasPartitions(count, histories, connection) { return }
+                if try hasPartitions(count, histories, connection) { return }
                 _ = try connection.run(
                     """
                     INSERT INTO tidecast.partition (id, history, owner, epoch, floor)
                     SELECT number - 1, history, NULL, 0, 1
                     FROM unnest($1::int8[]) WITH ORDINALITY AS h (history, number)
-                    """, [.ints(histories.map { Int64(bitPattern: $0.rawValue) })])
+                    WHERE (number - 1) % $2::int8 = $3::int8
+                    """,
+                    [
+                        .ints(histories.map { Int64(bitPattern: $0.rawValue) }),
+                        .int(Int64(options.share.count)), .int(Int64(options.share.number)),
+                    ])
             }
         }
     }
 
-    private static func hasPartitions(
+    private func hasPartitions(
         _ count: Int, _ histories: [History], _ connection: Connection
     ) throws(Fault) -> Bool {
-        let existing = Int(try connection.run("SELECT count(*) FROM tidecast.partition").int(0, 0))
+        let rows = Int(try connection.run("SELECT count(*) FROM tidecast.partition").int(0, 0))
+        let share = options.share
         do throws(EngineError) {
+            let existing = rows == share.size(of: count) && rows > 0 ? count : rows * share.count
             try EngineRules.check(count: count, histories: histories, existing: existing)
+            guard share.size(of: count) > 0 else {
+                throw .refused("\(count) partitions cannot be spread over \(share.count) databases")
+            }
         } catch {
             throw .engine(error)
         }
-        return existing > 0
+        return rows > 0
     }
 
     public func partitions() throws(EngineError) -> [PartitionRow] {
-        try ask { connection throws(Fault) in
+        let share = options.share
+        return try ask { connection throws(Fault) in
             let reply = try connection.run(
                 "SELECT id, history, owner, epoch, floor FROM tidecast.partition ORDER BY id")
             var rows: [PartitionRow] = []
             for index in reply.rows {
-                guard try reply.int(index, 0) == index, index < PartitionID.countMax else {
-                    throw .engine(.corrupt("the row of partition \(index) is missing"))
+                let id = share.partition(at: index)
+                guard try reply.int(index, 0) == id, id < PartitionID.countMax else {
+                    throw .engine(.corrupt("the row of partition \(id) is missing"))
                 }
                 rows.append(
                     PartitionRow(
-                        id: PartitionID(UInt16(index)), history: History(try reply.uint(index, 1)),
+                        id: PartitionID(UInt16(id)), history: History(try reply.uint(index, 1)),
                         owner: reply.isNull(index, 2) ? nil : SessionID(try reply.uint(index, 2)),
                         epoch: Epoch(try reply.uint(index, 3)), floor: Sequence(try reply.uint(index, 4))))
             }

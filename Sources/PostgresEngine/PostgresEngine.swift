@@ -33,6 +33,14 @@ public final class PostgresEngine: ClusterEngine {
         /// How long an answer is waited for in which no byte comes; then the connection counts as lost.
         public var silenceMilliseconds = 30_000
 
+        /// Which partitions live in this database.
+        public var share = EngineShare()
+        /// What the database must say of itself on each new connection; `nil` for no matter what.
+        public var identity: DatabaseIdentity?
+        /// The past that the database was in when the cluster last looked: it must not go on in one that may
+        /// lack something of that.
+        public var knownPast: EnginePast?
+
         /// Acknowledge although the server does not sync its log. For tests.
         public var allowsVolatile = false
 
@@ -60,6 +68,12 @@ public final class PostgresEngine: ClusterEngine {
         } catch {
             throw translate(error)
         }
+    }
+
+    /// Connects when it is first asked for something, and until it can refuses what it is asked for.
+    public init(lazily conninfo: String, options: Options) {
+        self.conninfo = conninfo
+        self.options = options
     }
 
     func works() throws(Fault) {

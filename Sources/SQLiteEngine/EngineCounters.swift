@@ -35,6 +35,24 @@ public struct EngineCounters: Sendable, Hashable {
     }
 }
 
+extension EngineCounters {
+    /// Nothing done yet.
+    public static let none = EngineCounters()
+
+    /// Adds what another thread has done.
+    public mutating func add(_ other: EngineCounters) {
+        commits += other.commits
+        rows += other.rows
+        bytes += other.bytes
+        refused += other.refused
+        unknown += other.unknown
+        jobs += other.jobs
+        commitNanoseconds += other.commitNanoseconds
+        for (place, count) in other.commitTimes.enumerated() { commitTimes[place] += count }
+        for (place, count) in other.batchSizes.enumerated() { batchSizes[place] += count }
+    }
+}
+
 /// The counters, written by the thread and read by anybody.
 final class Tally: Sendable {
     let counters = Mutex(EngineCounters())

@@ -25,6 +25,9 @@ struct Server: AsyncParsableCommand {
     var topicPayloadBytes: Int?
     @Option(help: "A node of a cluster: the PostgreSQL database that it shares, postgres://…") var engine:
         String?
+    @Option(
+        help: "A further database over which the partitions of a new cluster are spread; may be repeated.")
+    var furtherEngine: [String] = []
     @Option(help: "This node's name in its cluster; a second node of the same name supersedes the first.")
     var node: String?
     @Option(help: "What this node does: gateway, shard, or both, which is the default.") var roles: String?

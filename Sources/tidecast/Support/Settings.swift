@@ -14,6 +14,7 @@ struct Settings {
         "data", "listen", "listenTls", "cert", "key", "tokenUri", "partitions", "loops", "dev",
         "retryAfterOnSends", "topicPayloadBytes", "logLevel", "engine", "node", "roles", "peer", "gossip",
         "join", "weight", "zone", "insecurePeers", "peerCert", "peerKey", "peerCa",
+        "furtherEngine",
     ]
 
     var folder = ""
@@ -25,7 +26,7 @@ struct Settings {
         let variables = EnvironmentVariablesProvider(environmentVariables: environment)
             .prefixKeys(with: "tidecast")
         guard let path = flags.config ?? environment["TIDECAST_CONFIG"] else {
-            return try await resolve(flags, ConfigReader(provider: variables))
+            return try await resolve(flags, ConfigReader(provider: variables), environment)
         }
         try checkFile(path)
         let file: FileProvider<JSONSnapshot>
@@ -35,7 +36,7 @@ struct Settings {
             throw ValidationError("\(path): \(error)")
         }
         do {
-            return try await resolve(flags, ConfigReader(providers: [variables, file]))
+            return try await resolve(flags, ConfigReader(providers: [variables, file]), environment)
         } catch let error as ValidationError {
             throw error
         } catch {
@@ -56,11 +57,16 @@ struct Settings {
         }
     }
 
-    private static func resolve(_ flags: Server, _ config: ConfigReader) async throws -> Settings {
+    private static func resolve(
+        _ flags: Server, _ config: ConfigReader, _ environment: [String: String]
+    ) async throws -> Settings {
         let folder = try await config.string(flags.data, "data")
         let engine = try await config.string(flags.engine, "engine")
         guard folder != nil || engine != nil else {
             throw ValidationError("--data FOLDER (or TIDECAST_DATA) is needed, or --engine for a cluster.")
+        }
+        guard engine != nil || flags.furtherEngine.isEmpty else {
+            throw ValidationError("--further-engine needs --engine, which names the cluster's home database.")
         }
         var configuration = NodeConfiguration(folder: folder ?? "")
         var listen = flags.listen
@@ -91,6 +97,7 @@ struct Settings {
         try await addTLS(flags, config, to: &configuration)
         if let engine {
             try await addCluster(flags, config, engine, to: &configuration)
+            try await addDatabases(flags, config, environment, to: &configuration)
             configuration.cluster?.insistsOnCount = partitions != nil
         }
         configuration.allocatedBytes = { Allocator.allocatedBytes() }
@@ -146,6 +153,23 @@ struct Settings {
                     + " `tidecast cert make --cluster`; or --insecure-peers where the network is private.")
         }
         configuration.cluster = cluster
+    }
+
+    /// In the environment they stand behind one another with semicolons, since an URL may have commas in it.
+    private static func addDatabases(
+        _ flags: Server, _ config: ConfigReader, _ environment: [String: String],
+        to configuration: inout NodeConfiguration
+    ) async throws {
+        var further = flags.furtherEngine
+        if further.isEmpty, let text = environment["TIDECAST_FURTHER_ENGINE"] {
+            further = text.split(separator: ";").map(String.init)
+        } else if further.isEmpty {
+            further = try await config.fetchStringArray(forKey: "furtherEngine", default: [])
+        }
+        guard further.count < ClusterConfiguration.databasesMax else {
+            throw ValidationError("A cluster has at most \(ClusterConfiguration.databasesMax) databases.")
+        }
+        configuration.cluster?.further = further
     }
 
     private static func addTLS(

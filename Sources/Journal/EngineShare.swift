@@ -1,0 +1,99 @@
+import Model
+
+/// Which of a cluster's partitions live in one of its databases: partition p in database p mod `count`.
+///
+/// Number 0 is the cluster's *home*, which holds besides what there is once: nodes, leases, sessions,
+/// projects, keys, settings. The spread is made with the cluster and never changes.
+public struct EngineShare: Hashable, Sendable {
+    /// Databases of a cluster, the home counted.
+    public static let countMax = 64
+
+    /// From 0.
+    public let number: Int
+    public let count: Int
+
+    /// Everything in one database.
+    public init() { (number, count) = (0, 1) }
+
+    /// `nil` where there is no such database.
+    public init?(number: Int, of count: Int) {
+        guard (1...EngineShare.countMax).contains(count), (0..<count).contains(number) else { return nil }
+        (self.number, self.count) = (number, count)
+    }
+
+    public var isHome: Bool { number == 0 }
+
+    public func holds(_ partition: PartitionID) -> Bool { Int(partition.rawValue) % count == number }
+
+    /// How many of `total` partitions live here.
+    public func size(of total: Int) -> Int { total > number ? (total - number - 1) / count + 1 : 0 }
+
+    /// The partition whose row is the `index`th here.
+    public func partition(at index: Int) -> Int { number + index * count }
+}
+
+/// What a database that is not the home of its cluster says of itself, so that it is not taken for another.
+public struct DatabaseIdentity: Hashable, Sendable {
+    public static let clusterBytes = 16
+    /// The setting under which it stands.
+    public static let key = "database"
+    private static let version: UInt8 = 1
+
+    /// `clusterBytes` random bytes, made with the cluster.
+    public var cluster: [UInt8]
+    public var share: EngineShare
+
+    public init(cluster: [UInt8], share: EngineShare) {
+        self.cluster = cluster
+        self.share = share
+    }
+
+    public var encoded: [UInt8] {
+        var out = ByteWriter()
+        out.u8(DatabaseIdentity.version)
+        out.string(cluster)
+        out.varint(share.number)
+        out.varint(share.count)
+        return out.bytes
+    }
+
+    /// Throws `corrupt` for what was not made by `encoded`.
+    public init(decoding bytes: [UInt8]) throws(EngineError) {
+        var reader = ByteReader(bytes)
+        do {
+            guard try reader.u8() == DatabaseIdentity.version else {
+                throw reader.fail("an identity of another version")
+            }
+            cluster = Array(try reader.string(max: DatabaseIdentity.clusterBytes))
+            let number = try reader.count(max: EngineShare.countMax, elementBytesMin: 0)
+            let count = try reader.count(max: EngineShare.countMax, elementBytesMin: 0)
+            guard let share = EngineShare(number: number, of: count), reader.isAtEnd else {
+                throw reader.fail("a database that cannot be")
+            }
+            self.share = share
+        } catch {
+            throw .corrupt("what the database says of itself cannot be read: \(error)")
+        }
+    }
+
+    /// Why the database that says `found` of itself is not this one, with what to do; `nil` where it is.
+    /// Databases are counted from 1 where people read it.
+    public func mistake(in found: DatabaseIdentity?) -> String? {
+        let place = "database \(share.number + 1) of \(share.count)"
+        guard let found else {
+            return
+                "what is named as \(place) of this cluster is not that database: it says nothing of itself;"
+                + " name the one that the cluster was made with"
+        }
+        guard found.cluster == cluster else {
+            return "what is named as \(place) of this cluster belongs to another cluster: name the one that"
+                + " this cluster was made with"
+        }
+        guard found.share == share else {
+            return "what is named as \(place) of this cluster is database \(found.share.number + 1) of"
+                + " \(found.share.count): name the databases in the order in which the cluster was made, the"
+                + " home with --engine, each other with --further-engine"
+        }
+        return nil
+    }
+}

@@ -1,0 +1,184 @@
+import Journal
+import Logging
+import Model
+import PostgresEngine
+
+/// A database of a cluster, as its engines are to open it.
+struct DatabaseSettings: Sendable {
+    var url: String
+    var options: PostgresEngine.Options
+
+    var number: Int { options.share.number }
+
+    /// An engine on the database, which for all but the home need not be there yet.
+    func engine(silence milliseconds: Int? = nil) throws(EngineError) -> PostgresEngine {
+        var options = options
+        if let milliseconds { options.silenceMilliseconds = milliseconds }
+        return number == 0
+            ? try PostgresEngine(url, options: options) : PostgresEngine(lazily: url, options: options)
+    }
+}
+
+/// How a cluster's partitions are spread over its databases, as it stands in the home: made with the cluster,
+/// and never changed.
+///
+/// Making it is several steps in several databases. The home's record says at first that it is being made;
+/// the other databases, which must be empty, then say of themselves what they are; and only when all do, the
+/// record says that it is made. Whoever finds it half made goes on, whoever finds it made compares.
+struct DatabaseSpread: Sendable {
+    private static let key = "databases"
+    private static let version: UInt8 = 1
+
+    var isMade: Bool
+    /// What all databases of the cluster say of themselves.
+    var cluster: [UInt8]
+    /// How many there are, the home counted.
+    var count: Int
+    /// Of all partitions, also of those in databases that are away.
+    var histories: [History]
+
+    func share(_ number: Int) throws -> EngineShare {
+        guard let share = EngineShare(number: number, of: count) else {
+            throw NodeError("a cluster has at most \(EngineShare.countMax) databases")
+        }
+        return share
+    }
+
+    func identity(_ number: Int) throws -> DatabaseIdentity {
+        DatabaseIdentity(cluster: cluster, share: try share(number))
+    }
+
+    var encoded: [UInt8] {
+        var out = ByteWriter()
+        out.u8(DatabaseSpread.version)
+        out.u8(isMade ? 1 : 0)
+        out.string(cluster)
+        out.varint(count)
+        out.varint(histories.count)
+        for history in histories { out.u64(history.rawValue) }
+        return out.bytes
+    }
+
+    init(cluster: [UInt8], count: Int, histories: [History]) {
+        (isMade, self.cluster, self.count, self.histories) = (false, cluster, count, histories)
+    }
+
+    init(decoding bytes: [UInt8]) throws {
+        var reader = ByteReader(bytes)
+        guard try reader.u8() == DatabaseSpread.version else {
+            throw reader.fail("a spread of another version")
+        }
+        isMade = try reader.u8() == 1
+        cluster = Array(try reader.string(max: DatabaseIdentity.clusterBytes))
+        count = try reader.count(max: EngineShare.countMax, elementBytesMin: 0)
+        histories = []
+        for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 8)) {
+            histories.append(History(try reader.u64()))
+        }
+        guard count > 1, histories.count >= count, reader.isAtEnd else { throw reader.fail("a spread") }
+    }
+
+    /// `nil` where the cluster has one database, or is not made yet.
+    static func read(_ home: any Engine) throws -> DatabaseSpread? {
+        try home.get(.setting, key: key).map { try DatabaseSpread(decoding: $0) }
+    }
+
+    private func put(_ home: any Engine) throws {
+        try home.put(.setting, key: DatabaseSpread.key, value: encoded)
+    }
+
+    // MARK: What is looked at before a node joins
+
+    /// Why the databases that are named cannot be this cluster's, or `nil`. Looks at the home alone.
+    static func mistake(_ home: any Engine, named count: Int) throws -> String? {
+        if let bytes = try home.get(.setting, key: DatabaseIdentity.key) {
+            let share = try DatabaseIdentity(decoding: bytes).share
+            return "--engine names database \(share.number + 1) of \(share.count) of a cluster, and not its"
+                + " home: give --engine the first one, and --further-engine each other, in their order"
+        }
+        if let spread = try read(home) {
+            guard spread.count != count else { return nil }
+            return "the cluster's partitions are spread over \(spread.count) databases, and \(count)"
+                + " \(count == 1 ? "is" : "are") named: name all of them, the home with --engine and each"
+                + " other with --further-engine, in the order in which the cluster was made"
+        }
+        guard count > 1, try hasPartitions(home) else { return nil }
+        return "the cluster was made on one database, and partitions do not move: leave out --further-engine"
+    }
+
+    /// Makes the spread, or finds it made: then databases that are away (`nil`) are no obstacle. Run while
+    /// nobody else in the cluster does. `further` holds databases 2, 3 and so on.
+    static func settle(
+        _ home: any Engine, further: [(any Engine)?], partitions: Int
+    ) throws -> DatabaseSpread {
+        let count = further.count + 1
+        if let mistake = try mistake(home, named: count) { throw NodeError(mistake) }
+        guard partitions >= count else {
+            throw NodeError("\(partitions) partitions cannot be spread over \(count) databases")
+        }
+        let found = try read(home)
+        var spread: DatabaseSpread
+        if let found {
+            spread = found
+        } else {
+            var random = SystemRandomNumberGenerator()
+            spread = DatabaseSpread(
+                cluster: try Catalog.random(DatabaseIdentity.clusterBytes), count: count,
+                histories: (0..<partitions).map { _ in History(random.next()) })
+        }
+        // Nothing is written before all that is there was looked at.
+        var empty: [Int] = []
+        for (place, engine) in further.enumerated() {
+            guard let engine else {
+                guard spread.isMade else {
+                    throw NodeError("all databases must be there when a cluster is made on them")
+                }
+                continue
+            }
+            if try spread.isEmpty(engine, try spread.identity(place + 1)) { empty.append(place) }
+        }
+        if spread.isMade { return spread }
+        if found == nil { try spread.put(home) }
+        try home.createPartitions(count: spread.histories.count, histories: spread.histories)
+        for place in empty {
+            guard let engine = further[place] else { continue }
+            // One that is named twice was empty when it was looked at.
+            _ = try spread.isEmpty(engine, try spread.identity(place + 1))
+            try engine.put(
+                .setting, key: DatabaseIdentity.key, value: try spread.identity(place + 1).encoded)
+        }
+        for engine in further {
+            try engine?.createPartitions(count: spread.histories.count, histories: spread.histories)
+        }
+        spread.isMade = true
+        try spread.put(home)
+        return spread
+    }
+
+    /// Whether the database says nothing of itself and may be made one of the cluster's. Throws a sentence
+    /// where it is another one.
+    private func isEmpty(_ engine: any Engine, _ identity: DatabaseIdentity) throws -> Bool {
+        let place = "database \(identity.share.number + 1) of \(count)"
+        let found = try engine.get(.setting, key: DatabaseIdentity.key).map {
+            try DatabaseIdentity(decoding: $0)
+        }
+        let isHome = try engine.get(.setting, key: DatabaseSpread.key) != nil
+        if try isHome || (found == nil && DatabaseSpread.hasPartitions(engine)) {
+            throw NodeError(
+                "what is named as \(place) is the home of a cluster itself: name an empty database for a new"
+                    + " cluster, or the one that this cluster was made with")
+        }
+        if found == nil, !isMade { return true }
+        if let mistake = identity.mistake(in: found) { throw NodeError(mistake) }
+        return false
+    }
+
+    /// Rows of partitions that would live elsewhere are some, too.
+    private static func hasPartitions(_ engine: any Engine) throws -> Bool {
+        do {
+            return try !engine.partitions().isEmpty
+        } catch EngineError.corrupt {
+            return true
+        }
+    }
+}

@@ -1,0 +1,138 @@
+import Journal
+import Logging
+import Model
+import PostgresEngine
+import SQLiteEngine
+
+// What is read and made before a node begins, on the thread of its engine; in a cluster, of the home's.
+
+extension Node {
+    struct Opened: Sendable {
+        var session: SessionID
+        var partitions: [OwnedPartition]
+        var contents: Catalog.Contents
+        var formerQuotas: FormerQuotas
+        var catalogVersion: [UInt8] = []
+        var generation: UInt64 = 0
+        /// Of a cluster, the home first.
+        var databases: [DatabaseSettings] = []
+    }
+
+    /// Starts the engines' threads and opens what they are on; what became of rows goes to the loops' boxes.
+    static func openEngines(
+        _ configuration: NodeConfiguration, _ boxes: MailboxTable, _ log: Logger,
+        onFatal: @escaping @Sendable (String) -> Void
+    ) throws -> (Engines, Opened) {
+        let onResolved: @Sendable (Int, [Resolved]) -> Void = { boxes.post($1, to: $0) }
+        let home = EngineThread(
+            makeEngine: { try makeEngine(configuration, log) }, onFatal: onFatal, onResolved: onResolved)
+        let opened = try home.wait { engine in try open(engine, configuration, log) }
+        let further = opened.databases.dropFirst().map { database in
+            EngineThread(makeEngine: { try database.engine() }, onFatal: onFatal, onResolved: onResolved)
+        }
+        let engines = Engines([home] + further)
+        engines.begin(opened.session)
+        if configuration.cluster == nil {
+            for partition in opened.partitions { engines.open(partition.id, next: partition.next) }
+        }
+        return (engines, opened)
+    }
+
+    private static func makeEngine(_ configuration: NodeConfiguration, _ log: Logger) throws -> any Engine {
+        guard let cluster = configuration.cluster else {
+            return try SQLiteEngine(folder: configuration.folder)
+        }
+        return try cluster.waitForEngine(configuration, log)
+    }
+
+    private static func open(
+        _ engine: any Engine, _ configuration: NodeConfiguration, _ log: Logger
+    ) throws -> Opened {
+        if let engine = engine as? any ClusterEngine, let cluster = configuration.cluster {
+            if let mistake = try DatabaseSpread.mistake(engine, named: cluster.databaseCount) {
+                throw NodeError(mistake)
+            }
+            try checkCompany(engine, name: configuration.name)
+            // Reached before the lock is taken: a database that does not answer keeps nobody else waiting.
+            let further = try cluster.reachFurther(log)
+            return try engine.exclusively { try openShared(engine, further, configuration, cluster, log) }
+        }
+        let existing = try engine.partitions()
+        if existing.isEmpty {
+            var random = SystemRandomNumberGenerator()
+            let histories = (0..<configuration.partitionCount).map { _ in History(random.next()) }
+            try engine.createPartitions(count: configuration.partitionCount, histories: histories)
+        }
+        let session = try engine.beginSession(node: configuration.name)
+        let contents = try Catalog.load(engine)
+        return Opened(
+            session: session, partitions: try Recovery.takeAll(session, of: engine), contents: contents,
+            formerQuotas: try FormerQuotas.take(
+                from: engine, projects: Array(contents.directory.byNumber.keys), now: Clock.now().wall))
+    }
+
+    /// The same in a cluster, where others may be doing it as well: partitions are taken later, one by one.
+    private static func openShared(
+        _ engine: any ClusterEngine, _ further: [PostgresEngine?], _ configuration: NodeConfiguration,
+        _ cluster: ClusterConfiguration, _ log: Logger
+    ) throws -> Opened {
+        var databases = [try cluster.database(0)]
+        let histories: [History]
+        if further.isEmpty {
+            histories = try settleOne(engine, configuration, cluster)
+        } else {
+            let spread = try DatabaseSpread.settle(
+                engine, further: further, partitions: configuration.partitionCount)
+            histories = spread.histories
+            try checkCount(histories.count, configuration, cluster)
+            for number in 1...further.count {
+                var database = try cluster.database(number)
+                database.options.identity = try spread.identity(number)
+                databases.append(database)
+            }
+        }
+        var pasts: [Int: EnginePast] = [:]
+        for (place, engine) in further.enumerated() {
+            if let past = try engine?.past() { pasts[place + 1] = past }
+        }
+        let generation = try Generation.current(engine, further: pasts, log)
+        for number in databases.indices.dropFirst() {
+            databases[number].options.knownPast = try Generation.knownPast(of: number, engine)
+        }
+        let contents = try Catalog.load(engine)
+        let session = try engine.beginSession(node: configuration.name)
+        return Opened(
+            session: session,
+            partitions: histories.enumerated().map { place, history in
+                OwnedPartition(
+                    id: PartitionID(UInt16(place)), history: history, epoch: Epoch(0), next: .zero)
+            }, contents: contents, formerQuotas: FormerQuotas(),
+            catalogVersion: try engine.get(.setting, key: Catalog.versionKey) ?? [], generation: generation,
+            databases: databases)
+    }
+
+    /// Makes the partitions of a cluster on one database, or finds them; their histories.
+    private static func settleOne(
+        _ engine: any ClusterEngine, _ configuration: NodeConfiguration, _ cluster: ClusterConfiguration
+    ) throws -> [History] {
+        let count = configuration.partitionCount
+        let existing = try engine.partitions()
+        if existing.isEmpty {
+            var random = SystemRandomNumberGenerator()
+            try engine.createPartitions(
+                count: count, histories: (0..<count).map { _ in History(random.next()) })
+        } else {
+            try checkCount(existing.count, configuration, cluster)
+        }
+        return try engine.partitions().map(\.history)
+    }
+
+    private static func checkCount(
+        _ existing: Int, _ configuration: NodeConfiguration, _ cluster: ClusterConfiguration
+    ) throws {
+        guard cluster.insistsOnCount, existing != configuration.partitionCount else { return }
+        throw NodeError(
+            "the cluster has \(existing) partitions, and their number never changes: leave out"
+                + " --partitions, or say \(existing)")
+    }
+}

@@ -1,0 +1,70 @@
+import Journal
+import Model
+
+// A database that is one of several of its cluster, and not the home: its sessions are begun elsewhere.
+//
+// A session's row here grants what it grants in the home: to write in the partitions that live here. It is
+// made after the session began in the home, and marked dead after it is dead in the home. In between a
+// session may live here alone; it owns what it owns until it is marked dead here as well, and whoever takes a
+// partition of this database sees to that first.
+
+extension PostgresEngine {
+    public func register(_ session: SessionID, node: String) throws(EngineError) {
+        guard !options.share.isHome else { throw .refused("in the home a session begins, and is known") }
+        try PostgresEngine.check(key: node, value: [])
+        if try isAlive(session) { return }
+        let parameters = [Parameter.uint(session.rawValue), .text(node)]
+        _ = try ask { connection throws(Fault) in
+            try connection.run(
+                """
+                WITH fenced AS (
+                    UPDATE tidecast.session SET alive = false
+                    WHERE node = $2::text AND alive AND id < $1::int8 RETURNING id)
+                DELETE FROM tidecast.lease AS l USING tidecast.session AS s
+                WHERE s.id = l.session AND s.node = $2 AND s.id < $1
+                """, parameters)
+        }
+        // Whoever was fenced before it was known stays dead, and so does one whom a later process of its node
+        // has superseded.
+        _ = try ask { connection throws(Fault) in
+            try connection.run(
+                """
+                WITH born AS (
+                    INSERT INTO tidecast.session (id, node, alive) OVERRIDING SYSTEM VALUE
+                    VALUES ($1::int8, $2::text, true) ON CONFLICT DO NOTHING RETURNING id)
+                INSERT INTO tidecast.lease (session, counter, info) SELECT id, 0, '' FROM born
+                ON CONFLICT DO NOTHING
+                """, parameters)
+        }
+        guard try isAlive(session) else { throw .fenced }
+    }
+
+    /// Marks a session dead, also one that was never known here.
+    func bury(_ session: SessionID) throws(EngineError) {
+        _ = try ask { connection throws(Fault) in
+            try connection.run(
+                """
+                INSERT INTO tidecast.session (id, node, alive) OVERRIDING SYSTEM VALUE
+                VALUES ($1::int8, '', false) ON CONFLICT (id) DO UPDATE SET alive = false
+                """, [.uint(session.rawValue)])
+        }
+    }
+
+    /// Whether this is the database that was meant.
+    func checkIdentity(_ connection: Connection) throws(Fault) {
+        guard let identity = options.identity else { return }
+        let reply = try connection.run(
+            "SELECT value FROM tidecast.setting WHERE key = $1::text", [.text(DatabaseIdentity.key)])
+        var found: DatabaseIdentity?
+        if reply.count == 1 {
+            let table = CatalogTable.setting.rawValue
+            let value = try PostgresEngine.unseal(table, DatabaseIdentity.key, try reply.bytes(0, 0))
+            do throws(EngineError) {
+                found = try DatabaseIdentity(decoding: value)
+            } catch {
+                throw .engine(error)
+            }
+        }
+        if let mistake = identity.mistake(in: found) { throw .engine(.refused(mistake)) }
+    }
+}

@@ -1,0 +1,104 @@
+import Journal
+import Model
+import Ownership
+import Testing
+
+/// Partitions in two databases, even ones in the first; of the second nothing is heard.
+@Suite("Partitions whose database is away") struct AwayTests {
+    private static let away: Set<PartitionID> = [PartitionID(1), PartitionID(3)]
+    private static let own = SessionID(7)
+
+    private var ownership = Ownership(
+        session: own, name: "node-7",
+        info: Ownership.NodeInfo(isShard: true, isGateway: true, weight: 1, peer: "h:1", zone: "", build: ""),
+        now: MonotonicTime(nanoseconds: 0))
+    private var time: UInt64 = 0
+    private var counter: UInt64 = 0
+
+    private mutating func tell(_ event: Ownership.Event) -> [Ownership.Effect] {
+        var effects: [Ownership.Effect] = []
+        time += .milliseconds(500)
+        ownership.handle(event, now: MonotonicTime(nanoseconds: time), into: &effects)
+        return effects
+    }
+
+    /// A look: who owns each of the four partitions, and since which epoch.
+    private mutating func look(
+        _ rows: [(owner: SessionID?, epoch: UInt64)], away: Set<PartitionID>,
+        leavingToPeer hasPeer: Bool = false
+    ) -> [Ownership.Effect] {
+        counter += 1
+        let info = Ownership.NodeInfo(
+            isShard: true, isGateway: true, weight: 1, peer: "h:1", zone: "", build: "")
+        var own = info
+        own.isLeaving = hasPeer
+        let infos = [(AwayTests.own, own)] + (hasPeer ? [(SessionID(8), info)] : [])
+        let poll = Ownership.Poll(
+            sessions: infos.map {
+                SessionRow(id: $0, node: "node-\($0.rawValue)", counter: counter, info: $1.encoded)
+            },
+            partitions: rows.enumerated().map { place, row in
+                PartitionRow(
+                    id: PartitionID(UInt16(place)), history: History(1), owner: row.owner,
+                    epoch: Epoch(row.epoch), floor: Sequence(1))
+            }, away: away)
+        _ = tell(.nudged)
+        return tell(.polled(poll, asked: MonotonicTime(nanoseconds: time)))
+    }
+
+    private func taken(_ effects: [Ownership.Effect]) -> [UInt16] {
+        effects.compactMap { if case .take(let row) = $0 { row.id.rawValue } else { nil } }
+    }
+    private func released(_ effects: [Ownership.Effect]) -> [UInt16] {
+        effects.compactMap { if case .release(let id) = $0 { id.rawValue } else { nil } }
+    }
+
+    private let free: [(owner: SessionID?, epoch: UInt64)] = Array(repeating: (nil, 0), count: 4)
+
+    @Test mutating func onlyTheOthersAreTakenAndTheNodeIsReadyWithThem() {
+        let first = look(free, away: AwayTests.away)
+        #expect(taken(first) == [0, 2])
+        for number: UInt16 in [0, 2] {
+            _ = tell(.taken(PartitionID(number), Epoch(1)))
+            _ = tell(.serving(PartitionID(number)))
+        }
+        let next = look([(AwayTests.own, 1), (nil, 0), (AwayTests.own, 1), (nil, 0)], away: AwayTests.away)
+        #expect(next.contains(.status(.serving)))
+        #expect(taken(next).isEmpty)
+        let back = look([(AwayTests.own, 1), (nil, 0), (AwayTests.own, 1), (nil, 0)], away: [])
+        #expect(taken(back) == [1, 3])
+    }
+
+    /// The rows are old: what they say of this node's own partitions is not believed.
+    @Test mutating func whatWasReadBeforeChangesNothing() {
+        _ = look(free, away: [])
+        for number: UInt16 in 0..<4 {
+            _ = tell(.taken(PartitionID(number), Epoch(1)))
+            _ = tell(.serving(PartitionID(number)))
+        }
+        let stale = look([(AwayTests.own, 1), (nil, 5), (AwayTests.own, 1), (nil, 0)], away: AwayTests.away)
+        #expect(!stale.contains { if case .drop = $0 { true } else { false } })
+        let fresh = look([(AwayTests.own, 1), (nil, 5), (AwayTests.own, 1), (AwayTests.own, 1)], away: [])
+        #expect(fresh.contains(.drop(PartitionID(1))))
+        #expect(!fresh.contains(.drop(PartitionID(3))))
+    }
+
+    /// Its session ends with it, and whoever reaches the database later finds the owner dead.
+    @Test mutating func aNodeThatLeavesDoesNotWaitForThem() {
+        _ = look(free, away: [])
+        for number: UInt16 in 0..<4 {
+            _ = tell(.taken(PartitionID(number), Epoch(1)))
+            _ = tell(.serving(PartitionID(number)))
+        }
+        let mine: [(owner: SessionID?, epoch: UInt64)] = Array(repeating: (AwayTests.own, 1), count: 4)
+        _ = tell(.leave)
+        let effects = look(mine, away: AwayTests.away, leavingToPeer: true)
+        #expect(released(effects) == [0, 2])
+        #expect(!effects.contains(.left))
+        for number: UInt16 in [0, 2] { _ = tell(.released(PartitionID(number))) }
+        let last = look(
+            [(SessionID(8), 2), (AwayTests.own, 1), (SessionID(8), 2), (AwayTests.own, 1)],
+            away: AwayTests.away, leavingToPeer: true)
+        #expect(last.contains(.left))
+    }
+}

@@ -1,0 +1,272 @@
+"""Faults of a cluster on two databases, and what must hold whatever happens: see two_databases.sh."""
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+os.environ.setdefault("TIDECAST", sys.argv[1])
+import cluster  # noqa: E402
+
+cluster.BINARY = sys.argv[1]
+TOPICS = [f"topic-{number}" for number in range(16)]
+
+
+def check(condition, what):
+    if not condition:
+        raise SystemExit(f"FAIL: {what}")
+    print(f"ok    {what}", flush=True)
+
+
+def log_of(node):
+    with open(os.path.join(node.folder, "log"), encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+class Spread:
+    """Stands for a database where a node takes one, and for the further ones among its flags."""
+
+    def __init__(self, home, *further):
+        self.url = home.url
+        self.options = [word for one in further for word in ("--further-engine", one.url)]
+
+
+class Load:
+    """Sends to one topic, one message after the other, and knows what became of each."""
+
+    def __init__(self, node, topic):
+        self.node, self.topic, self.outcomes, self.is_over = node, topic, {}, False
+        self.prefix = f"{TOPICS.index(topic)}"
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        number = 0
+        while not self.is_over:
+            number += 1
+            name = int(self.prefix) * 1_000_000 + number
+            message = {"message": {"topic": self.topic, "data": {"n": str(name)}}}
+            try:
+                status, _ = self.node.call("POST", "/v1/projects/demo/messages:send", message)
+            except (OSError, http.client.HTTPException):
+                status = 0
+            self.outcomes[name] = status
+            time.sleep(0.04)
+
+    def end(self):
+        self.is_over = True
+        self.thread.join()
+
+    def accepted(self, since=0):
+        return [name for name, status in list(self.outcomes.items()) if status == 200 and name > since]
+
+    def mark(self):
+        return max(self.outcomes, default=0)
+
+
+def owners(node):
+    """Partition by partition, who owns it as the node sees it."""
+    out = subprocess.run([cluster.BINARY, "cluster", "status", "--json", "--data", node.folder], check=True,
+                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30).stdout
+    return [one["owner"] for one in json.loads(out)["partitions"]]
+
+
+def processes(database):
+    """The server's, by their ids: the first one and its children."""
+    with open(os.path.join(database.folder, "data", "postmaster.pid"), encoding="ascii") as file:
+        first = int(file.readline())
+    with open(f"/proc/{first}/task/{first}/children", encoding="ascii") as file:
+        return [first, *(int(word) for word in file.read().split())]
+
+
+def metric(node, name):
+    text = node.call("GET", "/metrics")[1].decode()
+    return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
+
+
+def rows(database, sql):
+    return subprocess.run(
+        [f"{database.bin}/psql", "-h", "127.0.0.1", "-p", str(database.port), "-U", "tidecast", "-d", "tidecast",
+         "-XAtc", sql], check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30).stdout.split()
+
+
+def wrongly_named(folder, one, home, other, third):
+    """Each gets a sentence, and nobody is harmed."""
+    cases = [
+        ("forgotten", Spread(home), "spread over 2 databases, and 1 is named"),
+        ("swapped", Spread(other, home), "--engine names database 2 of 2"),
+        ("foreign", Spread(home, third), "says nothing of itself"),
+        ("surplus", Spread(home, other, third), "spread over 2 databases, and 3 are named"),
+        ("twice", Spread(home, home), "is the home of a cluster itself"),
+    ]
+    for name, databases, sentence in cases:
+        node = cluster.Node(folder, name, databases)
+        node.options = databases.options
+        node.start()
+        code = node.process.wait(timeout=30)
+        check(code != 0 and sentence in log_of(node), f"{name}: \"{sentence}\"")
+    tables = rows(third, "SELECT count(*) FROM tidecast.partition")
+    check(tables == ["0"] and one.is_ready(), "nothing was made in the third database, and the node goes on")
+
+
+def run(folder, home, other, third, nodes):
+    one, two = nodes
+    for node in nodes:
+        node.start()
+    for node in nodes:
+        node.wait_ready()
+    check([int(row) % 2 for row in rows(home, "SELECT id FROM tidecast.partition")] == [0] * 16
+          and [int(row) % 2 for row in rows(other, "SELECT id FROM tidecast.partition")] == [1] * 16,
+          "half of the partitions live in each database")
+    wrongly_named(folder, one, home, other, third)
+    cluster.wait(lambda: {"one", "two"} == set(owners(one)[0::2]) == set(owners(one)[1::2]),
+                 "both nodes to own partitions in both databases")
+
+    devices = []
+    for _ in range(4):
+        status, body = one.call("POST", "/v1/projects/demo/registrations", {})
+        assert status == 200, (status, body)
+        devices.append(cluster.Device(one, json.loads(body)))
+    for topic in TOPICS:
+        status, body = one.call(
+            "POST", "/iid/v1:batchAdd",
+            {"to": f"/topics/{topic}", "registration_tokens": [device.token for device in devices]},
+            {**cluster.OWNER, "access_token_auth": "true"})
+        assert status == 200 and json.loads(body)["results"] == [{}] * 4, (status, body)
+    cluster.wait(lambda: all(device.streams for device in devices), "the streams")
+    loads = [Load(one, topic) for topic in TOPICS]
+
+    def settled(some, what, count=10):
+        marks = [load.mark() for load in some]
+        cluster.wait(lambda: all(len(load.accepted(mark)) >= count for load, mark in zip(some, marks)),
+                     f"sends after {what}", 40)
+
+    settled(loads, "the beginning")
+    check(True, "16 topics in both databases: registered, subscribed, listening, sending")
+
+    marks = [load.mark() for load in loads]
+    two.end(signal.SIGKILL)
+    settled(loads, "the kill")
+    failed = [name for load, mark in zip(loads, marks) for name, status in load.outcomes.items()
+              if name > mark and status != 200]
+    check(not failed, f"a node was killed: no send failed {failed}")
+    cluster.wait(lambda: set(owners(one)) == {"one"}, "the other to own everything")
+    check(True, "the other node has taken over everything in both databases")
+
+    other.stop()
+    cluster.wait(lambda: metric(one, "tidecast_databases_away") == 1, "the node to see that a database is away")
+    time.sleep(2)
+    marks = [load.mark() for load in loads]
+    time.sleep(6)
+    flowing = [load for load, mark in zip(loads, marks) if len(load.accepted(mark)) > 20]
+    stopped = [load for load, mark in zip(loads, marks) if not load.accepted(mark)]
+    check(flowing and stopped and len(flowing) + len(stopped) == len(loads),
+          f"a database was stopped: {len(flowing)} topics go on, {len(stopped)} in it do not")
+    # What was under way waits: nobody knows whether it went in. What comes now is told at once.
+    begun = time.monotonic()
+    answers = {one.call("POST", "/v1/projects/demo/messages:send",
+                        {"message": {"topic": load.topic, "data": {"n": "0"}}})[0] for load in stopped}
+    check(answers == {503} and one.is_ready(), f"those get {answers}, and the node is ready")
+    check(time.monotonic() - begun < 5, "at once")
+    two.start()
+    two.wait_ready()
+    check(metric(two, "tidecast_databases_away") == 1, "a node begins while the database is away, and is ready")
+    settled(flowing, "the second node's return")
+    other.start()
+    cluster.wait(lambda: metric(one, "tidecast_databases_away") == metric(two, "tidecast_databases_away") == 0,
+                 "the database to be seen again")
+    settled(loads, "the database's return")
+    cluster.wait(lambda: "" not in owners(one), "everything to be owned again")
+    check(True, "the database is back: all topics go on")
+    cluster.wait(lambda: {"one", "two"} == set(owners(one)[0::2]) == set(owners(one)[1::2]),
+                 "both nodes to own partitions in both databases again")
+
+    frozen = processes(other)
+    for process in frozen:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        cluster.wait(lambda: metric(one, "tidecast_databases_away") == 1, "the frozen database to count as away")
+        settled(flowing, "the database froze")
+        time.sleep(6)
+        settled(flowing, "the database has been frozen for a while")
+        check(one.is_ready() and two.is_ready() and one.process.poll() is two.process.poll() is None,
+              "a database froze: the topics in the other go on, and no node loses its lease")
+    finally:
+        for process in frozen:
+            os.kill(process, signal.SIGCONT)
+    settled(loads, "the database thawed")
+    home.stop()
+    time.sleep(3)
+    check(not one.is_ready(), "without the home database a node is not ready")
+    home.start()
+    for node in nodes:
+        node.wait_ready()
+    settled(loads, "the home's return")
+    check(True, "the home database was stopped and is back: all topics go on")
+
+    marks = [load.mark() for load in loads]
+    check(two.end(signal.SIGTERM) == 0, "a node leaves in order")
+    settled(loads, "the leave")
+    failed = [name for load, mark in zip(loads, marks) for name, status in load.outcomes.items()
+              if name > mark and status != 200]
+    check(not failed, f"no send failed {failed}")
+
+    for load in loads:
+        load.end()
+    accepted = [name for load in loads for name in load.accepted()]
+    missing = lambda: {name for device in devices for name in accepted if name not in device.seen}  # noqa: E731
+    try:
+        cluster.wait(lambda: not missing(), "the last deliveries", 40)
+    except SystemExit:
+        for number, device in enumerate(devices):
+            lost = sorted(name for name in accepted if name not in device.seen)
+            print(f"device {number} ({device.fid}): {len(lost)} missing, {lost[:8]} to {lost[-3:]}")
+        for load in loads:
+            print(load.topic, "last", load.mark(), "accepted", len(load.accepted()), "flowing", load in flowing)
+        raise
+    unknown = {name for load in loads for name, status in load.outcomes.items() if status != 200}
+    for device in devices:
+        check(not set(device.seen) - set(accepted) - unknown, "nothing arrived that was never sent")
+    check(len(accepted) > 500, f"{len(accepted)} sends accepted, each delivered to 4 devices; {len(unknown)} not accepted")
+
+
+def main():
+    folder = tempfile.mkdtemp(prefix="tidecast-databases-")
+    databases, nodes = [], []
+    try:
+        for name in ("home", "other", "third"):
+            place = os.path.join(folder, name)
+            os.mkdir(place)
+            os.chmod(folder, 0o755)
+            databases.append(cluster.Database(place))
+        spread = Spread(*databases[:2])
+        nodes = [cluster.Node(folder, name, spread) for name in ("one", "two")]
+        for node in nodes:
+            node.options = ["--partitions", "32", *spread.options]
+        run(folder, *databases, nodes)
+        print("two_databases: ok")
+    except BaseException:
+        for node in nodes:
+            if os.path.exists(os.path.join(node.folder, "log")):
+                print(f"--- {node.name}\n" + "\n".join(log_of(node).splitlines()[-25:]))
+        raise
+    finally:
+        for node in nodes:
+            if node.process and node.process.poll() is None:
+                node.process.kill()
+                node.process.wait()
+        for database in databases:
+            try:
+                database.stop()
+            except subprocess.CalledProcessError:
+                pass
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Two nodes, their partitions spread over two PostgreSQL servers, real processes, under load: databases named wrongly, a node
+# killed, one database stopped and back, a node begun while it is away. A checker looks at what was acknowledged and what arrived.
+#
+#   Tests/acceptance/two_databases.sh [BINARY]
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+exec python3 "$here/two_databases.py" "${1:-$here/../../.build/debug/tidecast}"
