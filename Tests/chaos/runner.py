@@ -174,7 +174,8 @@ class Bench:
         ops = [op for op in operations(entries) if op["op"] not in ("bad", "acknowledge")]
         counts = {}
         for op in ops:
-            name = op["op"] if op["outcome"] == "ok" else f"{op['op']} {op['status']}"
+            how = "lost" if op["outcome"] == "lost" else op["status"]
+            name = op["op"] if op["outcome"] == "ok" else f"{op['op']} {how}"
             counts[name] = counts.get(name, 0) + 1
         delivered = [(entry["device"], entry["n"]) for entry in entries if entry["kind"] == "deliver"]
         longest = max((op["ended"] - op["began"] for op in ops if op["ended"]), default=0)
