@@ -35,8 +35,8 @@ public struct Ownership {
 
     public let session: SessionID
     public let name: String
-    private var info: NodeInfo
-    private let options: Options
+    private(set) var info: NodeInfo
+    let options: Options
     private(set) var holdings: [PartitionID: Holding] = [:]
     /// When this node last heard of a change of its own to a partition's row: a look at the table from
     /// before says nothing about it.
@@ -50,8 +50,9 @@ public struct Ownership {
     /// What gossip knows of partitions and the table did not show yet.
     private var heard: [PartitionID: Route] = [:]
     private var fencing: Set<SessionID> = []
-    private var last = Poll(sessions: [], partitions: [])
-    private var members: [Member] = []
+    var following = Following()
+    private(set) var last = Poll(sessions: [], partitions: [])
+    private(set) var members: [Member] = []
     private var routes: [Route?] = []
     private var candidates: [NodePlacement.Candidate] = []
     private var candidatesSince: MonotonicTime
@@ -108,6 +109,12 @@ public struct Ownership {
             guard case .releasing = holdings[id] else { return }
             unsure.insert(id)
             changed[id] = now
+        case .offered(let id, let owner): offered(id, by: owner, now, &effects)
+        case .followed(let id): followed(id, &effects)
+        case .followFailed(let id): _ = following.end(id)
+        case .isFollowed(let id, let heir):
+            guard following.isFollowed(id, by: heir), case .serving(let epoch) = holdings[id] else { return }
+            giveUp(id, epoch, &effects)
         case .suspected(let session, let isGone):
             suspects[session] = isGone ? suspects[session] ?? now : nil
             if isGone { poll(now, &effects) }
@@ -181,6 +188,7 @@ public struct Ownership {
         suspects = suspects.filter { living.contains($0.key) }
         fencing.formIntersection(living)
         last = poll
+        for id in poll.away { following.settle(id) }
         info.isCutOff = isMinority(asked)
         adoptMembers(asked, now, &effects)
         reconcile(asked, &effects)
@@ -213,6 +221,7 @@ public struct Ownership {
         if next != candidates {
             candidates = next
             candidatesSince = now
+            following.forgetDeaf()
         }
     }
 
@@ -234,6 +243,7 @@ public struct Ownership {
             {
                 if case .releasing = held, row.owner == nil { continue }
                 holdings[row.id] = nil
+                following.settle(row.id)
                 effects.append(.drop(row.id))
             }
         }
@@ -309,12 +319,13 @@ public struct Ownership {
 
     // MARK: Taking and giving up
 
+    /// What waits for a database that is away holds up nothing in the others.
+    private var inReach: [PartitionID: Holding] { holdings.filter { !last.away.contains($0.key) } }
+
     private mutating func takeAndRelease(_ now: MonotonicTime, _ effects: inout [Effect]) {
         let placement = NodePlacement(candidates)
         let living = Set(last.sessions.map(\.id))
         let isStable = now.since(candidatesSince) >= options.stability
-        // What waits for a database that is away holds up nothing in the others.
-        let inReach = holdings.filter { !last.away.contains($0.key) }
         var taking = inReach.values.count { if case .taking = $0 { true } else { false } }
         var releasing = inReach.values.count { if case .releasing = $0 { true } else { false } }
         for row in last.partitions where !last.away.contains(row.id) {
@@ -328,17 +339,27 @@ public struct Ownership {
                 holdings[row.id] = .taking
                 effects.append(.take(row))
             case .serving(let epoch):
-                guard let wished, wished != name, info.isLeaving || info.isCutOff || isStable,
-                    releasing < options.releasesAtOnce
+                guard let wished, wished != name, info.isLeaving || info.isCutOff || isStable else {
+                    following.settle(row.id)
+                    continue
+                }
+                guard releasing + following.waitingCount < options.releasesAtOnce || following.waits(row.id),
+                    mayGiveUp(row.id, to: wished, now, &effects), releasing < options.releasesAtOnce
                 else { continue }
                 releasing += 1
-                holdings[row.id] = .releasing(epoch)
-                effects.append(.release(row.id))
+                giveUp(row.id, epoch, &effects)
             case .taking, .loading, .releasing: continue
             }
         }
+        for id in following.expired(options, now) { effects.append(.unfollow(id)) }
         let mayEnd = candidates.isEmpty || inReach.isEmpty
         if info.isLeaving, mayEnd { effects.append(.left) }
+    }
+
+    private mutating func giveUp(_ id: PartitionID, _ epoch: Epoch, _ effects: inout [Effect]) {
+        following.settle(id)
+        holdings[id] = .releasing(epoch)
+        effects.append(.release(id))
     }
 
     private mutating func taken(
@@ -346,6 +367,7 @@ public struct Ownership {
     ) {
         guard case .taking = holdings[id] else { return }
         changed[id] = now
+        _ = following.end(id)
         guard let epoch, let row = last.partitions.first(where: { $0.id == id }) else {
             holdings[id] = nil
             return
@@ -362,12 +384,9 @@ public struct Ownership {
         if info.isLeaving { return set(.leaving, &effects) }
         if info.isCutOff { return set(.cutOff, &effects) }
         guard hasPolled, failingSince == nil else { return }
-        let isWhole =
-            !routes.isEmpty
-            && zip(routes, last.partitions).allSatisfy { $0 != nil || last.away.contains($1.id) }
-        let isLoading = holdings.contains {
-            if case .serving = $0.value { false } else { !last.away.contains($0.key) }
-        }
+        let known = zip(routes, last.partitions).filter { !last.away.contains($1.id) }
+        let isWhole = !routes.isEmpty && known.allSatisfy { $0.0 != nil }
+        let isLoading = inReach.values.contains { if case .serving = $0 { false } else { true } }
         if status == .serving || status == .cutOff || (isWhole && !isLoading) { set(.serving, &effects) }
     }
 
