@@ -159,12 +159,13 @@ final class PartitionTables: @unchecked Sendable {
         var poll = waiting.poll
         for place in tables.indices {
             poll.partitions += tables[place].rows
-            if tables[place].answeredIn != look { poll.away.formUnion(tables[place].rows.map(\.id)) }
+            if tables[place].answeredIn != look { poll.old.formUnion(tables[place].rows.map(\.id)) }
             tell(place)
         }
         if !tables.isEmpty { poll.partitions.sort { $0.id < $1.id } }
         let gone = tables.filter(\.isAway)
         away = Set(gone.flatMap(\.rows).map(\.id))
+        poll.away = away
         awayDatabases = Set(gone.map(\.lane.number))
         waiting.done(poll, waiting.asked)
     }

@@ -61,12 +61,18 @@ extension Ownership {
     public struct Poll: Sendable {
         public var sessions: [SessionRow]
         public var partitions: [PartitionRow]
-        /// Partitions whose database could not be asked: their rows are as they were read last. They are
-        /// neither taken nor given up meanwhile, and nobody waits for them.
+        /// Partitions whose database has not answered this time: their rows are as they were read last, and
+        /// they are neither taken nor given up.
+        public var old: Set<PartitionID>
+        /// Those of them whose database is away: nobody waits for them.
         public var away: Set<PartitionID>
-        public init(sessions: [SessionRow], partitions: [PartitionRow], away: Set<PartitionID> = []) {
+        public init(
+            sessions: [SessionRow], partitions: [PartitionRow], old: Set<PartitionID> = [],
+            away: Set<PartitionID> = []
+        ) {
             self.sessions = sessions
             self.partitions = partitions
+            self.old = old.union(away)
             self.away = away
         }
     }

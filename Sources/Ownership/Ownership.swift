@@ -188,7 +188,7 @@ public struct Ownership {
         suspects = suspects.filter { living.contains($0.key) }
         fencing.formIntersection(living)
         last = poll
-        for id in poll.away { following.settle(id) }
+        for id in poll.old { following.settle(id) }
         info.isCutOff = isMinority(asked)
         adoptMembers(asked, now, &effects)
         reconcile(asked, &effects)
@@ -228,7 +228,7 @@ public struct Ownership {
     /// What the table says of this node's partitions, beside what it believes.
     private mutating func reconcile(_ asked: MonotonicTime, _ effects: inout [Effect]) {
         for row in last.partitions where changed[row.id].map({ $0 < asked }) ?? true {
-            if last.away.contains(row.id) { continue }
+            if last.old.contains(row.id) { continue }
             if unsure.remove(row.id) != nil, case .releasing = holdings[row.id] {
                 // Given up after all, its answer lost; or tried again.
                 if row.owner == session { effects.append(.release(row.id)) } else { holdings[row.id] = nil }
@@ -328,7 +328,7 @@ public struct Ownership {
         let isStable = now.since(candidatesSince) >= options.stability
         var taking = inReach.values.count { if case .taking = $0 { true } else { false } }
         var releasing = inReach.values.count { if case .releasing = $0 { true } else { false } }
-        for row in last.partitions where !last.away.contains(row.id) {
+        for row in last.partitions where !last.old.contains(row.id) {
             let wished = placement.node(of: row.id)?.name
             switch holdings[row.id] {
             case nil:

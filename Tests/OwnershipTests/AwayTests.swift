@@ -24,7 +24,7 @@ import Testing
 
     /// A look: who owns each of the four partitions, and since which epoch.
     private mutating func look(
-        _ rows: [(owner: SessionID?, epoch: UInt64)], away: Set<PartitionID>,
+        _ rows: [(owner: SessionID?, epoch: UInt64)], old: Set<PartitionID> = [], away: Set<PartitionID>,
         leavingToPeer hasPeer: Bool = false
     ) -> [Ownership.Effect] {
         counter += 1
@@ -41,7 +41,7 @@ import Testing
                 PartitionRow(
                     id: PartitionID(UInt16(place)), history: History(1), owner: row.owner,
                     epoch: Epoch(row.epoch), floor: Sequence(1))
-            }, away: away)
+            }, old: old, away: away)
         _ = tell(.nudged)
         return tell(.polled(poll, asked: MonotonicTime(nanoseconds: time)))
     }
@@ -67,6 +67,27 @@ import Testing
         #expect(taken(next).isEmpty)
         let back = look([(AwayTests.own, 1), (nil, 0), (AwayTests.own, 1), (nil, 0)], away: [])
         #expect(taken(back) == [1, 3])
+    }
+
+    /// It is only slow: nothing is done with them, and nothing is left undone for that.
+    @Test mutating func whoMissesOneLookIsWaitedFor() {
+        _ = look(free, away: [])
+        for number: UInt16 in 0..<4 {
+            _ = tell(.taken(PartitionID(number), Epoch(1)))
+            _ = tell(.serving(PartitionID(number)))
+        }
+        _ = tell(.leave)
+        let mine: [(owner: SessionID?, epoch: UInt64)] = Array(repeating: (AwayTests.own, 1), count: 4)
+        var given = released(look(mine, old: AwayTests.away, away: [], leavingToPeer: true))
+        for number: UInt16 in 0..<4 {
+            given += released(tell(.isFollowed(PartitionID(number), by: SessionID(8))))
+        }
+        #expect(given == [0, 2])
+        for number in given { _ = tell(.released(PartitionID(number))) }
+        let rest: [(owner: SessionID?, epoch: UInt64)] = [
+            (SessionID(8), 2), (AwayTests.own, 1), (SessionID(8), 2), (AwayTests.own, 1),
+        ]
+        #expect(!look(rest, old: AwayTests.away, away: [], leavingToPeer: true).contains(.left))
     }
 
     /// The rows are old: what they say of this node's own partitions is not believed.

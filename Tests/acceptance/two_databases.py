@@ -14,13 +14,14 @@ os.environ.setdefault("TIDECAST", sys.argv[1])
 import cluster  # noqa: E402
 
 cluster.BINARY = sys.argv[1]
+BEGAN = time.monotonic()
 TOPICS = [f"topic-{number}" for number in range(16)]
 
 
 def check(condition, what):
     if not condition:
         raise SystemExit(f"FAIL: {what}")
-    print(f"ok    {what}", flush=True)
+    print(f"ok    {what} ({time.monotonic() - BEGAN:.1f} s)", flush=True)
 
 
 def log_of(node):
@@ -36,11 +37,28 @@ class Spread:
         self.options = [word for one in further for word in ("--further-engine", one.url)]
 
 
+class Device(cluster.Device):
+    """Counts besides how often it was told that messages were dropped."""
+
+    def __init__(self, node, registration):
+        self.told = 0
+        super().__init__(node, registration)
+
+    def read(self, answer):
+        super().read(self.watch(answer))
+
+    def watch(self, answer):
+        for line in answer:
+            self.told += line.startswith(b"event: deleted")
+            yield line
+
+
 class Load:
     """Sends to one topic, one message after the other, and knows what became of each."""
 
     def __init__(self, node, topic):
         self.node, self.topic, self.outcomes, self.is_over = node, topic, {}, False
+        self.times = {}
         self.prefix = f"{TOPICS.index(topic)}"
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
@@ -50,11 +68,13 @@ class Load:
         while not self.is_over:
             number += 1
             name = int(self.prefix) * 1_000_000 + number
+            begun = time.monotonic() - BEGAN
             message = {"message": {"topic": self.topic, "data": {"n": str(name)}}}
             try:
                 status, _ = self.node.call("POST", "/v1/projects/demo/messages:send", message)
             except (OSError, http.client.HTTPException):
                 status = 0
+            self.times[name] = (round(begun, 2), round(time.monotonic() - BEGAN, 2))
             self.outcomes[name] = status
             time.sleep(0.04)
 
@@ -131,7 +151,7 @@ def run(folder, home, other, third, nodes):
     for _ in range(4):
         status, body = one.call("POST", "/v1/projects/demo/registrations", {})
         assert status == 200, (status, body)
-        devices.append(cluster.Device(one, json.loads(body)))
+        devices.append(Device(one, json.loads(body)))
     for topic in TOPICS:
         status, body = one.call(
             "POST", "/iid/v1:batchAdd",
@@ -225,9 +245,8 @@ def run(folder, home, other, third, nodes):
     except SystemExit:
         for number, device in enumerate(devices):
             lost = sorted(name for name in accepted if name not in device.seen)
-            print(f"device {number} ({device.fid}): {len(lost)} missing, {lost[:8]} to {lost[-3:]}")
-        for load in loads:
-            print(load.topic, "last", load.mark(), "accepted", len(load.accepted()), "flowing", load in flowing)
+            when = [load.times[name] for load in loads for name in lost if name in load.times]
+            print(f"device {number}, {device.streams} streams, told {device.told} times: missing {lost}, asked and answered at {when}")
         raise
     unknown = {name for load in loads for name, status in load.outcomes.items() if status != 200}
     for device in devices:
