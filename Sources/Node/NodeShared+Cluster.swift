@@ -41,6 +41,7 @@ extension NodeShared {
             ("node", .text(cluster.name)), ("status", .text(notReady ?? "ready")),
             ("members", .list(members)), ("gone", .list(NodeShared.gone(from: view))),
             ("unowned", .number(UInt64(view.routes.count { $0 == nil }))), ("partitions", .list(partitions)),
+            ("databasesAway", .list(view.away.sorted().map { .number(UInt64($0 + 1)) })),
         ])
     }
 

@@ -72,6 +72,8 @@ struct Cluster: ParsableCommand {
             })
         let gone = answer["gone"] as? [String] ?? []
         if !gone.isEmpty { print("not there any more: \(gone.joined(separator: ", "))") }
+        let away = answer["databasesAway"] as? [Int] ?? []
+        if !away.isEmpty { print("away: \(away.map { "database \($0)" }.joined(separator: ", "))") }
         let partitions = answer["partitions"] as? [[String: Any]] ?? []
         let unowned = answer["unowned"] as? Int ?? 0
         print(
