@@ -24,12 +24,12 @@ if [ "$(id -u)" -ne 0 ]; then echo "skipped: namespaces need root"; trap - EXIT;
 "$cluster" up > "$work/up"
 grep -q '256 partitions, 0 without an owner' "$work/up" || fail "not all partitions are owned: $(cat "$work/up")"
 data=$root/.build/cluster
-tidecast() { "$cluster" run gateway-1 tidecast "$@" --data "$data/gateway-1"; }
+tidecast() { "$cluster" exec gateway-1 tidecast "$@" --data "$data/gateway-1"; }
 tidecast project create demo --service-account "$work/account.json" > /dev/null
 bearer=$(tidecast project key create demo --kind bearer --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["key"])')
 
 members() {
-  "$cluster" run "$1" tidecast cluster status --json --data "$data/$1" |
+  "$cluster" exec "$1" tidecast cluster status --json --data "$data/$1" |
     python3 -c 'import json, sys; view = json.load(sys.stdin); print(sorted((one["owner"], one["epoch"]) for one in view["partitions"]))'
 }
 for gateway in gateway-2 gateway-3; do
