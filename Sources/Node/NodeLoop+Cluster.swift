@@ -91,7 +91,7 @@ extension NodeLoop {
 
     // MARK: Peers
 
-    private func say(_ message: PeerMessage, to life: UInt32) {
+    func say(_ message: PeerMessage, to life: UInt32) {
         message.encode(into: &toPeers[life, default: ByteWriter()])
     }
 
@@ -212,6 +212,7 @@ extension NodeLoop {
     func release(
         _ partition: PartitionID, _ done: @escaping @Sendable ([ProjectNumber: [UInt64]]) -> Void
     ) {
+        inherited[partition] = nil
         guard partitions[partition] != nil else { return done([:]) }
         leaving[partition] = done
         scheduleTurn()
@@ -231,6 +232,7 @@ extension NodeLoop {
     /// The partition is not this process's any more.
     func drop(_ id: PartitionID) {
         leaving[id] = nil
+        inherited[id] = nil
         guard let partition = partitions.removeValue(forKey: id) else { return }
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: true, reason: "the partition is another's", into: &replies)

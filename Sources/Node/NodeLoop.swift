@@ -41,6 +41,10 @@ final class NodeLoop: @unchecked Sendable {
     var places = PartitionPlaces()
     var peers: PeerConnections?
     var toPeers: [UInt32: ByteWriter] = [:]
+    /// What was read of partitions that this node may inherit, and of those that it has inherited and is
+    /// reading the rest of.
+    var followed: [PartitionID: FollowedPartition] = [:]
+    var inherited: [PartitionID: Partition] = [:]
     /// Partitions that are being given up, and whom to tell.
     var leaving: [PartitionID: @Sendable ([ProjectNumber: [UInt64]]) -> Void] = [:]
     /// What earlier owners have left in the buckets of projects that are not asked for yet.

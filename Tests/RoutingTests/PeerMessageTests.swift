@@ -70,7 +70,9 @@ import Testing
     }
 
     static var all: [PeerMessage] {
-        var all: [PeerMessage] = [.nudge, .leave, .missed]
+        var all: [PeerMessage] = [
+            .nudge, .leave, .missed, .follow(PartitionID(7)), .followed(PartitionID(4095)),
+        ]
         all += requests.map { .partition(PartitionID(3), .request(id, $0)) }
         all += commands.map { .partition(PartitionID(3), .stream($0)) }
         all += replies.map { .reply(id, $0) }

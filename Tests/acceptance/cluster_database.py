@@ -1,6 +1,7 @@
 """The primary of a replicated database dies under load, and a standby is promoted by hand: see cluster_database.sh."""
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,10 @@ STATE = os.path.join(ROOT, ".build/cluster-replicas")
 SERVERS = ("db-1", "db-2", "db-3")
 ENVIRONMENT = {**os.environ, "TIDECAST": sys.argv[1], "TIDECAST_CLUSTER": "replicas", "TIDECAST_NETWORK": "10.79.0",
                "COMPOSE": TOOL, "DATABASE_PASSWORD": "of this test"}
+
+
+# It takes twenty seconds, on a machine that does nothing else.
+SECONDS_MAX = 180
 
 
 def run(*words, check=True, limit=100):
@@ -111,8 +116,14 @@ def test():
     assert not stopped, f"{stopped} stopped, though nothing was lost"
 
 
+def give_up(*_):
+    raise SystemExit(f"FAIL: not done within {SECONDS_MAX} s")
+
+
 def main():
     cluster.BINARY = sys.argv[1]
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(SECONDS_MAX)
     try:
         test()
         print("cluster_database: ok")
@@ -121,6 +132,7 @@ def main():
             print(f"--- {name}\n" + "\n".join(run(TOOL, "log", name, check=False).splitlines()[-12:]))
         raise
     finally:
+        signal.alarm(0)
         run(TOOL, "down", check=False)
 
 
