@@ -59,6 +59,7 @@ class Database:
 class Node:
     def __init__(self, folder, name, database):
         self.folder, self.name, self.database = os.path.join(folder, name), name, database
+        self.host = "127.0.0.1"
         self.port, self.peer = free_port(), free_port()
         os.mkdir(self.folder)
         self.certificates = os.path.join(folder, "certificates")
@@ -78,7 +79,7 @@ class Node:
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def call(self, method, path, body=None, headers=OWNER, timeout=40):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         try:
             connection.request(method, path, json.dumps(body) if body is not None else None, headers)
             answer = connection.getresponse()
@@ -121,7 +122,7 @@ class Device:
     def listen(self):
         while True:
             try:
-                connection = http.client.HTTPConnection("127.0.0.1", self.node.port, timeout=60)
+                connection = http.client.HTTPConnection(self.node.host, self.node.port, timeout=60)
                 headers = {"authorization": f"Bearer {self.credential}"}
                 if self.last:
                     headers["last-event-id"] = self.last

@@ -1,40 +1,35 @@
 #!/usr/bin/env bash
 # The topology of deploy/compose.yaml in network namespaces: three gateways and three shards on PostgreSQL come up and agree; a
 # shard is cut off from everything while messages are sent, and comes back by itself. No send may fail. Needs root.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-export TIDECAST=${TIDECAST:-$root/.build/debug/tidecast}
+. "$(dirname "$0")/common.sh"
+if [ "$(id -u)" -ne 0 ]; then echo "skipped: namespaces need root"; exit 0; fi
 cluster=$root/tools/cluster
-work=$(mktemp -d)
-
-finish() {
-  local code=$?
-  if [ "$code" -ne 0 ]; then
+tidy_up() {
+  if [ "$1" -ne 0 ]; then
     for service in shard-1 shard-2 gateway-1; do echo "--- $service"; "$cluster" log "$service" | tail -n 8 || true; done
   fi
   "$cluster" down || true
-  rm -rf "$work"
 }
-trap finish EXIT
-fail() { echo "FAIL: $*"; exit 1; }
-
-if [ "$(id -u)" -ne 0 ]; then echo "skipped: namespaces need root"; trap - EXIT; exit 0; fi
 
 "$cluster" up > "$work/up"
 grep -q '256 partitions, 0 without an owner' "$work/up" || fail "not all partitions are owned: $(cat "$work/up")"
-data=$root/.build/cluster
-tidecast() { "$cluster" run gateway-1 tidecast "$@" --data "$data/gateway-1"; }
+state=$root/.build/cluster
+tidecast() { "$cluster" exec gateway-1 tidecast "$@" --data "$state/gateway-1"; }
 tidecast project create demo --service-account "$work/account.json" > /dev/null
 bearer=$(tidecast project key create demo --kind bearer --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["key"])')
 
 members() {
-  "$cluster" run "$1" tidecast cluster status --json --data "$data/$1" |
+  "$cluster" exec "$1" tidecast cluster status --json --data "$state/$1" |
     python3 -c 'import json, sys; view = json.load(sys.stdin); print(sorted((one["owner"], one["epoch"]) for one in view["partitions"]))'
 }
-for gateway in gateway-2 gateway-3; do
-  [ "$(members gateway-1)" = "$(members $gateway)" ] || fail "$gateway and gateway-1 do not agree on who owns what"
+# Some partitions may still be moving.
+agreed=
+for _ in $(seq 20); do
+  one=$(members gateway-1) two=$(members gateway-2) three=$(members gateway-3)
+  if [ "$one" = "$two" ] && [ "$one" = "$three" ]; then agreed=yes; break; fi
+  sleep 0.5
 done
+[ -n "$agreed" ] || fail "the gateways do not agree on who owns what"
 
 cat > "$work/send.py" <<'EOF'
 import http.client, json, sys, time
@@ -58,6 +53,7 @@ EOF
 address=$(grep -o '^gateway-1: http://[0-9.]*' "$work/up" | grep -o '[0-9.]*$')
 python3 "$work/send.py" "$address" "$bearer" 26 > "$work/sends" 2>&1 &
 sender=$!
+children=("$sender")
 sleep 2
 # The second service of the file is shard-1, so its port at the switch is port1.
 ip -n tidecast-switch link set port1 down

@@ -1,20 +1,8 @@
 #!/usr/bin/env bash
 # What a scrape sees of a server that has done something; and that the allocator it is linked with is really the one in use.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-tidecast=${TIDECAST:-$here/../../.build/debug/tidecast}
-work=$(mktemp -d)
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-url=http://127.0.0.1:$port
-"$tidecast" server --dev --data "$work/data" --listen "127.0.0.1:$port" 2> "$work/log" &
-server=$!
-trap 'kill -9 "$server" 2> /dev/null || true; rm -rf "$work"' EXIT
-fail() { echo "FAIL: $*"; exit 1; }
-for _ in $(seq 200); do
-  if curl -sf --max-time 2 "$url/readyz" > /dev/null; then break; fi
-  sleep 0.05
-done
-for n in 1 2 3; do
+. "$(dirname "$0")/common.sh"
+start_server
+for _ in 1 2 3; do
   curl -sf "$url/v1/projects/demo/messages:send" -H 'Authorization: Bearer owner' -d '{"message":{"topic":"a"}}' > /dev/null
 done
 curl -sf "$url/metrics" > "$work/metrics"

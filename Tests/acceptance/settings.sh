@@ -1,14 +1,7 @@
 #!/usr/bin/env bash
 # Flags go before the environment, the environment before the file; what is wrong in any of them is said; log lines are JSON with
 # a whole date; a mistyped data folder is not made.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-tidecast=${TIDECAST:-$here/../../.build/debug/tidecast}
-work=$(mktemp -d)
-server=
-trap 'if [ -n "$server" ]; then kill -9 "$server" 2> /dev/null || true; fi; rm -rf "$work"' EXIT
-fail() { echo "FAIL: $*"; exit 1; }
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+. "$(dirname "$0")/common.sh"
 a=$(free_port) b=$(free_port) c=$(free_port)
 while [ "$b" = "$a" ]; do b=$(free_port); done
 while [ "$c" = "$a" ] || [ "$c" = "$b" ]; do c=$(free_port); done
@@ -20,19 +13,10 @@ JSON
 serves() {
   local port=$1
   shift
-  "$@" 2> "$work/log" &
+  "$@" 2> "$log" &
   server=$!
-  for _ in $(seq 200); do
-    if curl -sf --max-time 2 "http://127.0.0.1:$port/readyz" > /dev/null; then
-      kill "$server"
-      wait "$server" || fail "$* ended with $?"
-      server=
-      return
-    fi
-    kill -0 "$server" 2> /dev/null || fail "$* ended: $(cat "$work/log")"
-    sleep 0.05
-  done
-  fail "$* does not listen on $port"
+  wait_ready "http://127.0.0.1:$port" || fail "$* does not listen on $port"
+  stop_server
 }
 serves "$a" "$tidecast" server --config "$work/settings.json"
 serves "$a" env TIDECAST_CONFIG="$work/settings.json" "$tidecast" server
@@ -40,7 +24,7 @@ serves "$b" env TIDECAST_LISTEN="127.0.0.1:$b" "$tidecast" server --config "$wor
 serves "$c" env TIDECAST_LISTEN="127.0.0.1:$b" "$tidecast" server --config "$work/settings.json" --listen "127.0.0.1:$c"
 echo "ok: flags, then environment, then file"
 
-python3 - "$work/log" <<'PYTHON'
+python3 - "$log" <<'PYTHON'
 import datetime, json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
 assert lines, "no log"

@@ -1,40 +1,13 @@
 #!/usr/bin/env bash
 # A device's whole life against a real server, with curl: register, subscribe, listen, be sent to, resume, acknowledge; then the
 # server is killed, and what was acknowledged stays away while the rest comes; at last it is asked to end, and ends with 0.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-tidecast=${TIDECAST:-$here/../../.build/debug/tidecast}
-work=$(mktemp -d)
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-url=http://127.0.0.1:$port
+. "$(dirname "$0")/common.sh"
 base=$url/v1/projects/demo
-server=
-listener=
 
-finish() {
-  local code=$?
-  for child in $listener $server; do kill -9 "$child" 2> /dev/null || true; done
-  if [ "$code" -ne 0 ] && [ -f "$work/log" ]; then echo "The server's log:"; tail -n 20 "$work/log"; fi
-  rm -rf "$work"
-}
-trap finish EXIT
-
-fail() { echo "FAIL: $*"; exit 1; }
 field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 post() {
   curl -sf --max-time 10 -X POST "$url$1" -H 'Authorization: Bearer owner' -H 'access_token_auth: true' \
     -H 'Content-Type: application/json' -d "$2" || fail "POST $1 was refused"
-}
-
-start_server() {
-  "$tidecast" server --dev --data "$work/data" --listen "127.0.0.1:$port" 2>> "$work/log" &
-  server=$!
-  for _ in $(seq 200); do
-    if curl -sf --max-time 2 "$url/readyz" > /dev/null; then return; fi
-    kill -0 "$server" 2> /dev/null || fail "the server ended while it started"
-    sleep 0.05
-  done
-  fail "the server was not ready within 10 s"
 }
 
 # listen FILE [LAST_EVENT_ID]: a stream into FILE, once it is open.
@@ -43,6 +16,7 @@ listen() {
   if [ $# -gt 1 ]; then header=(-H "Last-Event-ID: $2"); fi
   curl -sN "$base/registrations/$token:listen" -H "Authorization: Bearer $credential" "${header[@]}" > "$1" &
   listener=$!
+  children=("$listener")
   for _ in $(seq 100); do
     if grep -q '^: listening' "$1"; then return; fi
     sleep 0.05
@@ -52,7 +26,7 @@ listen() {
 hang_up() {
   kill "$listener" 2> /dev/null || true
   wait "$listener" 2> /dev/null || true
-  listener=
+  children=()
 }
 
 # The names that a stream brought, in order, in one line; and the id of one of its events.
@@ -125,11 +99,7 @@ nghttp -nv "$url/v1/projects/demo/messages:send" -H 'Authorization: Bearer owner
   | sed 's/\x1b\[[0-9;]*m//g' | grep -q ':status: 200' || fail "nghttp could not send"
 done_with "nghttp gets answers over HTTP/2"
 
-kill -TERM "$server"
-code=0
-wait "$server" || code=$?
-server=
-[ "$code" -eq 0 ] || fail "after SIGTERM it ended with $code"
+stop_server
 wait "$listener" || true
-listener=
+children=()
 done_with "asked to end, it ended with 0"

@@ -12,6 +12,38 @@ from registry import fault
 CGROUP = "/sys/fs/cgroup/cpu"
 
 
+def owners(run):
+    """partition -> the node that owns it, by the database."""
+    return dict(run.database.query(
+        "SELECT p.id, s.node FROM tidecast.partition AS p JOIN tidecast.session AS s ON s.id = p.owner AND s.alive"))
+
+
+def owned_by(run, name):
+    return {one for one, owner in owners(run).items() if owner == name}
+
+
+def first_heir(run, name):
+    """Kills a shard. Which node takes the first of its partitions (or `None`), all of them, and after how many seconds."""
+    mine, heirs = owned_by(run, name), []
+    run.node(name).kill()
+
+    def inherited():
+        heirs.extend(node for one, node in owners(run).items() if one in mine and node != name)
+        return heirs
+    taken = run.until(inherited, 20, step=0.01)
+    run.demand(heirs, "I11", "nobody took over")
+    return next(iter(heirs), None), mine, taken
+
+
+def wakes_and_stops(run, node, rule):
+    """A sleeper that was fenced is continued, and must find that out. After how many seconds it ended."""
+    mark, ends = time.monotonic(), len(node.exits)
+    node.send_signal(signal.SIGCONT)
+    run.until(lambda: len(node.exits) > ends, 15)
+    run.demand([code for _, code, _ in node.exits[ends:]] == [70], rule, "a fenced node did not step down by its fail-stop")
+    return round(time.monotonic() - mark, 2)
+
+
 @fault("1", "the owner of a third of the partitions is killed under load", seconds=6)
 def owner_killed(run):
     run.node("shard-1").kill()
@@ -40,12 +72,7 @@ def zombie(run):
     node.send_signal(signal.SIGSTOP)
     run.sleep()
     run.note(owned_when_it_wakes=run.owned("shard-2"))
-    mark = time.monotonic()
-    ends = len(node.exits)
-    node.send_signal(signal.SIGCONT)
-    run.until(lambda: len(node.exits) > ends, 15)
-    run.note(steps_down_after=round(time.monotonic() - mark, 2))
-    run.demand([code for _, code, _ in node.exits[ends:]] == [70], "I13", "a fenced node steps down by its fail-stop")
+    run.note(steps_down_after=wakes_and_stops(run, node, "I13"))
 
 
 @fault("4", "short stalls: shard-1 is stopped for 0.3 and 0.8 s again and again, then three times for 1.5 s", seconds=18,
@@ -114,27 +141,12 @@ def rolling(run):
     run.demand(set(codes) == {0}, "I13", f"nodes ended with {codes}")
 
 
-def owners(run):
-    """partition -> the node that owns it, by the database."""
-    return dict(run.database.query(
-        "SELECT p.id, s.node FROM tidecast.partition AS p JOIN tidecast.session AS s ON s.id = p.owner AND s.alive"))
-
-
 @fault("7", "the heir is killed as soon as it has taken its first partition of a killed owner", seconds=12)
 def heir_killed(run):
-    mine = {one for one, node in owners(run).items() if node == "shard-1"}
-    run.node("shard-1").kill()
-    heir = None
-
-    def inherited():
-        nonlocal heir
-        now = owners(run)
-        heir = next((now[one] for one in mine if now.get(one) not in (None, "shard-1")), None)
-        return heir is not None
-    taken = run.until(inherited, 20, step=0.01)
+    heir, mine, taken = first_heir(run, "shard-1")
     if heir is None:
-        return run.demand(False, "I11", "nobody took over")
-    had = sum(1 for one in mine if owners(run).get(one) == heir)
+        return
+    had = len(mine & owned_by(run, heir))
     run.node(heir).kill()
     last = next(name for name in ("shard-2", "shard-3") if name != heir)
     whole = run.until(lambda: run.owned(last) == 256, 25)
@@ -159,7 +171,7 @@ def crash_loop(run):
        seconds=40, may_stop=("shard-1",), limit=15)
 def stale_writer(run):
     node, project = run.node("shard-1"), run.workload.projects[0]
-    mine = {int(one) for one, owner in owners(run).items() if owner == "shard-1"}
+    mine = {int(one) for one in owned_by(run, "shard-1")}
     topic = next(name for name in (f"bulk-{number}" for number in range(1000))
                  if placement.partition_of(name, project.number, 256) in mine)
     partition = placement.partition_of(topic, project.number, 256)
@@ -186,32 +198,19 @@ def stale_writer(run):
     now = run.database.sample()[partition]
     run.note(partition=partition, it_knew_the_journal_up_to=last, floor_now=now[2], last_now=now[3])
     run.demand(freed is not None, "I3", "nothing was freed, so nothing was tried")
-    ends = len(node.exits)
-    node.send_signal(signal.SIGCONT)
-    run.until(lambda: len(node.exits) > ends, 15)
-    run.demand([code for _, code, _ in node.exits[ends:]] == [70], "I3", "the stale writer did not step down")
+    wakes_and_stops(run, node, "I3")
 
 
 @fault("38", "two take over at once: an heir sleeps in the middle of taking, another fences it, and it wakes", seconds=14,
        may_stop=("shard-2", "shard-3"), limit=15)
 def two_take(run):
-    mine = {one for one, node in owners(run).items() if node == "shard-1"}
-    run.node("shard-1").kill()
-    heir = None
-
-    def inherited():
-        nonlocal heir
-        now = owners(run)
-        heir = next((now[one] for one in mine if now.get(one) not in (None, "shard-1")), None)
-        return heir is not None
-    run.until(inherited, 20, step=0.01)
+    heir, _, _ = first_heir(run, "shard-1")
     if heir is None:
-        return run.demand(False, "I11", "nobody took over")
+        return
     other = next(name for name in ("shard-2", "shard-3") if name != heir)
     run.node(heir).send_signal(signal.SIGSTOP)
     # Until the other one is in the middle of taking what the sleeper had.
-    fenced = run.until(lambda: run.owned(other) not in (None, 0) and len(
-        [one for one, node in owners(run).items() if node == heir]) == 0, 12, step=0.02)
+    fenced = run.until(lambda: run.owned(other) not in (None, 0) and not owned_by(run, heir), 12, step=0.02)
     run.node(heir).send_signal(signal.SIGCONT)
     whole = run.until(lambda: run.owned(other) == 256, 20)
     run.note(sleeper=heir, fenced_after=fenced and round(fenced, 2), the_other_has_all_after=whole and round(whole, 2))

@@ -28,7 +28,7 @@ struct Server: AsyncParsableCommand {
     @Option(
         help: "A further database over which the partitions of a new cluster are spread; may be repeated.")
     var furtherEngine: [String] = []
-    @Option(help: "This node's name in its cluster; a second node of the same name supersedes the first.")
+    @Option(help: "This node's name in its cluster; refused while another node of that name lives.")
     var node: String?
     @Option(help: "What this node does: gateway, shard, or both, which is the default.") var roles: String?
     @Option(help: "Where other nodes reach this one, HOST:PORT.") var peer: String?

@@ -1,0 +1,137 @@
+"""What the files of deploy/ name, beside what the binary, this machine and the repository have: see deploy.sh."""
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import urllib.request
+
+import yaml
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BINARY, URL = sys.argv[1:3]
+# Partitions are handed over within 8 s, requests finished within 10 s (Node.stop), and the admin socket is closed.
+SECONDS_TO_END = 19
+
+
+def output(*words):
+    return subprocess.run(words, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+
+
+def text(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def check(condition, what):
+    if not condition:
+        sys.exit(f"FAIL: {what}")
+
+
+FLAGS = set(re.findall(r"--[a-z-]+", output(BINARY, "server", "--help")))
+SETTINGS = set(re.findall(r"TIDECAST_[A-Z_]+", text("docs/configuration.md")))
+
+
+def check_command(words, where):
+    check(words[0] == "server", f"{where} runs {words[0]}")
+    unknown = {word for word in words if word.startswith("--")} - FLAGS
+    check(not unknown, f"{where}: the server does not know {unknown}")
+
+
+def check_environment(names, where):
+    unknown = {name for name in names if name.startswith("TIDECAST_")} - SETTINGS
+    check(not unknown, f"{where}: there is no setting {unknown}")
+
+
+def answers(path):
+    with urllib.request.urlopen(URL + path, timeout=5) as answer:
+        return answer.status == 200
+
+
+def dockerfile():
+    lines = text("deploy/Dockerfile").replace("\\\n", " ").splitlines()
+    words = {line.split()[0]: line.partition(" ")[2] for line in lines if line and not line.startswith("#")}
+    check_command(json.loads(words["CMD"]), "Dockerfile")
+    check(json.loads(words["ENTRYPOINT"]) == ["/usr/bin/tidecast"], "Dockerfile: another entry point")
+    check(words["USER"].strip().isdigit() and words["USER"].strip() != "0", "Dockerfile: it runs as root")
+    for line in lines:
+        if line.startswith("COPY ") and "--from" not in line:
+            for source in line.split()[1:-1]:
+                check(os.path.exists(os.path.join(ROOT, source)), f"Dockerfile: there is no {source}")
+    for script in ("tools/install-packages", "tools/build"):
+        check(any(line.startswith("RUN ") and script in line for line in lines) and script in text("tools/start"),
+              f"Dockerfile and tools/start do not both run {script}")
+    # Its check of health, at the port of this test's server; and at one where nobody listens.
+    health = json.loads(words["HEALTHCHECK"].split(" CMD ")[1])
+    for port, good in ((URL.rpartition(":")[2], True), ("1", False)):
+        command = [word.replace("8787", port) for word in health]
+        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=5, check=False)
+        check((done.returncode == 0) == good, f"Dockerfile: HEALTHCHECK ended with {done.returncode}: {done.stderr}")
+    # Every library that the binary asks for is of a package that the second stage installs; and no package is too much.
+    # What is linked statically there, and what every Debian has, stand aside.
+    asked = re.findall(r"NEEDED.*\[(.+)\]", output("readelf", "-d", BINARY))
+    libraries = [name for name in asked if not re.match(r"lib(_?[sS]wift|_?Foundation|dispatch|BlocksRuntime)|ld-linux", name)]
+    folders = [folder for folder in ("/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+                                     "/lib/aarch64-linux-gnu") if os.path.isdir(folder)]
+    needed = set()
+    for name in libraries:
+        paths = [os.path.join(folder, name) for folder in folders]
+        found = subprocess.run(["dpkg", "-S", *paths], capture_output=True, text=True, check=False).stdout
+        check(found, f"no package has {name}")
+        needed.add(found.split(":")[0])
+    needed -= {"libc6", "libgcc-s1"}
+    run = next(line for line in reversed(lines) if line.startswith("RUN ") and "apt-get install" in line)
+    installed = set(re.findall(r"\blib[a-z0-9+.-]+", run.split("install", 1)[1].split("&&")[0]))
+    check(needed == installed, f"Dockerfile: missing {needed - installed}, too much {installed - needed}")
+
+
+def compose(name):
+    for service, fields in yaml.safe_load(text(name))["services"].items():
+        check_environment(fields.get("environment", {}), f"{name}, {service}")
+        if fields["image"] == "tidecast":
+            check_command(fields["command"], f"{name}, {service}")
+            check(fields["read_only"], f"{name}, {service}: its root can be written to")
+        for volume in fields.get("volumes", []):
+            source = volume.split(":")[0]
+            check(not source.startswith(".") or os.access(os.path.join(ROOT, "deploy", source), os.X_OK),
+                  f"{name}, {service}: there is no {source} to run")
+
+
+def kubernetes():
+    kinds = []
+    for one in yaml.safe_load_all(text("deploy/kubernetes.yaml")):
+        kinds.append(one["kind"])
+        template = one["spec"].get("template")
+        if not template:
+            continue
+        where, spec = f"kubernetes.yaml, {one['metadata']['name']}", template["spec"]
+        check(spec["terminationGracePeriodSeconds"] > SECONDS_TO_END, f"{where}: no time to end in")
+        container = spec["containers"][0]
+        check_command(container["args"], where)
+        names = [entry["name"] for entry in container["env"]]
+        check_environment(names, where)
+        variables = set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
+        check(variables <= set(names), f"{where}: {variables - set(names)} is not set")
+        for probe in ("readinessProbe", "livenessProbe"):
+            check(answers(container[probe]["httpGet"]["path"]), f"{where}: {probe}")
+        mounts = {mount["name"] for mount in container["volumeMounts"]}
+        check(mounts == {volume["name"] for volume in spec["volumes"]}, f"{where}: volumes and mounts differ")
+        check("requests" in container["resources"], f"{where}: it requests nothing")
+    check(sorted(kinds) == ["Deployment", "PodDisruptionBudget", "PodDisruptionBudget", "Service", "Service", "StatefulSet"],
+          f"kubernetes.yaml has {kinds}")
+
+
+def unit():
+    fields = dict(line.split("=", 1) for line in text("deploy/tidecast.service").splitlines()
+                  if "=" in line and not line.startswith("#"))
+    check_command(shlex.split(fields["ExecStart"])[1:], "tidecast.service")
+    check(int(fields["TimeoutStopSec"]) > SECONDS_TO_END, "tidecast.service: no time to end in")
+
+
+dockerfile()
+compose("deploy/compose.yaml")
+compose("deploy/compose.replicated.yaml")
+kubernetes()
+unit()
+print("ok: flags, settings, paths, libraries and times are there")
