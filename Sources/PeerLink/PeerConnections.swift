@@ -32,6 +32,7 @@ public final class PeerConnections {
     private struct Peer {
         var address: Address
         var channel: (any Channel)?
+        var dialect = Dialect.greeting
         var isConnecting = false
         /// The last try failed; the next is at its time, however much there is to say until then.
         var isBackingOff = false
@@ -87,13 +88,15 @@ public final class PeerConnections {
             channel.close(promise: nil)
             return false
         }
-        write(payload, channel, life)
+        write(payload, channel, peer.dialect, life)
         return true
     }
 
-    private func write(_ payload: [UInt8], _ channel: any Channel, _ life: UInt32) {
+    private func write(
+        _ payload: [UInt8], _ channel: any Channel, _ dialect: Dialect, _ life: UInt32
+    ) {
         var buffer = channel.allocator.buffer(capacity: payload.count + Frame.headerBytes)
-        Frame.write(.data, payload, to: &buffer)
+        Frame.write(.data, payload, in: dialect, to: &buffer)
         let box = NIOLoopBound(self, eventLoop: eventLoop)
         let count = payload.count
         channel.writeAndFlush(buffer).whenComplete { _ in
@@ -129,7 +132,7 @@ public final class PeerConnections {
                     try channel.pipeline.syncOperations.addHandler(
                         PeerHandler(
                             identity: identity, expected: life, events: events,
-                            connected: { box.value.connected($0, life) }))
+                            connected: { box.value.connected($0, $1, life) }))
                 }
             }
             .connect(host: peer.address.host, port: peer.address.port)
@@ -143,15 +146,15 @@ public final class PeerConnections {
     }
 
     /// The other side has greeted: it is the process that was meant.
-    private func connected(_ channel: any Channel, _ life: UInt32) {
+    private func connected(_ channel: any Channel, _ dialect: Dialect, _ life: UInt32) {
         guard var peer = peers[life] else { return channel.close(promise: nil) }
-        peer.channel = channel
+        (peer.channel, peer.dialect) = (channel, dialect)
         peer.isConnecting = false
         peer.backoff = PeerTiming.backoffMin
         let waiting = peer.waiting
         peer.waiting = []
         peers[life] = peer
-        for payload in waiting { write(payload, channel, life) }
+        for payload in waiting { write(payload, channel, dialect, life) }
     }
 
     private func closed(_ life: UInt32) {

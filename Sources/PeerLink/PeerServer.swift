@@ -92,7 +92,7 @@ public final class PeerServer: Sendable {
                     try channel.pipeline.syncOperations.addHandler(
                         PeerHandler(
                             identity: identity, expected: nil, newest: newest, events: events,
-                            connected: { _ in }))
+                            connected: { _, _ in }))
                 }
             }
             .bind(host: host, port: port).wait()
@@ -114,16 +114,17 @@ final class PeerHandler: ChannelInboundHandler {
     /// On the listening side.
     private let newest: NewestConnections?
     private let events: PeerEvents
-    private let connected: (any Channel) -> Void
+    private let connected: (any Channel, Dialect) -> Void
     private var received = ByteBuffer()
     private var peer: PeerIdentity?
+    private var dialect = Dialect.greeting
     private var isOver = false
     private var lastHeard = NIODeadline.now()
     private var watch: RepeatedTask?
 
     init(
         identity: PeerIdentity, expected: UInt32?, newest: NewestConnections? = nil, events: PeerEvents,
-        connected: @escaping (any Channel) -> Void
+        connected: @escaping (any Channel, Dialect) -> Void
     ) {
         self.identity = identity
         self.expected = expected
@@ -134,7 +135,7 @@ final class PeerHandler: ChannelInboundHandler {
 
     func channelActive(context: ChannelHandlerContext) {
         var buffer = context.channel.allocator.buffer(capacity: 128)
-        Frame.write(.hello, identity.encoded, to: &buffer)
+        Frame.write(.hello, identity.encoded, in: .greeting, to: &buffer)
         context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
         lastHeard = .now()
         let channel = context.channel
@@ -150,8 +151,10 @@ final class PeerHandler: ChannelInboundHandler {
             channel.close(promise: nil)
             return
         }
+        // Who has not greeted knows no frames but the greeting.
+        guard peer != nil else { return }
         var buffer = channel.allocator.buffer(capacity: 32)
-        Frame.write(.ping, [], to: &buffer)
+        Frame.write(.ping, [], in: dialect, to: &buffer)
         channel.writeAndFlush(buffer, promise: nil)
     }
 
@@ -161,11 +164,13 @@ final class PeerHandler: ChannelInboundHandler {
         var bytes = unwrapInboundIn(data)
         if received.readableBytes == 0 { received = bytes } else { received.writeBuffer(&bytes) }
         do throws(Frame.Fault) {
-            while !isOver, let frame = try Frame.read(from: &received, payloadMax: payloadMax) {
+            while !isOver,
+                let frame = try Frame.read(from: &received, in: dialect, payloadMax: payloadMax)
+            {
                 handle(frame, context)
             }
         } catch {
-            refuse("a peer sent what is no frame: \(error)", context)
+            refuse("\(peer?.name ?? "somebody") sent what is not understood: \(error)", context)
         }
         received.discardReadBytes()
     }
@@ -188,7 +193,7 @@ final class PeerHandler: ChannelInboundHandler {
             events.received(peer.life, frame.payload)
         case .ping:
             var buffer = context.channel.allocator.buffer(capacity: 32)
-            Frame.write(.pong, [], to: &buffer)
+            Frame.write(.pong, [], in: dialect, to: &buffer)
             context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
         case .pong: break
         case .hello: refuse("\(peer.name) greeted twice", context)
@@ -205,12 +210,17 @@ final class PeerHandler: ChannelInboundHandler {
             // The address has a new process; the table will say so soon.
             return refuse("node \(hello.name) has been started anew", context)
         }
+        guard let common = Dialect.common(identity, hello) else {
+            return refuse(
+                "no version of frames is common: \(identity.speech), \(hello.speech); go from one version to"
+                    + " the next in steps", context)
+        }
         guard newest?.adopt(hello) ?? true else {
             return refuse("node \(hello.name) has connected anew meanwhile", context)
         }
-        peer = hello
+        (peer, dialect) = (hello, common)
         if expected == nil { events.renewed(hello.life) }
-        connected(context.channel)
+        connected(context.channel, common)
     }
 
     private func refuse(_ reason: String, _ context: ChannelHandlerContext) {

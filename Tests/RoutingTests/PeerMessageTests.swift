@@ -127,6 +127,12 @@ import Testing
         }
     }
 
+    @Test func aMessageOfAnUnknownKindIsNamed() {
+        var reader = ByteReader([77, 1, 2, 3])
+        let error = #expect(throws: DecodeError.self) { try PeerMessage.decode(from: &reader) }
+        #expect(error?.reason == .invalid("a message of an unknown kind 77"))
+    }
+
     @Test func noiseIsMoreThanAnErrorNever() {
         var random = SeededGenerator(seed: 7)
         for _ in 0..<20_000 {
