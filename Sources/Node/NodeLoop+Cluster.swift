@@ -24,11 +24,18 @@ extension NodeLoop {
         case .here: send(.partition(partition, event), toLoop: shared.loop(of: partition))
         case .peer(let life): say(.partition(partition, event), to: life)
         case .nowhere:
-            switch event {
-            case .request(let id, _): answer(id, .refused(.moved))
-            case .stream(.attach): reattachLater(partition)
-            default: break
-            }
+            if case .stream(.attach) = event { reattachLater(partition) }
+        }
+    }
+
+    func ask(_ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline) {
+        let own = LoopMessage.request(partition, id, request, deadline)
+        guard shared.isClustered else { return send(own, toLoop: shared.loop(of: partition)) }
+        switch places[partition] {
+        case .here: send(own, toLoop: shared.loop(of: partition))
+        case .peer(let life):
+            say(.request(partition, id, request, left: deadline.left(now: Clock.monotonic())), to: life)
+        case .nowhere: answer(id, .refused(.moved))
         }
     }
 
@@ -92,6 +99,7 @@ extension NodeLoop {
     // MARK: Peers
 
     private func say(_ message: PeerMessage, to life: UInt32) {
+        if toPeers.isEmpty { toPeersSince = Clock.monotonic() }
         message.encode(into: &toPeers[life, default: ByteWriter()])
     }
 
@@ -115,8 +123,10 @@ extension NodeLoop {
         guard !toPeers.isEmpty else { return }
         let batch = toPeers
         toPeers = [:]
+        // A process that slept since it wrote has written of deadlines that are over.
+        let isLate = Clock.monotonic().since(toPeersSince) > Deadline.handoverMax
         for (life, writer) in batch {
-            if peers?.send(writer.bytes, to: life) ?? false {
+            if !isLate, peers?.send(writer.bytes, to: life) ?? false {
                 owed[life] = nil
             } else {
                 shared.counters.peerMessagesLost.add(1, ordering: .relaxed)

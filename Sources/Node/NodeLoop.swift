@@ -41,6 +41,7 @@ final class NodeLoop: @unchecked Sendable {
     var places = PartitionPlaces()
     var peers: PeerConnections?
     var toPeers: [UInt32: ByteWriter] = [:]
+    var toPeersSince = MonotonicTime(nanoseconds: 0)
     /// Partitions that are being given up, and whom to tell.
     var leaving: [PartitionID: @Sendable ([ProjectNumber: [UInt64]]) -> Void] = [:]
     /// What earlier owners have left in the buckets of projects that are not asked for yet.
@@ -174,13 +175,14 @@ final class NodeLoop: @unchecked Sendable {
 
     private func handle(_ message: LoopMessage) {
         switch message {
-        case .partition(let id, let event):
-            guard let partition = partitions[id] else { return refuse(event, id) }
-            guard leaving[id] == nil || event.isOwn else { return refuse(event, id) }
-            guard !isPastDeviceLimit(event) else { return }
-            partition.handle(event, now: now, into: &effects)
-            dirty.insert(id)
-            carryOut(of: id)
+        case .partition(let id, let event): handle(event, of: id)
+        case .request(let id, let asked, let request, let deadline):
+            // Read anew: the process may have slept in the midst of a turn.
+            guard !deadline.isPast(now: Clock.monotonic()) else {
+                shared.counters.requestsLate.add(1, ordering: .relaxed)
+                return
+            }
+            handle(.request(asked, request), of: id)
         case .reply(let request, let reply):
             var done: [RouterEffect] = []
             router.replied(request.number, reply, now: now, into: &done)
@@ -204,6 +206,15 @@ final class NodeLoop: @unchecked Sendable {
             carryOut(done)
         case .run(let body): body(self)
         }
+    }
+
+    private func handle(_ event: PartitionEvent, of id: PartitionID) {
+        guard let partition = partitions[id] else { return refuse(event, id) }
+        guard leaving[id] == nil || event.isOwn else { return refuse(event, id) }
+        guard !isPastDeviceLimit(event) else { return }
+        partition.handle(event, now: now, into: &effects)
+        dirty.insert(id)
+        carryOut(of: id)
     }
 
     private func flushPartitions() {
@@ -301,8 +312,8 @@ final class NodeLoop: @unchecked Sendable {
     func carryOut(_ effects: [RouterEffect]) {
         for effect in effects {
             switch effect {
-            case .ask(let partition, let id, let request):
-                send(.request(id, request), to: partition)
+            case .ask(let partition, let id, let request, let deadline):
+                ask(partition, id, request, deadline)
                 if !queue.isEmpty || !toPeers.isEmpty { scheduleTurn() }
             case .finish(let ticket, let outcome): front.finish(ticket, outcome)
             case .quota(let request): sendQuota(request)

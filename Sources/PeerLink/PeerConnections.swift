@@ -38,6 +38,8 @@ public final class PeerConnections {
         var isBackingOff = false
         /// What is to be sent when the connection stands.
         var waiting: [[UInt8]] = []
+        /// When the first of it came.
+        var waitingSince = NIODeadline.now()
         var waitingBytes = 0
         var backoff = PeerTiming.backoffMin
     }
@@ -76,6 +78,7 @@ public final class PeerConnections {
         guard var peer = peers[life], payload.count <= Frame.payloadBytesMax else { return false }
         guard let channel = peer.channel else {
             guard peer.waitingBytes + payload.count <= PeerTiming.waitingBytesMax else { return false }
+            if peer.waiting.isEmpty { peer.waitingSince = .now() }
             peer.waiting.append(payload)
             peer.waitingBytes += payload.count
             peers[life] = peer
@@ -153,6 +156,12 @@ public final class PeerConnections {
         peer.backoff = PeerTiming.backoffMin
         let waiting = peer.waiting
         peer.waiting = []
+        // The other side takes what comes for no older than that; a process that slept may have older.
+        if !waiting.isEmpty, .now() - peer.waitingSince > PeerTiming.waitMax {
+            peer.waitingBytes = 0
+            peers[life] = peer
+            return events.renewed(life)
+        }
         peers[life] = peer
         for payload in waiting { write(payload, channel, dialect, life) }
     }

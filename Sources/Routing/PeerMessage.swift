@@ -5,7 +5,10 @@ import Quotas
 
 /// What the loops of two nodes say to each other.
 public enum PeerMessage: Sendable {
+    /// Anything but a request.
     case partition(PartitionID, PartitionEvent)
+    /// `left`: milliseconds for which it might still be carried out when this was written.
+    case request(PartitionID, RequestID, Request, left: UInt32)
     case reply(RequestID, Reply)
     case stream(from: PartitionID, to: GatewayID, StreamFrame)
     case quotaRequest(QuotaRequest)
@@ -58,6 +61,13 @@ public enum PeerMessage: Sendable {
             out.u8(9)
             out.string(packet)
         case .missed: out.u8(10)
+        case .request(let partition, let id, let request, let left):
+            out.u8(11)
+            out.u16(partition.rawValue)
+            out.u32(left)
+            out.u32(id.gateway.rawValue)
+            out.varint(id.number)
+            request.encode(into: &out)
         }
     }
 
@@ -84,6 +94,11 @@ public enum PeerMessage: Sendable {
         case 8: return .leave
         case 9: return .gossip(try reader.string(max: gossipBytesMax))
         case 10: return .missed
+        case 11:
+            let partition = try partition(&reader)
+            let left = try reader.u32()
+            return .request(
+                partition, try request(&reader), try Request.decode(from: &reader), left: left)
         default: throw reader.fail("a message of an unknown kind \(tag)")
         }
     }

@@ -85,7 +85,8 @@ extension Router {
         if asked.copies < .max { asked.copies += 1 }
         pending[number] = asked
         let name = request.sendKey == nil ? Router.name(number, copy: asked.copies) : number
-        effects.append(.ask(asked.partition, RequestID(gateway: options.gateway, number: name), request))
+        let id = RequestID(gateway: options.gateway, number: name)
+        effects.append(.ask(asked.partition, id, request, asked.deadline))
     }
 
     // MARK: Copies

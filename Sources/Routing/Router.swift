@@ -5,7 +5,8 @@ import Quotas
 
 /// What a router wants done. `ticket` is whatever the caller of `submit` chose to know the operation by.
 public enum RouterEffect: Sendable {
-    case ask(PartitionID, RequestID, Request)
+    /// Whoever is asked is to do it before the deadline, or not at all.
+    case ask(PartitionID, RequestID, Request, Deadline)
     case finish(ticket: UInt64, Outcome)
     case wake(at: MonotonicTime)
     /// To the owner of the project's home partition, whose buckets these are.
@@ -76,6 +77,7 @@ public final class Router {
         var ticket: UInt64
         var kind: Kind
         var partition: PartitionID
+        var deadline = Deadline(MonotonicTime(nanoseconds: 0))
         /// For asking again.
         var request: Request?
         var tries: UInt8 = 0
@@ -239,13 +241,15 @@ public final class Router {
             // Deciphered under a right key, so it was made here once, by data with more partitions.
             return finish(ticket, .refused(.unavailable("no such partition")), &effects)
         }
+        let deadline = Deadline(now.monotonic.advanced(by: options.deadline))
         let number = pending.add(
             Pending(
-                ticket: ticket, kind: kind, partition: partition,
+                ticket: ticket, kind: kind, partition: partition, deadline: deadline,
                 request: options.isClustered ? request : nil, asked: now.monotonic))
         note(number, now, &effects)
         if options.isClustered { listenForSilence(now, &effects) }
-        effects.append(.ask(partition, RequestID(gateway: options.gateway, number: number), request))
+        effects.append(
+            .ask(partition, RequestID(gateway: options.gateway, number: number), request, deadline))
     }
 
     func finish(_ ticket: UInt64, _ outcome: Outcome, _ effects: inout [RouterEffect]) {

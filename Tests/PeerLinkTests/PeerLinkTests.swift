@@ -51,13 +51,26 @@ import Testing
 
 /// What one side heard.
 final class Heard: Sendable {
-    private let heard = Mutex<(payloads: [[UInt8]], resets: Int, refusals: [String])>(([], 0, []))
+    private struct State {
+        var payloads: [[UInt8]] = []
+        var moments: [MonotonicTime] = []
+        var resets = 0
+        var refusals: [String] = []
+    }
+    private let heard = Mutex(State())
     var events: PeerEvents {
         PeerEvents(
-            received: { _, payload in self.heard.withLock { $0.payloads.append(payload) } },
+            received: { _, payload, after in
+                self.heard.withLock {
+                    $0.payloads.append(payload)
+                    $0.moments.append(after)
+                }
+            },
             reset: { _ in self.heard.withLock { $0.resets += 1 } },
             refused: { reason in self.heard.withLock { $0.refusals.append(reason) } })
     }
+    /// After which each of the payloads was handed over.
+    var moments: [MonotonicTime] { heard.withLock { $0.moments } }
     var payloads: [[UInt8]] { heard.withLock { $0.payloads } }
     var resets: Int { heard.withLock { $0.resets } }
     var refusals: [String] { heard.withLock { $0.refusals } }

@@ -71,7 +71,7 @@ import Testing
 
     static var all: [PeerMessage] {
         var all: [PeerMessage] = [.nudge, .leave, .missed]
-        all += requests.map { .partition(PartitionID(3), .request(id, $0)) }
+        all += requests.map { .request(PartitionID(3), id, $0, left: 24_987) }
         all += commands.map { .partition(PartitionID(3), .stream($0)) }
         all += replies.map { .reply(id, $0) }
         all += streams.map { .stream(from: PartitionID(9), to: GatewayID(0x123401), $0) }
