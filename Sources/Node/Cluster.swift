@@ -25,14 +25,14 @@ final class Cluster: @unchecked Sendable {
     private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     let eventLoop: any EventLoop
     private let control: EngineThread
-    private let loader: EngineThread
+    let loader: EngineThread
     let boxes: [Mailbox]
     private var ownership: Ownership
     var gossip: Gossip?
     private let seeds: [String]
     /// When each reason to refuse gossip was logged last.
     var refusalsTold: [String: MonotonicTime] = [:]
-    private var members: [Ownership.Member] = []
+    private(set) var members: [Ownership.Member] = []
     private var routes: [Ownership.Route?] = []
     var catalogVersion: [UInt8]
     private var whenLeft: [@Sendable () -> Void] = []
@@ -148,6 +148,10 @@ final class Cluster: @unchecked Sendable {
             publish(.owner, number: UInt32(id.rawValue), version: epoch.rawValue, shared.session.rawValue)
             load(id, epoch)
         case .release(let id): release(id)
+        case .offer(let id, let heir): offer(id, to: heir)
+        case .follow(let id): follow(id)
+        case .tellFollowed(let id, let owner): tellFollowed(id, to: owner)
+        case .unfollow(let id): unfollow(id)
         case .drop(let id):
             boxes[shared.loop(of: id)].post(.run { $0.drop(id) })
         case .routes(let routes):
@@ -243,15 +247,28 @@ final class Cluster: @unchecked Sendable {
     private func load(_ id: PartitionID, _ epoch: Epoch) {
         shared.setEpoch(epoch, of: id)
         let box = boxes[shared.loop(of: id)]
+        box.post(
+            .run { loop in
+                let followed = loop.inherit(id)
+                self.load(id, epoch, behind: followed, box)
+            })
+    }
+
+    private func load(
+        _ id: PartitionID, _ epoch: Epoch, behind mark: FollowedPartition.Mark?, _ box: Mailbox
+    ) {
         loader.perform({ engine in
-            (try QuotaHandover.take(id, epoch: epoch, from: engine), try Recovery.load(id, from: engine))
+            (
+                try QuotaHandover.take(id, epoch: epoch, from: engine),
+                try Recovery.load(id, behind: mark, from: engine)
+            )
         }) { result in
             switch result {
             case .success(let (quotas, loaded)):
                 box.post(
                     .run { loop in
                         loop.handedOver.merge(quotas) { $1 }
-                        loop.restore(loaded)
+                        loop.restore(loaded, onto: loop.inherited.removeValue(forKey: id))
                         self.handle(.serving(id))
                     })
             case .failure(let error):

@@ -157,6 +157,8 @@ extension Node {
                 case .nudge: shared.cluster?.handle(.nudged)
                 case .leave: NodeShared.endInOrder()
                 case .gossip(let packet): shared.cluster?.heardOverLink(packet)
+                case .follow(let id): shared.cluster?.offered(id, by: life)
+                case .followed(let id): shared.cluster?.isFollowed(id, by: life)
                 case .missed: for loop in batches.indices { put(.run { $0.askAgain(of: life) }, loop) }
                 }
             }

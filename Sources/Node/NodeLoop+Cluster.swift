@@ -39,6 +39,13 @@ extension NodeLoop {
         }
     }
 
+    /// Whether a request may still be carried out. The process may have slept in the midst of a turn.
+    func isInTime(_ deadline: Deadline) -> Bool {
+        guard deadline.isPast(now: Clock.monotonic()) else { return true }
+        shared.counters.requestsLate.add(1, ordering: .relaxed)
+        return false
+    }
+
     func answer(_ request: RequestID, _ reply: Reply) {
         let (life, loop) = NodeLoop.address(request.gateway)
         if life == shared.life {
@@ -98,7 +105,7 @@ extension NodeLoop {
 
     // MARK: Peers
 
-    private func say(_ message: PeerMessage, to life: UInt32) {
+    func say(_ message: PeerMessage, to life: UInt32) {
         if toPeers.isEmpty { toPeersSince = Clock.monotonic() }
         message.encode(into: &toPeers[life, default: ByteWriter()])
     }
@@ -222,6 +229,7 @@ extension NodeLoop {
     func release(
         _ partition: PartitionID, _ done: @escaping @Sendable ([ProjectNumber: [UInt64]]) -> Void
     ) {
+        inherited[partition] = nil
         guard partitions[partition] != nil else { return done([:]) }
         leaving[partition] = done
         scheduleTurn()
@@ -241,6 +249,7 @@ extension NodeLoop {
     /// The partition is not this process's any more.
     func drop(_ id: PartitionID) {
         leaving[id] = nil
+        inherited[id] = nil
         guard let partition = partitions.removeValue(forKey: id) else { return }
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: true, reason: "the partition is another's", into: &replies)

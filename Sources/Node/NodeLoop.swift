@@ -42,6 +42,10 @@ final class NodeLoop: @unchecked Sendable {
     var peers: PeerConnections?
     var toPeers: [UInt32: ByteWriter] = [:]
     var toPeersSince = MonotonicTime(nanoseconds: 0)
+    /// What was read of partitions that this node may inherit, and of those that it has inherited and is
+    /// reading the rest of.
+    var followed: [PartitionID: FollowedPartition] = [:]
+    var inherited: [PartitionID: Partition] = [:]
     /// Partitions that are being given up, and whom to tell.
     var leaving: [PartitionID: @Sendable ([ProjectNumber: [UInt64]]) -> Void] = [:]
     /// What earlier owners have left in the buckets of projects that are not asked for yet.
@@ -177,12 +181,7 @@ final class NodeLoop: @unchecked Sendable {
         switch message {
         case .partition(let id, let event): handle(event, of: id)
         case .request(let id, let asked, let request, let deadline):
-            // Read anew: the process may have slept in the midst of a turn.
-            guard !deadline.isPast(now: Clock.monotonic()) else {
-                shared.counters.requestsLate.add(1, ordering: .relaxed)
-                return
-            }
-            handle(.request(asked, request), of: id)
+            if isInTime(deadline) { handle(.request(asked, request), of: id) }
         case .reply(let request, let reply):
             var done: [RouterEffect] = []
             router.replied(request.number, reply, now: now, into: &done)

@@ -13,7 +13,7 @@ final class NodeMetrics: Sendable {
     init() {
         requestSeconds = registry.histogram(
             "tidecast_operation_seconds", "From a request's last byte to its answer.", .seconds)
-        registry.info("tidecast_build_info", "What runs.", [("version", "0.1.0")])
+        registry.info("tidecast_build_info", "What runs.", [("version", Release.version)])
         registry.gauge(
             "tidecast_resident_bytes", "Resident memory of the process.", read: { NodeMetrics.resident() })
     }

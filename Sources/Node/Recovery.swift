@@ -7,6 +7,10 @@ struct LoadedPartition: Sendable {
     var id: PartitionID
     var snapshot: [UInt8]?
     var records: [(sequence: Sequence, body: [UInt8])]
+    /// Only what came behind that which was read before.
+    var isTail = false
+    /// Of the newest record that was read.
+    var lastDigest: UInt64?
 }
 
 enum RecoveryError: Error, CustomStringConvertible {
@@ -66,31 +70,52 @@ enum Recovery {
                 unreadable.append("\(row.name): \(error)")
             }
         }
+        do {
+            try readRecords(&loaded, from: from, engine)
+        } catch let error as RecoveryError {
+            guard case .gap = error, !unreadable.isEmpty, loaded.snapshot == nil else { throw error }
+            throw RecoveryError.snapshots(id, unreadable.joined(separator: "; "))
+        }
+        return loaded
+    }
+
+    /// All records from there on, which must follow one another.
+    static func readRecords(
+        _ loaded: inout LoadedPartition, from first: Sequence, _ engine: any Engine
+    ) throws {
+        var from = first
         while true {
-            let rows = try engine.read(id, from: from, bytesMax: readBytesMax)
+            let rows = try engine.read(loaded.id, from: from, bytesMax: readBytesMax)
             for row in rows {
                 guard row.sequence == from else {
-                    if !unreadable.isEmpty, loaded.snapshot == nil {
-                        throw RecoveryError.snapshots(id, unreadable.joined(separator: "; "))
-                    }
-                    throw RecoveryError.gap(id, expected: from, found: row.sequence)
+                    throw RecoveryError.gap(loaded.id, expected: from, found: row.sequence)
                 }
-                let record = try RecordCodec.decode(row.payload, expecting: id, row.sequence)
+                let record = try RecordCodec.decode(row.payload, expecting: loaded.id, row.sequence)
                 loaded.records.append((row.sequence, record.body))
                 from = from.next
             }
-            if rows.isEmpty { return loaded }
+            guard let last = rows.last else { return }
+            loaded.lastDigest = Checksum.of(last.payload)
         }
     }
 }
 
 extension NodeLoop {
     /// Folds a partition from what was read, and begins to serve it.
-    func restore(_ loaded: LoadedPartition) {
-        let partition = Partition(
-            id: loaded.id, history: shared.histories[Int(loaded.id.rawValue)], options: shared.options,
-            names: names,
-            proofs: keys)
+    func restore(_ loaded: LoadedPartition, onto followed: Partition? = nil) {
+        // Given up and thrown away while the rest was read.
+        if loaded.isTail, followed == nil { return }
+        guard let partition = fold(loaded, into: loaded.isTail ? followed : nil) else { return }
+        shared.engine.open(loaded.id, next: partition.applied.next)
+        adopt(partition)
+    }
+
+    func fold(_ loaded: LoadedPartition, into followed: Partition?) -> Partition? {
+        let partition =
+            followed
+            ?? Partition(
+                id: loaded.id, history: shared.histories[Int(loaded.id.rawValue)], options: shared.options,
+                names: names, proofs: keys)
         do {
             if let snapshot = loaded.snapshot { try partition.restore(snapshot: snapshot) }
             for record in loaded.records { try partition.replay(record.sequence, record.body) }
@@ -98,10 +123,9 @@ extension NodeLoop {
             // What was verified by checksum and still cannot be folded is a fault that going on would make
             // worse.
             shared.stop("partition \(loaded.id.rawValue) cannot be folded from its journal: \(error)")
-            return
+            return nil
         }
-        shared.engine.open(loaded.id, next: partition.applied.next)
-        adopt(partition)
+        return partition
     }
 }
 

@@ -16,6 +16,12 @@ extension Ownership {
         /// Partitions that are being taken, or given up, at once.
         public var takesAtOnce = 16
         public var releasesAtOnce = 8
+        /// Nanoseconds for which an heir may read before its owner gives up all the same.
+        public var followingMax: UInt64 = .seconds(3)
+        /// Partitions that are read for their owners at once, and for how many nanoseconds what was read is
+        /// kept.
+        public var followsAtOnce = 64
+        public var followedFor: UInt64 = .seconds(20)
         public init() {}
     }
 
@@ -77,6 +83,13 @@ extension Ownership {
         case releaseFailed(PartitionID)
         /// The partition's machine could not go on, though the session lives.
         case lost(PartitionID)
+        /// Another owner is about to give the partition to this node, and asks it to read it.
+        case offered(PartitionID, by: SessionID)
+        /// It was read, or could not be.
+        case followed(PartitionID)
+        case followFailed(PartitionID)
+        /// The heir has read the partition.
+        case isFollowed(PartitionID, by: SessionID)
         /// Gossip holds the node dead, or not any more.
         case suspected(SessionID, Bool)
         /// Nobody at all is heard, or somebody is again.
@@ -99,6 +112,13 @@ extension Ownership {
         case load(PartitionID, Epoch, History)
         /// End the partition's machine when nothing of it is in flight, then give its row up.
         case release(PartitionID)
+        /// Tell the heir that it is about to inherit the partition.
+        case offer(PartitionID, to: SessionID)
+        /// Read the partition while another owns it, and keep what was read for `load`, which reads the rest.
+        case follow(PartitionID)
+        case tellFollowed(PartitionID, to: SessionID)
+        /// It was not inherited: throw away what was read.
+        case unfollow(PartitionID)
         /// The partition is another's: throw its machine away.
         case drop(PartitionID)
         /// By partition number; `nil` where nobody serves it.

@@ -35,8 +35,8 @@ public struct Ownership {
 
     public let session: SessionID
     public let name: String
-    private var info: NodeInfo
-    private let options: Options
+    private(set) var info: NodeInfo
+    let options: Options
     private(set) var holdings: [PartitionID: Holding] = [:]
     /// When this node last heard of a change of its own to a partition's row: a look at the table from
     /// before says nothing about it.
@@ -50,8 +50,9 @@ public struct Ownership {
     /// What gossip knows of partitions and the table did not show yet.
     private var heard: [PartitionID: Route] = [:]
     private var fencing: Set<SessionID> = []
-    private var last = Poll(sessions: [], partitions: [])
-    private var members: [Member] = []
+    var following = Following()
+    private(set) var last = Poll(sessions: [], partitions: [])
+    private(set) var members: [Member] = []
     private var routes: [Route?] = []
     private var candidates: [NodePlacement.Candidate] = []
     private var candidatesSince: MonotonicTime
@@ -108,6 +109,12 @@ public struct Ownership {
             guard case .releasing = holdings[id] else { return }
             unsure.insert(id)
             changed[id] = now
+        case .offered(let id, let owner): offered(id, by: owner, now, &effects)
+        case .followed(let id): followed(id, &effects)
+        case .followFailed(let id): _ = following.end(id)
+        case .isFollowed(let id, let heir):
+            guard following.isFollowed(id, by: heir), case .serving(let epoch) = holdings[id] else { return }
+            giveUp(id, epoch, &effects)
         case .suspected(let session, let isGone):
             suspects[session] = isGone ? suspects[session] ?? now : nil
             if isGone { poll(now, &effects) }
@@ -213,6 +220,7 @@ public struct Ownership {
         if next != candidates {
             candidates = next
             candidatesSince = now
+            following.forgetDeaf()
         }
     }
 
@@ -233,6 +241,7 @@ public struct Ownership {
             {
                 if case .releasing = held, row.owner == nil { continue }
                 holdings[row.id] = nil
+                following.settle(row.id)
                 effects.append(.drop(row.id))
             }
         }
@@ -325,17 +334,27 @@ public struct Ownership {
                 holdings[row.id] = .taking
                 effects.append(.take(row))
             case .serving(let epoch):
-                guard let wished, wished != name, info.isLeaving || info.isCutOff || isStable,
-                    releasing < options.releasesAtOnce
+                guard let wished, wished != name, info.isLeaving || info.isCutOff || isStable else {
+                    following.settle(row.id)
+                    continue
+                }
+                guard releasing + following.waitingCount < options.releasesAtOnce || following.waits(row.id),
+                    mayGiveUp(row.id, to: wished, now, &effects), releasing < options.releasesAtOnce
                 else { continue }
                 releasing += 1
-                holdings[row.id] = .releasing(epoch)
-                effects.append(.release(row.id))
+                giveUp(row.id, epoch, &effects)
             case .taking, .loading, .releasing: continue
             }
         }
+        for id in following.expired(options, now) { effects.append(.unfollow(id)) }
         let mayEnd = candidates.isEmpty || holdings.isEmpty
         if info.isLeaving, mayEnd { effects.append(.left) }
+    }
+
+    private mutating func giveUp(_ id: PartitionID, _ epoch: Epoch, _ effects: inout [Effect]) {
+        following.settle(id)
+        holdings[id] = .releasing(epoch)
+        effects.append(.release(id))
     }
 
     private mutating func taken(
@@ -343,6 +362,7 @@ public struct Ownership {
     ) {
         guard case .taking = holdings[id] else { return }
         changed[id] = now
+        _ = following.end(id)
         guard let epoch, let row = last.partitions.first(where: { $0.id == id }) else {
             holdings[id] = nil
             return

@@ -23,6 +23,10 @@ public enum PeerMessage: Sendable {
     /// Something that was said to the process before was lost on the way: whoever there waits for an answer
     /// asks again, and tells its streams anew.
     case missed
+    /// The process is about to inherit the partition, and does well to read it.
+    case follow(PartitionID)
+    /// It has read it.
+    case followed(PartitionID)
 
     private static let gossipBytesMax = 4 << 20
 
@@ -61,8 +65,14 @@ public enum PeerMessage: Sendable {
             out.u8(9)
             out.string(packet)
         case .missed: out.u8(10)
-        case .request(let partition, let id, let request, let left):
+        case .follow(let partition):
             out.u8(11)
+            out.u16(partition.rawValue)
+        case .followed(let partition):
+            out.u8(12)
+            out.u16(partition.rawValue)
+        case .request(let partition, let id, let request, let left):
+            out.u8(13)
             out.u16(partition.rawValue)
             out.u32(left)
             out.u32(id.gateway.rawValue)
@@ -94,7 +104,9 @@ public enum PeerMessage: Sendable {
         case 8: return .leave
         case 9: return .gossip(try reader.string(max: gossipBytesMax))
         case 10: return .missed
-        case 11:
+        case 11: return .follow(try partition(&reader))
+        case 12: return .followed(try partition(&reader))
+        case 13:
             let partition = try partition(&reader)
             let left = try reader.u32()
             return .request(

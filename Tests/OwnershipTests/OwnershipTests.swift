@@ -74,11 +74,25 @@ struct OwnershipTests {
         world.longestGap = [:]
         let node = Int(seed % 3)
         let life = world.lives[node]
+        let count = world.nodes[node].serving.count
+        world.followedCount = 0
         world.after(0) { world.tell(node, life, .leave) }
         world.run(for: 4 * second)
         #expect(world.nodes[node].hasLeft, "seed \(seed)")
         expectWhole(world, "seed \(seed)")
-        #expect((world.longestGap.values.max() ?? 0) < second / 4, "seed \(seed): \(world.longestGap)")
+        #expect(world.followedCount == count, "each heir has read what it gets, seed \(seed)")
+        #expect((world.longestGap.values.max() ?? 0) < second / 8, "seed \(seed): \(world.longestGap)")
+    }
+
+    @Test("heirs that cannot be told hold nobody up for long", arguments: UInt64(1)...20)
+    func unheardHeirs(seed: UInt64) throws {
+        let world = try world(seed)
+        world.isSpeechless = true
+        let life = world.lives[0]
+        world.after(0) { world.tell(0, life, .leave) }
+        world.run(for: 10 * second)
+        #expect(world.nodes[0].hasLeft, "seed \(seed)")
+        expectWhole(world, "seed \(seed)")
     }
 
     @Test("a node that joins gets its share, and nothing moves between the others", arguments: UInt64(1)...20)

@@ -40,6 +40,11 @@ final class OwnershipWorld {
     var longestGap: [PartitionID: UInt64] = [:]
     private var unservedSince: [PartitionID: UInt64] = [:]
     let partitionCount: Int
+    /// Heirs that had read a partition and said so.
+    var followedCount = 0
+    private var followed: Set<[UInt64]> = []
+    /// Whether what nodes say to one another is lost.
+    var isSpeechless = false
     private var waiting: [(effect: Ownership.Effect, node: Int, life: UInt64)] = []
 
     init(seed: UInt64, partitions: Int = 16) throws {
@@ -52,6 +57,12 @@ final class OwnershipWorld {
     private func push(_ delay: UInt64, _ what: Happening) {
         order += 1
         queue.append((now + delay, order, what))
+    }
+
+    /// From one node to another.
+    private func send(_ event: Ownership.Event, _ to: SessionID, _ delay: UInt64) {
+        guard !isSpeechless, let place = nodes.firstIndex(where: { $0.machine.session == to }) else { return }
+        push(delay, .event(node: place, life: lives[place], event))
     }
 
     func after(_ delay: UInt64, _ body: @escaping () -> Void) { push(delay, .script(body)) }
@@ -154,10 +165,18 @@ final class OwnershipWorld {
         switch effect {
         case .poll, .fence, .take: push(soon, .call(node: node, life: life, effect))
         case .load(let id, _, _):
-            push(soon * 4, .event(node: node, life: life, .serving(id)))
+            let hasRead = followed.remove([UInt64(node), life, UInt64(id.rawValue)]) != nil
+            push(hasRead ? soon : soon * 4, .event(node: node, life: life, .serving(id)))
         case .release(let id):
             nodes[node].serving[id] = nil
             push(soon, .call(node: node, life: life, effect))
+        case .offer(let id, let heir): send(.offered(id, by: nodes[node].machine.session), heir, soon)
+        case .follow(let id): push(soon * 4, .event(node: node, life: life, .followed(id)))
+        case .tellFollowed(let id, let owner):
+            followedCount += 1
+            followed.insert([UInt64(node), life, UInt64(id.rawValue)])
+            send(.isFollowed(id, by: nodes[node].machine.session), owner, soon)
+        case .unfollow: break
         case .drop(let id): nodes[node].serving[id] = nil
         case .routes(let routes): nodes[node].routes = routes
         case .members: break

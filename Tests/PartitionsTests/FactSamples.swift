@@ -71,6 +71,7 @@ enum FactSamples {
             .expire(now: WallTime(milliseconds: 1_800_000_000_000)),
             .seen(day: Day(20_001), devices: devices),
             .bury(session: 4),
+            .generation(number: 3),
             .repair(to: PartitionID(3), slice),
         ]
     }

@@ -187,17 +187,19 @@ final class House {
     }
 
     /// A partition made anew from the journal alone.
-    func replayed(_ number: Int) throws -> Partition {
+    func replayed(_ number: Int, generation: UInt64 = 0) throws -> Partition {
+        var options = PartitionOptions(partitionCount: count)
+        options.generation = generation
         let partition = Partition(
             id: PartitionID(UInt16(number)), history: History(UInt64(number) + 100),
-            options: PartitionOptions(partitionCount: count), names: TopicNames(), proofs: Proofs())
+            options: options, names: TopicNames(), proofs: Proofs())
         for (sequence, body) in journal[number] { try partition.replay(sequence, body) }
         return partition
     }
 
     /// Another owner begins from the journal.
-    func succeed(_ number: Int) throws {
-        partitions[number] = try replayed(number)
+    func succeed(_ number: Int, generation: UInt64 = 0) throws {
+        partitions[number] = try replayed(number, generation: generation)
         var effects: [PartitionEffect] = []
         partitions[number].begin(now: now, life: 1, into: &effects)
         carryOut(effects, of: PartitionID(UInt16(number)))

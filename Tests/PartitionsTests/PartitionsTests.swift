@@ -142,6 +142,35 @@ struct PartitionTests {
         #expect(house.takeEvents() == ["attached", "deleted", "m241"], "it waits since the new owner began")
     }
 
+    @Test("an event id of before the database lost its end acknowledges what was left, and nothing newer")
+    func generations() throws {
+        let house = House()
+        let home = Int(house.home("news").rawValue)
+        let (device, credential) = try #require(house.register(in: UInt16(home)))
+        _ = house.change(.subscribe, "news", [device])
+        house.publish("kept", to: "news")
+        let kept = house.journal[home].count
+        house.publish("lost", to: "news")
+        var positions: [Position] = []
+        house.listen(device, credential, stream: 1)
+        for case .events(_, _, _, _, _, let events) in house.frames { positions += events.map(\.position) }
+        let seen = EventID(position: try #require(positions.last), history: UInt16(home) + 100)
+        // What comes in the place of what is lost may stand at its position.
+        house.journal[home].removeSubrange(kept...)
+        try house.succeed(home, generation: 1)
+        house.publish("new", to: "news")
+        _ = house.takeEvents()
+        house.listen(device, credential, stream: 2, resume: seen)
+        #expect(house.takeEvents() == ["attached", "new"])
+        // The boundary is in the journal.
+        try house.succeed(home, generation: 1)
+        house.listen(device, credential, stream: 3, resume: seen)
+        #expect(house.takeEvents() == ["attached", "new"])
+        try house.succeed(home, generation: 2)
+        house.listen(device, credential, stream: 4, resume: seen)
+        #expect(house.takeEvents() == ["attached", "new"])
+    }
+
     @Test("the latest windows of gateways that are no more stay: one may not have heard that it is")
     func windows() throws {
         let house = House()

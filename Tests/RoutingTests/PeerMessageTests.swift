@@ -70,7 +70,9 @@ import Testing
     }
 
     static var all: [PeerMessage] {
-        var all: [PeerMessage] = [.nudge, .leave, .missed]
+        var all: [PeerMessage] = [
+            .nudge, .leave, .missed, .follow(PartitionID(7)), .followed(PartitionID(4095)),
+        ]
         all += requests.map { .request(PartitionID(3), id, $0, left: 24_987) }
         all += commands.map { .partition(PartitionID(3), .stream($0)) }
         all += replies.map { .reply(id, $0) }

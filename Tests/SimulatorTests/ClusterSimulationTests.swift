@@ -75,7 +75,7 @@ struct ClusterSimulationTests {
     /// Rules of partitions that a change of owners tests.
     @Test(
         "sees each bug that is planted in partitions",
-        arguments: [Planted.forgetWindow, .forgetMarks, .forgetOutboxes, .answerBeforeDurable])
+        arguments: [Planted.forgetWindow, .buryAtOnce, .forgetMarks, .forgetOutboxes, .answerBeforeDurable])
     func plantedInPartitions(bug: Planted) {
         for seed in UInt64(1)...400 {
             var options = ClusterSimulation.Options(seed: seed)

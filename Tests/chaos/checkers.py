@@ -10,7 +10,7 @@ from history import LATEST_EFFECT, operations
 
 def latest(operation):
     """Until when an operation may have taken effect."""
-    if operation["outcome"] == "ok":
+    if operation["outcome"] in ("ok", "lost"):
         return operation["ended"]
     return max(operation["ended"] or 0, operation["began"] + LATEST_EFFECT)
 
@@ -45,9 +45,11 @@ def subscriptions(entries, final):
     """I1, I2: nothing acknowledged is lost or undone, nothing is there that nobody asked for."""
     problems = []
     ops = operations(entries)
-    changes = changes_of(ops)
+    changes, forgotten = changes_of(ops), lost_devices(ops)
     for device, topics in final["lists"].items():
         if not isinstance(topics, list):
+            if device in forgotten:
+                continue
             problems.append(("I1", f"the registration {device} was acknowledged and is answered with {topics}"))
             continue
         have = set(topics)
@@ -65,11 +67,19 @@ def subscriptions(entries, final):
     return problems
 
 
-def members(final):
+def lost_devices(ops):
+    """Whose registration a database may have lost."""
+    return {op["device"] for op in ops if op["op"] == "register" and op["outcome"] == "lost"}
+
+
+def members(final, entries=()):
     """I4: what a topic counts is what its devices say."""
     counts = collections.Counter()
+    forgotten = lost_devices(operations(entries))
     for device, topics in final["lists"].items():
         if not isinstance(topics, list):
+            if device in forgotten:
+                continue
             return []
         for topic in topics:
             counts[f"{final['projects'][device]}/{topic}"] += 1
@@ -120,7 +130,7 @@ def targets(op, devices, changes):
 def devices_of(ops):
     found = collections.defaultdict(list)
     for op in ops:
-        if op["op"] == "register" and op["outcome"] == "ok":
+        if op["op"] == "register" and op["outcome"] in ("ok", "lost"):
             found[op["project"]].append(op["device"])
     return found
 
@@ -136,6 +146,7 @@ def missing(entries):
     changes, devices, listeners = changes_of(ops), devices_of(ops), listening(entries)
     got = {(entry["device"], entry["n"]) for entry in entries if entry["kind"] == "deliver"}
     excused = {entry["device"] for entry in entries if entry["kind"] == "told" and entry["what"] == "deleted_messages"}
+    excused |= lost_devices(ops)
     return [(op, device) for op in ops if op["op"] == "send" and op["outcome"] == "ok"
             for device in targets(op, devices, changes)[0]
             if device in listeners and device not in excused and (device, op["n"]) not in got]
@@ -230,9 +241,13 @@ def statuses(entries, broken=(), extra=()):
     """I12: the right status. `broken`: gateways whose connections may break ("*": all); `extra`: more statuses that the
     fault makes right."""
     problems = collections.Counter()
-    for op in operations(entries):
+    ops = operations(entries)
+    forgotten = lost_devices(ops)
+    for op in ops:
         if op["ended"] is None:
             problems[f"{op['op']} was never answered"] += 1
+            continue
+        if op.get("device") in forgotten and op["status"] == 404:
             continue
         right = {200, 503, *extra}
         if op["op"] == "send":
@@ -260,9 +275,13 @@ def journal(rows):
 
 
 def epochs(samples):
-    """I3: nothing of a partition ever goes back. A sample: {partition: (owner, epoch, floor, last)}."""
+    """I3: nothing of a partition ever goes back. A sample: {partition: (owner, epoch, floor, last)}; `None` where the
+    database lost something."""
     problems, before = [], {}
     for sample in samples:
+        if sample is None:
+            before = {}
+            continue
         for partition, (owner, epoch, floor, last) in sample.items():
             if partition in before:
                 owner_was, epoch_was, floor_was, last_was = before[partition]
@@ -309,8 +328,11 @@ def progress(entries, healed, converged, limit, broken=()):
     if converged > limit:
         problems.append(("I11", f"the nodes agreed {converged:.1f} s after the end of the fault, not within {limit} s"))
     served = healed + max(converged, limit)
-    bad = collections.Counter((op["op"], op["status"]) for op in operations(entries)
+    ops = operations(entries)
+    forgotten = lost_devices(ops)
+    bad = collections.Counter((op["op"], op["status"]) for op in ops
                               if op["op"] != "bad" and op["began"] > served and op["outcome"] != "ok"
+                              and not (op["status"] == 404 and op.get("device") in forgotten)
                               # A connection that was kept from before its gateway's end.
                               and not (op["status"] == 0 and (op["gateway"] in broken or "*" in broken)))
     problems += [("I11", f"{count} times {op} was answered {status}, long after the end of the fault")

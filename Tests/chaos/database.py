@@ -82,5 +82,5 @@ class Monitor(threading.Thread):
         """How often a partition changed its owner, over all partitions."""
         if len(self.samples) < 2:
             return 0
-        first, last = self.samples[0], self.samples[-1]
+        first, last = (next(one for one in way if one) for way in (self.samples, reversed(self.samples)))
         return sum(last[one][1] - first[one][1] for one in first if one in last)

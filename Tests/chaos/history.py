@@ -44,9 +44,16 @@ class History:
 
 
 def operations(entries):
-    """Each operation as one dictionary: what was invoked, `began`, `ended` (`None` for never), `outcome`, `status`."""
+    """Each operation as one dictionary: what was invoked, `began`, `ended` (`None` for never), `outcome`, `status`.
+
+    What was acknowledged while a database kept what it then lost (an entry `lost`, from `since` to its own time) is
+    `lost`: it may be there or not, and takes no effect any more."""
     found = {}
     for entry in entries:
+        if entry["kind"] == "lost":
+            for operation in found.values():
+                if operation["outcome"] == "ok" and operation["ended"] >= entry["since"]:
+                    operation["outcome"] = "lost"
         if entry["kind"] == "invoke":
             found[entry["number"]] = {**entry, "began": entry["t"], "ended": None, "outcome": "unknown", "status": 0}
         elif entry["kind"] in ("ok", "fail", "unknown"):

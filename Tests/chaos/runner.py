@@ -20,12 +20,17 @@ class Run:
         self.cluster, self.workload, self.database = cluster, workload, database
         self.seed, self.seconds = seed, seconds
         self.random = workload.client("fault").random
-        self.facts, self.problems = {}, []
+        self.facts, self.problems, self.monitor = {}, [], None
 
     def note(self, **facts):
         self.facts.update(facts)
         for name, value in facts.items():
             self.workload.history.note("fault", what=name, value=str(value))
+
+    def lost(self, since):
+        """The database has lost what was acknowledged since then, or a part of it."""
+        self.workload.history.note("lost", since=since)
+        self.monitor.samples.append(None)
 
     def demand(self, holds, invariant, sentence):
         if not holds:
@@ -87,7 +92,7 @@ class Bench:
         exits_before = {node.name: len(node.exits) for node in self.cluster.nodes.values()}
         workload = Workload(self.cluster, self.projects, seed, rates=fault.rates)
         run = Run(self.cluster, workload, self.database, seed, seconds or fault.seconds)
-        monitor = Monitor(self.database)
+        run.monitor = monitor = Monitor(self.database)
         try:
             workload.prepare()
             monitor.start()
@@ -126,7 +131,7 @@ class Bench:
         entries = workload.history.entries
         ends = [(node.name, code, ours, "stopping" in node.log_since(places[node.name]))
                 for node in self.cluster.nodes.values() for _, code, ours in node.exits[exits_before[node.name]:]]
-        problems = run.problems + checkers.subscriptions(entries, final) + checkers.members(final) \
+        problems = run.problems + checkers.subscriptions(entries, final) + checkers.members(final, entries) \
             + checkers.deliveries(entries) + checkers.repeats(entries) + checkers.order(entries) \
             + checkers.statuses(entries, fault.broken, fault.extra) + checkers.journal(journal) \
             + checkers.epochs(monitor.samples) + checkers.exits(ends, fault.may_stop) \
@@ -169,7 +174,8 @@ class Bench:
         ops = [op for op in operations(entries) if op["op"] not in ("bad", "acknowledge")]
         counts = {}
         for op in ops:
-            name = op["op"] if op["outcome"] == "ok" else f"{op['op']} {op['status']}"
+            how = "lost" if op["outcome"] == "lost" else op["status"]
+            name = op["op"] if op["outcome"] == "ok" else f"{op['op']} {how}"
             counts[name] = counts.get(name, 0) + 1
         delivered = [(entry["device"], entry["n"]) for entry in entries if entry["kind"] == "deliver"]
         longest = max((op["ended"] - op["began"] for op in ops if op["ended"]), default=0)

@@ -109,6 +109,20 @@ def unknown_is_left_open():
     assert not checkers.subscriptions(early, with_final("d", []))
 
 
+def what_a_database_lost_is_left_open():
+    """And nothing else: what was acknowledged before and after it holds."""
+    lost = [entry for entry in GOOD if entry["t"] <= 2.0] + [{"t": 2.0, "kind": "lost", "since": 1.0}] \
+        + [entry for entry in GOOD if entry["t"] > 2.0]
+    assert not checkers.deliveries(without(lost, kind="deliver", n=1))
+    assert checkers.deliveries(without(lost, kind="deliver", n=2))
+    assert checkers.subscriptions(lost, with_final("d", []))
+    early = [entry for entry in GOOD if entry["t"] <= 0.3] + [{"t": 0.3, "kind": "lost", "since": 0.0}] \
+        + [entry for entry in GOOD if entry["t"] > 0.3]
+    assert not checkers.subscriptions(early, with_final("d", [])) + checkers.subscriptions(early, with_final("d", 404))
+    assert not checkers.members(with_final("d", 404), GOOD) and checkers.members({**with_final("d", 404)}, early)
+    assert not checkers.epochs([SAMPLES[1], None, SAMPLES[0]])
+
+
 def quota_windows():
     """100 a second and a burst of 50: what keeps to it is below, what begins with a full bucket again is above."""
     steady = [(number / 100, number / 100 + 0.005) for number in range(500)]
@@ -130,6 +144,7 @@ def run():
         if not any(wanted in text for text in said):
             failures.append(f"not seen: {name}: {said}")
     unknown_is_left_open()
+    what_a_database_lost_is_left_open()
     # The vectors of Tests/PlacementTests.
     assert [placement.topic_hash(*one) for one in [("", 0), ("news", 2), ("weather", 1), ("12345678", 7)]] == [
         0x1EDEB8DBEF6672C7, 0x493CC1B99482BDBF, 0x3DE93776B5B8D010, 0x8C1A9562D966F647]

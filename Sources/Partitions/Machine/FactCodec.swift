@@ -94,6 +94,9 @@ extension Fact {
         case .bury(let session):
             out.u8(15)
             out.u64(session)
+        case .generation(let number):
+            out.u8(17)
+            out.varint(number)
         case .repair(let to, let slice):
             out.u8(16)
             out.varint(UInt64(to.rawValue))
@@ -175,6 +178,7 @@ extension Fact {
         case 13: return .expire(now: try reader.wallTime())
         case 14: return .seen(day: Day(try reader.u16()), devices: try reader.devices())
         case 15: return .bury(session: try reader.u64())
+        case 17: return .generation(number: try reader.varint())
         case 16: return .repair(to: try reader.partition(), try reader.pairSlice())
         default: throw reader.fail("a fact of unknown kind \(tag)")
         }

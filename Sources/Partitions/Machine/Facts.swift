@@ -45,6 +45,8 @@ enum Fact: Sendable {
     case repair(to: PartitionID, PairSlice)
     /// Membership has buried this gateway incarnation: its window of request numbers is forgotten.
     case bury(session: UInt64)
+    /// The database had lost its end once more, `number` times in all, when this was written.
+    case generation(number: UInt64)
 }
 
 /// Part of what one partition should have of another's devices, told again because the fingerprints of the

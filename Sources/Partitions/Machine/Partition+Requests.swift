@@ -127,12 +127,15 @@ extension Partition {
         return page.waiting[place] > 0 || page.collapsible[place] > 0 || state.overflowed[index] != nil
     }
 
-    /// The position that an event id acknowledges; `nil` where it belongs to another history, whose end is
-    /// not known.
+    /// The position that an event id acknowledges: of a former generation of the database at most where that
+    /// ended, since what came there afterwards its device has not seen (design 5.6). `nil` where it belongs
+    /// to a history of which nothing is known.
     func clamp(_ event: EventID) -> Position? {
-        let current = history.rawValue &+ options.generation
-        guard event.history == UInt16(truncatingIfNeeded: current) else { return nil }
-        return min(event.position, state.log.last)
+        func isOf(_ generation: UInt64) -> Bool {
+            event.history == UInt16(truncatingIfNeeded: history.rawValue &+ generation)
+        }
+        if isOf(options.generation) { return min(event.position, state.log.last) }
+        return state.formerGenerations.last { isOf($0.number) }.map { min(event.position, $0.ended) }
     }
 
     // MARK: Subscriptions

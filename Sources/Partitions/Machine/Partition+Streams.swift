@@ -46,7 +46,11 @@ extension Partition {
             let session = SessionID(incarnation >> 8)
             return session < newest && !living.contains(session)
         }
-        for incarnation in dead.sorted().dropLast(Partition.deadWindowsMax) {
+        var kept = Partition.deadWindowsMax
+        #if DEBUG
+            if options.planted.contains(.buryAtOnce) { kept = 0 }
+        #endif
+        for incarnation in dead.sorted().dropLast(kept) {
             propose(.bury(session: incarnation))
         }
     }

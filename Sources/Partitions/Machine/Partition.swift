@@ -133,6 +133,7 @@ public final class Partition {
         #endif
         ledger = Ledger(durable: state.applied)
         let proof = ledger.confirmed()
+        if options.generation > state.generation { propose(.generation(number: options.generation)) }
         durableMarks = state.marks
         state.outboxes.forEach { partition, outbox in
             guard !outbox.isEmpty else { return }

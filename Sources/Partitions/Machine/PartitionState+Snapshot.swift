@@ -12,6 +12,12 @@ extension PartitionState {
         out.u64(history.rawValue)
         out.varint(applied.rawValue)
         out.varint(epoch.rawValue)
+        out.varint(generation)
+        out.varint(formerGenerations.count)
+        for former in formerGenerations {
+            out.varint(former.number)
+            out.varint(former.ended.rawValue)
+        }
         let order = writeNames(&out)
         writeDevices(order, &out)
         writeTopics(order, &out)
@@ -30,6 +36,11 @@ extension PartitionState {
         applied = Sequence(try reader.varint())
         guard applied.rawValue <= 1 << 62 else { throw reader.fail("a record that no journal reaches") }
         epoch = Epoch(try reader.varint())
+        generation = try reader.varint()
+        for _ in 0..<(try reader.count(max: FormerGeneration.countMax)) {
+            formerGenerations.append(
+                FormerGeneration(number: try reader.varint(), ended: Position(try reader.varint())))
+        }
         // Each is retained once, until the tables have retained what they use.
         var numbers: [TopicNumber] = []
         defer { for number in numbers { names.release(number) } }

@@ -15,6 +15,9 @@ struct PartitionState: ~Copyable {
     /// The newest record that was folded in.
     var applied: Sequence = .zero
     var epoch = Epoch(0)
+    /// How often the database has lost its end (design 5.6), and where what was left of it ended then.
+    var generation: UInt64 = 0
+    var formerGenerations: [FormerGeneration] = []
 
     let names: TopicNames
     var topics = TopicTable()
@@ -74,6 +77,19 @@ struct PartitionState: ~Copyable {
         var overflowed: DeviceSet
     }
 
+    struct FormerGeneration: Hashable {
+        static let countMax = 16
+        var number: UInt64
+        var ended: Position
+    }
+
+    private mutating func begin(generation number: UInt64) {
+        guard number > generation else { return }
+        formerGenerations.append(FormerGeneration(number: generation, ended: log.last))
+        if formerGenerations.count > FormerGeneration.countMax { formerGenerations.removeFirst() }
+        generation = number
+    }
+
     mutating func apply(_ fact: Fact, _ cursor: inout Cursor) {
         switch fact {
         case .barrier(_, let epoch):
@@ -122,6 +138,7 @@ struct PartitionState: ~Copyable {
             }
         case .bury(let session):
             windows[session] = nil
+        case .generation(let number): begin(generation: number)
         case .repair(let to, let slice):
             repair(to, slice, &cursor)
         }

@@ -45,5 +45,7 @@
         public static let unboundedFanouts = Planted(rawValue: 262_144)
         /// A message that a partition has taken over still counts as unfinished (design 5.9).
         public static let leakFanouts = Planted(rawValue: 524_288)
+        /// The windows of a gateway that is fenced go at once, and it may not have heard of it (design 5.5).
+        public static let buryAtOnce = Planted(rawValue: 1_048_576)
     }
 #endif

@@ -47,6 +47,10 @@ extension SimulatedProcess {
             publish(id, epoch)
             load(id, epoch)
         case .release(let id): release(id)
+        case .offer(let id, let heir): post { self.say(.follow(id), to: heir.life) }
+        case .follow(let id): follow(id)
+        case .tellFollowed(let id, let owner): post { self.say(.followed(id), to: owner.life) }
+        case .unfollow(let id): post { self.followed[id] = nil }
         case .drop(let id): post { self.drop(id) }
         case .routes(let routes):
             self.routes = routes
@@ -139,12 +143,14 @@ extension SimulatedProcess {
 
     private func load(_ id: PartitionID, _ epoch: Epoch) {
         epochs[Int(id.rawValue)] = epoch
+        let known = followed.removeValue(forKey: id)
+        inherited[id] = known?.partition
         loader.perform(.read) { database in
             var quotas: [ProjectNumber: [UInt64]] = [:]
             if let left = database.left.removeValue(forKey: id), left.epoch.rawValue + 1 == epoch.rawValue {
                 quotas = left.tokens
             }
-            return (quotas, try Loaded(id, from: database.engine))
+            return (quotas, try Loaded.load(id, behind: known, from: database.engine))
         } then: { result in
             switch result {
             case .success(let (quotas, loaded)):
@@ -159,7 +165,10 @@ extension SimulatedProcess {
     }
 
     private func restore(_ loaded: Loaded) {
-        guard let partition = loaded.fold(world.options, names) else {
+        let followed = inherited.removeValue(forKey: loaded.id)
+        if loaded.isTail, followed == nil { return }
+        world.count("partitions inherited as followed", loaded.isTail ? 1 : 0)
+        guard let partition = loaded.fold(world.options, names, onto: loaded.isTail ? followed : nil) else {
             return world.violate("I4", "partition \(loaded.id.rawValue) cannot be folded from its journal")
         }
         onAppender(.opened(loaded.id, next: partition.applied.next))
@@ -217,6 +226,8 @@ struct Loaded {
     var id: PartitionID
     var snapshot: [UInt8]?
     var records: [(sequence: Sequence, body: [UInt8])] = []
+    var isTail = false
+    var lastPayload: [UInt8]?
 
     init(_ id: PartitionID, from engine: MemoryEngine) throws {
         self.id = id
@@ -225,6 +236,26 @@ struct Loaded {
             snapshot = try engine.readSnapshot(id, covering: row.covering)
             from = row.covering.next
         }
+        try read(from: from, engine)
+    }
+
+    /// What came behind what was read before, where that still stands; else everything.
+    static func load(_ id: PartitionID, behind known: Followed?, from engine: MemoryEngine) throws -> Loaded {
+        guard let known, let last = known.last,
+            try engine.read(id, rows: [known.partition.applied]).first?.payload == last
+        else { return try Loaded(id, from: engine) }
+        var loaded = Loaded(id, records: [])
+        loaded.isTail = true
+        do {
+            try loaded.read(from: known.partition.applied.next, engine)
+        } catch EngineError.corrupt {
+            return try Loaded(id, from: engine)
+        }
+        return loaded
+    }
+
+    private mutating func read(from first: Sequence, _ engine: MemoryEngine) throws {
+        var from = first
         while true {
             let rows = try engine.read(id, from: from, bytesMax: 1 << 20)
             for row in rows {
@@ -235,7 +266,8 @@ struct Loaded {
                 records.append((row.sequence, record.body))
                 from = from.next
             }
-            if rows.isEmpty { return }
+            guard let last = rows.last else { return }
+            lastPayload = last.payload
         }
     }
 
@@ -245,10 +277,14 @@ struct Loaded {
     }
 
     /// `nil` where the records do not fit together.
-    func fold(_ options: ClusterSimulation.Options, _ names: TopicNames) -> Partition? {
-        let partition = Partition(
-            id: id, history: .init(UInt64(id.rawValue) + 7), options: options.partition, names: names,
-            proofs: Proofs.shared)
+    func fold(
+        _ options: ClusterSimulation.Options, _ names: TopicNames, onto followed: Partition? = nil
+    ) -> Partition? {
+        let partition =
+            followed
+            ?? Partition(
+                id: id, history: .init(UInt64(id.rawValue) + 7), options: options.partition, names: names,
+                proofs: Proofs.shared)
         do {
             if let snapshot { try partition.restore(snapshot: snapshot) }
             for record in records where record.sequence > partition.applied {

@@ -114,6 +114,8 @@ extension SimulatedProcess {
         case .nudge: tellOwnership(.nudged)
         case .leave: if !world.isPoisoning { leave() }
         case .missed: askAgain(of: life)
+        case .follow(let id): fromPeer(life) { .offered(id, by: $0) }
+        case .followed(let id): fromPeer(life) { .isFollowed(id, by: $0) }
         case .gossip(let packet): world.after(20_000, .control, self) { self.gossip(.stream(packet)) }
         }
     }

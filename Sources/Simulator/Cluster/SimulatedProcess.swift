@@ -78,6 +78,8 @@ final class SimulatedProcess {
     var livingSessions: Set<SessionID> = []
     var peers: [UInt32: Peer] = [:]
     var toPeers: [UInt32: ByteWriter] = [:]
+    var followed: [PartitionID: Followed] = [:]
+    var inherited: [PartitionID: Partition] = [:]
     var leaving: [PartitionID: ([ProjectNumber: [UInt64]]) -> Void] = [:]
     var handedOver: [ProjectNumber: [UInt64]] = [:]
     var births: [ProjectNumber: Epoch] = [:]
@@ -310,6 +312,7 @@ final class SimulatedProcess {
     /// The partition is not this process's any more.
     func drop(_ id: PartitionID) {
         leaving[id] = nil
+        inherited[id] = nil
         guard let partition = partitions[Int(id.rawValue)] else { return }
         partitions[Int(id.rawValue)] = nil
         var replies: [(RequestID, Reply)] = []
@@ -319,6 +322,7 @@ final class SimulatedProcess {
     }
 
     func release(_ id: PartitionID, _ done: @escaping ([ProjectNumber: [UInt64]]) -> Void) {
+        inherited[id] = nil
         guard partitions[Int(id.rawValue)] != nil else { return done([:]) }
         leaving[id] = done
     }
