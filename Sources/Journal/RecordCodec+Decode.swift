@@ -1,4 +1,3 @@
-import CLZ4
 import Model
 
 extension RecordCodec {
@@ -85,16 +84,7 @@ extension RecordCodec {
     ) throws(RecordError) -> [UInt8] {
         let stored = UnsafeRawBufferPointer(rebasing: payload[headerBytes...])
         guard frame.isPacked else { return Array(stored) }
-        var isWhole = false
-        let body = [UInt8](unsafeUninitializedCapacity: frame.bodyBytes) { buffer, count in
-            let room = UnsafeMutableRawBufferPointer(buffer)
-            let written = LZ4_decompress_safe(
-                stored.bindMemory(to: CChar.self).baseAddress, room.bindMemory(to: CChar.self).baseAddress,
-                Int32(stored.count), Int32(frame.bodyBytes))
-            isWhole = Int(written) == frame.bodyBytes
-            count = max(0, Int(written))
-        }
-        guard isWhole else { throw .decompress }
+        guard let body = LZ4.unpack(stored, count: frame.bodyBytes) else { throw .decompress }
         return body
     }
 }

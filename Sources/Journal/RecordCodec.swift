@@ -1,4 +1,3 @@
-import CLZ4
 import CXXHash
 import Model
 
@@ -82,7 +81,7 @@ public enum RecordCodec {
             let whole = UnsafeMutableRawBufferPointer(buffer)
             let room = UnsafeMutableRawBufferPointer(rebasing: whole[headerBytes...])
             body.withUnsafeBytes { source in
-                let packed = pack(source, into: room, atMost: packedMax)
+                let packed = LZ4.pack(source, into: room, atMost: packedMax)
                 if packed > 0 {
                     flags = flagLZ4
                     stored = packed
@@ -108,16 +107,6 @@ public enum RecordCodec {
         whole.storeBytes(of: header.epoch.rawValue.littleEndian, toByteOffset: 22, as: UInt64.self)
         whole.storeBytes(of: header.history.rawValue.littleEndian, toByteOffset: 30, as: UInt64.self)
         whole.storeBytes(of: UInt32(bodyBytes).littleEndian, toByteOffset: 38, as: UInt32.self)
-    }
-
-    /// Bytes written, 0 where LZ4 does not make it as short as `limit`.
-    private static func pack(
-        _ source: UnsafeRawBufferPointer, into room: UnsafeMutableRawBufferPointer, atMost limit: Int
-    ) -> Int {
-        guard limit > 0 else { return 0 }
-        let from = source.bindMemory(to: CChar.self).baseAddress
-        let to = room.bindMemory(to: CChar.self).baseAddress
-        return Int(LZ4_compress_default(from, to, Int32(source.count), Int32(limit)))
     }
 
     /// Requires at least a header's bytes.

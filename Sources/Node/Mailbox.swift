@@ -2,11 +2,14 @@ import Model
 import NIOCore
 import Partitions
 import Quotas
+import Routing
 import Synchronization
 
 /// What loops, the engine's thread and the administrator say to a loop.
 enum LoopMessage: Sendable {
+    /// Anything but a request.
     case partition(PartitionID, PartitionEvent)
+    case request(PartitionID, RequestID, Request, Deadline)
     case reply(RequestID, Reply)
     case stream(from: PartitionID, StreamFrame)
     /// The same from another process; believed only while it owns the partition.

@@ -121,7 +121,7 @@ extension Node {
         }
         let identity = PeerIdentity(cluster: clusterID, life: shared.life, name: configuration.name)
         let events = PeerEvents(
-            received: { life, bytes in Node.receive(bytes, from: life, shared, boxes) },
+            received: { life, bytes, after in Node.receive(bytes, from: life, after, shared, boxes) },
             reset: { life in
                 for box in boxes { box.post(.run { $0.linkReset(life) }) }
                 shared.cluster?.linkReset(life)
@@ -178,8 +178,9 @@ extension Node {
     }
 
     /// Hands a peer's messages to the loops that they are for. On the connection's event loop.
-    private static func receive(_ bytes: [UInt8], from life: UInt32, _ shared: NodeShared, _ boxes: [Mailbox])
-    {
+    private static func receive(
+        _ bytes: [UInt8], from life: UInt32, _ after: MonotonicTime, _ shared: NodeShared, _ boxes: [Mailbox]
+    ) {
         var reader = ByteReader(bytes)
         var batches: [[LoopMessage]] = Array(repeating: [], count: boxes.count)
         func put(_ message: LoopMessage, _ loop: Int) {
@@ -191,6 +192,10 @@ extension Node {
                 case .partition(let id, let event):
                     guard Int(id.rawValue) < shared.partitionCount else { continue }
                     put(.partition(id, event), shared.loop(of: id))
+                case .request(let id, let asked, let request, let left):
+                    guard Int(id.rawValue) < shared.partitionCount else { continue }
+                    let deadline = Deadline(left: left, after: after)
+                    put(.request(id, asked, request, deadline), shared.loop(of: id))
                 case .reply(let id, let reply): put(.reply(id, reply), NodeLoop.address(id.gateway).loop)
                 case .stream(let from, let to, let frame):
                     guard Int(from.rawValue) < shared.partitionCount else { continue }

@@ -24,12 +24,26 @@ extension NodeLoop {
         case .here: send(.partition(partition, event), toLoop: shared.loop(of: partition))
         case .peer(let life): say(.partition(partition, event), to: life)
         case .nowhere:
-            switch event {
-            case .request(let id, _): answer(id, .refused(absence(of: partition)))
-            case .stream(.attach): reattachLater(partition)
-            default: break
-            }
+            if case .stream(.attach) = event { reattachLater(partition) }
         }
+    }
+
+    func ask(_ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline) {
+        let own = LoopMessage.request(partition, id, request, deadline)
+        guard shared.isClustered else { return send(own, toLoop: shared.loop(of: partition)) }
+        switch places[partition] {
+        case .here: send(own, toLoop: shared.loop(of: partition))
+        case .peer(let life):
+            say(.request(partition, id, request, left: deadline.left(now: Clock.monotonic())), to: life)
+        case .nowhere: answer(id, .refused(absence(of: partition)))
+        }
+    }
+
+    /// Whether a request may still be carried out. The process may have slept in the midst of a turn.
+    func isInTime(_ deadline: Deadline) -> Bool {
+        guard shared.isClustered, deadline.isPast(now: Clock.monotonic()) else { return true }
+        shared.counters.requestsLate.add(1, ordering: .relaxed)
+        return false
     }
 
     func answer(_ request: RequestID, _ reply: Reply) {
@@ -92,6 +106,7 @@ extension NodeLoop {
     // MARK: Peers
 
     func say(_ message: PeerMessage, to life: UInt32) {
+        if toPeers.isEmpty { toPeersSince = Clock.monotonic() }
         message.encode(into: &toPeers[life, default: ByteWriter()])
     }
 
@@ -115,8 +130,10 @@ extension NodeLoop {
         guard !toPeers.isEmpty else { return }
         let batch = toPeers
         toPeers = [:]
+        // A process that slept since it wrote has written of deadlines that are over.
+        let isLate = Clock.monotonic().since(toPeersSince) > Deadline.handoverMax
         for (life, writer) in batch {
-            if peers?.send(writer.bytes, to: life) ?? false {
+            if !isLate, peers?.send(writer.bytes, to: life) ?? false {
                 owed[life] = nil
             } else {
                 shared.counters.peerMessagesLost.add(1, ordering: .relaxed)

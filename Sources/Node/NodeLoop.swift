@@ -41,6 +41,7 @@ final class NodeLoop: @unchecked Sendable {
     var places = PartitionPlaces()
     var peers: PeerConnections?
     var toPeers: [UInt32: ByteWriter] = [:]
+    var toPeersSince = MonotonicTime(nanoseconds: 0)
     /// What was read of partitions that this node may inherit, and of those that it has inherited and is
     /// reading the rest of.
     var followed: [PartitionID: FollowedPartition] = [:]
@@ -180,13 +181,9 @@ final class NodeLoop: @unchecked Sendable {
 
     private func handle(_ message: LoopMessage) {
         switch message {
-        case .partition(let id, let event):
-            guard let partition = partitions[id] else { return refuse(event, id) }
-            guard takes(event, id) else { return refuse(event, id) }
-            guard !isPastDeviceLimit(event) else { return }
-            partition.handle(event, now: now, into: &effects)
-            dirty.insert(id)
-            carryOut(of: id)
+        case .partition(let id, let event): handle(event, of: id)
+        case .request(let id, let asked, let request, let deadline):
+            if isInTime(deadline) { handle(.request(asked, request), of: id) }
         case .reply(let request, let reply):
             var done: [RouterEffect] = []
             router.replied(request.number, reply, now: now, into: &done)
@@ -210,6 +207,15 @@ final class NodeLoop: @unchecked Sendable {
             carryOut(done)
         case .run(let body): body(self)
         }
+    }
+
+    private func handle(_ event: PartitionEvent, of id: PartitionID) {
+        guard let partition = partitions[id] else { return refuse(event, id) }
+        guard takes(event, id) else { return refuse(event, id) }
+        guard !isPastDeviceLimit(event) else { return }
+        partition.handle(event, now: now, into: &effects)
+        dirty.insert(id)
+        carryOut(of: id)
     }
 
     private func flushPartitions() {
@@ -307,8 +313,8 @@ final class NodeLoop: @unchecked Sendable {
     func carryOut(_ effects: [RouterEffect]) {
         for effect in effects {
             switch effect {
-            case .ask(let partition, let id, let request):
-                send(.request(id, request), to: partition)
+            case .ask(let partition, let id, let request, let deadline):
+                ask(partition, id, request, deadline)
                 if !queue.isEmpty || !toPeers.isEmpty { scheduleTurn() }
             case .finish(let ticket, let outcome): front.finish(ticket, outcome)
             case .quota(let request): sendQuota(request)

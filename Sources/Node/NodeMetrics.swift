@@ -95,6 +95,9 @@ final class NodeMetrics: Sendable {
             "tidecast_peer_refused_total", "Connections refused and frames that could not be read.",
             read: { Double(counters.peerMessagesBad.load(ordering: .relaxed)) })
         registry.counter(
+            "tidecast_peer_requests_late_total", "Requests that were dropped unread, past their deadline.",
+            read: { Double(counters.requestsLate.load(ordering: .relaxed)) })
+        registry.counter(
             "tidecast_gossip_sent_total", "Datagrams of gossip that were sent.",
             read: { Double(counters.gossipSent.load(ordering: .relaxed)) })
         registry.counter(

@@ -160,6 +160,7 @@ final class NodeCounters: Sendable {
     let partitionsLost = Atomic<Int>(0)
     let peerMessagesLost = Atomic<Int>(0)
     let peerMessagesBad = Atomic<Int>(0)
+    let requestsLate = Atomic<Int>(0)
     let gossipSent = Atomic<Int>(0)
     let gossipReceived = Atomic<Int>(0)
     let gossipRefused = Atomic<Int>(0)

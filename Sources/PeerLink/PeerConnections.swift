@@ -32,11 +32,14 @@ public final class PeerConnections {
     private struct Peer {
         var address: Address
         var channel: (any Channel)?
+        var dialect = Dialect.greeting
         var isConnecting = false
         /// The last try failed; the next is at its time, however much there is to say until then.
         var isBackingOff = false
         /// What is to be sent when the connection stands.
         var waiting: [[UInt8]] = []
+        /// When the first of it came.
+        var waitingSince = NIODeadline.now()
         var waitingBytes = 0
         var backoff = PeerTiming.backoffMin
     }
@@ -75,6 +78,7 @@ public final class PeerConnections {
         guard var peer = peers[life], payload.count <= Frame.payloadBytesMax else { return false }
         guard let channel = peer.channel else {
             guard peer.waitingBytes + payload.count <= PeerTiming.waitingBytesMax else { return false }
+            if peer.waiting.isEmpty { peer.waitingSince = .now() }
             peer.waiting.append(payload)
             peer.waitingBytes += payload.count
             peers[life] = peer
@@ -87,13 +91,15 @@ public final class PeerConnections {
             channel.close(promise: nil)
             return false
         }
-        write(payload, channel, life)
+        write(payload, channel, peer.dialect, life)
         return true
     }
 
-    private func write(_ payload: [UInt8], _ channel: any Channel, _ life: UInt32) {
+    private func write(
+        _ payload: [UInt8], _ channel: any Channel, _ dialect: Dialect, _ life: UInt32
+    ) {
         var buffer = channel.allocator.buffer(capacity: payload.count + Frame.headerBytes)
-        Frame.write(.data, payload, to: &buffer)
+        Frame.write(.data, payload, in: dialect, to: &buffer)
         let box = NIOLoopBound(self, eventLoop: eventLoop)
         let count = payload.count
         channel.writeAndFlush(buffer).whenComplete { _ in
@@ -129,7 +135,7 @@ public final class PeerConnections {
                     try channel.pipeline.syncOperations.addHandler(
                         PeerHandler(
                             identity: identity, expected: life, events: events,
-                            connected: { box.value.connected($0, life) }))
+                            connected: { box.value.connected($0, $1, life) }))
                 }
             }
             .connect(host: peer.address.host, port: peer.address.port)
@@ -143,15 +149,21 @@ public final class PeerConnections {
     }
 
     /// The other side has greeted: it is the process that was meant.
-    private func connected(_ channel: any Channel, _ life: UInt32) {
+    private func connected(_ channel: any Channel, _ dialect: Dialect, _ life: UInt32) {
         guard var peer = peers[life] else { return channel.close(promise: nil) }
-        peer.channel = channel
+        (peer.channel, peer.dialect) = (channel, dialect)
         peer.isConnecting = false
         peer.backoff = PeerTiming.backoffMin
         let waiting = peer.waiting
         peer.waiting = []
+        // The other side takes what comes for no older than that; a process that slept may have older.
+        if !waiting.isEmpty, .now() - peer.waitingSince > PeerTiming.waitMax {
+            peer.waitingBytes = 0
+            peers[life] = peer
+            return events.renewed(life)
+        }
         peers[life] = peer
-        for payload in waiting { write(payload, channel, life) }
+        for payload in waiting { write(payload, channel, dialect, life) }
     }
 
     private func closed(_ life: UInt32) {

@@ -6,19 +6,22 @@ import TLS
 
 /// What a node is told by its peers' connections. Called on whatever event loop the connection is on.
 public struct PeerEvents: Sendable {
-    /// Messages of another process, in the order in which one of its loops sent them.
-    public var received: @Sendable (_ from: UInt32, [UInt8]) -> Void
+    /// Messages of another process, in the order in which one of its loops sent them. They were handed over
+    /// there after the moment that is told, on this process's clock, however long they have lain since.
+    public var received: @Sendable (_ from: UInt32, [UInt8], _ after: MonotonicTime) -> Void
     /// A connection to or from it is gone, and with it what was under way.
     public var reset: @Sendable (_ life: UInt32) -> Void
     /// It has connected anew. What it said before that may be lost, also where nothing was seen to break: a
     /// connection that it gave up may still look alive on this side, and what waited for one that it could
-    /// not make is gone. Told before anything that comes over the new connection.
+    /// not make is gone. Told before anything that comes over the new connection; and where this side has
+    /// forgotten what was to be said to it.
     public var renewed: @Sendable (_ life: UInt32) -> Void
     /// Somebody who does not belong here; a sentence for the log.
     public var refused: @Sendable (String) -> Void
 
     public init(
-        received: @escaping @Sendable (UInt32, [UInt8]) -> Void, reset: @escaping @Sendable (UInt32) -> Void,
+        received: @escaping @Sendable (UInt32, [UInt8], MonotonicTime) -> Void,
+        reset: @escaping @Sendable (UInt32) -> Void,
         renewed: @escaping @Sendable (UInt32) -> Void = { _ in },
         refused: @escaping @Sendable (String) -> Void
     ) {
@@ -34,6 +37,9 @@ public enum PeerTiming {
     public static let silence = TimeAmount.seconds(8)
     static let ping = TimeAmount.seconds(2)
     static let connect = TimeAmount.seconds(2)
+    /// What has waited longer for a connection is forgotten when it stands.
+    static let waitMax = silence
+    static let pingsMax = 16
     static let backoffMin = TimeAmount.milliseconds(100)
     static let backoffMax = TimeAmount.milliseconds(1500)
     /// Bytes that may wait for one peer. Past it the connection is given up: whoever lost messages by that
@@ -92,7 +98,7 @@ public final class PeerServer: Sendable {
                     try channel.pipeline.syncOperations.addHandler(
                         PeerHandler(
                             identity: identity, expected: nil, newest: newest, events: events,
-                            connected: { _ in }))
+                            connected: { _, _ in }))
                 }
             }
             .bind(host: host, port: port).wait()
@@ -114,16 +120,21 @@ final class PeerHandler: ChannelInboundHandler {
     /// On the listening side.
     private let newest: NewestConnections?
     private let events: PeerEvents
-    private let connected: (any Channel) -> Void
+    private let connected: (any Channel, Dialect) -> Void
     private var received = ByteBuffer()
     private var peer: PeerIdentity?
+    private var dialect = Dialect.greeting
     private var isOver = false
     private var lastHeard = NIODeadline.now()
+    /// When each ping was sent whose answer is to come, and when the last one that was answered was: the
+    /// other side has handed over what comes behind an answer after it saw the question.
+    private var pings: [NIODeadline] = []
+    private var answered = NIODeadline.now()
     private var watch: RepeatedTask?
 
     init(
         identity: PeerIdentity, expected: UInt32?, newest: NewestConnections? = nil, events: PeerEvents,
-        connected: @escaping (any Channel) -> Void
+        connected: @escaping (any Channel, Dialect) -> Void
     ) {
         self.identity = identity
         self.expected = expected
@@ -134,9 +145,11 @@ final class PeerHandler: ChannelInboundHandler {
 
     func channelActive(context: ChannelHandlerContext) {
         var buffer = context.channel.allocator.buffer(capacity: 128)
-        Frame.write(.hello, identity.encoded, to: &buffer)
+        Frame.write(.hello, identity.encoded, in: .greeting, to: &buffer)
         context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
         lastHeard = .now()
+        // What comes first may have waited for this connection.
+        answered = lastHeard - PeerTiming.waitMax
         let channel = context.channel
         let box = NIOLoopBound(self, eventLoop: context.eventLoop)
         watch = context.eventLoop.scheduleRepeatedTask(initialDelay: PeerTiming.ping, delay: PeerTiming.ping)
@@ -150,8 +163,15 @@ final class PeerHandler: ChannelInboundHandler {
             channel.close(promise: nil)
             return
         }
+        ping(channel)
+    }
+
+    private func ping(_ channel: any Channel) {
+        // Who has not greeted knows no frames but the greeting.
+        guard peer != nil, pings.count < PeerTiming.pingsMax else { return }
+        pings.append(.now())
         var buffer = channel.allocator.buffer(capacity: 32)
-        Frame.write(.ping, [], to: &buffer)
+        Frame.write(.ping, [], in: dialect, to: &buffer)
         channel.writeAndFlush(buffer, promise: nil)
     }
 
@@ -161,11 +181,13 @@ final class PeerHandler: ChannelInboundHandler {
         var bytes = unwrapInboundIn(data)
         if received.readableBytes == 0 { received = bytes } else { received.writeBuffer(&bytes) }
         do throws(Frame.Fault) {
-            while !isOver, let frame = try Frame.read(from: &received, payloadMax: payloadMax) {
+            while !isOver,
+                let frame = try Frame.read(from: &received, in: dialect, payloadMax: payloadMax)
+            {
                 handle(frame, context)
             }
         } catch {
-            refuse("a peer sent what is no frame: \(error)", context)
+            refuse("\(peer?.name ?? "somebody") sent what is not understood: \(error)", context)
         }
         received.discardReadBytes()
     }
@@ -185,12 +207,13 @@ final class PeerHandler: ChannelInboundHandler {
                 isOver = true
                 return context.close(promise: nil)
             }
-            events.received(peer.life, frame.payload)
+            let after = MonotonicTime(nanoseconds: answered.uptimeNanoseconds)
+            events.received(peer.life, frame.payload, after)
         case .ping:
             var buffer = context.channel.allocator.buffer(capacity: 32)
-            Frame.write(.pong, [], to: &buffer)
+            Frame.write(.pong, [], in: dialect, to: &buffer)
             context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
-        case .pong: break
+        case .pong: if !pings.isEmpty { answered = pings.removeFirst() }
         case .hello: refuse("\(peer.name) greeted twice", context)
         }
     }
@@ -205,12 +228,18 @@ final class PeerHandler: ChannelInboundHandler {
             // The address has a new process; the table will say so soon.
             return refuse("node \(hello.name) has been started anew", context)
         }
+        guard let common = Dialect.common(identity, hello) else {
+            return refuse(
+                "no version of frames is common: \(identity.speech), \(hello.speech); go from one version to"
+                    + " the next in steps", context)
+        }
         guard newest?.adopt(hello) ?? true else {
             return refuse("node \(hello.name) has connected anew meanwhile", context)
         }
-        peer = hello
+        (peer, dialect) = (hello, common)
         if expected == nil { events.renewed(hello.life) }
-        connected(context.channel)
+        connected(context.channel, common)
+        ping(context.channel)
     }
 
     private func refuse(_ reason: String, _ context: ChannelHandlerContext) {

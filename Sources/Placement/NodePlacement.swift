@@ -7,6 +7,10 @@ import Model
 /// nothing moves between two nodes that stay. All nodes compute the same from the same list, whatever its
 /// order.
 ///
+/// Zones need no word here. Each has the share of its nodes' weights; a zone that is lost is spread over all
+/// nodes of the others by weight, and nothing else moves. No other rule keeps shares and moves nothing
+/// between nodes that stay, so none could prefer another zone for an heir (docs/decisions/0010).
+///
 /// Unlike where topics and devices live, this is no part of the data's format: it says where a partition
 /// should be served, and the engine says where it is.
 public struct NodePlacement: Sendable {

@@ -5,7 +5,10 @@ import Quotas
 
 /// What the loops of two nodes say to each other.
 public enum PeerMessage: Sendable {
+    /// Anything but a request.
     case partition(PartitionID, PartitionEvent)
+    /// `left`: milliseconds for which it might still be carried out when this was written.
+    case request(PartitionID, RequestID, Request, left: UInt32)
     case reply(RequestID, Reply)
     case stream(from: PartitionID, to: GatewayID, StreamFrame)
     case quotaRequest(QuotaRequest)
@@ -68,6 +71,13 @@ public enum PeerMessage: Sendable {
         case .followed(let partition):
             out.u8(12)
             out.u16(partition.rawValue)
+        case .request(let partition, let id, let request, let left):
+            out.u8(13)
+            out.u16(partition.rawValue)
+            out.u32(left)
+            out.u32(id.gateway.rawValue)
+            out.varint(id.number)
+            request.encode(into: &out)
         }
     }
 
@@ -96,6 +106,11 @@ public enum PeerMessage: Sendable {
         case 10: return .missed
         case 11: return .follow(try partition(&reader))
         case 12: return .followed(try partition(&reader))
+        case 13:
+            let partition = try partition(&reader)
+            let left = try reader.u32()
+            return .request(
+                partition, try request(&reader), try Request.decode(from: &reader), left: left)
         default: throw reader.fail("a message of an unknown kind \(tag)")
         }
     }

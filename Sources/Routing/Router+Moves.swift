@@ -12,6 +12,10 @@ import Partitions
 extension Router {
     static let retryMin: UInt64 = .milliseconds(10)
     static let retryMax: UInt64 = .milliseconds(250)
+    /// Requests that are asked again in one go, and nanoseconds between two: however many wait, asking again
+    /// leaves time for what is new.
+    static let retriesAtOnce = 1024
+    static let retryPause: UInt64 = .milliseconds(5)
     /// Nanoseconds after which a request that nothing was heard of is asked again; then twice as long.
     static let silenceMin: UInt64 = .seconds(2)
     /// Nanoseconds between two looks for such requests.
@@ -25,10 +29,10 @@ extension Router {
         guard var asked = pending[number] else { return }
         asked.tries = asked.tries == .max ? .max : asked.tries + 1
         pending[number] = asked
-        moved.append(number)
         let step = min(Router.retryMax, Router.retryMin << UInt64(min(asked.tries, 5)))
-        let delay = step / 2 + random.next(upperBound: step / 2 + 1)
-        wakeRetry(at: now.monotonic.advanced(by: delay), &effects)
+        let due = now.monotonic.advanced(by: step / 2 + random.next(upperBound: step / 2 + 1))
+        moved.append((number, due))
+        wakeRetry(at: due, &effects)
     }
 
     private func wakeRetry(at: MonotonicTime, _ effects: inout [RouterEffect]) {
@@ -45,9 +49,16 @@ extension Router {
     public func retryMoved(now: Instant, into effects: inout [RouterEffect]) {
         guard let at = retryAt, at <= now.monotonic else { return }
         retryAt = nil
-        let numbers = moved
-        moved = []
-        for number in numbers { askAgain(number, now, &effects) }
+        var due: [UInt64] = []
+        moved.removeAll { waiting in
+            guard waiting.due <= now.monotonic, due.count < Router.retriesAtOnce else { return false }
+            due.append(waiting.number)
+            return true
+        }
+        for number in due { askAgain(number, now, &effects) }
+        if let next = moved.map(\.due).min() {
+            wakeRetry(at: max(next, now.monotonic.advanced(by: Router.retryPause)), &effects)
+        }
         askTheSilent(now, &effects)
         if pending.count > 0 { listenForSilence(now, &effects) }
     }
@@ -73,7 +84,7 @@ extension Router {
     public func rerouted(
         _ isMoved: (PartitionID) -> Bool, now: Instant, into effects: inout [RouterEffect]
     ) {
-        moved.removeAll { pending[$0].map { isMoved($0.partition) } ?? true }
+        moved.removeAll { pending[$0.number].map { isMoved($0.partition) } ?? true }
         for number in pending.numbers(upTo: .max) {
             if let asked = pending[number], isMoved(asked.partition) { askAgain(number, now, &effects) }
         }
@@ -85,7 +96,8 @@ extension Router {
         if asked.copies < .max { asked.copies += 1 }
         pending[number] = asked
         let name = request.sendKey == nil ? Router.name(number, copy: asked.copies) : number
-        effects.append(.ask(asked.partition, RequestID(gateway: options.gateway, number: name), request))
+        let id = RequestID(gateway: options.gateway, number: name)
+        effects.append(.ask(asked.partition, id, request, asked.deadline))
     }
 
     // MARK: Copies

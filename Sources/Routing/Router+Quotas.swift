@@ -6,7 +6,10 @@ struct WaitingLine {
     /// Past it, what comes is refused.
     static let operationsMax = 20_000
 
-    var operations: [(operation: Operation, ticket: UInt64)] = []
+    /// Nanoseconds after which an operation is answered as unavailable: nothing of it has been done.
+    static let waitMax: UInt64 = .seconds(10)
+
+    var operations: [(operation: Operation, ticket: UInt64, since: MonotonicTime)] = []
     var until: MonotonicTime
 }
 
@@ -37,14 +40,14 @@ extension Router {
     /// Puts an operation into the line of its project; false where the line is full.
     func wait(
         _ operation: Operation, _ ticket: UInt64, _ kind: QuotaKind, _ project: ProjectNumber,
-        until: MonotonicTime
+        until: MonotonicTime, since: MonotonicTime
     ) -> Bool {
         let key = LineKey(project: project, kind: kind)
         var line = lines.removeValue(forKey: key) ?? WaitingLine(until: until)
         defer { lines[key] = line }
         guard line.operations.count < WaitingLine.operationsMax else { return false }
         line.until = min(line.until, until)
-        line.operations.append((operation, ticket))
+        line.operations.append((operation, ticket, since))
         return true
     }
 
@@ -52,7 +55,11 @@ extension Router {
     private func goOn(_ key: LineKey, _ now: Instant, _ effects: inout [RouterEffect]) {
         guard let line = lines.removeValue(forKey: key) else { return }
         for waiting in line.operations {
-            submit(waiting.operation, ticket: waiting.ticket, now: now, into: &effects)
+            if now.monotonic.since(waiting.since) >= WaitingLine.waitMax {
+                finish(waiting.ticket, .refused(.unavailable("the quota's owner does not answer")), &effects)
+            } else {
+                submit(waiting.operation, waiting.ticket, since: waiting.since, now, &effects)
+            }
         }
     }
 

@@ -5,7 +5,8 @@ import Quotas
 
 /// What a router wants done. `ticket` is whatever the caller of `submit` chose to know the operation by.
 public enum RouterEffect: Sendable {
-    case ask(PartitionID, RequestID, Request)
+    /// Whoever is asked is to do it before the deadline, or not at all.
+    case ask(PartitionID, RequestID, Request, Deadline)
     case finish(ticket: UInt64, Outcome)
     case wake(at: MonotonicTime)
     /// To the owner of the project's home partition, whose buckets these are.
@@ -56,8 +57,8 @@ public final class Router {
     var sendNumbers: [UInt64]
     var placements: [UInt32: DevicePlacement] = [:]
     private var wakeAt: MonotonicTime?
-    /// Requests that reached no owner, and when they are asked again.
-    var moved: [UInt64] = []
+    /// Requests that reached no owner, and when each is asked again.
+    var moved: [(number: UInt64, due: MonotonicTime)] = []
     var retryAt: MonotonicTime?
     var lines: [LineKey: WaitingLine] = [:]
 
@@ -76,6 +77,7 @@ public final class Router {
         var ticket: UInt64
         var kind: Kind
         var partition: PartitionID
+        var deadline = Deadline(MonotonicTime(nanoseconds: 0))
         /// For asking again.
         var request: Request?
         var tries: UInt8 = 0
@@ -103,19 +105,27 @@ public final class Router {
     public func submit(
         _ operation: Operation, ticket: UInt64, now: Instant, into effects: inout [RouterEffect]
     ) {
+        submit(operation, ticket, since: now.monotonic, now, &effects)
+    }
+
+    /// `since`: when it came.
+    func submit(
+        _ operation: Operation, _ ticket: UInt64, since: MonotonicTime, _ now: Instant,
+        _ effects: inout [RouterEffect]
+    ) {
         guard pending.count < options.operationsMax else {
             return finish(ticket, .refused(.unavailable("too many operations are under way")), &effects)
         }
         switch operation {
         case .send(let send):
-            if admit(1, .sends, send.project, operation, ticket, now, &effects) != nil {
+            if admit(1, .sends, send.project, operation, ticket, since, now, &effects) != nil {
                 submit(send, ticket, now, &effects)
             }
         case .changeSubscriptions(let change):
             let wanted = change.devices.count
             guard
                 let granted = admit(
-                    wanted, .subscriptionChanges, change.project, operation, ticket, now, &effects)
+                    wanted, .subscriptionChanges, change.project, operation, ticket, since, now, &effects)
             else { return }
             submit(change, granted, ticket, now, &effects)
         case .subscriptions(let registration, let caller):
@@ -123,7 +133,7 @@ public final class Router {
                 registration.partition, .subscriptions(of: registration, by: caller), ticket, .simple, now,
                 &effects)
         case .register(let project):
-            if admit(1, .registrations, project, operation, ticket, now, &effects) != nil {
+            if admit(1, .registrations, project, operation, ticket, since, now, &effects) != nil {
                 register(project, ticket, now, &effects)
             }
         case .unregister(let registration, let caller):
@@ -147,7 +157,7 @@ public final class Router {
     /// How many tokens were taken; `nil` where the operation was refused or waits.
     private func admit(
         _ count: Int, _ kind: QuotaKind, _ project: ProjectNumber, _ operation: Operation, _ ticket: UInt64,
-        _ now: Instant, _ effects: inout [RouterEffect]
+        _ since: MonotonicTime, _ now: Instant, _ effects: inout [RouterEffect]
     ) -> Int? {
         let decision = admission.take(count, kind, project, now: now.monotonic)
         defer { if !admission.effects.isEmpty { carryOutQuota(now, &effects) } }
@@ -157,7 +167,7 @@ public final class Router {
         case .unanswered:
             finish(ticket, .refused(.unavailable("the owner of the quota does not answer")), &effects)
         case .wait(let until):
-            if !wait(operation, ticket, kind, project, until: until) {
+            if !wait(operation, ticket, kind, project, until: until, since: since) {
                 finish(ticket, .refused(.unavailable("too many operations wait for quota")), &effects)
             }
         }
@@ -239,13 +249,15 @@ public final class Router {
             // Deciphered under a right key, so it was made here once, by data with more partitions.
             return finish(ticket, .refused(.unavailable("no such partition")), &effects)
         }
+        let deadline = Deadline(now.monotonic.advanced(by: options.deadline))
         let number = pending.add(
             Pending(
-                ticket: ticket, kind: kind, partition: partition,
+                ticket: ticket, kind: kind, partition: partition, deadline: deadline,
                 request: options.isClustered ? request : nil, asked: now.monotonic))
         note(number, now, &effects)
         if options.isClustered { listenForSilence(now, &effects) }
-        effects.append(.ask(partition, RequestID(gateway: options.gateway, number: number), request))
+        effects.append(
+            .ask(partition, RequestID(gateway: options.gateway, number: number), request, deadline))
     }
 
     func finish(_ ticket: UInt64, _ outcome: Outcome, _ effects: inout [RouterEffect]) {

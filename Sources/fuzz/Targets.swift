@@ -41,11 +41,17 @@ enum Targets {
                 Array("grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=".utf8) + bytes)
         case 7: gossip(bytes)
         case 8:
-            var reader = ByteReader(bytes)
-            while !reader.isAtEnd, (try? PeerMessage.decode(from: &reader)) != nil {}
+            peer(bytes)
+            LZ4.unpackWithLength(bytes, max: 1 << 20).map(peer)
         case 9: _ = Ownership.NodeInfo(decoding: bytes)
         default: FuzzedSession.run(bytes)
         }
+    }
+
+    /// A frame's payload, as it is or unpacked.
+    private static func peer(_ bytes: [UInt8]) {
+        var reader = ByteReader(bytes)
+        while !reader.isAtEnd, (try? PeerMessage.decode(from: &reader)) != nil {}
     }
 
     /// A packet whose seal is good: somebody of the cluster who is mad.

@@ -8,52 +8,7 @@ import Testing
 
 @testable import PeerLink
 
-@Suite struct FrameTests {
-    private func whole(_ kind: Frame.Kind, _ payload: [UInt8]) -> ByteBuffer {
-        var buffer = ByteBuffer()
-        Frame.write(kind, payload, to: &buffer)
-        return buffer
-    }
-
-    @Test func whatWasWrittenIsReadAlsoByteByByte() throws {
-        var random = SeededGenerator(seed: 1)
-        var stream = ByteBuffer()
-        var sent: [[UInt8]] = []
-        for size in [0, 1, 100, 70_000] {
-            sent.append((0..<size).map { _ in UInt8(truncatingIfNeeded: random.next()) })
-            Frame.write(.data, sent[sent.count - 1], to: &stream)
-        }
-        var arrived = ByteBuffer()
-        var found: [[UInt8]] = []
-        while let byte: UInt8 = stream.readInteger() {
-            arrived.writeInteger(byte)
-            while let frame = try Frame.read(from: &arrived) { found.append(frame.payload) }
-        }
-        #expect(found == sent && arrived.readableBytes == 0)
-    }
-
-    @Test func everyFlippedByteIsAnErrorOrWaits() {
-        let good = whole(.data, Array("what was said".utf8))
-        for place in 0..<good.readableBytes {
-            for bit in 0..<8 {
-                var bad = good
-                let byte: UInt8 = bad.getInteger(at: place) ?? 0
-                bad.setInteger(byte ^ 1 << UInt8(bit), at: place)
-                let frame = try? Frame.read(from: &bad)
-                if let read = frame ?? nil { #expect(place == 5 && read.kind != .data, "byte \(place)") }
-            }
-        }
-    }
-
-    /// Who has not said who it is makes nobody keep megabytes for it.
-    @Test func beforeTheGreetingFramesAreSmall() throws {
-        var large = whole(.data, Array(repeating: 1, count: Frame.greetingBytesMax + 1))
-        #expect(throws: Frame.Fault.self) {
-            try Frame.read(from: &large, payloadMax: Frame.greetingBytesMax)
-        }
-        #expect(try Frame.read(from: &large)?.payload.count == Frame.greetingBytesMax + 1)
-    }
-
+@Suite struct GreetingTests {
     /// What was said over an older connection is late, whatever still comes.
     @Test func theNewestConnectionOfALoopCounts() {
         func hello(_ life: UInt32, _ loop: UInt16, _ turn: UInt64) -> PeerIdentity {
@@ -73,8 +28,20 @@ import Testing
 
     @Test func greetingsThatAreCutAreRefused() {
         let hello = PeerIdentity(cluster: Array(0..<16), life: 7, name: "a").encoded
-        for count in 0..<hello.count { #expect(PeerIdentity(decoding: Array(hello[..<count])) == nil) }
-        #expect(PeerIdentity(decoding: hello)?.life == 7)
+        let before = hello.count - 6
+        for count in 0..<hello.count where count != before {
+            #expect(PeerIdentity(decoding: Array(hello[..<count])) == nil)
+        }
+        let whole = PeerIdentity(decoding: hello)
+        #expect(whole?.life == 7 && whole?.versions == Dialect.versions && whole?.features == [.lz4])
+        #expect(PeerIdentity(decoding: hello + [1, 2, 3]) == whole, "a later version may say more")
+        let first = PeerIdentity(decoding: Array(hello[..<before]))
+        #expect(first?.versions == 1...1 && first?.features == [], "as the first version greeted")
+        for (lowest, highest) in [(0, 0), (0, 1), (3, 2)] as [(UInt8, UInt8)] {
+            var bad = hello
+            (bad[before], bad[before + 1]) = (lowest, highest)
+            #expect(PeerIdentity(decoding: bad) == nil)
+        }
         for text in ["", "host", "host:", ":1", "host:0", "host:70000", "[::1]"] {
             #expect(PeerConnections.Address(text) == nil, "\(text)")
         }
@@ -83,14 +50,27 @@ import Testing
 }
 
 /// What one side heard.
-private final class Heard: Sendable {
-    private let heard = Mutex<(payloads: [[UInt8]], resets: Int, refusals: [String])>(([], 0, []))
+final class Heard: Sendable {
+    private struct State {
+        var payloads: [[UInt8]] = []
+        var moments: [MonotonicTime] = []
+        var resets = 0
+        var refusals: [String] = []
+    }
+    private let heard = Mutex(State())
     var events: PeerEvents {
         PeerEvents(
-            received: { _, payload in self.heard.withLock { $0.payloads.append(payload) } },
+            received: { _, payload, after in
+                self.heard.withLock {
+                    $0.payloads.append(payload)
+                    $0.moments.append(after)
+                }
+            },
             reset: { _ in self.heard.withLock { $0.resets += 1 } },
             refused: { reason in self.heard.withLock { $0.refusals.append(reason) } })
     }
+    /// After which each of the payloads was handed over.
+    var moments: [MonotonicTime] { heard.withLock { $0.moments } }
     var payloads: [[UInt8]] { heard.withLock { $0.payloads } }
     var resets: Int { heard.withLock { $0.resets } }
     var refusals: [String] { heard.withLock { $0.refusals } }

@@ -12,6 +12,7 @@ private final class Desk {
     var grantor = QuotaGrantor()
     var now = Instant(monotonic: MonotonicTime(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: 1))
     var asked: [(partition: PartitionID, id: RequestID, request: Request)] = []
+    var deadlines: [Deadline] = []
     var finished: [UInt64: Outcome] = [:]
     let project = ProjectNumber(3)
 
@@ -55,7 +56,9 @@ private final class Desk {
     private func carryOut(_ effects: [RouterEffect]) {
         for effect in effects {
             switch effect {
-            case .ask(let partition, let id, let request): asked.append((partition, id, request))
+            case .ask(let partition, let id, let request, let deadline):
+                asked.append((partition, id, request))
+                deadlines.append(deadline)
             case .finish(let ticket, let outcome): finished[ticket] = outcome
             case .quota(let request):
                 var answers: [QuotaGrantor.Effect] = []
@@ -151,6 +154,21 @@ struct RouterTests {
             Issue.record("\(String(describing: desk.finished[1]))")
             return
         }
+    }
+
+    @Test("says with each copy of a request until when it may be carried out, and answers no earlier")
+    func deadlineOfCopies() {
+        let desk = Desk(isClustered: true)
+        let began = desk.now.monotonic
+        desk.submit(desk.send(.topic(news)), ticket: 1)
+        desk.submit(.subscriptions(of: desk.device(2, 2), by: .backend), ticket: 2)
+        desk.pass(seconds: 3)
+        desk.reroute()
+        desk.reply(1, .refused(.moved))
+        while desk.finished.isEmpty { desk.pass(seconds: 1) }
+        #expect(desk.asked.count > 6)
+        #expect(Set(desk.deadlines) == [Deadline(began.advanced(by: .seconds(25)))])
+        #expect(desk.deadlines[0].isPast(now: desk.now.monotonic))
     }
 
     @Test("says of a send that is not answered in time that it is not known, of anything else to try again")

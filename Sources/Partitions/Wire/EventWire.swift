@@ -4,7 +4,8 @@ import Model
 // What goes to a partition from another node, and its frames to gateways, as they cross a network.
 
 extension PartitionEvent {
-    /// Whether the event is one that comes from elsewhere; the others are the shell's own.
+    /// Whether the event is one that comes from elsewhere; the others are the shell's own. A request travels
+    /// with its deadline, as a message of its own (`PeerMessage.request`).
     public var mayTravel: Bool {
         switch self {
         case .request, .offered, .acknowledged, .asked, .told, .stream: true
@@ -12,13 +13,9 @@ extension PartitionEvent {
         }
     }
 
-    /// Only events that may travel.
+    /// Only events that may travel, and no requests.
     public func encode(into out: inout ByteWriter) {
         switch self {
-        case .request(let id, let request):
-            out.u8(1)
-            out.requestID(id)
-            request.encode(into: &out)
         case .offered(let frame):
             out.u8(2)
             out.varint(UInt64(frame.from.rawValue))
@@ -45,14 +42,13 @@ extension PartitionEvent {
         case .stream(let command):
             out.u8(6)
             command.encode(into: &out)
-        case .appended, .confirmed, .records, .snapshotWritten, .snapshotFailed, .woke:
-            preconditionFailure("an event that concerns one node alone")
+        case .request, .appended, .confirmed, .records, .snapshotWritten, .snapshotFailed, .woke:
+            preconditionFailure("a request, or an event that concerns one node alone")
         }
     }
 
     public static func decode(from reader: inout ByteReader) throws(DecodeError) -> PartitionEvent {
         switch try reader.u8() {
-        case 1: return .request(try reader.requestID(), try Request.decode(from: &reader))
         case 2:
             let from = try reader.partition()
             let history = History(try reader.u64())

@@ -82,6 +82,8 @@ extension QuotaLimits {
         public static let forgetRequests = PlantedInCluster(rawValue: 64)
         /// A suspicion is enough to fence (design 3.5).
         public static let hastyFence = PlantedInCluster(rawValue: 256)
+        /// What is past its deadline is done nevertheless (design 5.12).
+        public static let ignoreDeadlines = PlantedInCluster(rawValue: 2048)
         /// Who loses what was said to another does not tell it.
         public static let oweNothing = PlantedInCluster(rawValue: 1024)
     }

@@ -184,7 +184,7 @@ extension ClusterSimulation {
             guard !running.isEmpty else { return }
             let to = running[Int(roll(UInt64(running.count)))]
             let from = running[Int(roll(UInt64(running.count)))]
-            after(roll(.seconds(1)), .arrived, to) { to.received(bytes, from: from.life) }
+            after(roll(.seconds(1)), .arrived, to) { to.received(bytes, from: from.life, after: self.now) }
         }
         run(until: now + .seconds(3))
         for slot in slots where slot.process?.isRunning != true {

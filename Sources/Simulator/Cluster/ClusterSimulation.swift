@@ -59,6 +59,9 @@ public final class ClusterSimulation {
     /// Until when nobody may change what a device's subscription to a topic is: an earlier try may still take
     /// effect.
     var quiet: [Pair: UInt64] = [:]
+    /// The moment until which each request may be carried out, by the clock of the world, which no process
+    /// sees.
+    var deadlines: [RequestID: UInt64] = [:]
     /// Operations under way: number, what, and when it began.
     var underWay: [UInt64: (what: String, began: UInt64)] = [:]
     var lastCall: UInt64 = 0

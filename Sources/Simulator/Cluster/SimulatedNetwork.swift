@@ -16,11 +16,20 @@ final class SimulatedNetwork {
         var isDead = false
         var lastArrival: UInt64 = 0
         /// What waits for the way to be free again.
-        var held: [[UInt8]] = []
-        init(from: SimulatedProcess, to: SimulatedProcess) {
+        var held: [Parcel] = []
+        /// What comes now was sent after this: when the last ping was sent whose answer has come.
+        var after: UInt64
+        init(from: SimulatedProcess, to: SimulatedProcess, after: UInt64) {
             self.from = from
             self.to = to
+            self.after = after
         }
+    }
+    /// What a connection carries, in order.
+    enum Parcel {
+        case frame([UInt8])
+        /// Answers the ping that was sent then.
+        case pong(UInt64)
     }
     struct Direction: Hashable {
         var from: Int
@@ -37,6 +46,9 @@ final class SimulatedNetwork {
     /// An end that hears nothing for so long gives up (`PeerTiming.silence` and a ping).
     static let silenceMin: UInt64 = .seconds(8)
     static let silenceMax: UInt64 = .seconds(10)
+    /// As `PeerTiming.ping` and `PeerTiming.waitMax`.
+    static let ping: UInt64 = .seconds(2)
+    static let waitMax: UInt64 = .seconds(8)
 
     init(_ world: ClusterSimulation) { self.world = world }
 
@@ -53,22 +65,23 @@ final class SimulatedNetwork {
     func send(_ bytes: [UInt8], from: SimulatedProcess, to life: UInt32) -> Bool {
         guard from.peers[life] != nil else { return false }
         guard let connection = from.peers[life]?.connection else {
+            if from.peers[life]?.waiting.isEmpty ?? true { from.peers[life]?.waitingSince = world.now }
             from.peers[life]?.waiting.append(bytes)
             connect(from, life, since: world.now)
             return true
         }
-        transmit(bytes, connection)
+        transmit(.frame(bytes), connection)
         return true
     }
 
-    private func transmit(_ bytes: [UInt8], _ connection: Connection) {
+    private func transmit(_ parcel: Parcel, _ connection: Connection) {
         let late = latency(connection.from.place, connection.to.place)
         let at = max(connection.lastArrival + 1, world.now + late)
         connection.lastArrival = at
-        world.after(at - world.now, .network) { self.arrive(bytes, connection) }
+        world.after(at - world.now, .network) { self.arrive(parcel, connection) }
     }
 
-    private func arrive(_ bytes: [UInt8], _ connection: Connection) {
+    private func arrive(_ parcel: Parcel, _ connection: Connection) {
         guard !connection.isDead, connection.isOpenAtTo else {
             // Nobody there knows of this connection: whoever sends is told so.
             let (from, to) = (connection.from.place, connection.to.place)
@@ -77,19 +90,40 @@ final class SimulatedNetwork {
         }
         if isCut(connection.from.place, connection.to.place) || !connection.held.isEmpty {
             world.debug("\(connection.from.life) to \(connection.to.life): held")
-            connection.held.append(bytes)
+            connection.held.append(parcel)
             return
         }
-        hand(bytes, connection)
+        hand(parcel, connection)
     }
 
-    private func hand(_ bytes: [UInt8], _ connection: Connection) {
+    private func hand(_ parcel: Parcel, _ connection: Connection) {
         // What comes over a connection after a newer one was made is late, and not read.
         let newest = connections.last { $0.from === connection.from && $0.to === connection.to }
         guard newest === connection else { return }
         let (to, life) = (connection.to, connection.from.life)
-        world.note(UInt64(bytes.count) << 32 ^ UInt64(life))
-        world.after(0, .arrived, to) { to.received(bytes, from: life) }
+        switch parcel {
+        case .frame(let bytes):
+            world.note(UInt64(bytes.count) << 32 ^ UInt64(life))
+            world.after(0, .arrived, to) { to.received(bytes, from: life, after: connection.after) }
+        case .pong(let sent): world.after(0, .arrived, to) { connection.after = sent }
+        }
+    }
+
+    /// The listening end asks for a sign of life, again and again.
+    private func ping(_ connection: Connection) {
+        guard !connection.isDead, connection.isOpenAtTo else { return }
+        answer(connection, world.now)
+        world.after(SimulatedNetwork.ping, .network, connection.to) { self.ping(connection) }
+    }
+
+    private func answer(_ connection: Connection, _ sent: UInt64) {
+        let (from, to) = (connection.from.place, connection.to.place)
+        // Sent again and again by the kernel, until it passes or the connection is given up.
+        let isHeld = isCut(to, from)
+        world.after(isHeld ? .milliseconds(200) : latency(to, from), .network, connection.from) {
+            guard !connection.isDead, connection.isOpenAtFrom else { return }
+            isHeld ? self.answer(connection, sent) : self.transmit(.pong(sent), connection)
+        }
     }
 
     /// A datagram: late, and now and then lost or doubled; over a cut it is lost.
@@ -131,7 +165,8 @@ final class SimulatedNetwork {
         }
         world.after(latency(from.place, place) + latency(place, from.place), .network, from) {
             guard target.isRunning, from.peers[life] != nil else { return self.failed(from, life) }
-            let connection = Connection(from: from, to: target)
+            let after = self.world.now - min(self.world.now, SimulatedNetwork.waitMax)
+            let connection = Connection(from: from, to: target, after: after)
             self.connections.append(connection)
             self.world.debug("\(from.life) is connected to \(life)")
             from.peers[life]?.isConnecting = false
@@ -139,7 +174,10 @@ final class SimulatedNetwork {
             from.peers[life]?.connection = connection
             let waiting = from.peers[life]?.waiting ?? []
             from.peers[life]?.waiting = []
-            for bytes in waiting { self.transmit(bytes, connection) }
+            self.ping(connection)
+            let since = from.peers[life]?.waitingSince ?? 0
+            if !waiting.isEmpty, self.world.now - since > SimulatedNetwork.waitMax { return from.lost(life) }
+            for bytes in waiting { self.transmit(.frame(bytes), connection) }
         }
     }
 
@@ -270,7 +308,7 @@ final class SimulatedNetwork {
                 guard !self.isCut(from, to), !connection.isDead, connection.isOpenAtTo else { return }
                 let held = connection.held
                 connection.held = []
-                for bytes in held { self.hand(bytes, connection) }
+                for parcel in held { self.hand(parcel, connection) }
             }
         }
     }

@@ -15,11 +15,16 @@ extension SimulatedProcess {
         case .here: queue.append(.partition(partition, event))
         case .peer(let life): say(.partition(partition, event), to: life)
         case .nowhere:
-            switch event {
-            case .request(let id, _): answer(id, .refused(.moved))
-            case .stream(.attach): reattachLater(partition)
-            default: break
-            }
+            if case .stream(.attach) = event { reattachLater(partition) }
+        }
+    }
+
+    func ask(_ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline) {
+        switch places[partition] {
+        case .here: queue.append(.request(partition, id, request, deadline))
+        case .peer(let life):
+            say(.request(partition, id, request, left: deadline.left(now: clock.monotonic)), to: life)
+        case .nowhere: answer(id, .refused(.moved))
         }
     }
 
@@ -79,23 +84,27 @@ extension SimulatedProcess {
         if tries <= 200 { say(.missed, to: life) }
     }
 
-    /// A frame of a peer: its messages in their order.
-    func received(_ bytes: [UInt8], from life: UInt32) {
+    /// A frame of a peer: its messages in their order. It was sent after this moment of the world.
+    func received(_ bytes: [UInt8], from life: UInt32, after moment: UInt64) {
         var reader = ByteReader(bytes)
+        let after = clock(at: moment)
         turn {
             do {
-                while !reader.isAtEnd { enqueue(try PeerMessage.decode(from: &reader), from: life) }
+                while !reader.isAtEnd { enqueue(try PeerMessage.decode(from: &reader), from: life, after) }
             } catch {
                 world.count("frames that cannot be read")
             }
         }
     }
 
-    private func enqueue(_ message: PeerMessage, from life: UInt32) {
+    private func enqueue(_ message: PeerMessage, from life: UInt32, _ after: MonotonicTime) {
         let count = partitions.count
         switch message {
         case .partition(let id, let event):
             if Int(id.rawValue) < count { queue.append(.partition(id, event)) }
+        case .request(let id, let asked, let request, let left):
+            let deadline = Deadline(left: left, after: after)
+            if Int(id.rawValue) < count { queue.append(.request(id, asked, request, deadline)) }
         case .reply(let id, let reply): queue.append(.reply(id, reply))
         case .stream(let from, _, let frame):
             if Int(from.rawValue) < count { queue.append(.peerStream(life: life, from: from, frame)) }
@@ -115,11 +124,16 @@ extension SimulatedProcess {
     func linkReset(_ life: UInt32) {
         world.count("links reset")
         world.debug("\(place) (life \(self.life)): link to \(life) reset")
+        lost(life)
+        suspect(life)
+    }
+
+    /// What was said to a process may be lost.
+    func lost(_ life: UInt32) {
         turn {
             askAgain(of: life)
             owe(life)
         }
-        suspect(life)
     }
 
     private func askAgain(of life: UInt32) {

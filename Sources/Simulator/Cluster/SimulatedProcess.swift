@@ -13,6 +13,7 @@ final class SimulatedProcess {
     /// What the loop's queue holds, as `LoopMessage`.
     enum Message {
         case partition(PartitionID, PartitionEvent)
+        case request(PartitionID, RequestID, Request, Deadline)
         case reply(RequestID, Reply)
         case stream(from: PartitionID, StreamFrame)
         case peerStream(life: UInt32, from: PartitionID, StreamFrame)
@@ -31,6 +32,7 @@ final class SimulatedProcess {
         var isBackingOff = false
         var backoff: UInt64 = .milliseconds(100)
         var waiting: [[UInt8]] = []
+        var waitingSince: UInt64 = 0
     }
 
     unowned let world: ClusterSimulation
@@ -133,6 +135,9 @@ final class SimulatedProcess {
             gateway: gateway, histories: (0..<count).map { .init(UInt64($0) + 7) }, outlivesOwners: true)
     }
 
+    /// Its monotonic clock at a moment of the world.
+    func clock(at moment: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: moment + clockOffset) }
+
     /// Its clocks, read now.
     var clock: Instant {
         Instant(
@@ -183,14 +188,13 @@ final class SimulatedProcess {
 
     func handle(_ message: Message) {
         switch message {
-        case .partition(let id, let event):
-            guard let partition = partitions[Int(id.rawValue)] else { return refuse(event, id) }
-            guard leaving[id] == nil || !event.mayTravel else { return refuse(event, id) }
-            guard !isPastDeviceLimit(event) else { return }
-            if case .stream(let c) = event { world.debug("\(place) p\(id.rawValue) command \(c)") }
-            partition.handle(event, now: now, into: &effects)
-            dirty.insert(id)
-            carryOut(of: id)
+        case .partition(let id, let event): handle(event, of: id)
+        case .request(let id, let asked, let request, let deadline):
+            guard !isLate(deadline) else { return world.count("late requests") }
+            if world.now > world.deadlines[asked] ?? .max {
+                world.violate("5.12", "\(place) carries out request \(asked.number) past its deadline")
+            }
+            handle(.request(asked, request), of: id)
         case .reply(let request, let reply):
             world.debug("\(place) (life \(life)) gets reply \(request.number) \(reply)")
             var done: [RouterEffect] = []
@@ -213,6 +217,23 @@ final class SimulatedProcess {
         }
     }
 
+    private func handle(_ event: PartitionEvent, of id: PartitionID) {
+        guard let partition = partitions[Int(id.rawValue)] else { return refuse(event, id) }
+        guard leaving[id] == nil || !event.mayTravel else { return refuse(event, id) }
+        guard !isPastDeviceLimit(event) else { return }
+        if case .stream(let c) = event { world.debug("\(place) p\(id.rawValue) command \(c)") }
+        partition.handle(event, now: now, into: &effects)
+        dirty.insert(id)
+        carryOut(of: id)
+    }
+
+    private func isLate(_ deadline: Deadline) -> Bool {
+        #if DEBUG
+            if world.options.planted.contains(.ignoreDeadlines) { return false }
+        #endif
+        return deadline.isPast(now: now.monotonic)
+    }
+
     /// A request for a partition that is not here.
     private func refuse(_ event: PartitionEvent, _ partition: PartitionID) {
         switch event {
@@ -228,11 +249,12 @@ final class SimulatedProcess {
     func carryOut(_ effects: [RouterEffect]) {
         for effect in effects {
             switch effect {
-            case .ask(let partition, let id, let request):
+            case .ask(let partition, let id, let request, let deadline):
                 world.debug(
                     "\(place) (life \(life)) asks \(partition.rawValue) number \(id.number) \(request)")
                 meter(id, request)
-                send(.request(id, request), to: partition)
+                world.deadlines[id] = world.now + delay(to: deadline.time)
+                ask(partition, id, request, deadline)
             case .finish(let ticket, let outcome): tickets.removeValue(forKey: ticket)?(outcome)
             case .quota(let request): sendQuota(request)
             case .wakeRetry(let time):

@@ -61,15 +61,30 @@ struct Cluster: ParsableCommand {
         }
     }
 
+    /// What each zone owns, which is what its loss would move; empty where no node names a zone.
+    private static func zones(of members: [[String: Any]]) -> [String: Int] {
+        var zones: [String: Int] = [:]
+        for member in members where (member["roles"] as? String ?? "").contains("shard") {
+            zones[member["zone"] as? String ?? "", default: 0] += member["partitions"] as? Int ?? 0
+        }
+        return zones.keys.allSatisfy(\.isEmpty) ? [:] : zones
+    }
+
     fileprivate static func show(_ answer: [String: Any]) {
         let members = answer["members"] as? [[String: Any]] ?? []
+        let zones = Cluster.zones(of: members)
+        let columns =
+            ["node", "state", "roles"] + (zones.isEmpty ? [] : ["zone"])
+            + ["partitions", "weight", "session", "peer", "version"]
         Output.table(
-            ["NODE", "STATE", "ROLES", "PARTITIONS", "WEIGHT", "SESSION", "PEER", "VERSION"],
-            members.map { member in
-                ["node", "state", "roles", "partitions", "weight", "session", "peer", "version"].map {
-                    "\(member[$0] ?? "")"
-                }
-            })
+            columns.map { $0.uppercased() },
+            members.map { member in columns.map { "\(member[$0] ?? "")" } })
+        if !zones.isEmpty {
+            let shares = zones.sorted { $0.key < $1.key }.map { zone, share in
+                "\(zone.isEmpty ? "none" : zone) \(share)"
+            }
+            print("partitions by zone: \(shares.joined(separator: ", "))")
+        }
         let gone = answer["gone"] as? [String] ?? []
         if !gone.isEmpty { print("not there any more: \(gone.joined(separator: ", "))") }
         let away = answer["databasesAway"] as? [Int] ?? []

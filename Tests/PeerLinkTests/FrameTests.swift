@@ -1,0 +1,154 @@
+import Journal
+import Model
+import NIOCore
+import Testing
+
+@testable import PeerLink
+
+@Suite struct FrameTests {
+    private static let first = Dialect.greeting
+    private static let plain = Dialect(version: 2, features: [])
+    private static let packing = Dialect(version: 2, features: [.lz4])
+    private static let all = [first, plain, packing]
+
+    private func whole(_ kind: Frame.Kind, _ payload: [UInt8], _ dialect: Dialect = packing) -> ByteBuffer {
+        var buffer = ByteBuffer()
+        Frame.write(kind, payload, in: dialect, to: &buffer)
+        return buffer
+    }
+
+    private static func noise(_ size: Int, _ random: inout SeededGenerator) -> [UInt8] {
+        (0..<size).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+    }
+
+    private static func talk(_ size: Int) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var number = 0
+        while bytes.count < size {
+            bytes += Array("{\"topic\":\"news\",\"number\":\(number)}".utf8)
+            number += 1
+        }
+        return Array(bytes[..<size])
+    }
+
+    @Test(arguments: all) func whatWasWrittenIsReadAlsoByteByByte(_ dialect: Dialect) throws {
+        var random = SeededGenerator(seed: 1)
+        var stream = ByteBuffer()
+        var sent: [[UInt8]] = []
+        for size in [0, 1, 100, Frame.packBytesMin - 1, Frame.packBytesMin, 70_000] {
+            for payload in [FrameTests.noise(size, &random), FrameTests.talk(size)] {
+                sent.append(payload)
+                Frame.write(.data, payload, in: dialect, to: &stream)
+            }
+        }
+        var arrived = ByteBuffer()
+        var found: [[UInt8]] = []
+        while let byte: UInt8 = stream.readInteger() {
+            arrived.writeInteger(byte)
+            // What has not come whole says nothing yet.
+            while let frame = try Frame.read(from: &arrived, in: dialect) { found.append(frame.payload) }
+        }
+        #expect(found == sent && arrived.readableBytes == 0)
+    }
+
+    @Test func whatGainsIsPackedAndNothingElse() {
+        var random = SeededGenerator(seed: 2)
+        let (small, large) = (FrameTests.talk(Frame.packBytesMin - 1), FrameTests.talk(Frame.packBytesMin))
+        #expect(whole(.data, large).readableBytes < large.count / 2)
+        for dialect in [FrameTests.first, FrameTests.plain] {
+            #expect(whole(.data, large, dialect).readableBytes == Frame.headerBytes + large.count)
+        }
+        #expect(whole(.data, small).readableBytes == Frame.headerBytes + small.count)
+        let noise = FrameTests.noise(50_000, &random)
+        #expect(whole(.data, noise).readableBytes == Frame.headerBytes + noise.count)
+    }
+
+    @Test(arguments: all, [FrameTests.talk(30), FrameTests.talk(Frame.packBytesMin)])
+    func everyFlippedBitIsAnErrorOrWaits(_ dialect: Dialect, _ payload: [UInt8]) {
+        let good = whole(.data, payload, dialect)
+        for place in 0..<good.readableBytes {
+            for bit in 0..<8 {
+                var bad = good
+                let byte: UInt8 = bad.getInteger(at: place) ?? 0
+                bad.setInteger(byte ^ 1 << UInt8(bit), at: place)
+                let frame = try? Frame.read(from: &bad, in: dialect)
+                // The first version's checksum does not cover the kind.
+                if let read = frame ?? nil {
+                    #expect(dialect.version == 1 && place == 5 && read.kind != .data, "byte \(place)")
+                }
+            }
+        }
+    }
+
+    /// A peer that is mad has right checksums.
+    @Test func whatDoesNotUnpackIsAnError() {
+        func packed(_ stored: [UInt8]) -> Result<[UInt8]?, Frame.Fault> {
+            let head: [UInt8] = [2, Frame.Kind.data.rawValue, 1, 0]
+            var buffer = ByteBuffer()
+            buffer.writeInteger(UInt32(Frame.headerBytes - 4 + stored.count), endianness: .little)
+            buffer.writeBytes(head)
+            buffer.writeInteger(Checksum.of(stored, seed: 0x0001_0202), endianness: .little)
+            buffer.writeBytes(stored)
+            do throws(Frame.Fault) {
+                return .success(try Frame.read(from: &buffer, in: FrameTests.packing)?.payload)
+            } catch {
+                return .failure(error)
+            }
+        }
+        func length(_ count: UInt32) -> [UInt8] {
+            (0..<4).map { UInt8(truncatingIfNeeded: count >> ($0 * 8)) }
+        }
+        let payload = FrameTests.talk(9_000)
+        guard let good = LZ4.packWithLength(payload, atMost: payload.count) else {
+            Issue.record("does not pack")
+            return
+        }
+        #expect(packed(good) == .success(payload))
+        for count in [0, 3, 4, 5, good.count - 1] {
+            #expect(packed(Array(good[..<count])) == .failure(.packed), "cut to \(count)")
+        }
+        for said in [0, 8_999, 9_001, UInt32(Frame.payloadBytesMax) + 1, .max] {
+            #expect(packed(length(said) + good[4...]) == .failure(.packed), "said to be \(said)")
+        }
+        // A little that says to be much is not given the room.
+        #expect(packed(length(UInt32(Frame.payloadBytesMax)) + [0, 0]) == .failure(.packed))
+        var random = SeededGenerator(seed: 3)
+        for _ in 0..<5_000 {
+            var bad = good
+            for _ in 0..<4 {
+                let place = Int(random.next(upperBound: UInt64(bad.count)))
+                bad[place] = UInt8(truncatingIfNeeded: random.next())
+            }
+            // Another payload, or an error: never more.
+            _ = packed(bad)
+        }
+    }
+
+    @Test func whatIsNotUnderstoodIsNamed() {
+        func said(_ buffer: ByteBuffer, _ dialect: Dialect, _ place: Int, _ byte: UInt8) -> String {
+            var buffer = buffer
+            buffer.setInteger(byte, at: place)
+            do throws(Frame.Fault) {
+                _ = try Frame.read(from: &buffer, in: dialect)
+                return ""
+            } catch {
+                return "\(error)"
+            }
+        }
+        let frame = whole(.data, [1, 2, 3])
+        #expect(said(frame, FrameTests.packing, 5, 77) == "a frame of an unknown kind 77")
+        #expect(said(frame, FrameTests.packing, 4, 9) == "version 9, where 2 is spoken")
+        #expect(said(frame, FrameTests.packing, 6, 4) == "a frame with unknown flags 4")
+        #expect(said(frame, FrameTests.plain, 6, 1) == "a frame with unknown flags 1")
+    }
+
+    /// Who has not said who it is makes nobody keep megabytes for it.
+    @Test func beforeTheGreetingFramesAreSmall() throws {
+        let greeting = Dialect.greeting
+        var large = whole(.data, Array(repeating: 1, count: Frame.greetingBytesMax + 1), greeting)
+        #expect(throws: Frame.Fault.self) {
+            try Frame.read(from: &large, in: greeting, payloadMax: Frame.greetingBytesMax)
+        }
+        #expect(try Frame.read(from: &large, in: greeting)?.payload.count == Frame.greetingBytesMax + 1)
+    }
+}

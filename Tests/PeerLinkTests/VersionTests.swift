@@ -1,0 +1,98 @@
+import Model
+import NIOCore
+import NIOPosix
+import Testing
+
+@testable import PeerLink
+
+/// Nodes of one version and the next talk; others are refused in so many words.
+@Suite struct VersionTests {
+    private let group = MultiThreadedEventLoopGroup.singleton
+
+    private func identity(_ life: UInt32, _ versions: ClosedRange<UInt8>) -> PeerIdentity {
+        var identity = PeerIdentity(cluster: Array(repeating: 1, count: 16), life: life, name: "node-\(life)")
+        identity.versions = versions
+        return identity
+    }
+
+    @Test func theHighestCommonVersionAndTheCommonFeaturesAreSpoken() {
+        func common(_ one: ClosedRange<UInt8>, _ other: ClosedRange<UInt8>) -> UInt8? {
+            let found = Dialect.common(identity(1, one), identity(2, other))
+            #expect(found == Dialect.common(identity(2, other), identity(1, one)))
+            return found?.version
+        }
+        #expect(common(1...1, 1...2) == 1 && common(1...2, 1...2) == 2 && common(1...4, 2...3) == 3)
+        #expect(common(1...1, 2...3) == nil && common(4...9, 1...3) == nil)
+        var other = identity(2, 1...2)
+        other.features = Dialect.Features(rawValue: 6)
+        #expect(Dialect.common(identity(1, 1...2), other) == Dialect(version: 2, features: []))
+        #expect(Dialect.common(identity(1, 1...2), identity(2, 1...3))?.features == [.lz4])
+        #expect(Dialect.common(identity(1, 1...1), identity(2, 1...3))?.features == [])
+    }
+
+    /// Both ways, and what is long enough to be packed where both know how.
+    @Test(arguments: [(1, 1), (1, 2), (2, 1), (2, 2)] as [(UInt8, UInt8)])
+    func anEndOfOneVersionAndOneOfTheNextTalk(_ highest: (UInt8, UInt8)) throws {
+        let there = Heard()
+        let here = Heard()
+        let server = try PeerServer(
+            group: group, host: "127.0.0.1", port: 0, identity: identity(2, 1...highest.1),
+            events: there.events)
+        let (loop, port) = (group.next(), server.port)
+        let long = Array(repeating: Array("the same again, ".utf8), count: 5_000).flatMap { $0 }
+        let peers = try loop.submit {
+            let peers = PeerConnections(
+                eventLoop: loop, identity: self.identity(1, 1...highest.0), events: here.events)
+            peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+            for payload in [[1, 2, 3], long, [4]] { #expect(peers.send(payload, to: 2)) }
+            return NIOLoopBound(peers, eventLoop: loop)
+        }.wait()
+        there.wait { there.payloads.count == 3 }
+        #expect(there.payloads == [[1, 2, 3], long, [4]])
+        #expect(there.refusals.isEmpty && here.refusals.isEmpty)
+        try loop.submit { peers.value.close() }.wait()
+        server.close()
+    }
+
+    @Test func endsWithoutACommonVersionAreToldBoth() throws {
+        let there = Heard()
+        let here = Heard()
+        let server = try PeerServer(
+            group: group, host: "127.0.0.1", port: 0, identity: identity(2, 2...3), events: there.events)
+        let (loop, port) = (group.next(), server.port)
+        let peers = try loop.submit {
+            let peers = PeerConnections(
+                eventLoop: loop, identity: self.identity(1, 1...1), events: here.events)
+            peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+            _ = peers.send([1], to: 2)
+            return NIOLoopBound(peers, eventLoop: loop)
+        }.wait()
+        here.wait { !here.refusals.isEmpty && !there.refusals.isEmpty }
+        for refusal in [here.refusals.first, there.refusals.first] {
+            let sentence = refusal ?? ""
+            #expect(sentence.contains("node-1 speaks version 1") && sentence.contains("versions 2 to 3"))
+        }
+        #expect(there.payloads.isEmpty)
+        try loop.submit { peers.value.close() }.wait()
+        server.close()
+    }
+
+    /// A peer that greets well and then says what this version does not know.
+    @Test func anUnknownKindOfFrameIsRefusedByName() throws {
+        let there = Heard()
+        let server = try PeerServer(
+            group: group, host: "127.0.0.1", port: 0, identity: identity(2, 1...2), events: there.events)
+        let client = try ClientBootstrap(group: group).connect(host: "127.0.0.1", port: server.port).wait()
+        var bytes = ByteBuffer()
+        Frame.write(.hello, identity(1, 1...2).encoded, in: .greeting, to: &bytes)
+        let start = bytes.writerIndex
+        Frame.write(.data, [1], in: Dialect(version: 2, features: [.lz4]), to: &bytes)
+        bytes.setInteger(UInt8(200), at: start + 5)
+        try client.writeAndFlush(bytes).wait()
+        there.wait { !there.refusals.isEmpty }
+        #expect(there.refusals == ["node-1 sent what is not understood: a frame of an unknown kind 200"])
+        #expect(there.payloads.isEmpty)
+        try? client.close().wait()
+        server.close()
+    }
+}

@@ -1,0 +1,45 @@
+import Model
+import Testing
+
+@testable import Routing
+
+@Suite struct DeadlineTests {
+    private func time(_ nanoseconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: nanoseconds) }
+
+    @Test func itIsPastFromItsMomentOn() {
+        let deadline = Deadline(time(5_000_000_000))
+        #expect(!deadline.isPast(now: time(4_999_999_999)) && deadline.isPast(now: time(5_000_000_000)))
+        #expect(deadline.left(now: time(1_000_000_001)) == 2_999, "a second is for the handing over")
+        #expect(deadline.left(now: time(6_000_000_000)) == 0)
+        #expect(Deadline(time(.max)).left(now: time(0)) == .max)
+    }
+
+    /// The reader's clock has another zero; a moment before the writing is all that it knows.
+    @Test func aReaderIsNeverLaterThanTheWriter() {
+        var random = SeededGenerator(seed: 11)
+        for _ in 0..<10_000 {
+            let offset = random.next(upperBound: UInt64.seconds(1_000_000))
+            let written = UInt64.seconds(100) + random.next(upperBound: .seconds(50))
+            let ends = UInt64.seconds(100) + random.next(upperBound: .seconds(80))
+            let handedOver = written + random.next(upperBound: Deadline.handoverMax)
+            let known = handedOver - random.next(upperBound: .seconds(20))
+            let left = Deadline(time(ends)).left(now: time(written))
+            let read = Deadline(left: left, after: time(known + offset))
+            #expect(read.time <= time(max(ends, known) + offset))
+            // What is read at once is not cut short by more than what is unknown.
+            let unknown = handedOver - known + Deadline.handoverMax + .milliseconds(1)
+            #expect(read.time.advanced(by: unknown) > time(ends + offset))
+        }
+    }
+
+    /// What has lain past its deadline is past it wherever it is read, and however long its reader slept.
+    @Test func whatHasLainIsPast() {
+        let asked = time(10_000_000_000)
+        let left = Deadline(asked.advanced(by: .seconds(25))).left(now: asked)
+        let known = asked
+        for lain in [25, 26, 400] as [UInt64] {
+            #expect(Deadline(left: left, after: known).isPast(now: asked.advanced(by: .seconds(lain))))
+        }
+        #expect(!Deadline(left: left, after: known).isPast(now: asked.advanced(by: .seconds(23))))
+    }
+}

@@ -1,0 +1,70 @@
+import Model
+import Partitions
+import Placement
+import Routing
+import Testing
+
+@testable import Simulator
+
+/// Requests that lie on their way or in a process that sleeps (design 5.12).
+@Suite("A late request")
+struct LateRequestTests {
+    enum Hindrance: CaseIterable {
+        case none, cut, sleep
+    }
+
+    /// A gateway asks an owner in another process, which has four seconds for it and reads it after five.
+    private func ask(_ hindrance: Hindrance, _ planted: PlantedInCluster = []) throws -> ClusterSimulation {
+        var options = ClusterSimulation.Options(seed: 1)
+        options.hasFaults = false
+        options.planted = planted
+        let world = ClusterSimulation(options)
+        world.boot()
+        let gateway = try #require(world.slots[0].process)
+        let found = (0..<UInt16(options.partitionCount)).lazy.compactMap { number in
+            if case .peer(let life) = gateway.places[PartitionID(number)] {
+                (PartitionID(number), life)
+            } else {
+                nil
+            }
+        }.first
+        let (partition, life) = try #require(found)
+        let owner = try #require(world.process(of: life))
+        let members = Request.members(project: ClusterSimulation.project, world.topic(0))
+        func ask(_ number: UInt64) {
+            gateway.turn {
+                let id = RequestID(gateway: gateway.gateway, number: 1 << 40 | number)
+                let deadline = Deadline(gateway.clock.monotonic.advanced(by: .seconds(4)))
+                world.deadlines[id] = world.now + .seconds(4)
+                gateway.ask(partition, id, members, deadline)
+            }
+        }
+        // The way is there, and has been asked for a sign of life.
+        ask(1)
+        world.run(until: world.now + .seconds(3))
+        #expect(world.counts["late requests"] == nil)
+        switch hindrance {
+        case .none: break
+        case .cut: world.network.cut(gateway.place, owner.place)
+        case .sleep: world.freeze(owner, for: .seconds(5))
+        }
+        ask(2)
+        world.run(until: world.now + .seconds(5))
+        world.network.healAll()
+        world.run(until: world.now + .seconds(1))
+        return world
+    }
+
+    @Test("is dropped unread", arguments: Hindrance.allCases)
+    func dropped(_ hindrance: Hindrance) throws {
+        let world = try ask(hindrance)
+        #expect(world.violations.isEmpty, "\(world.violations)")
+        #expect(world.counts["late requests", default: 0] == (hindrance == .none ? 0 : 1))
+    }
+
+    @Test("is seen where it is done nevertheless", arguments: [Hindrance.cut, .sleep])
+    func planted(_ hindrance: Hindrance) throws {
+        let world = try ask(hindrance, .ignoreDeadlines)
+        #expect(world.violations.contains { $0.guarantee == "5.12" })
+    }
+}
