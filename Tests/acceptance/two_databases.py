@@ -15,6 +15,9 @@ import cluster  # noqa: E402
 
 cluster.BINARY = sys.argv[1]
 BEGAN = time.monotonic()
+# So slowly that what comes together while a partition is moved, or its database away, stays below the 100 messages
+# that may wait for a device.
+PAUSE = 0.8
 TOPICS = [f"topic-{number}" for number in range(16)]
 
 
@@ -79,7 +82,7 @@ class Load:
                 status = 0
             self.times[name] = (round(begun, 2), round(time.monotonic() - BEGAN, 2))
             self.outcomes[name] = status
-            time.sleep(0.04)
+            time.sleep(PAUSE)
 
     def end(self):
         self.is_over = True
@@ -164,7 +167,7 @@ def run(folder, home, other, third, nodes):
     cluster.wait(lambda: all(device.streams for device in devices), "the streams")
     loads = [Load(one, topic) for topic in TOPICS]
 
-    def settled(some, what, count=10):
+    def settled(some, what, count=3):
         marks = [load.mark() for load in some]
         cluster.wait(lambda: all(len(load.accepted(mark)) >= count for load, mark in zip(some, marks)),
                      f"sends after {what}", 40)
@@ -186,7 +189,7 @@ def run(folder, home, other, third, nodes):
     time.sleep(2)
     marks = [load.mark() for load in loads]
     time.sleep(6)
-    flowing = [load for load, mark in zip(loads, marks) if len(load.accepted(mark)) > 20]
+    flowing = [load for load, mark in zip(loads, marks) if len(load.accepted(mark)) > 3]
     stopped = [load for load, mark in zip(loads, marks) if not load.accepted(mark)]
     check(flowing and stopped and len(flowing) + len(stopped) == len(loads),
           f"a database was stopped: {len(flowing)} topics go on, {len(stopped)} in it do not")
@@ -226,8 +229,7 @@ def run(folder, home, other, third, nodes):
         for process in frozen:
             os.kill(process, signal.SIGCONT)
     settled(loads, "the database thawed")
-    # The devices live in the home. Their topics in the other database could go on, and more than the 100 messages
-    # that may wait for a device would be dropped.
+    # Topics in the other database could go on for a while, and what is for devices in the home would come together.
     for load in stopped:
         load.is_paused = True
     time.sleep(0.5)
@@ -265,7 +267,7 @@ def run(folder, home, other, third, nodes):
     check(not any(set(device.seen) - set(accepted) - unknown for device in devices),
           "nothing arrived that was never sent")
     check(not any(device.told for device in devices), "no device was told of dropped messages")
-    check(len(accepted) > 500, f"{len(accepted)} sends accepted, each delivered to 4 devices; {len(unknown)} not accepted")
+    check(len(accepted) > 300, f"{len(accepted)} sends accepted, each delivered to 4 devices; {len(unknown)} not accepted")
 
 
 def main():
