@@ -14,6 +14,9 @@ private final class Desk {
     var asked: [(partition: PartitionID, id: RequestID, request: Request)] = []
     var deadlines: [Deadline] = []
     var finished: [UInt64: Outcome] = [:]
+    /// Whether what is asked of the grantor is lost, and when the router is to be woken for that.
+    var isGrantorAway = false
+    var wakeQuota: [MonotonicTime] = []
     let project = ProjectNumber(3)
 
     init(isClustered: Bool = false) {
@@ -45,6 +48,12 @@ private final class Desk {
         carryOut(effects)
     }
 
+    func retry() {
+        var effects: [RouterEffect] = []
+        router.retryMoved(now: now, into: &effects)
+        carryOut(effects)
+    }
+
     func pass(seconds: UInt64) {
         now.monotonic = now.monotonic.advanced(by: .seconds(seconds))
         var effects: [RouterEffect] = []
@@ -60,6 +69,7 @@ private final class Desk {
                 asked.append((partition, id, request))
                 deadlines.append(deadline)
             case .finish(let ticket, let outcome): finished[ticket] = outcome
+            case .quota where isGrantorAway: break
             case .quota(let request):
                 var answers: [QuotaGrantor.Effect] = []
                 grantor.receive(request, now: now.monotonic, into: &answers)
@@ -68,9 +78,23 @@ private final class Desk {
                     router.granted(grant, now: now, into: &more)
                     carryOut(more)
                 }
-            case .wake, .wakeQuota, .wakeRetry: break
+            case .wakeQuota(let at): wakeQuota.append(at)
+            case .wake, .wakeRetry: break
             }
         }
+    }
+
+    /// Wakes the router whenever it has asked for that.
+    func passWaking(seconds: UInt64) {
+        let end = now.monotonic.advanced(by: .seconds(seconds))
+        while let at = wakeQuota.min(), at <= end {
+            wakeQuota.removeAll { $0 <= at }
+            now.monotonic = max(now.monotonic, at)
+            var effects: [RouterEffect] = []
+            router.quotaWoke(now: now, into: &effects)
+            carryOut(effects)
+        }
+        now.monotonic = end
     }
 
     func device(_ partition: UInt16, _ index: UInt32) -> Registration {
@@ -87,6 +111,41 @@ private final class Desk {
 @Suite("The router")
 struct RouterTests {
     private let news = TopicName(checked: Array("news".utf8))
+
+    @Test("what waits for a quota whose owner says nothing is answered in time")
+    func quotaAway() {
+        let desk = Desk()
+        desk.isGrantorAway = true
+        for ticket in UInt64(1)...3 { desk.submit(desk.send(.topic(news)), ticket: ticket) }
+        #expect(desk.asked.isEmpty)
+        desk.passWaking(seconds: 15)
+        #expect(desk.finished.count == 3 && desk.asked.isEmpty, "\(desk.finished)")
+        #expect(
+            desk.finished.values.allSatisfy { if case .refused(.unavailable) = $0 { true } else { false } })
+        desk.isGrantorAway = false
+        desk.submit(desk.send(.topic(news)), ticket: 4)
+        desk.passWaking(seconds: 5)
+        #expect(desk.asked.count == 1, "it goes on when the owner is back")
+    }
+
+    @Test("a request that reached no owner is asked again in its own time")
+    func retries() {
+        let desk = Desk(isClustered: true)
+        desk.submit(desk.send(.topic(news)), ticket: 1)
+        for _ in 0..<6 {
+            desk.reply(desk.asked.count - 1, .refused(.moved))
+            desk.now.monotonic = desk.now.monotonic.advanced(by: .milliseconds(300))
+            desk.retry()
+        }
+        #expect(desk.asked.count == 7)
+        // It waits a quarter of a second by now; one that came later does not hurry it.
+        desk.reply(6, .refused(.moved))
+        desk.submit(desk.send(.topic(news)), ticket: 2)
+        desk.reply(7, .refused(.moved))
+        desk.now.monotonic = desk.now.monotonic.advanced(by: .milliseconds(20))
+        desk.retry()
+        #expect(desk.asked.count == 9 && desk.asked[8].id.number == desk.asked[7].id.number)
+    }
 
     @Test("puts the answers of a change that was split together in the caller's order")
     func split() throws {
