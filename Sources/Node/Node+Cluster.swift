@@ -117,7 +117,8 @@ extension Node {
         _ databases: [DatabaseSettings], _ shared: NodeShared,
         _ loops: [NodeLoop], _ boxes: [Mailbox], _ catalogVersion: [UInt8], _ log: Logger
     ) throws -> (Cluster, PeerServer) {
-        let (clusterID, gossipKey) = try shared.engines.home.wait { engine in try Node.clusterSecrets(engine)
+        let (clusterID, gossipKey) = try shared.engines.home.wait { engine in
+            try Node.clusterSecrets(engine, log)
         }
         let identity = PeerIdentity(cluster: clusterID, life: shared.life, name: configuration.name)
         let events = PeerEvents(
@@ -162,11 +163,13 @@ extension Node {
     }
 
     /// 16 random bytes that name the cluster and 32 that seal its gossip; made with the cluster.
-    private static func clusterSecrets(_ engine: any Engine) throws -> (id: [UInt8], key: [UInt8]) {
+    private static func clusterSecrets(_ engine: any Engine, _ log: Logger) throws -> (
+        id: [UInt8], key: [UInt8]
+    ) {
         guard let engine = engine as? any ClusterEngine else {
             throw NodeError("the engine is not one of clusters")
         }
-        return try engine.exclusively {
+        return try alone(engine, log) {
             func made(_ name: String, _ count: Int) throws -> [UInt8] {
                 if let known = try engine.get(.setting, key: name) { return known }
                 let fresh = try Catalog.random(count)

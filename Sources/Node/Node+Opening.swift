@@ -1,3 +1,4 @@
+import Glibc
 import Journal
 import Logging
 import Model
@@ -55,7 +56,7 @@ extension Node {
             try checkCompany(engine, name: configuration.name)
             // Reached before the lock is taken: a database that does not answer keeps nobody else waiting.
             let further = try cluster.reachFurther(log)
-            return try engine.exclusively { try openShared(engine, further, configuration, cluster, log) }
+            return try alone(engine, log) { try openShared(engine, further, configuration, cluster, log) }
         }
         let existing = try engine.partitions()
         if existing.isEmpty {
@@ -69,6 +70,25 @@ extension Node {
             session: session, partitions: try Recovery.takeAll(session, of: engine), contents: contents,
             formerQuotas: try FormerQuotas.take(
                 from: engine, projects: Array(contents.directory.byNumber.keys), now: Clock.now().wall))
+    }
+
+    private static let triesAlone = 20
+    private static let pauseMicroseconds: UInt32 = 200_000
+
+    /// Runs what only one node at a time may do, and what may be done twice. A connection that ends meanwhile
+    /// takes the lock with it: then all of it is done again.
+    static func alone<Result>(
+        _ engine: any ClusterEngine, _ log: Logger, _ body: () throws -> Result
+    ) throws -> Result {
+        for _ in 1..<triesAlone {
+            do {
+                return try engine.exclusively(body)
+            } catch EngineError.refused(let reason) {
+                log.warning("joining is tried again", metadata: ["reason": "\(reason)"])
+                usleep(pauseMicroseconds)
+            }
+        }
+        return try engine.exclusively(body)
     }
 
     /// The same in a cluster, where others may be doing it as well: partitions are taken later, one by one.
