@@ -43,7 +43,8 @@ extension Recovery {
 extension NodeLoop {
     /// Keeps what was read of a partition that this node may inherit.
     func follow(_ loaded: LoadedPartition) {
-        guard partitions[loaded.id] == nil, let partition = fold(loaded, into: nil) else { return }
+        // Nothing rests on it yet: what cannot be folded is read again by the owner that this node becomes.
+        guard partitions[loaded.id] == nil, let partition = try? fold(loaded, into: nil) else { return }
         followed[loaded.id] = FollowedPartition(
             partition: partition,
             mark: .init(applied: partition.applied, digest: loaded.lastDigest))

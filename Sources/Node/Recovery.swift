@@ -105,26 +105,27 @@ extension NodeLoop {
     func restore(_ loaded: LoadedPartition, onto followed: Partition? = nil) {
         // Given up and thrown away while the rest was read.
         if loaded.isTail, followed == nil { return }
-        guard let partition = fold(loaded, into: loaded.isTail ? followed : nil) else { return }
+        let partition: Partition
+        do {
+            partition = try fold(loaded, into: loaded.isTail ? followed : nil)
+        } catch {
+            // What was verified by checksum and still cannot be folded is a fault that going on would make
+            // worse.
+            shared.stop("partition \(loaded.id.rawValue) cannot be folded from its journal: \(error)")
+            return
+        }
         shared.engines.open(loaded.id, next: partition.applied.next)
         adopt(partition)
     }
 
-    func fold(_ loaded: LoadedPartition, into followed: Partition?) -> Partition? {
+    func fold(_ loaded: LoadedPartition, into followed: Partition?) throws -> Partition {
         let partition =
             followed
             ?? Partition(
                 id: loaded.id, history: shared.histories[Int(loaded.id.rawValue)], options: shared.options,
                 names: names, proofs: keys)
-        do {
-            if let snapshot = loaded.snapshot { try partition.restore(snapshot: snapshot) }
-            for record in loaded.records { try partition.replay(record.sequence, record.body) }
-        } catch {
-            // What was verified by checksum and still cannot be folded is a fault that going on would make
-            // worse.
-            shared.stop("partition \(loaded.id.rawValue) cannot be folded from its journal: \(error)")
-            return nil
-        }
+        if let snapshot = loaded.snapshot { try partition.restore(snapshot: snapshot) }
+        for record in loaded.records { try partition.replay(record.sequence, record.body) }
         return partition
     }
 }

@@ -34,7 +34,7 @@ import Testing
             .sendToCondition(nil, project: project, condition, message, fanoutsMax: 1000),
             .sendToDevice(key, device, message), .check(device, by: .backend),
             .members(project: project, topic), .topics(project: project, after: 1, limit: 2),
-            .devices(project: project, after: 1, limit: 2), .bury(session: 3),
+            .devices(project: project, after: 1, limit: 2),
         ]
     }
 

@@ -43,7 +43,7 @@ enum Fact: Sendable {
     case seen(day: Day, devices: DeviceSet)
     /// Tells another partition again who of this one's devices is in some of its topics.
     case repair(to: PartitionID, PairSlice)
-    /// Membership has buried this gateway incarnation: its window of request numbers is forgotten.
+    /// The session of this gateway incarnation has ended: its window of request numbers is forgotten.
     case bury(session: UInt64)
     /// The database had lost its end once more, `number` times in all, when this was written.
     case generation(number: UInt64)

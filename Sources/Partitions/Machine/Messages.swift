@@ -59,8 +59,6 @@ public enum Request: Sendable {
     case members(project: ProjectNumber, TopicName)
     case topics(project: ProjectNumber, after: UInt64, limit: Int)
     case devices(project: ProjectNumber, after: UInt64, limit: Int)
-    /// Membership has buried a gateway incarnation.
-    case bury(session: UInt64)
 
     public enum ChangeKind: Hashable, Sendable { case subscribe, unsubscribe }
 }

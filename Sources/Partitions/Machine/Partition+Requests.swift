@@ -35,9 +35,6 @@ extension Partition {
             reply(id, .members(UInt64(number.map { state.topics.members($0) } ?? 0)))
         case .topics(let project, let after, let limit): reply(id, topics(project, after, limit))
         case .devices(let project, let after, let limit): reply(id, devices(project, after, limit))
-        case .bury(let session):
-            if state.windows[session] != nil { propose(.bury(session: session)) }
-            reply(id, .done)
         }
     }
 

@@ -72,9 +72,6 @@ extension Request {
             out.varint(UInt64(project.rawValue))
             out.varint(after)
             out.varint(limit)
-        case .bury(let session):
-            out.u8(14)
-            out.u64(session)
         default: preconditionFailure("every request is encoded in one of the two functions")
         }
     }
@@ -131,7 +128,6 @@ extension Request {
         case 13:
             return .devices(
                 project: try reader.project(), after: try reader.varint(), limit: try reader.int())
-        case 14: return .bury(session: try reader.u64())
         default: throw reader.fail("an unknown request \(tag)")
         }
     }
