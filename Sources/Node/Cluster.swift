@@ -5,6 +5,7 @@ import Model
 import NIOCore
 import NIOPosix
 import Ownership
+import Partitions
 import PeerLink
 import Routing
 import SQLiteEngine
@@ -240,12 +241,12 @@ final class Cluster: @unchecked Sendable {
     }
 
     private func load(
-        _ id: PartitionID, _ epoch: Epoch, behind mark: FollowedPartition.Mark?, _ box: Mailbox
+        _ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?, _ box: Mailbox
     ) {
         lane(of: id).loader.perform({ engine in
             (
                 try QuotaHandover.take(id, epoch: epoch, from: engine),
-                try Recovery.load(id, behind: mark, from: engine)
+                try StoredPartition.read(id, behind: mark, from: engine)
             )
         }) { result in
             switch result {

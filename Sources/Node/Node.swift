@@ -150,7 +150,7 @@ public final class Node: Sendable {
         var folding: [EventLoopFuture<Void>] = []
         for number in 0..<shared.partitionCount {
             let id = PartitionID(UInt16(number))
-            let loaded = try shared.engines.home.wait { engine in try Recovery.load(id, from: engine) }
+            let loaded = try shared.engines.home.wait { engine in try StoredPartition(id, from: engine) }
             let loop = loops[shared.loop(of: id)]
             folding.append(loop.eventLoop.submit { loop.restore(loaded) })
         }

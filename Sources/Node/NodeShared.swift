@@ -136,7 +136,7 @@ final class NodeShared: Sendable {
     /// read.
     func recover(_ id: PartitionID, onto loop: NodeLoop) {
         let mailbox = loop.mailboxes[loop.number]
-        engines[id].perform({ engine in try Recovery.load(id, from: engine) }) { result in
+        engines[id].perform({ engine in try StoredPartition(id, from: engine) }) { result in
             switch result {
             case .success(let loaded): mailbox.post(.run { $0.restore(loaded) })
             case .failure(let error):

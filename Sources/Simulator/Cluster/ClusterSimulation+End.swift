@@ -147,16 +147,16 @@ extension ClusterSimulation {
             for case let partition? in process.partitions where partition.isIdle {
                 let lived = partition.image()
                 let id = partition.id
-                var kept: [Loaded] = []
-                if let loaded = try? Loaded(id, from: database.engine) { kept.append(loaded) }
+                var kept: [StoredPartition] = []
+                if let stored = try? StoredPartition(id, from: database.engine) { kept.append(stored) }
                 let past = database.records(of: id)
-                if !past.isEmpty { kept.append(Loaded(id, records: past)) }
-                for loaded in kept where loaded.fold(options, TopicNames())?.image() != lived {
+                if !past.isEmpty { kept.append(StoredPartition(id, records: past)) }
+                for stored in kept where stored.folded(options, TopicNames())?.image() != lived {
                     found.append(
                         Violation(
                             guarantee: "I4",
                             description: "partition \(id.rawValue) is not the fold of its journal"
-                                + (loaded.snapshot == nil ? "" : " behind a snapshot")))
+                                + (stored.snapshot == nil ? "" : " behind a snapshot")))
                 }
             }
         }

@@ -125,12 +125,7 @@ final class SimulatedDatabase {
 
     func take(_ row: PartitionRow, by session: SessionID) throws -> Epoch? {
         let last = try engine.lastSequence(row.id)
-        let epoch = Epoch(row.epoch.rawValue + 1)
-        let header = RecordHeader(
-            partition: row.id, sequence: last.next, epoch: epoch, history: row.history)
-        let payload = try RecordCodec.encode(
-            header: header, body: Partition.barrier(session: session, epoch: epoch))
-        let barrier = Row(partition: row.id, sequence: last.next, payload: payload)
+        let barrier = try Partition.barrier(of: row, by: session, behind: last)
         let taken = try engine.take(row.id, from: row, by: session, barrier: barrier)
         if taken != nil {
             let number = Int(row.id.rawValue)

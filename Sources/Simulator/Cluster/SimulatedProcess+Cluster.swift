@@ -150,7 +150,7 @@ extension SimulatedProcess {
             if let left = database.left.removeValue(forKey: id), left.epoch.rawValue + 1 == epoch.rawValue {
                 quotas = left.tokens
             }
-            return (quotas, try Loaded.load(id, behind: known, from: database.engine))
+            return (quotas, try StoredPartition.read(id, behind: known?.mark, from: database.engine))
         } then: { result in
             switch result {
             case .success(let (quotas, loaded)):
@@ -164,11 +164,12 @@ extension SimulatedProcess {
         }
     }
 
-    private func restore(_ loaded: Loaded) {
+    private func restore(_ loaded: StoredPartition) {
         let followed = inherited.removeValue(forKey: loaded.id)
         if loaded.isTail, followed == nil { return }
         world.count("partitions inherited as followed", loaded.isTail ? 1 : 0)
-        guard let partition = loaded.fold(world.options, names, onto: loaded.isTail ? followed : nil) else {
+        guard let partition = loaded.folded(world.options, names, onto: loaded.isTail ? followed : nil)
+        else {
             return world.violate("I4", "partition \(loaded.id.rawValue) cannot be folded from its journal")
         }
         onAppender(.opened(loaded.id, next: partition.applied.next))
@@ -218,81 +219,5 @@ extension SimulatedProcess {
         for (life, place) in known.sorted(by: { $0.key < $1.key }) where peers[life] == nil {
             peers[life] = Peer(place: place)
         }
-    }
-}
-
-/// A partition as the engine has it, as `Recovery.load`.
-struct Loaded {
-    var id: PartitionID
-    var snapshot: [UInt8]?
-    var records: [(sequence: Sequence, body: [UInt8])] = []
-    var isTail = false
-    var lastPayload: [UInt8]?
-
-    init(_ id: PartitionID, from engine: MemoryEngine) throws {
-        self.id = id
-        var from = Sequence(1)
-        if let row = try engine.snapshots(id).first {
-            snapshot = try engine.readSnapshot(id, covering: row.covering)
-            from = row.covering.next
-        }
-        try read(from: from, engine)
-    }
-
-    /// What came behind what was read before, where that still stands; else everything.
-    static func load(_ id: PartitionID, behind known: Followed?, from engine: MemoryEngine) throws -> Loaded {
-        guard let known, let last = known.last,
-            try engine.read(id, rows: [known.partition.applied]).first?.payload == last
-        else { return try Loaded(id, from: engine) }
-        var loaded = Loaded(id, records: [])
-        loaded.isTail = true
-        do {
-            try loaded.read(from: known.partition.applied.next, engine)
-        } catch EngineError.corrupt {
-            return try Loaded(id, from: engine)
-        }
-        return loaded
-    }
-
-    private mutating func read(from first: Sequence, _ engine: MemoryEngine) throws {
-        var from = first
-        while true {
-            let rows = try engine.read(id, from: from, bytesMax: 1 << 20)
-            for row in rows {
-                guard row.sequence == from else {
-                    throw EngineError.corrupt("a gap at \(from.rawValue)")
-                }
-                let record = try RecordCodec.decode(row.payload, expecting: id, row.sequence)
-                records.append((row.sequence, record.body))
-                from = from.next
-            }
-            guard let last = rows.last else { return }
-            lastPayload = last.payload
-        }
-    }
-
-    init(_ id: PartitionID, records: [(sequence: Sequence, body: [UInt8])]) {
-        self.id = id
-        self.records = records
-    }
-
-    /// `nil` where the records do not fit together.
-    func fold(
-        _ options: ClusterSimulation.Options, _ names: TopicNames, onto followed: Partition? = nil
-    ) -> Partition? {
-        let partition =
-            followed
-            ?? Partition(
-                id: id, history: .init(UInt64(id.rawValue) + 7), options: options.partition, names: names,
-                proofs: Proofs.shared)
-        do {
-            if let snapshot { try partition.restore(snapshot: snapshot) }
-            for record in records where record.sequence > partition.applied {
-                try partition.replay(record.sequence, record.body)
-            }
-        } catch {
-            return nil
-        }
-        return partition
     }
 }

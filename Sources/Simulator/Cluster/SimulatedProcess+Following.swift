@@ -3,13 +3,6 @@ import Model
 import Ownership
 import Partitions
 
-/// What an heir has read of a partition before it is its own, as `FollowedPartition`.
-struct Followed {
-    var partition: Partition
-    /// The newest record's payload.
-    var last: [UInt8]?
-}
-
 extension SimulatedProcess {
     func fromPeer(_ life: UInt32, _ event: (SessionID) -> Ownership.Event) {
         if let member = members.first(where: { $0.session.life == life }) {
@@ -19,16 +12,36 @@ extension SimulatedProcess {
 
     func follow(_ id: PartitionID) {
         loader.perform(.read) { database in
-            try Loaded(id, from: database.engine)
+            try StoredPartition(id, from: database.engine)
         } then: { result in
             guard case .success(let loaded) = result else { return self.tellOwnership(.followFailed(id)) }
             self.post {
                 guard self.partitions[Int(id.rawValue)] == nil,
-                    let partition = loaded.fold(self.world.options, self.names)
+                    let partition = loaded.folded(self.world.options, self.names)
                 else { return }
-                self.followed[id] = Followed(partition: partition, last: loaded.lastPayload)
+                self.followed[id] = FollowedPartition(partition: partition, mark: loaded.mark)
             }
             self.tellOwnership(.followed(id))
+        }
+    }
+
+}
+
+extension StoredPartition {
+    /// `nil` where the records do not fit together.
+    func folded(
+        _ options: ClusterSimulation.Options, _ names: TopicNames, onto followed: Partition? = nil
+    ) -> Partition? {
+        let partition =
+            followed
+            ?? Partition(
+                id: id, history: .init(UInt64(id.rawValue) + 7), options: options.partition, names: names,
+                proofs: Proofs.shared)
+        do {
+            try fold(into: partition)
+            return partition
+        } catch {
+            return nil
         }
     }
 }

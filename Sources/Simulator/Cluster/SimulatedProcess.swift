@@ -78,7 +78,7 @@ final class SimulatedProcess {
     var livingSessions: Set<SessionID> = []
     var peers: [UInt32: Peer] = [:]
     var toPeers: [UInt32: ByteWriter] = [:]
-    var followed: [PartitionID: Followed] = [:]
+    var followed: [PartitionID: FollowedPartition] = [:]
     var inherited: [PartitionID: Partition] = [:]
     var leaving: [PartitionID: ([ProjectNumber: [UInt64]]) -> Void] = [:]
     var handedOver: [ProjectNumber: [UInt64]] = [:]

@@ -1,0 +1,146 @@
+import Journal
+import Model
+
+/// A partition as an engine has it: the newest snapshot that can be read, and the records behind it. Read on
+/// the engine's thread, folded where the partition lives.
+public struct StoredPartition: Sendable {
+    /// How far it was read, and how to see later whether that still stands: before a partition is one's own,
+    /// nothing is sure to be durable that is read of it.
+    public struct Mark: Sendable {
+        var applied: Sequence
+        /// Of the newest record's payload; `nil` where nothing stands behind the snapshot, which is written
+        /// of durable records only.
+        var digest: UInt64?
+    }
+
+    public static let readBytesMax = 16 << 20
+
+    public let id: PartitionID
+    /// Only what came behind the mark of an earlier reading.
+    public private(set) var isTail = false
+    public private(set) var mark = Mark(applied: .zero)
+    public private(set) var snapshot: [UInt8]?
+    private var records: [(sequence: Sequence, body: [UInt8])] = []
+
+    /// Reads everything. Throws `RecoveryError` where records are missing, and what the engine throws.
+    public init(_ id: PartitionID, from engine: any Engine) throws {
+        self.id = id
+        var unreadable: [String] = []
+        for row in try engine.snapshots(id) {
+            do {
+                snapshot = try engine.readSnapshot(id, covering: row.covering)
+                mark.applied = row.covering
+                break
+            } catch {
+                unreadable.append("\(row.name): \(error)")
+            }
+        }
+        do {
+            try readRecords(engine)
+        } catch let error as RecoveryError {
+            guard case .gap = error, !unreadable.isEmpty, snapshot == nil else { throw error }
+            throw RecoveryError.snapshots(id, unreadable.joined(separator: "; "))
+        }
+    }
+
+    /// Records that are at hand, from the first on.
+    public init(_ id: PartitionID, records: [(sequence: Sequence, body: [UInt8])]) {
+        self.id = id
+        self.records = records
+        mark.applied = records.last?.sequence ?? .zero
+    }
+
+    private init(_ id: PartitionID, tailBehind mark: Mark) {
+        self.id = id
+        self.mark = mark
+        isTail = true
+    }
+
+    /// What came behind the mark; everything where there is none, or what was read then does not stand there
+    /// any more.
+    public static func read(
+        _ id: PartitionID, behind mark: Mark?, from engine: any Engine
+    ) throws -> StoredPartition {
+        guard let mark else { return try StoredPartition(id, from: engine) }
+        if let digest = mark.digest {
+            let row = try engine.read(id, rows: [mark.applied]).first
+            guard let row, Checksum.of(row.payload) == digest else {
+                return try StoredPartition(id, from: engine)
+            }
+        }
+        var tail = StoredPartition(id, tailBehind: mark)
+        do {
+            try tail.readRecords(engine)
+        } catch RecoveryError.gap {
+            // Trimmed meanwhile, behind a newer snapshot.
+            return try StoredPartition(id, from: engine)
+        }
+        return tail
+    }
+
+    /// All records behind the mark, which must follow one another.
+    private mutating func readRecords(_ engine: any Engine) throws {
+        while true {
+            let rows = try engine.read(id, from: mark.applied.next, bytesMax: StoredPartition.readBytesMax)
+            for row in rows {
+                guard row.sequence == mark.applied.next else {
+                    throw RecoveryError.gap(id, expected: mark.applied.next, found: row.sequence)
+                }
+                let record = try RecordCodec.decode(row.payload, expecting: id, row.sequence)
+                records.append((row.sequence, record.body))
+                mark.applied = row.sequence
+            }
+            guard let last = rows.last else { return }
+            mark.digest = Checksum.of(last.payload)
+        }
+    }
+
+    /// Folds what was read into a new partition, or a tail into the one that was read before.
+    public func fold(into partition: Partition) throws(DecodeError) {
+        if let snapshot { try partition.restore(snapshot: snapshot) }
+        for record in records where record.sequence > partition.applied {
+            try partition.replay(record.sequence, record.body)
+        }
+    }
+}
+
+/// What an heir has read of a partition before it is its own.
+public struct FollowedPartition {
+    public let partition: Partition
+    public let mark: StoredPartition.Mark
+
+    public init(partition: Partition, mark: StoredPartition.Mark) {
+        self.partition = partition
+        self.mark = mark
+    }
+}
+
+public enum RecoveryError: Error, CustomStringConvertible {
+    case gap(PartitionID, expected: Sequence, found: Sequence)
+    case snapshots(PartitionID, String)
+
+    public var description: String {
+        switch self {
+        case .gap(let partition, let expected, let found):
+            "partition \(partition.rawValue): record \(expected.rawValue) is missing, "
+                + "\(found.rawValue) follows; restore the data folder from a backup"
+        case .snapshots(let partition, let what):
+            "partition \(partition.rawValue): no snapshot can be read and the journal does not begin at its "
+                + "start: \(what)"
+        }
+    }
+}
+
+extension Partition {
+    /// The first record of a new owner, and the epoch that it begins.
+    public static func barrier(
+        of row: PartitionRow, by session: SessionID, behind last: Sequence
+    ) throws -> Row {
+        let epoch = Epoch(row.epoch.rawValue + 1)
+        let header = RecordHeader(partition: row.id, sequence: last.next, epoch: epoch, history: row.history)
+        let body = barrier(session: session, epoch: epoch)
+        return Row(
+            partition: row.id, sequence: last.next,
+            payload: try RecordCodec.encode(header: header, body: body))
+    }
+}

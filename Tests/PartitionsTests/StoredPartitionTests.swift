@@ -1,0 +1,81 @@
+import Journal
+import Model
+import Testing
+
+@testable import Partitions
+
+/// What is read of a partition before it is one's own, and the rest of it afterwards.
+@Suite struct StoredPartitionTests {
+    private let id = PartitionID(0)
+    private let engine = MemoryEngine()
+    private let session: SessionID
+
+    init() throws {
+        try engine.createPartitions(count: 1, histories: [History(7)])
+        session = try engine.beginSession(node: "n")
+        let row = try #require(try engine.partitions().first)
+        let barrier = try Partition.barrier(of: row, by: session, behind: .zero)
+        try #require(try engine.take(id, from: row, by: session, barrier: barrier) == Epoch(1))
+    }
+
+    private func append(_ sequence: UInt64, generation: UInt64) throws -> AppendOutcome {
+        let header = RecordHeader(
+            partition: id, sequence: Sequence(sequence), epoch: Epoch(1), history: History(7))
+        let body = FactSamples.encoded(.generation(number: generation))
+        let payload = try RecordCodec.encode(header: header, body: body)
+        return engine.append(
+            session: session, batch: BatchID(sequence << 8 | generation),
+            rows: [Row(partition: id, sequence: Sequence(sequence), payload: payload)])
+    }
+
+    private func folded(_ stored: StoredPartition, onto former: Partition? = nil) throws -> Partition {
+        let partition =
+            former
+            ?? Partition(
+                id: id, history: History(7), options: PartitionOptions(partitionCount: 1),
+                names: TopicNames(), proofs: House.Proofs())
+        try stored.fold(into: partition)
+        return partition
+    }
+
+    @Test func theRestGoesOnWhereTheFirstReadingEnded() throws {
+        #expect(try append(2, generation: 1) == .rows([.appended]))
+        let first = try StoredPartition(id, from: engine)
+        let partition = try folded(first)
+        #expect(try append(3, generation: 2) == .rows([.appended]))
+        let rest = try StoredPartition.read(id, behind: first.mark, from: engine)
+        #expect(rest.isTail)
+        #expect(
+            try folded(rest, onto: partition).image() == folded(StoredPartition(id, from: engine)).image())
+        #expect(partition.applied == Sequence(3) && partition.state.generation == 2)
+    }
+
+    /// What was visible and not durable is gone after a failover, and another record stands in its place.
+    @Test func whatWasReadAndForgottenIsReadAgain() throws {
+        engine.faults = [.loseReply]
+        #expect(try append(2, generation: 1) == .unknown("the reply was lost"))
+        let first = try StoredPartition(id, from: engine)
+        engine.crash(keepsUnacknowledged: false)
+        #expect(!(try StoredPartition.read(id, behind: first.mark, from: engine).isTail), "it is gone")
+        #expect(try append(2, generation: 5) == .rows([.appended]))
+        let second = try StoredPartition.read(id, behind: first.mark, from: engine)
+        #expect(!second.isTail, "another stands there")
+        #expect(try folded(second).state.generation == 5)
+    }
+
+    @Test func whatWasTrimmedMeanwhileIsReadFromItsSnapshot() throws {
+        let first = try StoredPartition(id, from: engine)
+        // Nothing is freed before there are two.
+        for sequence in UInt64(2)...3 {
+            _ = try append(sequence, generation: sequence)
+            let snapshot = try folded(StoredPartition(id, from: engine)).state.snapshot()
+            try engine.writeSnapshot(
+                session: session, partition: id, covering: Sequence(sequence), bytes: snapshot)
+        }
+        _ = try append(4, generation: 4)
+        _ = try engine.trim(session: session, partition: id, below: Sequence(4), keeping: [], limit: 10)
+        let second = try StoredPartition.read(id, behind: first.mark, from: engine)
+        #expect(!second.isTail && second.snapshot != nil)
+        #expect(try folded(second).state.generation == 4)
+    }
+}
