@@ -10,7 +10,7 @@ import Model
 /// - When it crashed, its spenders are gone with the former grantor, and so is all that they held: it begins
 /// with buckets that were empty when the node began.
 /// - When it takes over from an owner that died, spenders may live on what that one granted. It grants
-/// nothing for the   longest validity after the last moment at which the other may have granted, and then
+/// nothing for the longest validity after the last moment at which the other may have granted, and then
 /// begins with empty buckets.
 /// - When the owner hands over, it gives its ledgers along and grants nothing any more; the heir goes on
 /// with them.
@@ -36,14 +36,16 @@ public struct QuotaGrantor: Sendable {
     ///
     /// - `isFirst`: nobody was owner of this project's buckets before.
     /// - `left`: what the former owner left when it ended in order. Its shares may still be spent for as long
-    ///   as they are valid: nothing flows in before. Where nothing is known of it, nothing is granted before.
+    ///   as they are valid: nothing flows in before. Where nothing is known of it, nothing is granted before,
+    ///   and nothing is said before something has flowed in: who asks for little is not refused because it
+    ///   came first.
     public static func beginning(
         isFirst: Bool, left: [UInt64]?, since: MonotonicTime, now: MonotonicTime
     ) -> Beginning? {
         if isFirst { return .full }
         let free = since.advanced(by: QuotaTiming.share)
         if let left { return .holding(left, since: free) }
-        return now >= free ? .empty(since: free) : nil
+        return now >= free.advanced(by: QuotaTiming.inflow) ? .empty(since: free) : nil
     }
 
     /// A project's ledgers on their way to another owner.

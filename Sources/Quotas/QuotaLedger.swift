@@ -7,7 +7,7 @@ import Model
 ///
 /// - *leased* tokens: granted, not reported as spent, not run out;
 /// - *accrued* shares: from the moment a share was granted, its holder may be spending at the share's rate
-/// without   telling anybody, until it says otherwise or the share has run out.
+/// without telling anybody, until it says otherwise or the share has run out.
 ///
 /// What can be granted is what remains: `level − leased − accrued`. A second bound keeps the sum right when
 /// the bucket stands full and its refill is lost while shares go on accruing: `burst − leased − (all that

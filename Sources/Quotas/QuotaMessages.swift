@@ -75,6 +75,8 @@ public enum QuotaTiming {
     /// How long a fallback share is valid: the longest time for which an owner's promise can bind its
     /// successor.
     public static let share: UInt64 = .seconds(1)
+    /// How long tokens flow into a bucket that began empty before its owner gives any out.
+    static let inflow: UInt64 = .milliseconds(100)
     /// How much demand a lease is meant to cover.
     static let leaseCover: UInt64 = .milliseconds(75)
     /// A refused spender asks again after this long at the earliest, and the other at the latest.

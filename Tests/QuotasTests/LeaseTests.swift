@@ -5,13 +5,17 @@ import Testing
 
 /// Several spenders and their grantor on one node: messages arrive at once, all clocks are one.
 struct OneNode {
-    var now = at(.seconds(100))
+    var now: MonotonicTime
     var grantor = QuotaGrantor()
     var spenders: [QuotaSpender]
     var wakes: [MonotonicTime?]
     let project = ProjectNumber(7)
 
-    init(_ limits: QuotaLimits, spenders count: Int = 2, _ beginning: QuotaGrantor.Beginning = .full) {
+    init(
+        _ limits: QuotaLimits, spenders count: Int = 2, _ beginning: QuotaGrantor.Beginning = .full,
+        at now: MonotonicTime = at(.seconds(100))
+    ) {
+        self.now = now
         spenders = (0..<count).map { QuotaSpender(SpenderID(UInt64($0) + 1)) }
         wakes = Array(repeating: nil, count: count)
         grantor.open(project, limits, epoch: Epoch(1), beginning, now: now)
@@ -166,6 +170,21 @@ struct OneNode {
         var passed: UInt64 = 0
         while node.take(1).0 == 1 { passed += 1 }
         #expect((990...1_000).contains(passed), "\(passed)")
+    }
+
+    @Test("an owner that knows nothing of the one before says nothing until some tokens have flowed in")
+    func firstGrantOfANewOwner() {
+        let since = at(.seconds(100))
+        var now = since
+        var beginning: QuotaGrantor.Beginning?
+        while beginning == nil {
+            now = now.advanced(by: .milliseconds(1))
+            beginning = QuotaGrantor.beginning(isFirst: false, left: nil, since: since, now: now)
+        }
+        expect(now.since(since) > QuotaTiming.share)
+        guard let beginning else { return }
+        var node = OneNode(.standard, spenders: 1, beginning, at: now)
+        for kind in QuotaGrantor.kinds { expect(node.take(50, kind).0 == 50) }
     }
 
     @Test("without confirmed authority an owner grants nothing")
