@@ -9,7 +9,7 @@ import Synchronization
 enum LoopMessage: Sendable {
     /// Anything but a request.
     case partition(PartitionID, PartitionEvent)
-    case request(PartitionID, RequestID, Request, Deadline)
+    case request(PartitionID, RequestID, Request, Mandate)
     case reply(RequestID, Reply)
     case stream(from: PartitionID, StreamFrame)
     /// The same from another process; believed only while it owns the partition.

@@ -195,10 +195,10 @@ extension Node {
                 case .partition(let id, let event):
                     guard Int(id.rawValue) < shared.partitionCount else { continue }
                     put(.partition(id, event), shared.loop(of: id))
-                case .request(let id, let asked, let request, let left):
+                case .request(let id, let epoch, let asked, let request, let left):
                     guard Int(id.rawValue) < shared.partitionCount else { continue }
-                    let deadline = Deadline(left: left, after: after)
-                    put(.request(id, asked, request, deadline), shared.loop(of: id))
+                    let mandate = Mandate(epoch: epoch, deadline: Deadline(left: left, after: after))
+                    put(.request(id, asked, request, mandate), shared.loop(of: id))
                 case .reply(let id, let reply): put(.reply(id, reply), NodeLoop.address(id.gateway).loop)
                 case .stream(let from, let to, let frame):
                     guard Int(from.rawValue) < shared.partitionCount else { continue }

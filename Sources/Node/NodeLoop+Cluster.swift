@@ -29,20 +29,26 @@ extension NodeLoop {
     }
 
     func ask(_ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline) {
-        let own = LoopMessage.request(partition, id, request, deadline)
+        let epoch = places.epoch(of: partition)
+        let own = LoopMessage.request(partition, id, request, Mandate(epoch: epoch, deadline: deadline))
         guard shared.isClustered else { return send(own, toLoop: shared.loop(of: partition)) }
         switch places[partition] {
         case .here: send(own, toLoop: shared.loop(of: partition))
         case .peer(let life):
-            say(.request(partition, id, request, left: deadline.left(now: Clock.monotonic())), to: life)
+            let left = deadline.left(now: Clock.monotonic())
+            say(.request(partition, epoch, id, request, left: left), to: life)
         case .nowhere: answer(id, .refused(absence(of: partition)))
         }
     }
 
-    /// Whether a request may still be carried out. The process may have slept in the midst of a turn.
-    func isInTime(_ deadline: Deadline) -> Bool {
-        guard shared.isClustered, deadline.isPast(now: Clock.monotonic()) else { return true }
-        shared.counters.requestsLate.add(1, ordering: .relaxed)
+    /// Whether a request may be carried out here and now. The process may have slept in the midst of a turn.
+    func takes(_ asked: RequestID, _ mandate: Mandate, _ partition: PartitionID) -> Bool {
+        guard shared.isClustered else { return true }
+        switch mandate.standing(in: shared.epoch(of: partition), now: Clock.monotonic()) {
+        case .valid: return true
+        case .late: shared.counters.requestsLate.add(1, ordering: .relaxed)
+        case .moved: answer(asked, .refused(absence(of: partition)))
+        }
         return false
     }
 

@@ -182,8 +182,8 @@ final class NodeLoop: @unchecked Sendable {
     private func handle(_ message: LoopMessage) {
         switch message {
         case .partition(let id, let event): handle(event, of: id)
-        case .request(let id, let asked, let request, let deadline):
-            if isInTime(deadline) { handle(.request(asked, request), of: id) }
+        case .request(let id, let asked, let request, let mandate):
+            if takes(asked, mandate, id) { handle(.request(asked, request), of: id) }
         case .reply(let request, let reply):
             var done: [RouterEffect] = []
             router.replied(request.number, reply, now: now, into: &done)

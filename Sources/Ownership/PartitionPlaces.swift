@@ -42,6 +42,12 @@ public struct PartitionPlaces: Sendable {
         return number < places.count ? places[number] : .nowhere
     }
 
+    /// In which it is served there.
+    public func epoch(of partition: PartitionID) -> Epoch {
+        let number = Int(partition.rawValue)
+        return number < epochs.count ? epochs[number] : Epoch(0)
+    }
+
     /// By partition number, whether it has another owner or another epoch than in `former`; `nil` where none
     /// has.
     public func changed(since former: PartitionPlaces) -> [Bool]? {

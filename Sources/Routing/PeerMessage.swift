@@ -7,8 +7,9 @@ import Quotas
 public enum PeerMessage: Sendable {
     /// Anything but a request.
     case partition(PartitionID, PartitionEvent)
-    /// `left`: milliseconds for which it might still be carried out when this was written.
-    case request(PartitionID, RequestID, Request, left: UInt32)
+    /// To the owner in `epoch`. `left`: milliseconds for which it might still be carried out when this was
+    /// written.
+    case request(PartitionID, Epoch, RequestID, Request, left: UInt32)
     case reply(RequestID, Reply)
     case stream(from: PartitionID, to: GatewayID, StreamFrame)
     case quotaRequest(QuotaRequest)
@@ -71,9 +72,10 @@ public enum PeerMessage: Sendable {
         case .followed(let partition):
             out.u8(12)
             out.u16(partition.rawValue)
-        case .request(let partition, let id, let request, let left):
+        case .request(let partition, let epoch, let id, let request, let left):
             out.u8(13)
             out.u16(partition.rawValue)
+            out.varint(epoch.rawValue)
             out.u32(left)
             out.u32(id.gateway.rawValue)
             out.varint(id.number)
@@ -108,9 +110,10 @@ public enum PeerMessage: Sendable {
         case 12: return .followed(try partition(&reader))
         case 13:
             let partition = try partition(&reader)
+            let epoch = Epoch(try reader.varint())
             let left = try reader.u32()
             return .request(
-                partition, try request(&reader), try Request.decode(from: &reader), left: left)
+                partition, epoch, try request(&reader), try Request.decode(from: &reader), left: left)
         default: throw reader.fail("a message of an unknown kind \(tag)")
         }
     }

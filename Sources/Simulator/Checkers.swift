@@ -121,7 +121,7 @@ public struct Checkers {
             guard case .ok(let at) = send.outcome else { continue }
             var until = at
             if case .butNot = send.target { until = at + Checkers.resolution }
-            for device in history.final.keys where !history.told.contains(device) {
+            for device in history.final.keys where send.began >= history.told[device] ?? 0 {
                 guard entitled(device, send.target, send.began, until) == .yes else { continue }
                 if !(got[device]?.contains(send.message) ?? false) {
                     found.append(

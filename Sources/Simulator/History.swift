@@ -49,8 +49,8 @@ public struct History: Sendable {
     public var deliveries: [Delivery] = []
     /// Answered ones only.
     public var acknowledgements: [Acknowledgement] = []
-    /// Devices that were told that messages were dropped.
-    public var told: Set<Int> = []
+    /// Devices that were told that messages were dropped, and when they last were.
+    public var told: [Int: UInt64] = [:]
     /// What each device is subscribed to when everything has settled.
     public var final: [Int: Set<Int>] = [:]
     public var faults: [String] = []

@@ -290,7 +290,7 @@ extension Simulation {
                 self.history.deliveries.append(
                     .init(device: client, message: message, position: position.rawValue, at: self.now))
                 self.clients[client].lastPosition = max(self.clients[client].lastPosition, position.rawValue)
-            case .deleted: self.history.told.insert(client)
+            case .deleted: self.history.told[client] = self.now
             }
             return true
         }

@@ -68,6 +68,7 @@ enum FactSamples {
                 from: PartitionID(17), history: History(.max), entry: entry, placings: [placing, plain]),
             .acknowledge([OutboxMark(partition: PartitionID(1), number: Sequence(1 << 40))]),
             .read([ReadUpTo(position: Position(.max), devices: devices)]),
+            .pass([ReadUpTo(position: Position(77), devices: devices)]),
             .expire(now: WallTime(milliseconds: 1_800_000_000_000)),
             .seen(day: Day(20_001), devices: devices),
             .bury(session: 4),

@@ -49,14 +49,18 @@ struct LogTwin {
         }
     }
 
-    /// A listening device's oldest entries count as delivered.
-    private mutating func pass(_ index: UInt32, upTo position: UInt64) {
-        var left = 64
-        queues[index]?.removeAll { waiting in
-            guard waiting.key.isEmpty, waiting.position <= position, left > 0 else { return false }
-            left -= 1
-            return true
-        }
+    /// A listening device's oldest entries count as delivered, which it is told if it did not get them.
+    private mutating func pass(_ index: UInt32, upTo limit: UInt64) {
+        let queue = (queues[index] ?? []).filter { $0.position <= limit }
+        let plain = queue.filter { $0.key.isEmpty }
+        let last = plain.count < 64 ? queue.last : plain[63]
+        if let last { pass(index, wholly: last.position) }
+    }
+
+    mutating func pass(_ index: UInt32, wholly position: UInt64) {
+        guard projects[index] != nil else { return }
+        queues[index]?.removeAll { $0.position <= position }
+        overflowed[index] = max(position, overflowed[index] ?? 0)
     }
 
     mutating func read(_ index: UInt32, upTo position: UInt64) {

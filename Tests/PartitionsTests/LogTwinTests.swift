@@ -123,8 +123,14 @@ struct LogTwinTests {
             {
                 upTo = dice.one(of: queue).position - UInt64(dice.below(2))
             }
-            apply(.read([ReadUpTo(position: Position(upTo), devices: readers)]))
-            readers.forEach { twin.read($0, upTo: upTo) }
+            let cursors = [ReadUpTo(position: Position(upTo), devices: readers)]
+            if dice.chance(1, in: 8) {
+                apply(.pass(cursors))
+                readers.forEach { twin.pass($0, wholly: upTo) }
+            } else {
+                apply(.read(cursors))
+                readers.forEach { twin.read($0, upTo: upTo) }
+            }
         }
 
         /// Goes on from a snapshot.

@@ -73,7 +73,7 @@ import Testing
         var all: [PeerMessage] = [
             .nudge, .leave, .missed, .follow(PartitionID(7)), .followed(PartitionID(4095)),
         ]
-        all += requests.map { .request(PartitionID(3), id, $0, left: 24_987) }
+        all += requests.map { .request(PartitionID(3), Epoch(300), id, $0, left: 24_987) }
         all += commands.map { .partition(PartitionID(3), .stream($0)) }
         all += replies.map { .reply(id, $0) }
         all += streams.map { .stream(from: PartitionID(9), to: GatewayID(0x123401), $0) }

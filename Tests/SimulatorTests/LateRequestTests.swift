@@ -13,6 +13,14 @@ struct LateRequestTests {
         case none, cut, sleep
     }
 
+    /// A partition that is served by another process.
+    private func remote(_ gateway: SimulatedProcess, _ count: Int) -> (PartitionID, UInt32)? {
+        for partition in (0..<UInt16(count)).map(PartitionID.init) {
+            if case .peer(let life) = gateway.places[partition] { return (partition, life) }
+        }
+        return nil
+    }
+
     /// A gateway asks an owner in another process, which has four seconds for it and reads it after five.
     private func ask(_ hindrance: Hindrance, _ planted: PlantedInCluster = []) throws -> ClusterSimulation {
         var options = ClusterSimulation.Options(seed: 1)
@@ -21,14 +29,7 @@ struct LateRequestTests {
         let world = ClusterSimulation(options)
         world.boot()
         let gateway = try #require(world.slots[0].process)
-        let found = (0..<UInt16(options.partitionCount)).lazy.compactMap { number in
-            if case .peer(let life) = gateway.places[PartitionID(number)] {
-                (PartitionID(number), life)
-            } else {
-                nil
-            }
-        }.first
-        let (partition, life) = try #require(found)
+        let (partition, life) = try #require(remote(gateway, options.partitionCount))
         let owner = try #require(world.process(of: life))
         let members = Request.members(project: ClusterSimulation.project, world.topic(0))
         func ask(_ number: UInt64) {
@@ -66,5 +67,32 @@ struct LateRequestTests {
     func planted(_ hindrance: Hindrance) throws {
         let world = try ask(hindrance, .ignoreDeadlines)
         #expect(world.violations.contains { $0.guarantee == "5.12" })
+    }
+
+    /// The request was sent to the owner of an earlier epoch, which is the same process.
+    private func askTheFormer(_ planted: PlantedInCluster) throws -> ClusterSimulation {
+        var options = ClusterSimulation.Options(seed: 1)
+        options.hasFaults = false
+        options.planted = planted
+        let world = ClusterSimulation(options)
+        world.boot()
+        let gateway = try #require(world.slots[0].process)
+        let (partition, life) = try #require(remote(gateway, options.partitionCount))
+        let id = RequestID(gateway: gateway.gateway, number: 1 << 40)
+        // Nobody may carry it out.
+        world.deadlines[id] = 0
+        let former = Epoch(gateway.places.epoch(of: partition).rawValue - 1)
+        gateway.turn {
+            let members = Request.members(project: ClusterSimulation.project, world.topic(0))
+            gateway.say(.request(partition, former, id, members, left: 20_000), to: life)
+        }
+        world.run(until: world.now + .seconds(1))
+        return world
+    }
+
+    @Test("to the owner of an earlier epoch is not done by the same process as owner anew")
+    func formerEpoch() throws {
+        #expect(try askTheFormer([]).violations.isEmpty)
+        #expect(try askTheFormer(.ignoreEpochs).violations.contains { $0.guarantee == "5.12" })
     }
 }

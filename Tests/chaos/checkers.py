@@ -145,11 +145,14 @@ def missing(entries):
     ops = operations(entries)
     changes, devices, listeners = changes_of(ops), devices_of(ops), listening(entries)
     got = {(entry["device"], entry["n"]) for entry in entries if entry["kind"] == "deliver"}
-    excused = {entry["device"] for entry in entries if entry["kind"] == "told" and entry["what"] == "deleted_messages"}
-    excused |= lost_devices(ops)
+    # Who is told that messages were dropped may lack any that was sent before.
+    told = {entry["device"]: entry["t"] for entry in entries
+            if entry["kind"] == "told" and entry["what"] == "deleted_messages"}
+    lost = lost_devices(ops)
     return [(op, device) for op in ops if op["op"] == "send" and op["outcome"] == "ok"
             for device in targets(op, devices, changes)[0]
-            if device in listeners and device not in excused and (device, op["n"]) not in got]
+            if device in listeners and device not in lost and op["began"] >= told.get(device, 0)
+            and (device, op["n"]) not in got]
 
 
 def deliveries(entries):

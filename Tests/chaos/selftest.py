@@ -20,6 +20,14 @@ def deliver(t, device, stream, n, message=None):
             "message": message or f"m{n}"}
 
 
+def told(t, device, stream):
+    return {"t": t, "kind": "told", "device": device, "stream": stream, "event": "e0", "what": "deleted_messages"}
+
+
+def at(entry):
+    return entry["t"]
+
+
 GOOD = [
     invoke(0.0, 1, "register", project="p"), answer(0.1, 1, device="d"),
     invoke(0.1, 2, "register", project="p"), answer(0.2, 2, device="x"),
@@ -68,6 +76,9 @@ DOCTORED = [
     ("a registration is gone", lambda: checkers.subscriptions(GOOD, with_final("d", 404)), "registration"),
     ("a topic's set has lost a member", lambda: checkers.members({**FINAL, "members": {"p/news": 0}}), "counts 0"),
     ("a send is lost", lambda: checkers.deliveries(without(GOOD, kind="deliver", n=1)), "did not reach"),
+    ("a send is lost after its device was told of others",
+     lambda: checkers.deliveries(sorted(without(GOOD, kind="deliver", n=2) + [told(1.5, "d", "d/1")], key=at)),
+     "did not reach"),
     ("a condition's send is lost", lambda: checkers.deliveries(without(GOOD, kind="deliver", n=4)), "did not reach"),
     ("a stranger gets it", lambda: checkers.deliveries(GOOD + [deliver(4, "x", "x/1", 1)]), "not for it"),
     ("nobody sent it", lambda: checkers.deliveries(GOOD + [deliver(4, "d", "d/2", 99)]), "nobody sent"),

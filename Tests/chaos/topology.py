@@ -67,12 +67,15 @@ class Node:
         self.exits = []  # (monotonic time, code, whether this driver ended it)
         self.ended_by_us = False
         self.wants_running = False
+        # The driver and the supervisor may both want it at the same moment.
+        self.starting = threading.Lock()
 
     def start(self):
-        if self.process and self.process.poll() is None:
-            return
-        self.ended_by_us, self.wants_running = False, True
-        self._spawn()
+        with self.starting:
+            if self.process and self.process.poll() is None:
+                return
+            self.ended_by_us, self.wants_running = False, True
+            self._spawn()
         threading.Thread(target=self._supervise, args=(self.process,), daemon=True).start()
 
     def _spawn(self):
@@ -92,10 +95,11 @@ class Node:
             if code != 70:
                 return
             time.sleep(1)
-            if not self.wants_running or self.process is not process:
-                return
-            self._spawn()
-            process = self.process
+            with self.starting:
+                if not self.wants_running or self.process is not process:
+                    return
+                self._spawn()
+                process = self.process
 
     @property
     def pid(self):

@@ -90,24 +90,28 @@ struct DeliveryLog: ~Copyable {
         }
     }
 
-    /// Takes each of `devices` out of its `depth` oldest entries without a collapse key, none above `limit`.
-    mutating func dropOldest(_ devices: DeviceSet, depth: Int, upTo limit: Position, _ departure: Departure) {
-        var left: [UInt32: Int] = [:]
+    /// Takes each of `devices` out of its oldest entries, none above `limit`, until `depth` without a
+    /// collapse key are among them; those with a key between them go too. Returns the last of each device.
+    mutating func dropOldest(
+        _ devices: DeviceSet, depth: Int, upTo limit: Position, _ departure: Departure
+    ) -> [UInt32: Position] {
+        var taken: [UInt32: (count: Int, last: Position)] = [:]
         var rest = devices
         visit(devices, upTo: limit) { log, block, place in
-            guard block.entries[place].key == 0 else { return true }
-            let leaving = block.entries[place].targets.intersection(rest)
+            let entry = block.entries[place]
+            let leaving = entry.targets.intersection(rest)
             guard !leaving.isEmpty else { return true }
             log.take(leaving, outOf: block, place, departure)
             var done: [UInt32] = []
             leaving.forEach { index in
-                let now = (left[index] ?? depth) - 1
-                left[index] = now
-                if now == 0 { done.append(index) }
+                let count = (taken[index]?.count ?? 0) + (entry.key == 0 ? 1 : 0)
+                taken[index] = (count, entry.position)
+                if count == depth { done.append(index) }
             }
             if !done.isEmpty { rest = rest.subtracting(DeviceSet(sorted: done)) }
             return !rest.isEmpty
         }
+        return taken.mapValues(\.last)
     }
 
     /// Takes `devices` out of the older entries that carry this key.

@@ -9,6 +9,14 @@ extension ByteWriter {
         string(topic.utf8)
     }
 
+    mutating func cursors(_ cursors: [ReadUpTo]) {
+        varint(cursors.count)
+        for cursor in cursors {
+            varint(cursor.position.rawValue)
+            devices(cursor.devices)
+        }
+    }
+
     /// Ascending; the first as it is, then the distances.
     mutating func indices(_ indices: [UInt32]) {
         varint(indices.count)
@@ -126,6 +134,14 @@ extension ByteWriter {
 }
 
 extension ByteReader {
+    mutating func cursors() throws(DecodeError) -> [ReadUpTo] {
+        var cursors: [ReadUpTo] = []
+        for _ in 0..<(try count(max: Int(UInt32.max))) {
+            cursors.append(ReadUpTo(position: Position(try varint()), devices: try devices()))
+        }
+        return cursors
+    }
+
     mutating func number() throws(DecodeError) -> UInt32 {
         let value = try varint()
         guard value <= UInt64(UInt32.max) else { throw fail("a number of more than 32 bits") }

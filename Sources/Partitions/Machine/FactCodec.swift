@@ -79,11 +79,10 @@ extension Fact {
             }
         case .read(let cursors):
             out.u8(12)
-            out.varint(cursors.count)
-            for cursor in cursors {
-                out.varint(cursor.position.rawValue)
-                out.devices(cursor.devices)
-            }
+            out.cursors(cursors)
+        case .pass(let cursors):
+            out.u8(18)
+            out.cursors(cursors)
         case .expire(let now):
             out.u8(13)
             out.u64(UInt64(bitPattern: now.milliseconds))
@@ -169,15 +168,11 @@ extension Fact {
             }
             return .acknowledge(marks)
         case 12:
-            var cursors: [ReadUpTo] = []
-            for _ in 0..<(try reader.count(max: Int(UInt32.max))) {
-                cursors.append(
-                    ReadUpTo(position: Position(try reader.varint()), devices: try reader.devices()))
-            }
-            return .read(cursors)
+            return .read(try reader.cursors())
         case 13: return .expire(now: try reader.wallTime())
         case 14: return .seen(day: Day(try reader.u16()), devices: try reader.devices())
         case 15: return .bury(session: try reader.u64())
+        case 18: return .pass(try reader.cursors())
         case 17: return .generation(number: try reader.varint())
         case 16: return .repair(to: try reader.partition(), try reader.pairSlice())
         default: throw reader.fail("a fact of unknown kind \(tag)")

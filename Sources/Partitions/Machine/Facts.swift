@@ -38,6 +38,8 @@ enum Fact: Sendable {
     case acknowledge([OutboxMark])
     /// Devices that have read the log up to a position.
     case read([ReadUpTo])
+    /// Devices whose streams were handed the log up to a position, more of it than is kept for them.
+    case pass([ReadUpTo])
     /// Minutes before `now` are over.
     case expire(now: WallTime)
     case seen(day: Day, devices: DeviceSet)
@@ -108,8 +110,8 @@ struct Placing: Sendable {
     var fate: Fate
     /// Above every earlier position by at least 2: the one before it names an overflow that it causes.
     var position: Position
-    /// Listening devices whose window is full: each leaves its `DeliveryLimits.passDepth` oldest entries up
-    /// to `passedUpTo`, which were written to its stream.
+    /// Listening devices whose window is full: each leaves its `DeliveryLimits.passDepth` oldest entries, and
+    /// those with a collapse key among them, up to `passedUpTo`, which were written to its stream.
     var passed = DeviceSet()
     var passedUpTo = Position.zero
     /// Listening devices, which do not overflow at the limit of those who are away. Only those near the

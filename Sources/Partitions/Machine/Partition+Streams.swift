@@ -112,7 +112,7 @@ extension Partition {
         guard surplus > 0, handedOver > .zero else { return }
         let oldest = state.log.waiting(for: index, after: .zero, limit: surplus)
         guard let last = oldest.last(where: { $0.position <= handedOver }) else { return }
-        propose(.read([ReadUpTo(position: last.position, devices: DeviceSet(index))]))
+        propose(.pass([ReadUpTo(position: last.position, devices: DeviceSet(index))]))
     }
 
     func endStream(of device: DeviceIndex, _ effects: inout [PartitionEffect]) {

@@ -108,9 +108,10 @@ extension PartitionState {
         _ ordinal: UInt32
     ) -> DeviceSet {
         if !placing.passed.isEmpty {
-            log.dropOldest(
+            let passed = log.dropOldest(
                 placing.passed, depth: Int(DeliveryLimits.passDepth), upTo: placing.passedUpTo,
                 departure(&devices))
+            for (index, position) in passed { note(passed: position, by: index, record) }
         }
         let key = log.key(message.collapseKey, in: project.rawValue)
         let lost = key == 0 ? overflow(targets, placing, record) : collapse(key, targets)
@@ -162,6 +163,19 @@ extension PartitionState {
             page.collapsible[place] += 1
         }
         return DeviceSet()
+    }
+
+    /// What was handed to a device's stream counts as delivered up to a position.
+    mutating func pass(_ cursor: ReadUpTo, _ record: Sequence) {
+        log.drop(cursor.devices, upTo: cursor.position, departure(&devices))
+        cursor.devices.forEach { note(passed: cursor.position, by: $0, record) }
+    }
+
+    /// Whether the device was at the other end of its stream shows when it comes back: if it acknowledges
+    /// less, it may have lost what has passed.
+    private mutating func note(passed position: Position, by index: UInt32, _ record: Sequence) {
+        guard devices.find(index) != nil else { return }
+        overflowed[index] = Loss(told: max(position, overflowed[index]?.told ?? .zero), record: record)
     }
 
     mutating func read(_ cursor: ReadUpTo) {

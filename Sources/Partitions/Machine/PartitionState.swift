@@ -23,8 +23,8 @@ struct PartitionState: ~Copyable {
     var topics = TopicTable()
     var devices = DeviceTable()
     var log = DeliveryLog()
-    /// Devices that lost messages to a bound and have not acknowledged being told, with the position that
-    /// says so.
+    /// Devices that lost messages to a bound, or may have, and have not acknowledged being told, with the
+    /// position that says so.
     var overflowed: [UInt32: Loss] = [:]
 
     var outboxes = PartitionMap<Outbox>()
@@ -130,6 +130,8 @@ struct PartitionState: ~Copyable {
             for mark in marks { acknowledge(mark) }
         case .read(let cursors):
             for cursor in cursors { read(cursor) }
+        case .pass(let cursors):
+            for passed in cursors { pass(passed, cursor.record) }
         case .expire(let now):
             log.expire(now, departure(&devices))
         case .seen(let day, let seen):

@@ -311,7 +311,7 @@ extension ClusterSimulation {
                     device: device, message: message, position: position.rawValue, at: now,
                     streamBegan: listener.began))
             clients[device].lastPosition = max(clients[device].lastPosition, position.rawValue)
-        case .deleted: history.told.insert(device)
+        case .deleted: history.told[device] = now
         }
     }
 }

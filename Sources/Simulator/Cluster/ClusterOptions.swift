@@ -84,6 +84,8 @@ extension QuotaLimits {
         public static let hastyFence = PlantedInCluster(rawValue: 256)
         /// What is past its deadline is done nevertheless (design 5.12).
         public static let ignoreDeadlines = PlantedInCluster(rawValue: 2048)
+        /// What was asked of an owner is done by it when it is owner anew (design 3.5).
+        public static let ignoreEpochs = PlantedInCluster(rawValue: 512)
         /// Who loses what was said to another does not tell it.
         public static let oweNothing = PlantedInCluster(rawValue: 1024)
     }

@@ -20,10 +20,13 @@ extension SimulatedProcess {
     }
 
     func ask(_ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline) {
+        let epoch = places.epoch(of: partition)
         switch places[partition] {
-        case .here: queue.append(.request(partition, id, request, deadline))
+        case .here:
+            queue.append(.request(partition, id, request, Mandate(epoch: epoch, deadline: deadline)))
         case .peer(let life):
-            say(.request(partition, id, request, left: deadline.left(now: clock.monotonic)), to: life)
+            let left = deadline.left(now: clock.monotonic)
+            say(.request(partition, epoch, id, request, left: left), to: life)
         case .nowhere: answer(id, .refused(.moved))
         }
     }
@@ -102,9 +105,9 @@ extension SimulatedProcess {
         switch message {
         case .partition(let id, let event):
             if Int(id.rawValue) < count { queue.append(.partition(id, event)) }
-        case .request(let id, let asked, let request, let left):
-            let deadline = Deadline(left: left, after: after)
-            if Int(id.rawValue) < count { queue.append(.request(id, asked, request, deadline)) }
+        case .request(let id, let epoch, let asked, let request, let left):
+            let mandate = Mandate(epoch: epoch, deadline: Deadline(left: left, after: after))
+            if Int(id.rawValue) < count { queue.append(.request(id, asked, request, mandate)) }
         case .reply(let id, let reply): queue.append(.reply(id, reply))
         case .stream(let from, _, let frame):
             if Int(from.rawValue) < count { queue.append(.peerStream(life: life, from: from, frame)) }

@@ -13,7 +13,7 @@ final class SimulatedProcess {
     /// What the loop's queue holds, as `LoopMessage`.
     enum Message {
         case partition(PartitionID, PartitionEvent)
-        case request(PartitionID, RequestID, Request, Deadline)
+        case request(PartitionID, RequestID, Request, Mandate)
         case reply(RequestID, Reply)
         case stream(from: PartitionID, StreamFrame)
         case peerStream(life: UInt32, from: PartitionID, StreamFrame)
@@ -189,8 +189,12 @@ final class SimulatedProcess {
     func handle(_ message: Message) {
         switch message {
         case .partition(let id, let event): handle(event, of: id)
-        case .request(let id, let asked, let request, let deadline):
-            guard !isLate(deadline) else { return world.count("late requests") }
+        case .request(let id, let asked, let request, let mandate):
+            switch standing(of: mandate, at: id) {
+            case .late: return world.count("late requests")
+            case .moved: return answer(asked, .refused(.moved))
+            case .valid: break
+            }
             if world.now > world.deadlines[asked] ?? .max {
                 world.violate("5.12", "\(place) carries out request \(asked.number) past its deadline")
             }
@@ -227,11 +231,14 @@ final class SimulatedProcess {
         carryOut(of: id)
     }
 
-    private func isLate(_ deadline: Deadline) -> Bool {
+    private func standing(of mandate: Mandate, at id: PartitionID) -> Mandate.Standing {
+        let standing = mandate.standing(in: epochs[Int(id.rawValue)], now: now.monotonic)
         #if DEBUG
-            if world.options.planted.contains(.ignoreDeadlines) { return false }
+            let planted = world.options.planted
+            if planted.contains(.ignoreDeadlines), case .late = standing { return .valid }
+            if planted.contains(.ignoreEpochs), case .moved = standing { return .valid }
         #endif
-        return deadline.isPast(now: now.monotonic)
+        return standing
     }
 
     /// A request for a partition that is not here.
