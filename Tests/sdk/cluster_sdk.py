@@ -1,0 +1,154 @@
+"""Two backends with the official firebase-admin SDK at two gateways of a cluster, devices at the third.
+
+Run by cluster_sdk.sh. Each backend is a process of its own in its gateway's namespace, where FCM's host names mean that
+gateway; it is told what to call in lines of JSON. Prints a line per check and a closing count; exits 1 where a check failed.
+"""
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+PROJECT = "shop"
+TOPIC = "news"
+
+
+class Backend:
+    """The SDK in another process, beside a gateway."""
+
+    def __init__(self, gateway):
+        self.process = subprocess.Popen(
+            ["ip", "netns", "exec", f"{os.environ['SPACE']}-{gateway}", sys.executable, __file__, "backend"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __call__(self, call, **arguments):
+        """What the SDK returned, or the name of what it raised."""
+        self.process.stdin.write(json.dumps({"call": call, **arguments}) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+def serve():
+    """A backend's own side."""
+    import firebase_admin
+    from firebase_admin import credentials, exceptions, messaging
+    firebase_admin.initialize_app(credentials.Certificate(os.environ["SERVICE_ACCOUNT"]))
+    calls = {
+        "subscribe": lambda tokens, topic: messaging.subscribe_to_topic(tokens, topic).success_count,
+        "unsubscribe": lambda tokens, topic: messaging.unsubscribe_from_topic(tokens, topic).success_count,
+        "send": lambda n, **target: messaging.send(messaging.Message(data={"n": n}, **target)),
+        "each": lambda n, tokens: messaging.send_each(
+            [messaging.Message(data={"n": n}, token=token) for token in tokens]).success_count,
+    }
+    for line in sys.stdin:
+        words = json.loads(line)
+        try:
+            answer = calls[words.pop("call")](**words)
+        except exceptions.FirebaseError as error:
+            answer = type(error).__name__
+        print(json.dumps(answer), flush=True)
+
+
+class Device(threading.Thread):
+    """Registered and listening at gateway-3; comes back when its stream ends."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        request = urllib.request.Request(f"{os.environ['DEVICES']}/v1/projects/{PROJECT}/registrations", data=b"{}",
+                                         headers={"x-goog-api-key": os.environ["DEVICE_KEY"]})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            registration = json.load(answer)
+        self.token = registration["token"]
+        self.url = (f"{os.environ['DEVICES']}/v1/projects/{PROJECT}/registrations/{self.token}:listen"
+                    f"?credential={registration['credential']}")
+        self.got, self.last, self.streams = [], None, 0
+        self.start()
+
+    def run(self):
+        while True:
+            headers = {"last-event-id": self.last} if self.last else {}
+            try:
+                with urllib.request.urlopen(urllib.request.Request(self.url, headers=headers), timeout=60) as stream:
+                    self.streams += 1
+                    for line in stream:
+                        if line.startswith(b"id: "):
+                            self.last = line[4:].strip().decode()
+                        elif line.startswith(b"data: "):
+                            self.got.append(json.loads(line[6:])["data"]["n"])
+            except OSError:
+                pass
+            time.sleep(0.1)
+
+    def has(self, wanted, seconds=15):
+        end = time.monotonic() + seconds
+        while self.got != wanted and time.monotonic() < end:
+            time.sleep(0.02)
+        return self.got == wanted
+
+
+class Checks:
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def __call__(self, name, found, wanted=True):
+        if found == wanted:
+            self.passed += 1
+            print(f"ok   {name}", flush=True)
+        else:
+            self.failed += 1
+            print(f"FAIL {name}: {found!r} instead of {wanted!r}", flush=True)
+
+
+def cluster(*words):
+    done = subprocess.run([os.environ["CLUSTER"], *words], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def owner_of_most():
+    state = os.path.join(os.path.dirname(os.environ["CLUSTER"]), f"../.build/cluster-{os.environ['SPACE']}/gateway-1")
+    view = json.loads(cluster("exec", "gateway-1", "tidecast", "cluster", "status", "--json", "--data", state))
+    owners = [one["owner"] for one in view["partitions"]]
+    return max(sorted(set(owners)), key=owners.count)
+
+
+def main():
+    check = Checks()
+    one, two = Backend("gateway-1"), Backend("gateway-2")
+    devices = [Device() for _ in range(4)]
+    tokens = [device.token for device in devices]
+    while not all(device.streams for device in devices):
+        time.sleep(0.05)
+
+    check("subscribe through gateway-1", one("subscribe", tokens=tokens, topic=TOPIC), 4)
+    check("send through gateway-2", two("send", n="1", topic=TOPIC).startswith(f"projects/{PROJECT}/messages/"))
+    check("devices at gateway-3 have it", [device.has(["1"]) for device in devices], [True] * 4)
+    check("send to a condition", two("send", n="2", condition=f"'{TOPIC}' in topics && !('none' in topics)")[:9], "projects/")
+    check("send to each token", two("each", n="3", tokens=tokens), 4)
+    check("devices have both", [device.has(["1", "2", "3"]) for device in devices], [True] * 4)
+    check("unsubscribe through gateway-2", two("unsubscribe", tokens=tokens[:1], topic=TOPIC), 1)
+    check("send through gateway-1", one("send", n="4", topic=TOPIC)[:9], "projects/")
+    check("who is subscribed has it", [device.has(["1", "2", "3", "4"]) for device in devices[1:]], [True] * 3)
+    check("nobody's token", one("send", n="x", token=tokens[0][:22] + ":" + "A" * 100), "InvalidArgumentError")
+
+    victim = owner_of_most()
+    cluster("kill", victim)
+    sent = [str(number) for number in range(5, 25)]
+    check(f"twenty sends while {victim} is dead", [two("send", n=n, topic=TOPIC)[:9] for n in sent], ["projects/"] * 20)
+    check("they come, in order", [device.has(["1", "2", "3", "4"] + sent) for device in devices[1:]], [True] * 3)
+    cluster("start", victim)
+    check("who unsubscribed has none of them", devices[0].got, ["1", "2", "3"])
+    check("no device had to come back", [device.streams for device in devices], [1] * 4)
+    one.end()
+    two.end()
+    print(f"{check.passed} passed, {check.failed} failed")
+    return 1 if check.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(serve() if sys.argv[1:] == ["backend"] else main())

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The official firebase-admin SDK against the cluster of deploy/compose.yaml, over TLS and under FCM's own host names: one
+# backend beside gateway-1, another beside gateway-2, devices at gateway-3. The gateways of the file get a TLS listener, and the
+# hosts files of their namespaces point the names at them. Needs root.
+set -euo pipefail
+if [ "$(id -u)" -ne 0 ]; then
+  echo "Passed over: network namespaces need root."
+  exit 0
+fi
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+export TIDECAST=${TIDECAST:-$root/.build/debug/tidecast} TIDECAST_CLUSTER=tidesdk TIDECAST_NETWORK=10.79.0
+venv=$root/.build/sdk-venv
+if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
+if ! "$venv/bin/python" -c 'import firebase_admin' 2>/dev/null; then "$venv/bin/pip" install -q firebase-admin; fi
+
+work=$(mktemp -d)
+names="fcm.googleapis.com iid.googleapis.com oauth2.googleapis.com"
+finish() {
+  local code=$?
+  if [ "$code" -ne 0 ]; then
+    for service in gateway-1 gateway-2 shard-1; do
+      echo "--- $service"
+      "$root/tools/cluster" log "$service" | tail -n 8 || true
+    done
+  fi
+  "$root/tools/cluster" down || true
+  rm -rf "$work"
+}
+trap finish EXIT
+# shellcheck disable=SC2086
+"$TIDECAST" cert make --out "$work/certs" --name $names > /dev/null
+/usr/bin/python3 - "$root/deploy/compose.yaml" "$work/certs" > "$work/compose.yaml" <<'PY'
+import sys
+import yaml
+file, certs = yaml.safe_load(open(sys.argv[1])), sys.argv[2]
+for name, service in file["services"].items():
+    if name.startswith("gateway"):
+        service["command"] += ["--listen-tls", "0.0.0.0:443", "--cert", f"{certs}/server.pem", "--key", f"{certs}/server.key"]
+print(yaml.safe_dump(file))
+PY
+"$root/tools/cluster" up --file "$work/compose.yaml" > "$work/up"
+for gateway in gateway-1 gateway-2; do echo "127.0.0.1 $names" >> "/etc/netns/$TIDECAST_CLUSTER-$gateway/hosts"; done
+state=$root/.build/cluster-$TIDECAST_CLUSTER
+tidecast() { "$root/tools/cluster" exec gateway-1 tidecast "$@" --data "$state/gateway-1"; }
+tidecast project create shop --service-account "$work/sa.json" --token-uri https://oauth2.googleapis.com/token > /dev/null
+export DEVICE_KEY
+DEVICE_KEY=$(tidecast project key create shop --kind device --json \
+  | python3 -c 'import json, sys; print(json.load(sys.stdin)["key"])')
+DEVICES=$(grep -o '^gateway-3: http://.*' "$work/up" | cut -d' ' -f2) CLUSTER="$root/tools/cluster" SPACE=$TIDECAST_CLUSTER \
+  SERVICE_ACCOUNT="$work/sa.json" REQUESTS_CA_BUNDLE="$work/certs/ca.pem" SSL_CERT_FILE="$work/certs/ca.pem" \
+  timeout 240 "$venv/bin/python" "$here/cluster_sdk.py"
