@@ -128,4 +128,5 @@ def hostile(node):
                 time.sleep(0.01)
 
 
-main()
+if __name__ == "__main__":
+    main()
