@@ -123,7 +123,7 @@ let fuzzers: [Target] =
             name: "fuzz",
             dependencies: [
                 "Model", "HTTPMessages", "Journal", "Partitions", "Membership", "Ownership", "Routing",
-                "FCMAPI", "Edge",
+                "FCMAPI", "Edge", "PeerLink",
             ],
             swiftSettings: settings)
     ] : []

@@ -71,7 +71,7 @@ enum Frame {
         return LZ4.packWithLength(payload, atMost: payload.count - payload.count / 4)
     }
 
-    private static func seed(_ dialect: Dialect, _ buffer: ByteBuffer, _ start: Int) -> UInt64 {
+    static func seed(_ dialect: Dialect, _ buffer: ByteBuffer, _ start: Int) -> UInt64 {
         guard dialect.version > 1 else { return 0 }
         return UInt64(buffer.getInteger(at: start + 4, endianness: .little, as: UInt32.self) ?? 0)
     }

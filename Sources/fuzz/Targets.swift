@@ -6,6 +6,7 @@ import Membership
 import Model
 import Ownership
 import Partitions
+import PeerLink
 import Routing
 
 /// What bytes from outside are thrown at. The first byte chooses, so that one binary fuzzes all of them.
@@ -28,7 +29,7 @@ enum Targets {
     static func run(_ input: UnsafeBufferPointer<UInt8>) {
         guard let choice = input.first else { return }
         let bytes = Array(input.dropFirst())
-        switch choice % 11 {
+        switch choice % 12 {
         case 0: route(.post, "/v1/projects/p/messages:send", bytes)
         case 1: _ = try? Condition.parse(bytes)
         case 2: _ = api.keys.decipher(bytes)
@@ -44,7 +45,8 @@ enum Targets {
             peer(bytes)
             LZ4.unpackWithLength(bytes, max: 1 << 20).map(peer)
         case 9: _ = Ownership.NodeInfo(decoding: bytes)
-        default: FuzzedSession.run(bytes)
+        case 10: FuzzedSession.run(bytes)
+        default: FuzzedFrames.run(bytes)
         }
     }
 

@@ -1,0 +1,45 @@
+import Journal
+import NIOCore
+
+/// Bytes of a connection between nodes from who knows whom, for a fuzzer.
+public enum FuzzedFrames {
+    /// The first byte chooses the dialect, and whether the frames' checksums are made good, so that what
+    /// stands behind them is reached. What can be read is written again and read as the same.
+    public static func run(_ input: [UInt8]) {
+        guard let choice = input.first else { return }
+        let dialects = [
+            Dialect.greeting, Dialect(version: 2, features: []), Dialect(version: 2, features: .lz4),
+        ]
+        let dialect = dialects[Int(choice) % dialects.count]
+        var bytes = Array(input.dropFirst())
+        if choice >= 128 { mend(&bytes, dialect) }
+        var buffer = ByteBuffer(bytes: bytes)
+        while let frame = try? Frame.read(from: &buffer, in: dialect, payloadMax: 1 << 20) {
+            var again = ByteBuffer()
+            Frame.write(frame.kind, frame.payload, in: dialect, to: &again)
+            let second = try? Frame.read(from: &again, in: dialect)
+            precondition(second?.kind == frame.kind && second?.payload == frame.payload)
+            if let peer = PeerIdentity(decoding: frame.payload) {
+                precondition(PeerIdentity(decoding: peer.encoded) == peer)
+                _ = Dialect.common(peer, PeerIdentity(cluster: [1], life: 1, name: "a"))
+            }
+        }
+    }
+
+    /// Gives each frame the version that is spoken and the checksum that fits.
+    private static func mend(_ bytes: inout [UInt8], _ dialect: Dialect) {
+        var start = 0
+        while start + Frame.headerBytes <= bytes.count {
+            let length = (0..<4).reduce(0) { $0 | Int(bytes[start + $1]) << (8 * $1) }
+            let end = start + 4 + length
+            guard length >= Frame.headerBytes - 4, end <= bytes.count else { return }
+            bytes[start + 4] = dialect.version
+            var whole = ByteBuffer(bytes: bytes[start..<end])
+            let stored = whole.getBytes(at: Frame.headerBytes, length: end - start - Frame.headerBytes) ?? []
+            let sum = Checksum.of(stored, seed: Frame.seed(dialect, whole, 0))
+            whole.setInteger(sum, at: 8, endianness: .little)
+            bytes.replaceSubrange(start..<end, with: whole.readableBytesView)
+            start = end
+        }
+    }
+}
