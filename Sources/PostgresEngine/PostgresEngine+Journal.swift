@@ -32,7 +32,9 @@ extension PostgresEngine {
                     .ints(rows.map { Int64(bitPattern: $0.sequence.rawValue) }),
                     .byteStrings(rows.map(\.payload)),
                 ])
-            return .rows(try PostgresEngine.outcomes(of: rows, reply))
+            let outcomes = try PostgresEngine.outcomes(of: rows, reply)
+            options.ends.acknowledged(zip(rows, outcomes).lazy.filter { $1 == .appended }.map { $0.0 })
+            return .rows(outcomes)
         } catch {
             settle(error)
             if let failure { return .unknown(failure) }

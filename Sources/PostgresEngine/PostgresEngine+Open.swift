@@ -38,6 +38,7 @@ extension PostgresEngine {
         }
         try migrate(connection)
         try checkIdentity(connection)
+        try checkEnds(connection)
         lastSettings = settings
         return connection
     }

@@ -69,7 +69,10 @@ extension PostgresEngine {
                         .uint(session.rawValue), id, owner, .uint(former.epoch.rawValue),
                         .uint(barrier.sequence.rawValue), .uint(batch.rawValue), .bytes(barrier.payload),
                     ])
-                if reply.count == 1 { return Epoch(try reply.uint(0, 0)) }
+                if reply.count == 1 {
+                    options.ends.acknowledged([barrier])
+                    return Epoch(try reply.uint(0, 0))
+                }
             }
             let found = try connection.run(
                 PostgresEngine.findStatement,

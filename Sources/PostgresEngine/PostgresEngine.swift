@@ -13,8 +13,8 @@ import Model
 /// **A lost connection** is nothing to give up for. An append under way is `unknown`, and the next call
 /// connects again, over all hosts of the connection string, to one that takes writes. All other calls may be
 /// repeated: the engine does so once by itself, then says `refused`, and the caller asks again. Only what can
-/// no longer be trusted sets `failure`: another database or an older timeline answers, commits are less
-/// durable than asked for, or the database says that it is damaged.
+/// no longer be trusted sets `failure`: another database or an older timeline answers, a journal ends earlier
+/// than it did, commits are less durable than asked for, or the database says that it is damaged.
 ///
 /// **The two meanings of seen.** What an append put in under a lost reply is visible, and a failover may
 /// still forget it. Each append, also one that puts nothing in, locks its session's row, and a row lock is
@@ -40,6 +40,9 @@ public final class PostgresEngine: ClusterEngine {
         /// The past that the database was in when the cluster last looked: it must not go on in one that may
         /// lack something of that.
         public var knownPast: EnginePast?
+
+        /// What all connections of this process to the database share.
+        public var ends = JournalEnds()
 
         /// Acknowledge although the server does not sync its log. For tests.
         public var allowsVolatile = false

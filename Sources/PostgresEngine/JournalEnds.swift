@@ -1,0 +1,53 @@
+import Journal
+import Model
+import Synchronization
+
+/// How far the journals of a database went when it last acknowledged something to this process, over whichever
+/// connection. A disk that was restored, or a failover that lost something, shows on the next connection by
+/// journals that end earlier: before anything is written behind a hole (design 5.6).
+public final class JournalEnds: Sendable {
+    private let ends = Mutex<[PartitionID: Sequence]>([:])
+
+    public init() {}
+
+    func acknowledged(_ rows: some Swift.Sequence<Row>) {
+        ends.withLock { ends in
+            for row in rows where row.sequence > ends[row.partition] ?? .zero {
+                ends[row.partition] = row.sequence
+            }
+        }
+    }
+
+    var all: [(partition: PartitionID, sequence: Sequence)] {
+        ends.withLock { $0.sorted { $0.key < $1.key }.map { ($0.key, $0.value) } }
+    }
+}
+
+extension PostgresEngine {
+    /// Everything may be trimmed; the floor still tells how far a journal had come.
+    func checkEnds(_ connection: Connection) throws(Fault) {
+        let known = options.ends.all
+        guard !known.isEmpty else { return }
+        let reply = try connection.run(
+            """
+            SELECT k.partition, k.sequence, p.last
+            FROM unnest($1::int4[], $2::int8[]) AS k (partition, sequence), LATERAL (
+                SELECT coalesce(greatest(
+                    (SELECT floor - 1 FROM tidecast.partition WHERE id = k.partition),
+                    (SELECT max(sequence) FROM tidecast.journal WHERE partition = k.partition)), 0)) AS p (last)
+            WHERE p.last < k.sequence LIMIT 1
+            """,
+            [
+                .shorts(known.map { Int32($0.partition.rawValue) }),
+                .ints(known.map { Int64(bitPattern: $0.sequence.rawValue) }),
+            ])
+        guard reply.count > 0 else { return }
+        let (partition, was, last) = (
+            try reply.int(0, 0), try reply.int(0, 1), try reply.int(0, 2)
+        )
+        throw distrust(
+            "the database went back: it had acknowledged record \(was) of partition \(partition), and the last"
+                + " one there is \(last); an old copy was restored, or a failover lost it, so everything is"
+                + " read again")
+    }
+}

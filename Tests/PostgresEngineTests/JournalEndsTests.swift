@@ -1,0 +1,76 @@
+import EngineContract
+import Journal
+import Model
+import Testing
+
+@testable import PostgresEngine
+
+/// A database that acknowledged more than it has: an old copy of its disk, on the same timeline.
+@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct JournalEndsTests {
+    private let place: String
+    private let other: Other
+
+    init() throws {
+        place = try Server.shared().makeDatabase()
+        other = try Other(place)
+    }
+
+    /// Records 1 to 4 of partition 0 are acknowledged.
+    private func engine() throws -> (PostgresEngine, SessionID) {
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine)
+        for sequence in UInt64(2)...4 {
+            let outcome = engine.append(
+                session: session, batch: BatchID(sequence), rows: [try row(0, sequence)])
+            #expect(outcome == .rows([.appended]))
+        }
+        return (engine, session)
+    }
+
+    private func count() throws -> String {
+        try other.value("SELECT count(*) FROM tidecast.journal WHERE partition = 0")
+    }
+
+    @Test func nothingIsWrittenBehindAHole() throws {
+        let (engine, session) = try engine()
+        try other.run("DELETE FROM tidecast.journal WHERE partition = 0 AND sequence > 3")
+        try endConnections(other)
+        let before = try count()
+        for _ in 0..<3 {
+            let outcome = engine.append(session: session, batch: BatchID(5), rows: [try row(0, 5)])
+            #expect(outcome.isUnknown)
+        }
+        #expect(engine.failure?.contains("went back: it had acknowledged record 4 of partition 0") == true)
+        #expect(
+            sentence {
+                try engine.writeSnapshot(
+                    session: session, partition: p(0), covering: Sequence(4), bytes: [1])
+            }.contains("went back"))
+        #expect(try count() == before)
+        #expect(try other.value("SELECT count(*) FROM tidecast.snapshot") == "0")
+        // Who comes new believes what is there.
+        #expect(try PostgresEngine(place).lastSequence(p(0)) == Sequence(3))
+    }
+
+    @Test func allConnectionsOfAProcessKnowIt() throws {
+        var options = PostgresEngine.Options()
+        options.ends = JournalEnds()
+        let one = try PostgresEngine(place, options: options)
+        let two = try PostgresEngine(place, options: options)
+        let session = try begin(one)
+        #expect(one.append(session: session, batch: BatchID(2), rows: [try row(0, 2)]) == .rows([.appended]))
+        try other.run("DELETE FROM tidecast.journal WHERE partition = 0 AND sequence = 2")
+        try endConnections(other)
+        #expect(sentence { _ = try two.partitions() }.contains("went back"))
+    }
+
+    @Test func whatWasTrimmedMeanwhileIsNotMissed() throws {
+        let (engine, session) = try engine()
+        try other.run("UPDATE tidecast.partition SET floor = 5 WHERE id = 0")
+        try other.run("DELETE FROM tidecast.journal WHERE partition = 0")
+        try endConnections(other)
+        #expect(try engine.lastSequence(p(0)) == Sequence(4))
+        #expect(engine.failure == nil)
+        _ = session
+    }
+}
