@@ -44,6 +44,8 @@ public struct Sequence: Hashable, Comparable, Sendable {
     public init(_ rawValue: UInt64) { self.rawValue = rawValue }
     public static let zero = Sequence(0)
     public var next: Sequence { Sequence(rawValue + 1) }
+    /// The one before; of the first, itself.
+    public var former: Sequence { Sequence(rawValue - min(rawValue, 1)) }
     public static func < (left: Sequence, right: Sequence) -> Bool { left.rawValue < right.rawValue }
 }
 

@@ -70,6 +70,7 @@ public final class Node: Sendable {
         var options = PartitionOptions(partitionCount: opened.partitions.count)
         options.recordBytesMax = 1 << 20
         options.generation = opened.generation
+        options.databaseCount = engines.all.count
         shared = NodeShared(
             partitions: opened.partitions, loopCount: configuration.loopCount, session: opened.session,
             engines: engines,

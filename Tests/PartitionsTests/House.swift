@@ -28,12 +28,14 @@ final class House {
     private var held: [(PartitionID, PartitionEvent)] = []
     private var nextRequest: UInt64 = 0
     private var nextMessage: UInt64 = 0
+    private let options: PartitionOptions
     private var queue: [(PartitionID, PartitionEvent)] = []
 
     init(count: Int = 4, _ change: (inout PartitionOptions) -> Void = { _ in }) {
         self.count = count
         var options = PartitionOptions(partitionCount: count)
         change(&options)
+        self.options = options
         journal = Array(repeating: [], count: count)
         for number in 0..<count {
             let id = PartitionID(UInt16(number))
@@ -188,7 +190,7 @@ final class House {
 
     /// A partition made anew from the journal alone.
     func replayed(_ number: Int, generation: UInt64 = 0) throws -> Partition {
-        var options = PartitionOptions(partitionCount: count)
+        var options = options
         options.generation = generation
         let partition = Partition(
             id: PartitionID(UInt16(number)), history: History(UInt64(number) + 100),
@@ -203,6 +205,17 @@ final class House {
         var effects: [PartitionEffect] = []
         partitions[number].begin(now: now, life: 1, into: &effects)
         carryOut(effects, of: PartitionID(UInt16(number)))
+    }
+
+    /// All partitions have new owners at once, which begin from the journals.
+    func succeedAll(generation: UInt64) throws {
+        partitions = try (0..<count).map { try replayed($0, generation: generation) }
+        for partition in partitions {
+            var effects: [PartitionEffect] = []
+            partition.begin(now: now, life: UInt32(truncatingIfNeeded: generation), into: &effects)
+            carryOut(effects, of: partition.id)
+        }
+        settle()
     }
 
     /// Lets bookkeeping that waits for company be written.

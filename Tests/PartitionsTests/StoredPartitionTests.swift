@@ -21,7 +21,7 @@ import Testing
     private func append(_ sequence: UInt64, generation: UInt64) throws -> AppendOutcome {
         let header = RecordHeader(
             partition: id, sequence: Sequence(sequence), epoch: Epoch(1), history: History(7))
-        let body = FactSamples.encoded(.generation(number: generation))
+        let body = FactSamples.encoded(.generation(number: generation, leavingOut: 0))
         let payload = try RecordCodec.encode(header: header, body: body)
         return engine.append(
             session: session, batch: BatchID(sequence << 8 | generation),

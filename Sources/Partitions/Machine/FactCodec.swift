@@ -93,9 +93,19 @@ extension Fact {
         case .bury(let session):
             out.u8(15)
             out.u64(session)
-        case .generation(let number):
+        case .rebase(let from, let history, let generation, let number):
+            out.u8(19)
+            out.varint(UInt64(from.rawValue))
+            out.u64(history.rawValue)
+            out.varint(generation)
+            out.varint(number.rawValue)
+        case .compared(let generation):
+            out.u8(20)
+            out.varint(generation)
+        case .generation(let number, let leftOut):
             out.u8(17)
             out.varint(number)
+            out.varint(UInt64(leftOut))
         case .repair(let to, let slice):
             out.u8(16)
             out.varint(UInt64(to.rawValue))
@@ -173,7 +183,14 @@ extension Fact {
         case 14: return .seen(day: Day(try reader.u16()), devices: try reader.devices())
         case 15: return .bury(session: try reader.u64())
         case 18: return .pass(try reader.cursors())
-        case 17: return .generation(number: try reader.varint())
+        case 17:
+            let number = try reader.varint()
+            return .generation(number: number, leavingOut: try reader.number())
+        case 19:
+            return .rebase(
+                from: try reader.partition(), history: History(try reader.u64()),
+                generation: try reader.varint(), number: Sequence(try reader.varint()))
+        case 20: return .compared(generation: try reader.varint())
         case 16: return .repair(to: try reader.partition(), try reader.pairSlice())
         default: throw reader.fail("a fact of unknown kind \(tag)")
         }

@@ -47,8 +47,14 @@ enum Fact: Sendable {
     case repair(to: PartitionID, PairSlice)
     /// The session of this gateway incarnation has ended: its window of request numbers is forgotten.
     case bury(session: UInt64)
-    /// The database had lost its end once more, `number` times in all, when this was written.
-    case generation(number: UInt64)
+    /// A database had lost its end once more, `number` times in all, when this was written. Where another
+    /// partition may know devices that are forgotten here, the next `leavingOut` indices are not given out.
+    case generation(number: UInt64, leavingOut: UInt32)
+    /// What this partition has of another's outbox ends at `number`, in the sender's words of `generation`:
+    /// one of the two has lost its end.
+    case rebase(from: PartitionID, history: History, generation: UInt64, number: Sequence)
+    /// All partitions that could contradict this one have been compared with it in `generation`.
+    case compared(generation: UInt64)
 }
 
 /// Part of what one partition should have of another's devices, told again because the fingerprints of the

@@ -21,6 +21,14 @@ public struct PartitionOptions: Sendable {
     public var recordBytesMax = 1 << 20
     /// Rises when the engine may have lost its end: event ids of before are not believed any more.
     public var generation: UInt64 = 0
+    /// Databases over which the partitions are spread: one of them may lose its end alone, and then the two
+    /// ends of a pair do not fit together.
+    public var databaseCount = 1
+    /// Device indices that are left out when the engine may have lost its end: a topic elsewhere may still
+    /// have those that are forgotten here.
+    public var indicesLeftOut: UInt32 = 1 << 16
+    /// Pairs that are compared at once after that.
+    public var comparedAtOnce = 256
     /// Records offered to the journal and not yet durable, past which requests are refused.
     public var recordsInFlightMax = 8
     /// Bytes of waiting bodies that one project may have in this partition.

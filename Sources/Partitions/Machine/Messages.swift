@@ -114,16 +114,28 @@ public enum PartitionRefusal: Error, Hashable, Sendable {
 
 /// Outbox entries in order. Without entries it asks for the receiver's mark.
 public struct OutboxFrame: Sendable {
+    /// What a receiver that knew the sender in a generation before this one has up to the number is so still;
+    /// what came behind it was lost since.
+    struct Cut: Hashable, Sendable {
+        var generation: UInt64
+        var kept: Sequence
+    }
     public var from: PartitionID
     public var history: History
+    /// The sender's, and what it has lost in coming to it.
+    var generation: UInt64 = 0
+    var cuts: [Cut] = []
+    /// The receiver has told that it has everything up to here.
+    var floor = Sequence.zero
     public var entries: [OutboxEntry]
 }
 
 /// How far a receiver has durably applied an outbox.
 public struct OutboxAcknowledgement: Sendable {
     public var from: PartitionID
-    /// The history of the sender for which the mark holds.
+    /// The history and the generation of the sender for which the mark holds.
     public var history: History
+    var generation: UInt64 = 0
     public var mark: Sequence
     /// XOR over the pair's members as the receiver has them at the mark.
     public var fingerprint: UInt64

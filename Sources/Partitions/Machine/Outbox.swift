@@ -57,8 +57,9 @@ struct Outbox {
 
 /// How far this partition has applied another's outbox to it.
 struct InboxMark: Hashable, Sendable {
-    /// The sender's history: a number means something only within it.
+    /// The sender's history: a number means something only within it, and within the generation.
     var history: History
+    var generation: UInt64 = 0
     var number: Sequence
     /// XOR over the members of the sender's devices in this partition's topics.
     var fingerprint: UInt64

@@ -19,7 +19,7 @@ extension Partition {
         }
         guard let last = entries.last else { return }
         offered[partition] = Offered(upTo: last.number, at: now.monotonic)
-        let frame = OutboxFrame(from: id, history: history, entries: entries)
+        let frame = frame(entries, to: partition)
         effects.append(.offer(to: partition, Proven(frame, restingOn: last.number, by: proof)))
     }
 
@@ -31,10 +31,17 @@ extension Partition {
         }
         var number = mark?.number ?? .zero
         var applied = false
+        if let base = base(for: frame, mark) {
+            propose(
+                .rebase(
+                    from: frame.from, history: frame.history, generation: frame.generation, number: base))
+            number = base
+            applied = true
+        }
         for offered in frame.entries {
             if offered.number <= number { continue }
             let entry = following(offered, number)
-            guard entry.predecessor == number, !isOverloaded else { break }
+            guard entry.follows(number), !isOverloaded else { break }
             propose(
                 .receive(
                     from: frame.from, history: frame.history, entry: entry, placings: placings(entry, now)))
@@ -64,7 +71,8 @@ extension Partition {
     func acknowledge(to partition: PartitionID, _ proof: Proof, _ effects: inout [PartitionEffect]) {
         let mark = durableMarks[partition]
         let said = OutboxAcknowledgement(
-            from: id, history: mark?.history ?? History(0), mark: mark?.number ?? .zero,
+            from: id, history: mark?.history ?? History(0), generation: mark?.generation ?? 0,
+            mark: mark?.number ?? .zero,
             fingerprint: mark?.fingerprint ?? 0)
         effects.append(.acknowledge(to: partition, Proven(said, restingOn: .zero, by: proof)))
     }
@@ -73,40 +81,53 @@ extension Partition {
         _ said: OutboxAcknowledgement, _ now: Instant, _ effects: inout [PartitionEffect]
     ) {
         guard said.mark == .zero || said.history == history else { return }
+        guard said.generation <= state.generation else { return }
         let outbox = state.outboxes[said.from] ?? Outbox()
+        var said = said
+        said.mark = reached(said, outbox)
         // What is not durable was offered to nobody, whatever a peer says.
         guard said.mark <= outbox.last, said.mark <= ledger.durable else { return }
+        if isBeingCompared(said.from), said.generation == state.generation,
+            compareFingerprints(said, outbox, now, &effects)
+        {
+            wasCompared(said.from)
+        }
         let known = acknowledged[said.from] ?? .zero
         if said.mark > known || outbox.unacknowledged.first.map({ $0.number <= said.mark }) ?? false {
-            compareFingerprints(said, outbox, now, &effects)
+            _ = compareFingerprints(said, outbox, now, &effects)
             acknowledged[said.from] = said.mark
             propose(.acknowledge([OutboxMark(partition: said.from, number: said.mark)]))
         }
         if let offered = offered[said.from], offered.upTo <= said.mark { self.offered[said.from] = nil }
         offer(to: said.from, ledger.confirmed(), now, &effects)
         // While the two do not agree, that the other has it is no proof.
-        if !isUnderRepair(said.from, said.mark) { releaseOutboxWaiters(said.from, &effects) }
+        if !isUnderRepair(said.from, said.mark), !isBeingCompared(said.from) {
+            releaseOutboxWaiters(said.from, &effects)
+        }
     }
 
-    /// Both ends of a pair keep an XOR over its members; a difference is told, and repaired.
+    /// Both ends of a pair keep an XOR over its members; a difference is told, and repaired. False where this
+    /// end does not know what it was at the mark.
     private func compareFingerprints(
         _ said: OutboxAcknowledgement, _ outbox: Outbox, _ now: Instant, _ effects: inout [PartitionEffect]
-    ) {
-        guard !isUnderRepair(said.from, said.mark) else { return }
+    ) -> Bool {
+        guard !isUnderRepair(said.from, said.mark) else { return true }
         let ours: UInt64?
         if said.mark == outbox.last {
             ours = outbox.fingerprint
         } else {
             ours = outbox.unacknowledged.last { $0.number == said.mark }?.fingerprint
         }
-        guard let ours, ours != said.fingerprint else { return }
+        guard let ours else { return false }
+        guard ours != said.fingerprint else { return true }
         effects.append(.fingerprintsDiffer(with: said.from))
         beginRepair(said.from, now)
+        return true
     }
 
     func isAcknowledged(_ mark: OutboxMark) -> Bool {
         let known = acknowledged[mark.partition] ?? .zero
-        if isUnderRepair(mark.partition, known) { return false }
+        if isUnderRepair(mark.partition, known) || isBeingCompared(mark.partition) { return false }
         if known >= mark.number { return true }
         guard let outbox = state.outboxes[mark.partition] else { return true }
         guard let first = outbox.unacknowledged.first else { return true }

@@ -32,6 +32,8 @@ public final class Partition {
     var offered = PartitionMap<Offered>()
     var outboxWaiters = PartitionMap<[OutboxWaiter]>()
     var resolutions: [ConditionTicket: Resolution] = [:]
+    /// Pairs that are to be compared because a database has lost its end.
+    var comparison: Comparison?
     /// Pairs that are being told again who is in their topics.
     var repairs = PartitionMap<Repair>()
     var streams = StreamTable()
@@ -99,7 +101,7 @@ public final class Partition {
         while !reader.isAtEnd {
             let fact = try Fact.decode(from: &reader)
             if case .receive(let from, _, let entry, _) = fact,
-                entry.predecessor != state.marks[from]?.number ?? .zero
+                !entry.follows(state.marks[from]?.number ?? .zero)
             {
                 throw reader.fail("an entry of partition \(from.rawValue) that does not follow its mark")
             }
@@ -133,13 +135,17 @@ public final class Partition {
         #endif
         ledger = Ledger(durable: state.applied)
         let proof = ledger.confirmed()
-        if options.generation > state.generation { propose(.generation(number: options.generation)) }
+        if options.generation > state.generation {
+            let leftOut = options.databaseCount > 1 ? options.indicesLeftOut : 0
+            propose(.generation(number: options.generation, leavingOut: leftOut))
+        }
+        planComparisons(now)
         durableMarks = state.marks
         state.outboxes.forEach { partition, outbox in
             guard !outbox.isEmpty else { return }
             offered[partition] = Offered(upTo: .zero, at: now.monotonic)
-            let frame = OutboxFrame(from: id, history: history, entries: [])
-            effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
+            effects.append(
+                .offer(to: partition, Proven(frame([], to: partition), restingOn: .zero, by: proof)))
         }
         for ticket in state.conditions.keys.sorted(by: ConditionTicket.isBefore) {
             beginResolution(ticket, proof, now, &effects)
@@ -229,6 +235,7 @@ public final class Partition {
         }
         for ticket in gated.tickets { beginResolution(ticket, proof, now, &effects) }
         if !repairs.isEmpty { continueRepairs() }
+        compare(now, &effects)
         if let ready = snapshots.ready(durable: sequence) {
             effects.append(.writeSnapshot(covering: ready.covering, bytes: ready.bytes))
         }
@@ -305,7 +312,7 @@ public final class Partition {
             if options.planted.contains(.offerBeforeDurable) {
                 for partition in ledger.gated.touched.sorted() {
                     guard let entry = state.outboxes[partition]?.unacknowledged.last else { continue }
-                    let frame = OutboxFrame(from: id, history: history, entries: [entry])
+                    let frame = frame([entry], to: partition)
                     effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
                     offered[partition] = Offered(upTo: entry.number, at: now.monotonic)
                 }
@@ -347,6 +354,7 @@ public final class Partition {
     private func onWoke(_ now: Instant, _ effects: inout [PartitionEffect]) {
         wakeAt = nil
         retryOutboxes(now, &effects)
+        compare(now, &effects)
         retryResolutions(now, &effects)
         if let expiry = state.log.nextExpiry, expiry <= now.wall {
             propose(.expire(now: now.wall))
@@ -362,6 +370,7 @@ public final class Partition {
             next = min(next ?? time, time)
         }
         offered.forEach { _, last in consider(last.at.advanced(by: options.outboxRetry)) }
+        consider(comparison.map { $0.at.advanced(by: options.outboxRetry) })
         consider(resolutions.values.map { $0.askedAt.advanced(by: options.outboxRetry) }.min())
         if let expiry = state.log.nextExpiry {
             let wait = UInt64(max(0, expiry.milliseconds - now.wall.milliseconds))

@@ -17,7 +17,10 @@ extension PartitionState {
         for former in formerGenerations {
             out.varint(former.number)
             out.varint(former.ended.rawValue)
+            out.varint(former.before.rawValue)
+            out.varint(former.next)
         }
+        out.varint(comparedGeneration)
         let order = writeNames(&out)
         writeDevices(order, &out)
         writeTopics(order, &out)
@@ -38,9 +41,13 @@ extension PartitionState {
         epoch = Epoch(try reader.varint())
         generation = try reader.varint()
         for _ in 0..<(try reader.count(max: FormerGeneration.countMax)) {
-            formerGenerations.append(
-                FormerGeneration(number: try reader.varint(), ended: Position(try reader.varint())))
+            let former = FormerGeneration(
+                number: try reader.varint(), ended: Position(try reader.varint()),
+                before: Sequence(try reader.varint()), next: try reader.varint())
+            guard former.next > former.number else { throw reader.fail("generations out of order") }
+            formerGenerations.append(former)
         }
+        comparedGeneration = try reader.varint()
         // Each is retained once, until the tables have retained what they use.
         var numbers: [TopicNumber] = []
         defer { for number in numbers { names.release(number) } }
@@ -244,6 +251,7 @@ extension PartitionState {
         marks.forEach { partition, mark in
             out.varint(UInt64(partition.rawValue))
             out.u64(mark.history.rawValue)
+            out.varint(mark.generation)
             out.varint(mark.number.rawValue)
             out.u64(mark.fingerprint)
         }
@@ -282,10 +290,10 @@ extension PartitionState {
             outboxes[partition] = Outbox(entries: entries, last: last, fingerprint: fingerprint)
         }
         for (message, part) in parts { fanouts.begin(part.project, message, parts: part.count) }
-        for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 18)) {
+        for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 19)) {
             marks[try reader.partition()] = InboxMark(
-                history: History(try reader.u64()), number: Sequence(try reader.varint()),
-                fingerprint: try reader.u64())
+                history: History(try reader.u64()), generation: try reader.varint(),
+                number: Sequence(try reader.varint()), fingerprint: try reader.u64())
         }
         for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 137)) {
             let session = try reader.u64()

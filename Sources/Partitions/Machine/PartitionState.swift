@@ -15,9 +15,11 @@ struct PartitionState: ~Copyable {
     /// The newest record that was folded in.
     var applied: Sequence = .zero
     var epoch = Epoch(0)
-    /// How often the database has lost its end (design 5.6), and where what was left of it ended then.
+    /// How often a database has lost its end (design 5.6), and where what was left of it ended then.
     var generation: UInt64 = 0
     var formerGenerations: [FormerGeneration] = []
+    /// Up to which of them other partitions were compared with this one.
+    var comparedGeneration: UInt64 = 0
 
     let names: TopicNames
     var topics = TopicTable()
@@ -81,13 +83,25 @@ struct PartitionState: ~Copyable {
         static let countMax = 16
         var number: UInt64
         var ended: Position
+        /// The record with which the one of number `next` began.
+        var before: Sequence
+        var next: UInt64
     }
 
-    private mutating func begin(generation number: UInt64) {
+    private mutating func begin(generation number: UInt64, _ leftOut: UInt32, _ record: Sequence) {
         guard number > generation else { return }
-        formerGenerations.append(FormerGeneration(number: generation, ended: log.last))
+        formerGenerations.append(
+            FormerGeneration(number: generation, ended: log.last, before: record, next: number))
         if formerGenerations.count > FormerGeneration.countMax { formerGenerations.removeFirst() }
         generation = number
+        let next = UInt64(devices.next) + UInt64(leftOut)
+        devices.skip(to: UInt32(min(next, UInt64(DeviceIndex.limit))))
+    }
+
+    /// What this partition has done up to `number`, as somebody knew it in `generation`, is still so up to the
+    /// returned one: what came behind it was lost since.
+    func kept(of number: Sequence, in generation: UInt64) -> Sequence {
+        formerGenerations.filter { $0.next > generation }.reduce(number) { min($0, $1.before.former) }
     }
 
     mutating func apply(_ fact: Fact, _ cursor: inout Cursor) {
@@ -140,7 +154,12 @@ struct PartitionState: ~Copyable {
             }
         case .bury(let session):
             windows[session] = nil
-        case .generation(let number): begin(generation: number)
+        case .generation(let number, let leftOut): begin(generation: number, leftOut, cursor.record)
+        case .rebase(let from, let history, let generation, let number):
+            var mark = marks[from] ?? InboxMark(history: history, number: .zero, fingerprint: 0)
+            (mark.generation, mark.number) = (generation, number)
+            marks[from] = mark
+        case .compared(let generation): comparedGeneration = max(comparedGeneration, generation)
         case .repair(let to, let slice):
             repair(to, slice, &cursor)
         }
@@ -174,7 +193,7 @@ struct PartitionState: ~Copyable {
         _ cursor: inout Cursor
     ) {
         var mark = marks[from] ?? InboxMark(history: history, number: .zero, fingerprint: 0)
-        precondition(mark.number == entry.predecessor, "only the entry that follows the mark is applied")
+        precondition(entry.follows(mark.number), "only the entry that follows the mark is applied")
         mark.number = entry.number
         mark.history = history
         var next = 0

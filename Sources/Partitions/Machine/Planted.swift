@@ -45,6 +45,10 @@
         public static let unboundedFanouts = Planted(rawValue: 262_144)
         /// A message that a partition has taken over still counts as unfinished (design 5.9).
         public static let leakFanouts = Planted(rawValue: 524_288)
+        /// Numbers of outboxes go on as they were when a database has lost its end (design 5.6).
+        public static let keepNumbers = Planted(rawValue: 2_097_152)
+        /// Partitions of different databases are not compared then (design 5.6).
+        public static let skipComparison = Planted(rawValue: 4_194_304)
         /// The windows of a gateway that is fenced go at once, and it may not have heard of it (design 5.5).
         public static let buryAtOnce = Planted(rawValue: 1_048_576)
     }

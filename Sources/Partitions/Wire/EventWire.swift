@@ -20,12 +20,20 @@ extension PartitionEvent {
             out.u8(2)
             out.varint(UInt64(frame.from.rawValue))
             out.u64(frame.history.rawValue)
+            out.varint(frame.generation)
+            out.varint(frame.cuts.count)
+            for cut in frame.cuts {
+                out.varint(cut.generation)
+                out.varint(cut.kept.rawValue)
+            }
+            out.varint(frame.floor.rawValue)
             out.varint(frame.entries.count)
             for entry in frame.entries { out.entry(entry) }
         case .acknowledged(let said):
             out.u8(3)
             out.varint(UInt64(said.from.rawValue))
             out.u64(said.history.rawValue)
+            out.varint(said.generation)
             out.varint(said.mark.rawValue)
             out.u64(said.fingerprint)
         case .asked(let question):
@@ -50,18 +58,24 @@ extension PartitionEvent {
     public static func decode(from reader: inout ByteReader) throws(DecodeError) -> PartitionEvent {
         switch try reader.u8() {
         case 2:
-            let from = try reader.partition()
-            let history = History(try reader.u64())
-            var entries: [OutboxEntry] = []
-            for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 11)) {
-                entries.append(try reader.entry())
+            var frame = OutboxFrame(
+                from: try reader.partition(), history: History(try reader.u64()),
+                generation: try reader.varint(), entries: [])
+            for _ in 0..<(try reader.count(max: PartitionState.FormerGeneration.countMax)) {
+                let generation = try reader.varint()
+                frame.cuts.append(.init(generation: generation, kept: Sequence(try reader.varint())))
             }
-            return .offered(OutboxFrame(from: from, history: history, entries: entries))
+            frame.floor = Sequence(try reader.varint())
+            for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 11)) {
+                frame.entries.append(try reader.entry())
+            }
+            return .offered(frame)
         case 3:
             return .acknowledged(
                 OutboxAcknowledgement(
                     from: try reader.partition(), history: History(try reader.u64()),
-                    mark: Sequence(try reader.varint()), fingerprint: try reader.u64()))
+                    generation: try reader.varint(), mark: Sequence(try reader.varint()),
+                    fingerprint: try reader.u64()))
         case 4:
             let asker = try reader.partition()
             let ticket = try reader.ticket()

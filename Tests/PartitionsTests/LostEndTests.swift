@@ -1,0 +1,131 @@
+import Model
+import Testing
+
+@testable import Partitions
+
+/// One of several databases loses its end, the others do not (design 5.6): what is left fits together again.
+@Suite("A database that lost its end, of several")
+struct LostEndTests {
+    /// Partitions in databases of their own, and devices that subscribe and are sent to at random.
+    private struct World {
+        let house: House
+        var dice: Dice
+        var devices: [Registration] = []
+        var generation: UInt64 = 0
+        var probes = 0
+        static let topics = (0..<6).map { "topic-\($0)" }
+
+        init(_ seed: UInt64, _ planted: Planted) {
+            house = House {
+                $0.databaseCount = 4
+                $0.planted = planted
+            }
+            house.expectsDifferences = true
+            dice = Dice(seed)
+        }
+
+        mutating func act() {
+            let partition = UInt16(dice.below(4))
+            let there = devices.filter { $0.partition.rawValue == partition && dice.chance(1, in: 2) }
+            let topic = dice.one(of: World.topics)
+            switch dice.below(10) {
+            case 0..<2: if let device = house.register(in: partition)?.0 { devices.append(device) }
+            case 2..<6: _ = house.change(.subscribe, topic, there)
+            case 6..<8: _ = house.change(.unsubscribe, topic, there)
+            case 8: house.publish("m", to: topic)
+            default: house.settle()
+            }
+        }
+
+        /// Some partitions forget the last of what they did, and everybody begins anew.
+        mutating func loseEnds() throws {
+            for number in 0..<4 where dice.chance(1, in: 2) {
+                let kept = max(1, house.journal[number].count - dice.below(20))
+                house.journal[number].removeSubrange(kept...)
+            }
+            generation += 1
+            try house.succeedAll(generation: generation)
+            for _ in 0..<3 { house.settle() }
+            devices.removeAll { house.partitions[Int($0.partition.rawValue)].lists($0.index.rawValue) == nil }
+        }
+
+        /// What does not fit together; empty where all does.
+        mutating func problems() -> [String] {
+            var found: [String] = []
+            for topic in World.topics {
+                let home = house.partitions[Int(house.home(topic).rawValue)]
+                for partition in house.partitions {
+                    let members = home.members(of: topic, in: partition.id)
+                    let subscribed = partition.subscribers(of: topic)
+                    if members != subscribed {
+                        found.append(
+                            "\(topic): \(members) of \(partition.id) where \(subscribed) are subscribed")
+                    }
+                }
+                probes += 1
+                house.publish("probe \(probes)", to: topic)
+                house.settle()
+                for device in devices {
+                    let partition = house.partitions[Int(device.partition.rawValue)]
+                    let isSubscribed = partition.lists(device.index.rawValue)?.contains(topic) ?? false
+                    let came = partition.waiting(device.index.rawValue).count { $0 == "probe \(probes)" }
+                    if came != (isSubscribed ? 1 : 0) {
+                        found.append("\(topic): came \(came) times to a device, subscribed: \(isSubscribed)")
+                    }
+                }
+            }
+            return found
+        }
+    }
+
+    private func run(_ seed: UInt64, _ planted: Planted = []) throws -> [String] {
+        var world = World(seed, planted)
+        for _ in 0..<3 {
+            for _ in 0..<40 { world.act() }
+            try world.loseEnds()
+            let problems = world.problems()
+            if !problems.isEmpty { return problems }
+        }
+        return []
+    }
+
+    @Test("fits together again", arguments: 1...60 as ClosedRange<UInt64>)
+    func fits(_ seed: UInt64) throws {
+        let problems = try run(seed)
+        #expect(problems.isEmpty, "seed \(seed): \(problems)")
+    }
+
+    @Test("is noticed not to, where a rule is broken", arguments: [Planted.keepNumbers, .skipComparison])
+    func planted(_ bug: Planted) throws {
+        #expect(try (1...60).contains { try run($0, bug) != [] })
+    }
+}
+
+extension Partition {
+    fileprivate func lists(_ index: UInt32) -> Set<String>? {
+        guard let (page, place) = state.devices.find(index) else { return nil }
+        let list = page.topics[place]
+        return Set(
+            (0..<list.count).map { String(decoding: state.names.nameBytes(list[$0].topic), as: UTF8.self) })
+    }
+
+    fileprivate func subscribers(of topic: String) -> [UInt32] {
+        var found: [UInt32] = []
+        state.devices.forEach { index, _, _ in
+            if lists(index)?.contains(topic) ?? false { found.append(index) }
+            return true
+        }
+        return found
+    }
+
+    fileprivate func members(of topic: String, in partition: PartitionID) -> [UInt32] {
+        guard let number = state.names.number(of: Array(topic.utf8), in: House.project) else { return [] }
+        return state.topics.members(number, of: partition)
+    }
+
+    fileprivate func waiting(_ index: UInt32) -> [String] {
+        state.log.waiting(for: index, after: .zero, limit: 1000).map {
+            String(decoding: $0.body ?? [], as: UTF8.self)
+        }
+    }
+}
