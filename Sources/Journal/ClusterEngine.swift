@@ -27,17 +27,21 @@ public struct EnginePast: Hashable, Sendable {
     public var timeline: UInt32
     /// Whether another machine has all that is acknowledged, so that a failover loses nothing.
     public var isReplicated: Bool
+    /// Of which life of the server somebody saw that it had gone back, though nothing else says so: its disk
+    /// was that of an earlier moment. 0 for none.
+    public var lossSeen: UInt64
 
-    public init(system: UInt64, timeline: UInt32, isReplicated: Bool) {
+    public init(system: UInt64, timeline: UInt32, isReplicated: Bool, lossSeen: UInt64 = 0) {
         self.system = system
         self.timeline = timeline
         self.isReplicated = isReplicated
+        self.lossSeen = lossSeen
     }
 
     /// Whether what was acknowledged in `former` may be missing here.
     public func mayLack(_ former: EnginePast) -> Bool {
         system != former.system || timeline < former.timeline
-            || (timeline > former.timeline && !former.isReplicated)
+            || (timeline > former.timeline && !former.isReplicated) || lossSeen != former.lossSeen
     }
 }
 

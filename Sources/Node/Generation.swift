@@ -19,6 +19,7 @@ enum Generation {
             out.u64(past.system)
             out.u32(past.timeline)
             out.u8(past.isReplicated ? 1 : 0)
+            out.u64(past.lossSeen)
             return out.bytes
         }
 
@@ -32,7 +33,8 @@ enum Generation {
             guard try reader.u8() == version else { throw reader.fail("a generation of another version") }
             number = try reader.u64()
             past = EnginePast(
-                system: try reader.u64(), timeline: try reader.u32(), isReplicated: try reader.u8() == 1)
+                system: try reader.u64(), timeline: try reader.u32(), isReplicated: try reader.u8() == 1,
+                lossSeen: try reader.u64())
         }
     }
 

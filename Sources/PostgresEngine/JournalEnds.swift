@@ -2,9 +2,9 @@ import Journal
 import Model
 import Synchronization
 
-/// How far the journals of a database went when it last acknowledged something to this process, over whichever
-/// connection. A disk that was restored, or a failover that lost something, shows on the next connection by
-/// journals that end earlier: before anything is written behind a hole (design 5.6).
+/// How far the journals of a database went when it last acknowledged something to this process, over
+/// whichever connection. A disk that was restored, or a failover that lost something, shows on the next
+/// connection by journals that end earlier: before anything is written behind a hole (design 5.6).
 public final class JournalEnds: Sendable {
     private let ends = Mutex<[PartitionID: Sequence]>([:])
 
@@ -24,6 +24,26 @@ public final class JournalEnds: Sendable {
 }
 
 extension PostgresEngine {
+    private static let lossKey = "loss"
+
+    func lossSeen(_ connection: Connection) throws(Fault) -> UInt64 {
+        let reply = try connection.run(
+            "SELECT value FROM tidecast.setting WHERE key = $1::text", [.text(PostgresEngine.lossKey)])
+        guard reply.count == 1 else { return 0 }
+        return try reply.bytes(0, 0).reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    /// Somebody else may have seen that the database went back.
+    func checkLoss(_ connection: Connection) throws(Fault) {
+        let seen = try lossSeen(connection)
+        if let known = lastLossSeen ?? options.knownPast?.lossSeen, known != seen {
+            throw distrust(
+                "the database went back, as another node has seen: what it acknowledged last may be lost, so"
+                    + " everything is read again")
+        }
+        lastLossSeen = seen
+    }
+
     /// Everything may be trimmed; the floor still tells how far a journal had come.
     func checkEnds(_ connection: Connection) throws(Fault) {
         let known = options.ends.all
@@ -34,7 +54,8 @@ extension PostgresEngine {
             FROM unnest($1::int4[], $2::int8[]) AS k (partition, sequence), LATERAL (
                 SELECT coalesce(greatest(
                     (SELECT floor - 1 FROM tidecast.partition WHERE id = k.partition),
-                    (SELECT max(sequence) FROM tidecast.journal WHERE partition = k.partition)), 0)) AS p (last)
+                    (SELECT max(sequence) FROM tidecast.journal WHERE partition = k.partition)), 0)
+            ) AS p (last)
             WHERE p.last < k.sequence LIMIT 1
             """,
             [
@@ -42,12 +63,17 @@ extension PostgresEngine {
                 .ints(known.map { Int64(bitPattern: $0.sequence.rawValue) }),
             ])
         guard reply.count > 0 else { return }
-        let (partition, was, last) = (
-            try reply.int(0, 0), try reply.int(0, 1), try reply.int(0, 2)
-        )
+        let (partition, was, last) = (try reply.int(0, 0), try reply.int(0, 1), try reply.int(0, 2))
+        // Whoever comes next is to know it too, and all who see it in this life of the server say the same.
+        _ = try connection.run(
+            """
+            INSERT INTO tidecast.setting (key, value)
+            VALUES ($1::text, int8send((extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8))
+            ON CONFLICT (key) DO UPDATE SET value = excluded.value
+            """, [.text(PostgresEngine.lossKey)])
         throw distrust(
-            "the database went back: it had acknowledged record \(was) of partition \(partition), and the last"
-                + " one there is \(last); an old copy was restored, or a failover lost it, so everything is"
-                + " read again")
+            "the database went back: it had acknowledged record \(was) of partition \(partition), and the"
+                + " last one there is \(last); an old copy was restored, or a failover lost it, so"
+                + " everything is read again")
     }
 }

@@ -40,7 +40,10 @@ extension PostgresEngine {
         }
     }
 
-    public func past() throws(EngineError) -> EnginePast? { try settings().past }
+    public func past() throws(EngineError) -> EnginePast? {
+        let settings = try settings()
+        return settings.past(lossSeen: try ask { connection throws(Fault) in try lossSeen(connection) })
+    }
 
     public func wallClock() throws(EngineError) -> WallTime? {
         try ask { connection throws(Fault) in

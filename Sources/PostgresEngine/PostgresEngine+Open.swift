@@ -26,7 +26,9 @@ extension PostgresEngine {
         try configure(connection)
         let settings = try readSettings(connection)
         if let lastSettings, let reason = settings.contradiction(to: lastSettings) { throw distrust(reason) }
-        if lastSettings == nil, let known = options.knownPast, settings.past.mayLack(known) {
+        if lastSettings == nil, let known = options.knownPast,
+            settings.past(lossSeen: known.lossSeen).mayLack(known)
+        {
             throw distrust(
                 "the database is not the one of before: what it acknowledged last may be lost, so everything"
                     + " is read again")
@@ -39,6 +41,7 @@ extension PostgresEngine {
         try migrate(connection)
         try checkIdentity(connection)
         try checkEnds(connection)
+        try checkLoss(connection)
         lastSettings = settings
         return connection
     }

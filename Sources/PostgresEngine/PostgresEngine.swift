@@ -53,6 +53,8 @@ public final class PostgresEngine: ClusterEngine {
     public internal(set) var failure: String?
     /// What the database said of itself last: when it was connected to, or a lease was renewed.
     public internal(set) var lastSettings: PostgresSettings?
+    /// What the database said of its own losses when it was connected to.
+    var lastLossSeen: UInt64?
     /// Where this engine's renewals have brought a lease.
     var lastRenewal: (session: SessionID, counter: UInt64)?
     let conninfo: String

@@ -60,9 +60,11 @@ public struct PostgresSettings: Hashable, Sendable {
         return nil
     }
 
-    var past: EnginePast {
+    /// What the tables say of a loss is not among the settings.
+    func past(lossSeen: UInt64) -> EnginePast {
         EnginePast(
-            system: systemIdentifier, timeline: timeline, isReplicated: !synchronousStandbyNames.isEmpty)
+            system: systemIdentifier, timeline: timeline, isReplicated: !synchronousStandbyNames.isEmpty,
+            lossSeen: lossSeen)
     }
 
     /// Why what `self` says cannot follow what was known before, or `nil` (design 5.6).
@@ -71,7 +73,7 @@ public struct PostgresSettings: Hashable, Sendable {
             return "another database answers: its system identifier is \(systemIdentifier), and was"
                 + " \(before.systemIdentifier)"
         }
-        if timeline > before.timeline, past.mayLack(before.past) {
+        if timeline > before.timeline, past(lossSeen: 0).mayLack(before.past(lossSeen: 0)) {
             return "the database has failed over (timeline \(before.timeline) to \(timeline)) and no"
                 + " synchronous standby was configured: what it acknowledged last may be lost, so everything"
                 + " is read again"

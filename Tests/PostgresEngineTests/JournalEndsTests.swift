@@ -64,6 +64,29 @@ import Testing
         #expect(sentence { _ = try two.partitions() }.contains("went back"))
     }
 
+    /// Which is what makes a new generation begin, and stops those who wrote nothing and would not see it.
+    @Test func whoSeesItTellsAllOthers() throws {
+        let (engine, session) = try engine()
+        let idle = try PostgresEngine(place)
+        let before = try #require(try idle.past())
+        #expect(before.lossSeen == 0)
+        try other.run("DELETE FROM tidecast.journal WHERE partition = 0 AND sequence > 3")
+        try endConnections(other)
+        // The first one finds the connection lost.
+        for _ in 0..<2 {
+            #expect(engine.append(session: session, batch: BatchID(5), rows: [try row(0, 5)]).isUnknown)
+        }
+        #expect(sentence { _ = try idle.partitions() }.contains("as another node has seen"))
+        let next = try PostgresEngine(place)
+        let after = try #require(try next.past())
+        #expect(after.mayLack(before) && after.timeline == before.timeline)
+        try endConnections(other)
+        #expect(try next.past() == after)
+        var options = PostgresEngine.Options()
+        options.knownPast = before
+        #expect(sentence { _ = try PostgresEngine(place, options: options) }.contains("went back"))
+    }
+
     @Test func whatWasTrimmedMeanwhileIsNotMissed() throws {
         let (engine, session) = try engine()
         try other.run("UPDATE tidecast.partition SET floor = 5 WHERE id = 0")

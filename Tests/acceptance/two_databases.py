@@ -268,6 +268,84 @@ def run(folder, home, other, third, nodes):
           "nothing arrived that was never sent")
     check(not any(device.told for device in devices), "no device was told of dropped messages")
     check(len(accepted) > 300, f"{len(accepted)} sends accepted, each delivered to 4 devices; {len(unknown)} not accepted")
+    return devices
+
+
+def subscriptions(node, device):
+    """What the server says that the device is subscribed to; `None` where it knows no such device."""
+    status, body = node.call("GET", f"/iid/info/{device.token}?details=true",
+                             headers={**cluster.OWNER, "access_token_auth": "true"})
+    return set(json.loads(body).get("rel", {}).get("topics", {})) if status == 200 else None
+
+
+def change(node, kind, topic, devices):
+    status, body = node.call("POST", f"/iid/v1:batch{kind}",
+                             {"to": f"/topics/{topic}", "registration_tokens": [device.token for device in devices]},
+                             {**cluster.OWNER, "access_token_auth": "true"})
+    assert status == 200 and json.loads(body)["results"] == [{}] * len(devices), (status, body)
+
+
+def new_device(node):
+    status, body = node.call("POST", "/v1/projects/demo/registrations", {})
+    assert status == 200, (status, body)
+    return Device(node, json.loads(body))
+
+
+def went_back(database, nodes, devices):
+    """The disk of one database is that of a moment before, as after a snapshot of it was restored; the other goes on."""
+    one, two = nodes
+    cluster.wait(lambda: {"one", "two"} == set(owners(one)[0::2]) == set(owners(one)[1::2]), "both to own partitions")
+    data, copy = f"{database.folder}/data", f"{database.folder}/copy"
+    frozen = processes(database)
+    for process in frozen:
+        os.kill(process, signal.SIGSTOP)
+    subprocess.run(["cp", "-a", data, copy], check=True)
+    for process in frozen:
+        os.kill(process, signal.SIGCONT)
+    os.unlink(f"{copy}/postmaster.pid")
+
+    # All this one of the two will forget.
+    devices = devices + [new_device(one) for _ in range(8)]
+    for number, topic in enumerate(TOPICS):
+        change(one, "Add", topic, devices[4:])
+        change(one, "Remove", topic, devices[number % 4:number % 4 + 1])
+        assert one.call("POST", "/v1/projects/demo/messages:send", {"message": {"topic": topic, "data": {"n": "0"}}})[0] == 200
+    database.stop()
+    shutil.rmtree(data)
+    os.rename(copy, data)
+    database.start()
+    cluster.wait(lambda: one.process.poll() == two.process.poll() == 70, "both nodes to notice")
+    check(all("the database went back" in log_of(node) for node in nodes), "an old disk: both nodes notice, say so, and end")
+    for node in nodes:
+        node.start()
+    for node in nodes:
+        node.wait_ready()
+    cluster.wait(lambda: "" not in owners(one), "everything to be owned again")
+
+    known = {device: subscriptions(one, device) for device in devices}
+    kept = [device for device in devices if known[device] is not None]
+    cluster.wait(lambda: all(device.streams > 1 for device in kept), "the devices to come back")
+    wrong = ["not tried"]
+    for attempt in range(1, 20):
+        sent = {topic: 90_000_000 + attempt * 1000 + number for number, topic in enumerate(TOPICS)}
+        for topic, name in sent.items():
+            status, body = one.call("POST", "/v1/projects/demo/messages:send",
+                                    {"message": {"topic": topic, "data": {"n": str(name)}}})
+            check(status == 200, f"a send to {topic} is answered {status}") if status != 200 else None
+        time.sleep(2)
+        wrong = [(topic, devices.index(device), topic in known[device]) for topic, name in sent.items() for device in kept
+                 if (name in device.seen) != (topic in known[device])]
+        if not wrong:
+            break
+    check(not wrong, f"of {len(devices)} devices {len(kept)} are known; each gets what it is subscribed to, and nothing else {wrong}")
+    late = new_device(two)
+    change(two, "Add", TOPICS[0], [late] + kept[:1])
+    change(two, "Remove", TOPICS[1], kept)
+    cluster.wait(lambda: late.streams, "the new device's stream")
+    for number in range(2):
+        one.call("POST", "/v1/projects/demo/messages:send", {"message": {"topic": TOPICS[number], "data": {"n": f"9999{number}"}}})
+    cluster.wait(lambda: 99990 in late.seen and 99990 in kept[0].seen, "the new device's message")
+    check(not any(99991 in device.seen for device in kept), "subscriptions go on to change")
 
 
 def main():
@@ -283,7 +361,11 @@ def main():
         nodes = [cluster.Node(folder, name, spread) for name in ("one", "two")]
         for node in nodes:
             node.options = ["--partitions", "32", *spread.options]
-        run(folder, *databases, nodes)
+        devices = run(folder, *databases, nodes)
+        nodes[1].start()
+        nodes[1].wait_ready()
+        went_back(databases[1], nodes, devices)
+        went_back(databases[0], nodes, devices)
         print("two_databases: ok")
     except BaseException:
         for node in nodes:

@@ -301,36 +301,6 @@ public final class Partition {
 
     func propose(_ fact: Fact) { ledger.propose(fact, to: &state) }
 
-    #if DEBUG
-        /// Lets out at once what should wait for the open record, where a planted bug says so.
-        private func breakRules(_ now: Instant, _ effects: inout [PartitionEffect]) {
-            let proof = ledger.confirmed()
-            if options.planted.contains(.answerBeforeDurable) {
-                for answer in ledger.gated.answers { release(answer, proof, &effects) }
-                ledger.gated.answers = []
-            }
-            if options.planted.contains(.offerBeforeDurable) {
-                for partition in ledger.gated.touched.sorted() {
-                    guard let entry = state.outboxes[partition]?.unacknowledged.last else { continue }
-                    let frame = frame([entry], to: partition)
-                    effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
-                    offered[partition] = Offered(upTo: entry.number, at: now.monotonic)
-                }
-                ledger.gated.touched.removeAll()
-            }
-            if options.planted.contains(.acknowledgeVolatile) {
-                for partition in ledger.gated.applied.sorted() {
-                    durableMarks[partition] = state.marks[partition]
-                    acknowledge(to: partition, proof, &effects)
-                }
-            }
-            if options.planted.contains(.pushBeforeDurable) {
-                push(ledger.gated.deliveries, proof, &effects)
-                ledger.gated.deliveries = []
-            }
-        }
-    #endif
-
     // MARK: The end
 
     /// The journal is lost to this machine: everybody who waits is told that it is unknown (sends) or to try

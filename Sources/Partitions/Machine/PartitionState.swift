@@ -98,8 +98,8 @@ struct PartitionState: ~Copyable {
         devices.skip(to: UInt32(min(next, UInt64(DeviceIndex.limit))))
     }
 
-    /// What this partition has done up to `number`, as somebody knew it in `generation`, is still so up to the
-    /// returned one: what came behind it was lost since.
+    /// What this partition has done up to `number`, as somebody knew it in `generation`, is still so up to
+    /// the returned one: what came behind it was lost since.
     func kept(of number: Sequence, in generation: UInt64) -> Sequence {
         formerGenerations.filter { $0.next > generation }.reduce(number) { min($0, $1.before.former) }
     }

@@ -1,3 +1,5 @@
+import Model
+
 #if DEBUG
     /// Bugs that are planted to show that a checker sees them. Only in debug builds, and only where a
     /// simulation asks.
@@ -51,5 +53,35 @@
         public static let skipComparison = Planted(rawValue: 4_194_304)
         /// The windows of a gateway that is fenced go at once, and it may not have heard of it (design 5.5).
         public static let buryAtOnce = Planted(rawValue: 1_048_576)
+    }
+
+    extension Partition {
+        /// Lets out at once what should wait for the open record, where a planted bug says so.
+        func breakRules(_ now: Instant, _ effects: inout [PartitionEffect]) {
+            let proof = ledger.confirmed()
+            if options.planted.contains(.answerBeforeDurable) {
+                for answer in ledger.gated.answers { release(answer, proof, &effects) }
+                ledger.gated.answers = []
+            }
+            if options.planted.contains(.offerBeforeDurable) {
+                for partition in ledger.gated.touched.sorted() {
+                    guard let entry = state.outboxes[partition]?.unacknowledged.last else { continue }
+                    let frame = frame([entry], to: partition)
+                    effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
+                    offered[partition] = Offered(upTo: entry.number, at: now.monotonic)
+                }
+                ledger.gated.touched.removeAll()
+            }
+            if options.planted.contains(.acknowledgeVolatile) {
+                for partition in ledger.gated.applied.sorted() {
+                    durableMarks[partition] = state.marks[partition]
+                    acknowledge(to: partition, proof, &effects)
+                }
+            }
+            if options.planted.contains(.pushBeforeDurable) {
+                push(ledger.gated.deliveries, proof, &effects)
+                ledger.gated.deliveries = []
+            }
+        }
     }
 #endif
