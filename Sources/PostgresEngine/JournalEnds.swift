@@ -27,10 +27,12 @@ extension PostgresEngine {
     private static let lossKey = "loss"
 
     func lossSeen(_ connection: Connection) throws(Fault) -> UInt64 {
-        let reply = try connection.run(
-            "SELECT value FROM tidecast.setting WHERE key = $1::text", [.text(PostgresEngine.lossKey)])
-        guard reply.count == 1 else { return 0 }
-        return try reply.bytes(0, 0).reduce(0) { $0 << 8 | UInt64($1) }
+        guard let value = try get(.setting, PostgresEngine.lossKey, connection) else { return 0 }
+        var reader = ByteReader(value)
+        guard let seen = try? reader.u64() else {
+            throw .engine(.corrupt("what the database says of its losses cannot be read"))
+        }
+        return seen
     }
 
     /// Somebody else may have seen that the database went back.
@@ -42,6 +44,16 @@ extension PostgresEngine {
                     + " everything is read again")
         }
         lastLossSeen = seen
+    }
+
+    /// The database went back. Whoever comes next is to know it too; all who see it in this life of the server
+    /// say the same.
+    func noteLoss(_ connection: Connection) throws(Fault) {
+        let reply = try connection.run(
+            "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8")
+        var value = ByteWriter()
+        value.u64(try reply.uint(0, 0))
+        try put(.setting, PostgresEngine.lossKey, value.bytes, connection)
     }
 
     /// Everything may be trimmed; the floor still tells how far a journal had come.
@@ -64,13 +76,7 @@ extension PostgresEngine {
             ])
         guard reply.count > 0 else { return }
         let (partition, was, last) = (try reply.int(0, 0), try reply.int(0, 1), try reply.int(0, 2))
-        // Whoever comes next is to know it too, and all who see it in this life of the server say the same.
-        _ = try connection.run(
-            """
-            INSERT INTO tidecast.setting (key, value)
-            VALUES ($1::text, int8send((extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8))
-            ON CONFLICT (key) DO UPDATE SET value = excluded.value
-            """, [.text(PostgresEngine.lossKey)])
+        try noteLoss(connection)
         throw distrust(
             "the database went back: it had acknowledged record \(was) of partition \(partition), and the"
                 + " last one there is \(last); an old copy was restored, or a failover lost it, so"

@@ -6,22 +6,28 @@ import Model
 extension PostgresEngine {
     public func put(_ table: CatalogTable, key: String, value: [UInt8]) throws(EngineError) {
         try PostgresEngine.check(key: key, value: value)
+        try ask { connection throws(Fault) in try put(table, key, value, connection) }
+    }
+
+    func put(
+        _ table: CatalogTable, _ key: String, _ value: [UInt8], _ connection: Connection
+    ) throws(Fault) {
         let sealed = PostgresEngine.seal(table.rawValue, key, value)
-        _ = try ask { connection throws(Fault) in
-            try connection.run(
-                "INSERT INTO tidecast.\(table.rawValue) (key, value) VALUES ($1::text, $2::bytea)"
-                    + " ON CONFLICT (key) DO UPDATE SET value = excluded.value", [.text(key), .bytes(sealed)])
-        }
+        _ = try connection.run(
+            "INSERT INTO tidecast.\(table.rawValue) (key, value) VALUES ($1::text, $2::bytea)"
+                + " ON CONFLICT (key) DO UPDATE SET value = excluded.value", [.text(key), .bytes(sealed)])
     }
 
     public func get(_ table: CatalogTable, key: String) throws(EngineError) -> [UInt8]? {
         guard !key.utf8.contains(0) else { return nil }
-        return try ask { connection throws(Fault) in
-            let reply = try connection.run(
-                "SELECT value FROM tidecast.\(table.rawValue) WHERE key = $1::text", [.text(key)])
-            guard reply.count == 1 else { return nil }
-            return try PostgresEngine.unseal(table.rawValue, key, try reply.bytes(0, 0))
-        }
+        return try ask { connection throws(Fault) in try get(table, key, connection) }
+    }
+
+    func get(_ table: CatalogTable, _ key: String, _ connection: Connection) throws(Fault) -> [UInt8]? {
+        let reply = try connection.run(
+            "SELECT value FROM tidecast.\(table.rawValue) WHERE key = $1::text", [.text(key)])
+        guard reply.count == 1 else { return nil }
+        return try PostgresEngine.unseal(table.rawValue, key, try reply.bytes(0, 0))
     }
 
     public func remove(_ table: CatalogTable, key: String) throws(EngineError) {

@@ -31,6 +31,7 @@ extension PostgresEngine {
             try accept(try PostgresSettings(reply, from: 1))
             let counter = try reply.uint(0, 0)
             if let last = lastRenewal, last.session == session, counter <= last.counter {
+                try noteLoss(connection)
                 throw distrust(
                     "the database went back: this session's lease was \(last.counter) and is \(counter) after"
                         + " one more renewal; an old copy was restored")

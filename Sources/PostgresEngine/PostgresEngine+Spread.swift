@@ -53,12 +53,8 @@ extension PostgresEngine {
     /// Whether this is the database that was meant.
     func checkIdentity(_ connection: Connection) throws(Fault) {
         guard let identity = options.identity else { return }
-        let reply = try connection.run(
-            "SELECT value FROM tidecast.setting WHERE key = $1::text", [.text(DatabaseIdentity.key)])
         var found: DatabaseIdentity?
-        if reply.count == 1 {
-            let table = CatalogTable.setting.rawValue
-            let value = try PostgresEngine.unseal(table, DatabaseIdentity.key, try reply.bytes(0, 0))
+        if let value = try get(.setting, DatabaseIdentity.key, connection) {
             do throws(EngineError) {
                 found = try DatabaseIdentity(decoding: value)
             } catch {

@@ -370,7 +370,7 @@ def main():
     except BaseException:
         for node in nodes:
             if os.path.exists(os.path.join(node.folder, "log")):
-                print(f"--- {node.name}\n" + "\n".join(log_of(node).splitlines()[-25:]))
+                print(f"--- {node.name}\n" + "\n".join(log_of(node).splitlines()[-60:]))
         raise
     finally:
         for node in nodes:
