@@ -95,6 +95,31 @@ struct LostEndTests {
         #expect(problems.isEmpty, "seed \(seed): \(problems)")
     }
 
+    @Test("applies nothing of a generation that is over")
+    func former() throws {
+        let house = House { $0.databaseCount = 4 }
+        let topic = try #require(World.topics.first { house.home($0).rawValue != 0 })
+        let (device, _) = try #require(house.register(in: 0))
+        _ = house.change(.subscribe, topic, [device])
+        let home = house.partitions[Int(house.home(topic).rawValue)]
+        let entry = { (number: UInt64) in
+            OutboxEntry(
+                number: Sequence(number), predecessor: .zero,
+                items: [
+                    .leave(project: House.project, topic: TopicName(checked: Array(topic.utf8)), indices: [0])
+                ],
+                fingerprint: 0)
+        }
+        try house.succeedAll(generation: 1)
+        let successor = house.partitions[Int(home.id.rawValue)]
+        for generation in [0, 1] as [UInt64] {
+            let late = OutboxFrame(
+                from: PartitionID(0), history: History(100), generation: generation, entries: [entry(900)])
+            house.send(.offered(late), to: home.id)
+            #expect(successor.members(of: topic, in: PartitionID(0)) == (generation == 0 ? [0] : []))
+        }
+    }
+
     @Test("is noticed not to, where a rule is broken", arguments: [Planted.keepNumbers, .skipComparison])
     func planted(_ bug: Planted) throws {
         #expect(try (1...60).contains { try run($0, bug) != [] })

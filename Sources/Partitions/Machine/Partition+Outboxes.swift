@@ -29,6 +29,8 @@ extension Partition {
             // Another past of the sender: nothing of it can be placed against this mark.
             return
         }
+        // What it said before it lost its end, and does not know any more.
+        guard frame.generation >= mark?.generation ?? 0 else { return }
         var number = mark?.number ?? .zero
         var applied = false
         if let base = base(for: frame, mark) {
