@@ -120,6 +120,27 @@ struct LostEndTests {
         }
     }
 
+    @Test("believes no late word about what may have been lost since")
+    func lateWord() throws {
+        let house = House { $0.databaseCount = 4 }
+        house.expectsDifferences = true
+        let topic = try #require(World.topics.first { house.home($0).rawValue != 0 })
+        let (device, _) = try #require(house.register(in: 0))
+        try house.succeedAll(generation: 1)
+        // The topic's partition has it, and its journal does not yet.
+        house.holdsAppends = true
+        _ = house.change(.subscribe, topic, [device])
+        house.releaseAppends(1)
+        let (sender, home) = (house.partitions[0], house.home(topic))
+        let last = try #require(sender.state.outboxes[home]?.unacknowledged.last?.number)
+        for generation in [0, 1] as [UInt64] {
+            let said = OutboxAcknowledgement(
+                from: home, history: History(100), generation: generation, mark: last, fingerprint: 0)
+            house.send(.acknowledged(said), to: PartitionID(0))
+            #expect((sender.acknowledged[home] == last) == (generation == 1))
+        }
+    }
+
     @Test("is noticed not to, where a rule is broken", arguments: [Planted.keepNumbers, .skipComparison])
     func planted(_ bug: Planted) throws {
         #expect(try (1...60).contains { try run($0, bug) != [] })

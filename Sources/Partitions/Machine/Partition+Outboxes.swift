@@ -84,6 +84,8 @@ extension Partition {
     ) {
         guard said.mark == .zero || said.history == history else { return }
         guard said.generation <= state.generation else { return }
+        // It may have lost that since, where it is in another database, and this be a late word of before.
+        if options.databaseCount > 1, said.generation < state.generation { return }
         let outbox = state.outboxes[said.from] ?? Outbox()
         var said = said
         said.mark = reached(said, outbox)
