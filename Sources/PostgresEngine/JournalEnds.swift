@@ -46,8 +46,8 @@ extension PostgresEngine {
         lastLossSeen = seen
     }
 
-    /// The database went back. Whoever comes next is to know it too; all who see it in this life of the server
-    /// say the same.
+    /// The database went back. Whoever comes next is to know it too; all who see it in this life of the
+    /// server say the same.
     func noteLoss(_ connection: Connection) throws(Fault) {
         let reply = try connection.run(
             "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8")
