@@ -36,6 +36,72 @@ def links(run, one, other):
     return len(shown.stdout.splitlines())
 
 
+def cut_between(run, some, others):
+    for one in some:
+        for other in others:
+            run.cluster.cut(one, other)
+
+
+def the_rest(run, some):
+    return [name for name in tool.services() if name not in some]
+
+
+def owned_by(run, gateway, shards):
+    """How many partitions the shards own as the gateway sees it."""
+    try:
+        return sum(one["owner"] in shards for one in run.node(gateway).view(timeout=2)["partitions"])
+    except (OSError, ValueError):
+        return None
+
+
+def words(run, names):
+    """What nodes call their own state."""
+    said = {}
+    for name in names:
+        try:
+            said[name] = run.node(name).view(timeout=2)["status"][:60]
+        except OSError:
+            said[name] = "nothing"
+    return said
+
+
+@fault("11", "a minority: gateway-1 and shard-1 are cut from the other nodes and from the database", seconds=14,
+       may_stop=("gateway-1", "shard-1"), broken=("gateway-1",))
+def minority(run):
+    few = ["gateway-1", "shard-1"]
+    cut_between(run, few, the_rest(run, few))
+    majority = run.until(lambda: owned_by(run, "gateway-2", ("shard-2", "shard-3")) == 256, run.seconds)
+    run.sleep(max(0.0, 1 - (majority or 0) / run.seconds))
+    run.note(the_others_own_all_after=majority and round(majority, 2), they_say=words(run, few))
+    run.demand(majority is not None, "I11", "the majority did not take over what the minority had")
+    run.demand("ready" not in words(run, few).values(), "I12", "a node of the minority calls itself ready")
+
+
+@fault("11b", "two halves for a minute, the database on one side: gateway-1, shard-1 and shard-2, and the others", seconds=60,
+       may_stop=("gateway-1", "shard-1", "shard-2"), broken=("gateway-1",))
+def halves(run):
+    few = ["gateway-1", "shard-1", "shard-2"]
+    cut_between(run, few, the_rest(run, few))
+    taken = run.until(lambda: owned_by(run, "gateway-2", ("shard-3",)) == 256, 20)
+    run.sleep(max(0.0, 1 - (taken or 0) / run.seconds))
+    run.note(the_other_half_owns_all_after=taken and round(taken, 2), they_say=words(run, few))
+    run.demand(taken is not None, "I11", "the half with the database did not take over")
+    run.demand("ready" not in words(run, few).values(), "I12", "a node without the database calls itself ready")
+
+
+@fault("11c", "two equal halves for a minute, and both see the database", seconds=60, broken=("*",))
+def equal_halves(run):
+    few = ["gateway-1", "shard-1", "shard-2"]
+    before = sessions(run)
+    cut_between(run, few, ["gateway-2", "gateway-3", "shard-3"])
+    gone = run.until(lambda: 256 in (owned_by(run, "gateway-1", ("shard-1", "shard-2")),
+                                     owned_by(run, "gateway-2", ("shard-3",))), 20)
+    run.sleep(max(0.0, 1 - (gone or 0) / run.seconds))
+    run.note(one_half_owns_all_after=gone and round(gone, 2), fenced=fenced_since(run, before),
+             they_say=words(run, run.cluster.nodes))
+    run.demand(gone is not None, "I11", "neither half serves all partitions")
+
+
 @fault("12", "one-way cut: shard-1 hears nothing of the other nodes, and they hear it; the database is there",
        seconds=12)
 def one_way(run):
