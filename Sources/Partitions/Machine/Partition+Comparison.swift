@@ -10,7 +10,6 @@ import Model
 struct Comparison {
     var left: [PartitionID]
     var at: MonotonicTime
-    var isBegun = false
 }
 
 extension OutboxEntry {
@@ -19,6 +18,9 @@ extension OutboxEntry {
 }
 
 extension Partition {
+    /// It may tell of a generation that does not rest on a durable record yet. That is safe: an owner that
+    /// comes after this one begins it with a later record, and none in between has an entry, so what a
+    /// receiver keeps by the earlier one is the same.
     func frame(_ entries: [OutboxEntry], to partition: PartitionID) -> OutboxFrame {
         let outbox = state.outboxes[partition] ?? Outbox()
         let floor = outbox.unacknowledged.first?.predecessor ?? outbox.last
@@ -58,7 +60,7 @@ extension Partition {
 
     // MARK: Comparing
 
-    func planComparisons(_ now: Instant) {
+    func beginComparison(_ now: Instant, _ effects: inout [PartitionEffect]) {
         guard options.databaseCount > 1, state.comparedGeneration < state.generation else { return }
         #if DEBUG
             if options.planted.contains(.skipComparison) { return }
@@ -67,21 +69,24 @@ extension Partition {
             Int($0) % options.databaseCount != Int(id.rawValue) % options.databaseCount
         }
         comparison = Comparison(left: others.map(PartitionID.init), at: now.monotonic)
+        compare(&effects)
     }
 
     func isBeingCompared(_ partition: PartitionID) -> Bool {
         comparison?.left.contains(partition) ?? false
     }
 
-    /// Asks some of those that are left for their marks, when it is durable that this generation began.
-    func compare(_ now: Instant, _ effects: inout [PartitionEffect]) {
-        guard let comparison, let began = state.formerGenerations.last?.before else { return }
-        let isDue = now.monotonic.since(comparison.at) >= options.outboxRetry
-        if isDue { self.comparison?.at = now.monotonic }
-        guard ledger.durable >= began, isDue || !comparison.isBegun else { return }
-        self.comparison?.isBegun = true
+    /// Asks those that have not answered since the last time, some at once.
+    func retryComparison(_ now: Instant, _ effects: inout [PartitionEffect]) {
+        guard let comparison, now.monotonic.since(comparison.at) >= options.outboxRetry else { return }
+        self.comparison?.at = now.monotonic
+        compare(&effects)
+    }
+
+    /// Asks some of those that are left for their marks.
+    private func compare(_ effects: inout [PartitionEffect]) {
         let proof = ledger.confirmed()
-        for partition in comparison.left.prefix(options.comparedAtOnce) {
+        for partition in (comparison?.left ?? []).prefix(options.comparedAtOnce) {
             effects.append(
                 .offer(to: partition, Proven(frame([], to: partition), restingOn: .zero, by: proof)))
         }

@@ -91,14 +91,13 @@ extension Partition {
         said.mark = reached(said, outbox)
         // What is not durable was offered to nobody, whatever a peer says.
         guard said.mark <= outbox.last, said.mark <= ledger.durable else { return }
-        if isBeingCompared(said.from), said.generation == state.generation,
-            compareFingerprints(said, outbox, now, &effects)
-        {
+        let known = acknowledged[said.from] ?? .zero
+        let isNew =
+            said.mark > known || outbox.unacknowledged.first.map { $0.number <= said.mark } ?? false
+        if isNew || isBeingCompared(said.from), compareFingerprints(said, outbox, now, &effects) {
             wasCompared(said.from)
         }
-        let known = acknowledged[said.from] ?? .zero
-        if said.mark > known || outbox.unacknowledged.first.map({ $0.number <= said.mark }) ?? false {
-            _ = compareFingerprints(said, outbox, now, &effects)
+        if isNew {
             acknowledged[said.from] = said.mark
             propose(.acknowledge([OutboxMark(partition: said.from, number: said.mark)]))
         }

@@ -139,7 +139,6 @@ public final class Partition {
             let leftOut = options.databaseCount > 1 ? options.indicesLeftOut : 0
             propose(.generation(number: options.generation, leavingOut: leftOut))
         }
-        planComparisons(now)
         durableMarks = state.marks
         state.outboxes.forEach { partition, outbox in
             guard !outbox.isEmpty else { return }
@@ -147,6 +146,7 @@ public final class Partition {
             effects.append(
                 .offer(to: partition, Proven(frame([], to: partition), restingOn: .zero, by: proof)))
         }
+        beginComparison(now, &effects)
         for ticket in state.conditions.keys.sorted(by: ConditionTicket.isBefore) {
             beginResolution(ticket, proof, now, &effects)
         }
@@ -235,7 +235,6 @@ public final class Partition {
         }
         for ticket in gated.tickets { beginResolution(ticket, proof, now, &effects) }
         if !repairs.isEmpty { continueRepairs() }
-        compare(now, &effects)
         if let ready = snapshots.ready(durable: sequence) {
             effects.append(.writeSnapshot(covering: ready.covering, bytes: ready.bytes))
         }
@@ -324,7 +323,7 @@ public final class Partition {
     private func onWoke(_ now: Instant, _ effects: inout [PartitionEffect]) {
         wakeAt = nil
         retryOutboxes(now, &effects)
-        compare(now, &effects)
+        retryComparison(now, &effects)
         retryResolutions(now, &effects)
         if let expiry = state.log.nextExpiry, expiry <= now.wall {
             propose(.expire(now: now.wall))
