@@ -13,23 +13,26 @@ struct LateRequestTests {
         case none, cut, sleep
     }
 
-    /// A partition that is served by another process.
-    private func remote(_ gateway: SimulatedProcess, _ count: Int) -> (PartitionID, UInt32)? {
-        for partition in (0..<UInt16(count)).map(PartitionID.init) {
-            if case .peer(let life) = gateway.places[partition] { return (partition, life) }
-        }
-        return nil
-    }
-
-    /// A gateway asks an owner in another process, which has four seconds for it and reads it after five.
-    private func ask(_ hindrance: Hindrance, _ planted: PlantedInCluster = []) throws -> ClusterSimulation {
+    /// A cluster that works, a gateway of it, and a partition that another process serves.
+    private func boot(
+        _ planted: PlantedInCluster
+    ) throws -> (ClusterSimulation, SimulatedProcess, PartitionID, UInt32) {
         var options = ClusterSimulation.Options(seed: 1)
         options.hasFaults = false
         options.planted = planted
         let world = ClusterSimulation(options)
         world.boot()
         let gateway = try #require(world.slots[0].process)
-        let (partition, life) = try #require(remote(gateway, options.partitionCount))
+        for partition in (0..<UInt16(options.partitionCount)).map(PartitionID.init) {
+            if case .peer(let life) = gateway.places[partition] { return (world, gateway, partition, life) }
+        }
+        throw Nobody()
+    }
+    private struct Nobody: Error {}
+
+    /// A gateway asks an owner in another process, which has four seconds for it and reads it after five.
+    private func ask(_ hindrance: Hindrance, _ planted: PlantedInCluster = []) throws -> ClusterSimulation {
+        let (world, gateway, partition, life) = try boot(planted)
         let owner = try #require(world.process(of: life))
         let members = Request.members(project: ClusterSimulation.project, world.topic(0))
         func ask(_ number: UInt64) {
@@ -71,13 +74,7 @@ struct LateRequestTests {
 
     /// The request was sent to the owner of an earlier epoch, which is the same process.
     private func askTheFormer(_ planted: PlantedInCluster) throws -> ClusterSimulation {
-        var options = ClusterSimulation.Options(seed: 1)
-        options.hasFaults = false
-        options.planted = planted
-        let world = ClusterSimulation(options)
-        world.boot()
-        let gateway = try #require(world.slots[0].process)
-        let (partition, life) = try #require(remote(gateway, options.partitionCount))
+        let (world, gateway, partition, life) = try boot(planted)
         let id = RequestID(gateway: gateway.gateway, number: 1 << 40)
         // Nobody may carry it out.
         world.deadlines[id] = 0

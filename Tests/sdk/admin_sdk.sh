@@ -1,20 +1,9 @@
 #!/usr/bin/env bash
 # Runs the official firebase-admin SDK against a real server over TLS, under FCM's own host names, in a network namespace of
 # its own: the hosts file of the namespace points the names at 127.0.0.1, so nothing on this machine is touched.
-set -euo pipefail
-if [ "$(id -u)" -ne 0 ]; then
-  echo "Passed over: a network namespace needs root."
-  exit 0
-fi
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-tidecast=${TIDECAST:-$root/.build/debug/tidecast}
-venv=$root/.build/sdk-venv
-if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
-if ! "$venv/bin/python" -c 'import firebase_admin' 2>/dev/null; then "$venv/bin/pip" install -q firebase-admin; fi
-
+. "$(dirname "$0")/common.sh"
+tidecast=$TIDECAST
 space=tidecast-sdk-$$
-work=$(mktemp -d)
 server=
 finish() {
   if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; fi
@@ -24,10 +13,11 @@ finish() {
 trap finish EXIT
 ip netns add "$space"
 mkdir -p "/etc/netns/$space"
-echo "127.0.0.1 localhost fcm.googleapis.com iid.googleapis.com oauth2.googleapis.com" > "/etc/netns/$space/hosts"
+echo "127.0.0.1 localhost $names" > "/etc/netns/$space/hosts"
 ip netns exec "$space" ip link set lo up
 
-"$tidecast" cert make --out "$work/certs" --name fcm.googleapis.com iid.googleapis.com oauth2.googleapis.com > /dev/null
+# shellcheck disable=SC2086
+"$tidecast" cert make --out "$work/certs" --name $names > /dev/null
 "$tidecast" project create shop --service-account "$work/sa.json" --token-uri https://oauth2.googleapis.com/token --data "$work/data" > /dev/null
 "$tidecast" project create other --service-account "$work/other.json" --data "$work/data" > /dev/null
 TIDECAST_FAILPOINT=send.answers ip netns exec "$space" "$tidecast" server --data "$work/data" --listen 127.0.0.1:8787 \

@@ -2,20 +2,8 @@
 # The official firebase-admin SDK against the cluster of deploy/compose.yaml, over TLS and under FCM's own host names: one
 # backend beside gateway-1, another beside gateway-2, devices at gateway-3. The gateways of the file get a TLS listener, and the
 # hosts files of their namespaces point the names at them. Needs root.
-set -euo pipefail
-if [ "$(id -u)" -ne 0 ]; then
-  echo "Passed over: network namespaces need root."
-  exit 0
-fi
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-export TIDECAST=${TIDECAST:-$root/.build/debug/tidecast} TIDECAST_CLUSTER=tidesdk TIDECAST_NETWORK=10.79.0
-venv=$root/.build/sdk-venv
-if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
-if ! "$venv/bin/python" -c 'import firebase_admin' 2>/dev/null; then "$venv/bin/pip" install -q firebase-admin; fi
-
-work=$(mktemp -d)
-names="fcm.googleapis.com iid.googleapis.com oauth2.googleapis.com"
+. "$(dirname "$0")/common.sh"
+export TIDECAST_CLUSTER=tidesdk TIDECAST_NETWORK=10.79.0
 finish() {
   local code=$?
   if [ "$code" -ne 0 ]; then

@@ -98,14 +98,15 @@ struct DeliveryLog: ~Copyable {
         var taken: [UInt32: (count: Int, last: Position)] = [:]
         var rest = devices
         visit(devices, upTo: limit) { log, block, place in
-            let entry = block.entries[place]
-            let leaving = entry.targets.intersection(rest)
+            // Not the entry as a whole: a second reference to its targets would make a copy of them.
+            let (position, isPlain) = (block.entries[place].position, block.entries[place].key == 0)
+            let leaving = block.entries[place].targets.intersection(rest)
             guard !leaving.isEmpty else { return true }
             log.take(leaving, outOf: block, place, departure)
             var done: [UInt32] = []
             leaving.forEach { index in
-                let count = (taken[index]?.count ?? 0) + (entry.key == 0 ? 1 : 0)
-                taken[index] = (count, entry.position)
+                let count = (taken[index]?.count ?? 0) + (isPlain ? 1 : 0)
+                taken[index] = (count, position)
                 if count == depth { done.append(index) }
             }
             if !done.isEmpty { rest = rest.subtracting(DeviceSet(sorted: done)) }
