@@ -98,7 +98,6 @@ struct DeliveryLog: ~Copyable {
         var taken: [UInt32: (count: Int, last: Position)] = [:]
         var rest = devices
         visit(devices, upTo: limit) { log, block, place in
-            // Not the entry as a whole: a second reference to its targets would make a copy of them.
             let (position, isPlain) = (block.entries[place].position, block.entries[place].key == 0)
             let leaving = block.entries[place].targets.intersection(rest)
             guard !leaving.isEmpty else { return true }
