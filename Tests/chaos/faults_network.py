@@ -46,12 +46,12 @@ def the_rest(run, some):
     return [name for name in tool.services() if name not in some]
 
 
-def owned_by(run, gateway, shards):
-    """How many partitions the shards own as the gateway sees it."""
+def sees(run, gateway, *shards):
+    """Whether all partitions are the shards', as the gateway sees it."""
     try:
-        return sum(one["owner"] in shards for one in run.node(gateway).view(timeout=2)["partitions"])
+        return all(one["owner"] in shards for one in run.node(gateway).view(timeout=2)["partitions"])
     except (OSError, ValueError):
-        return None
+        return False
 
 
 def words(run, names):
@@ -65,41 +65,43 @@ def words(run, names):
     return said
 
 
+def part(run, few, others, is_served, limit):
+    """Cuts the few from the others for the fault's time: it must be served before the limit."""
+    cut_between(run, few, others)
+    after = run.until(is_served, limit)
+    run.sleep(max(0.0, 1 - (after or 0) / run.seconds))
+    run.note(all_owned_on_one_side_after=after and round(after, 2))
+    run.demand(after is not None, "I11", "on neither side of the cut all partitions have owners")
+
+
+def silenced(run, few):
+    said = words(run, few)
+    run.note(they_say=said)
+    run.demand("ready" not in said.values(), "I12", "a node without the database calls itself ready")
+
+
 @fault("11", "a minority: gateway-1 and shard-1 are cut from the other nodes and from the database", seconds=14,
        may_stop=("gateway-1", "shard-1"), broken=("gateway-1",))
 def minority(run):
     few = ["gateway-1", "shard-1"]
-    cut_between(run, few, the_rest(run, few))
-    majority = run.until(lambda: owned_by(run, "gateway-2", ("shard-2", "shard-3")) == 256, run.seconds)
-    run.sleep(max(0.0, 1 - (majority or 0) / run.seconds))
-    run.note(the_others_own_all_after=majority and round(majority, 2), they_say=words(run, few))
-    run.demand(majority is not None, "I11", "the majority did not take over what the minority had")
-    run.demand("ready" not in words(run, few).values(), "I12", "a node of the minority calls itself ready")
+    part(run, few, the_rest(run, few), lambda: sees(run, "gateway-2", "shard-2", "shard-3"), run.seconds)
+    silenced(run, few)
 
 
 @fault("11b", "two halves for a minute, the database on one side: gateway-1, shard-1 and shard-2, and the others", seconds=60,
        may_stop=("gateway-1", "shard-1", "shard-2"), broken=("gateway-1",))
 def halves(run):
     few = ["gateway-1", "shard-1", "shard-2"]
-    cut_between(run, few, the_rest(run, few))
-    taken = run.until(lambda: owned_by(run, "gateway-2", ("shard-3",)) == 256, 20)
-    run.sleep(max(0.0, 1 - (taken or 0) / run.seconds))
-    run.note(the_other_half_owns_all_after=taken and round(taken, 2), they_say=words(run, few))
-    run.demand(taken is not None, "I11", "the half with the database did not take over")
-    run.demand("ready" not in words(run, few).values(), "I12", "a node without the database calls itself ready")
+    part(run, few, the_rest(run, few), lambda: sees(run, "gateway-2", "shard-3"), 20)
+    silenced(run, few)
 
 
 @fault("11c", "two equal halves for a minute, and both see the database", seconds=60, broken=("*",))
 def equal_halves(run):
-    few = ["gateway-1", "shard-1", "shard-2"]
     before = sessions(run)
-    cut_between(run, few, ["gateway-2", "gateway-3", "shard-3"])
-    gone = run.until(lambda: 256 in (owned_by(run, "gateway-1", ("shard-1", "shard-2")),
-                                     owned_by(run, "gateway-2", ("shard-3",))), 20)
-    run.sleep(max(0.0, 1 - (gone or 0) / run.seconds))
-    run.note(one_half_owns_all_after=gone and round(gone, 2), fenced=fenced_since(run, before),
-             they_say=words(run, run.cluster.nodes))
-    run.demand(gone is not None, "I11", "neither half serves all partitions")
+    part(run, ["gateway-1", "shard-1", "shard-2"], ["gateway-2", "gateway-3", "shard-3"],
+         lambda: sees(run, "gateway-1", "shard-1", "shard-2") or sees(run, "gateway-2", "shard-3"), 20)
+    run.note(fenced=fenced_since(run, before), they_say=words(run, run.cluster.nodes))
 
 
 @fault("12", "one-way cut: shard-1 hears nothing of the other nodes, and they hear it; the database is there",
@@ -158,9 +160,7 @@ def no_database(run):
 @fault("15", "a shard sees the database and none of its peers", seconds=12, may_stop=("shard-1",))
 def no_peers(run):
     before = sessions(run)
-    for other in run.cluster.nodes:
-        if other != "shard-1":
-            run.cluster.cut("shard-1", other)
+    cut_between(run, ["shard-1"], [other for other in run.cluster.nodes if other != "shard-1"])
     run.sleep()
     run.note(fenced=fenced_since(run, before), still_owns=run.owned("shard-1"))
 
@@ -229,9 +229,7 @@ def delay(run):
 def swizzle(run):
     names = run.random.sample(list(run.cluster.nodes), 4)
     for name in names:
-        for other in tool.services():
-            if other != name:
-                run.cluster.cut(name, other)
+        cut_between(run, [name], the_rest(run, [name]))
         time.sleep(run.seconds / 8)
     back = run.random.sample(names, 4)
     for name in back:
