@@ -123,7 +123,7 @@ public final class PeerConnections {
         let tls = tls
         ClientBootstrap(group: eventLoop)
             .connectTimeout(PeerTiming.connect)
-            .channelOption(.socketOption(.tcp_nodelay), value: 1)
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     if let tls {
