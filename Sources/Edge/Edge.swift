@@ -14,6 +14,25 @@ public final class EdgeCounters: Sendable {
     init() {}
 }
 
+/// A listener that could not be opened: where, and why.
+public struct ListenError: Error, CustomStringConvertible {
+    /// `HOST:PORT`, or the path of a local socket.
+    public let address: String
+    public let reason: String
+    public var description: String { "cannot listen on \(address): \(reason)" }
+
+    /// Runs `open`; its errors name the address.
+    public static func naming<Result>(_ address: String, _ open: () throws -> Result) throws -> Result {
+        do {
+            return try open()
+        } catch let error as IOError {
+            throw ListenError(address: address, reason: String(cString: strerror(error.errnoCode)))
+        } catch {
+            throw ListenError(address: address, reason: "\(error)")
+        }
+    }
+}
+
 /// The HTTP server: listeners whose connections are spread over the loops of a group.
 public final class Edge: Sendable {
     private let group: MultiThreadedEventLoopGroup
@@ -43,7 +62,9 @@ public final class Edge: Sendable {
 
     /// Listens on an address; port 0 lets the kernel choose. Returns the port.
     public func listen(host: String, port: Int, tls: TLSContext? = nil) throws -> Int {
-        let channel = try bootstrap(tls).bind(host: host, port: port).wait()
+        let channel = try ListenError.naming("\(host):\(port)") {
+            try bootstrap(tls).bind(host: host, port: port).wait()
+        }
         listeners.withLock { $0.append(channel) }
         return channel.localAddress?.port ?? port
     }
@@ -52,8 +73,9 @@ public final class Edge: Sendable {
     public func listen(unixDomainSocketPath path: String, mode: mode_t) throws {
         let former = umask(~mode & 0o777)
         defer { umask(former) }
-        let channel = try bootstrap(nil).bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true)
-            .wait()
+        let channel = try ListenError.naming(path) {
+            try bootstrap(nil).bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true).wait()
+        }
         listeners.withLock { $0.append(channel) }
     }
 

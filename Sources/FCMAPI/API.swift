@@ -54,8 +54,10 @@ public enum AdminRequest: Sendable {
     case setQuota(Project, [String: UInt64])
     /// How the node sees its cluster.
     case cluster
-    /// The node of this name is to leave in order and end.
-    case drain(String)
+    /// The node of this name is to leave in order and stay out; `force`: also where it is the last shard.
+    case drain(String, force: Bool)
+    /// The node of this name may come back.
+    case uncordon(String)
 }
 
 /// The form in which an outcome is answered.

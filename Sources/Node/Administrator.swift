@@ -3,6 +3,7 @@ import HTTPMessages
 import Journal
 import Model
 import NodeCore
+import Ownership
 import Quotas
 import Routing
 import SQLiteEngine
@@ -129,7 +130,16 @@ final class Administrator: Sendable {
         switch request {
         case .projects: answer(loop, projects())
         case .cluster: answer(loop, loop.shared.clusterAnswer())
-        case .drain(let node): answer(loop, loop.shared.drain(node))
+        case .drain(let node, let force): drain(node, force: force, on: loop, answer)
+        case .uncordon(let node):
+            guard loop.shared.isClustered else { return answer(loop, NodeShared.alone) }
+            change(
+                on: loop,
+                { engine, contents in
+                    try Catalog.uncordon(node, from: engine)
+                    contents.cordoned.remove(node)
+                    return APIAnswer.object([("node", .text(node))])
+                }, finish)
         case .createProject(let id, let tokenURI):
             let uri = tokenURI ?? defaultTokenURI
             let map = map
@@ -168,6 +178,29 @@ final class Administrator: Sendable {
                     return QuotaView.limits(QuotaLimits(named: limits), project)
                 }, finish)
         }
+    }
+
+    /// Cordons the node, so that whatever restarts it does not bring it back, then tells it to leave.
+    private func drain(_ node: String, force: Bool, on loop: NodeLoop, _ answer: @escaping Answer) {
+        let member: Ownership.Member
+        switch loop.shared.drainable(node, force: force) {
+        case .success(let found): member = found
+        case .failure(let refusal): return answer(loop, refusal.response)
+        }
+        change(
+            on: loop,
+            { engine, contents in
+                try Catalog.cordon(node, to: engine)
+                contents.cordoned.insert(node)
+            },
+            { loop, result in
+                switch result {
+                case .success:
+                    loop.shared.cluster?.tellToLeave(member.session)
+                    answer(loop, APIAnswer.object([("node", .text(node)), ("state", .text("leaving"))]))
+                case .failure(let error): answer(loop, APIFailure.unavailable("\(error)"))
+                }
+            })
     }
 
     private static func create(

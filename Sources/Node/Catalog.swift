@@ -29,6 +29,8 @@ enum Catalog {
         /// In a cluster: the epoch of each project's home partition when the project was made. While it is
         /// the same, nobody before has granted anything of its quotas.
         var births: [ProjectNumber: Epoch] = [:]
+        /// Names of nodes that an operator has taken out of the cluster, by `cluster drain`.
+        var cordoned: Set<String> = []
     }
 
     static func load(_ engine: any Engine) throws -> Contents {
@@ -47,7 +49,11 @@ enum Catalog {
                 RegistrationKey(
                     number: number, material: Array(entry.value[1...]), isRetired: entry.value[0] == 1))
         }
-        for entry in try engine.all(.setting) where entry.key.hasPrefix(birthPrefix) {
+        for entry in try engine.all(.setting) {
+            if entry.key.hasPrefix(cordonPrefix) {
+                contents.cordoned.insert(String(entry.key.dropFirst(cordonPrefix.count)))
+            }
+            guard entry.key.hasPrefix(birthPrefix) else { continue }
             guard let number = UInt32(entry.key.dropFirst(birthPrefix.count)), number < ProjectNumber.limit
             else { continue }
             contents.births[ProjectNumber(number)] = Epoch(entry.value.reduce(0) { $0 << 8 | UInt64($1) })
@@ -71,6 +77,23 @@ enum Catalog {
     static func putBirth(_ project: ProjectNumber, _ epoch: Epoch, to engine: any Engine) throws {
         let value = (0..<8).map { UInt8(truncatingIfNeeded: epoch.rawValue >> UInt64(56 - 8 * $0)) }
         try engine.put(.setting, key: "\(birthPrefix)\(project.rawValue)", value: value)
+    }
+
+    // MARK: Cordons
+
+    private static let cordonPrefix = "cordon:"
+
+    /// Keeps the node of this name out of the cluster, whatever restarts it, until that is taken back.
+    static func cordon(_ node: String, to engine: any Engine) throws {
+        try engine.put(.setting, key: cordonPrefix + node, value: [version])
+    }
+
+    static func uncordon(_ node: String, from engine: any Engine) throws {
+        try engine.remove(.setting, key: cordonPrefix + node)
+    }
+
+    static func isCordoned(_ node: String, _ engine: any Engine) throws -> Bool {
+        try engine.get(.setting, key: cordonPrefix + node) != nil
     }
 
     static func random(_ count: Int) throws -> [UInt8] {

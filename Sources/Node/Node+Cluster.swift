@@ -93,6 +93,31 @@ public struct ClusterConfiguration: Sendable {
         return home
     }
 
+    /// Waits for as long as an operator keeps the node out of the cluster. Its ports say why it is not ready.
+    func waitWhileCordoned(
+        _ engine: any ClusterEngine, _ configuration: NodeConfiguration, _ log: Logger
+    ) throws {
+        var room: WaitingRoom?
+        defer { room?.close() }
+        while true {
+            let reason: String
+            do {
+                guard try Catalog.isCordoned(configuration.name, engine) else { return }
+                reason =
+                    "\(configuration.name) was drained and stays out of the cluster until"
+                    + " `tidecast cluster uncordon \(configuration.name)`"
+            } catch EngineError.refused(let why) {
+                reason = why
+            }
+            if room == nil {
+                log.warning("cordoned", metadata: ["node": "\(configuration.name)", "reason": "\(reason)"])
+                room = try WaitingRoom(configuration, reason: reason)
+            }
+            room?.say(reason)
+            sleep(1)
+        }
+    }
+
     /// Engines on the other databases, `nil` for those that cannot be reached now.
     func reachFurther(_ log: Logger) throws -> [PostgresEngine?] {
         try further.indices.map { place in

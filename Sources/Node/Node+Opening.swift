@@ -55,6 +55,7 @@ extension Node {
                 throw NodeError(mistake)
             }
             try checkCompany(engine, name: configuration.name)
+            try cluster.waitWhileCordoned(engine, configuration, log)
             // Reached before the lock is taken: a database that does not answer keeps nobody else waiting.
             let further = try cluster.reachFurther(log)
             return try alone(engine, log) { try openShared(engine, further, configuration, cluster, log) }

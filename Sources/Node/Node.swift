@@ -61,67 +61,47 @@ public final class Node: Sendable {
         _ configuration: NodeConfiguration, log: Logger, onFatal: @escaping @Sendable (String) -> Void
     ) throws {
         self.log = log
-        let boxes = MailboxTable()
-        let (engines, opened) = try Node.openEngines(configuration, boxes, log, onFatal: onFatal)
-        group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.loopCount)
-        let administrator = Administrator(
-            opened.contents, engine: engines.home,
-            map: NodeMap(partitionCount: opened.partitions.count, databaseCount: engines.all.count),
-            defaultTokenURI: configuration.tokenURI)
-        var options = PartitionOptions(partitionCount: opened.partitions.count)
-        options.recordBytesMax = 1 << 20
-        options.generation = opened.generation
-        options.databaseCount = engines.all.count
-        shared = NodeShared(
-            partitions: opened.partitions, loopCount: configuration.loopCount, session: opened.session,
-            engines: engines,
-            options: options, administrator: administrator, formerQuotas: opened.formerQuotas,
-            isClustered: configuration.cluster != nil, log: log, onFatal: onFatal)
-        var settings = APISettings()
-        settings.isDev = configuration.isDev
-        settings.partitionCount = opened.partitions.count
-        settings.signingKey = opened.contents.signingKey
-        settings.tokenURIs = opened.contents.tokenURIs.union([configuration.tokenURI])
-        settings.retryAfterOnSends = configuration.retryAfterOnSends
-        #if DEBUG
-            settings.hasAnswerFailpoint =
-                getenv("TIDECAST_FAILPOINT").map { String(cString: $0) } == "send.answers"
-        #endif
-        settings.limits.topicPayloadBytesMax = configuration.topicPayloadBytesMax
-        let loops = try Node.makeLoops(group, shared, settings, opened.contents, boxes, log)
-        administrator.begin(boxes.all)
-        if let settings = configuration.cluster {
-            let (cluster, server) = try Node.join(
-                settings, configuration, opened.databases, shared, loops, boxes.all, opened.catalogVersion,
-                log)
-            (self.cluster, peerServer) = (cluster, server)
-        } else {
-            (cluster, peerServer) = (nil, nil)
-            try Node.load(shared, loops)
+        var begun = Begun()
+        do {
+            let boxes = MailboxTable()
+            let (engines, opened) = try Node.openEngines(configuration, boxes, log, onFatal: onFatal)
+            begun.undo { engines.shutdown() }
+            let group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.loopCount)
+            self.group = group
+            // Closes every connection and listener, and returns when the loops have ended.
+            begun.undo { try? group.syncShutdownGracefully() }
+            shared = Node.makeShared(configuration, engines, opened, log, onFatal: onFatal)
+            let settings = Node.apiSettings(configuration, opened)
+            let loops = try Node.makeLoops(group, shared, settings, opened.contents, boxes, log)
+            // A front refers to its loop unowned: the loops outlive all connections.
+            begun.undo { withExtendedLifetime(loops) {} }
+            shared.administrator.begin(boxes.all)
+            if let settings = configuration.cluster {
+                let (cluster, server) = try Node.join(
+                    settings, configuration, opened.databases, shared, loops, boxes.all,
+                    opened.catalogVersion, log)
+                (self.cluster, peerServer) = (cluster, server)
+                begun.undo { cluster.end() }
+                begun.undo { server.close() }
+            } else {
+                (cluster, peerServer) = (nil, nil)
+                try Node.load(shared, loops)
+            }
+            let table = LoopTable(loops)
+            edge = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: false) }
+            admin = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: true) }
+            shared.metrics.watch(shared)
+            shared.metrics.watch(edge.counters)
+            if cluster != nil { shared.metrics.watchCluster(shared) }
+            if let allocated = configuration.allocatedBytes { shared.metrics.watch(allocated: allocated) }
+            ports = try Node.listen(edge, configuration)
+            try Node.listenForOperators(admin, configuration, log)
+            if let cluster { cluster.begin() } else { shared.becomeReady() }
+            table.begin()
+        } catch {
+            begun.undoAll()
+            throw error
         }
-        let table = LoopTable(loops)
-        edge = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: false) }
-        admin = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: true) }
-        shared.metrics.watch(shared)
-        shared.metrics.watch(edge.counters)
-        if cluster != nil { shared.metrics.watchCluster(shared) }
-        if let allocated = configuration.allocatedBytes { shared.metrics.watch(allocated: allocated) }
-        var ports: [Int] = []
-        for address in configuration.listen {
-            ports.append(try edge.listen(host: address.host, port: address.port))
-        }
-        for listener in configuration.listenTLS {
-            let tls = try TLSContext(certificateFile: listener.certificateFile, keyFile: listener.keyFile)
-            ports.append(try edge.listen(host: listener.address.host, port: listener.address.port, tls: tls))
-        }
-        self.ports = ports
-        if !configuration.folder.isEmpty {
-            // The embedded engine has made it; a node of a cluster has nothing else in it.
-            if configuration.cluster != nil { mkdir(configuration.folder, 0o700) }
-            try admin.listen(unixDomainSocketPath: AdminSocket.path(in: configuration.folder), mode: 0o600)
-        }
-        if let cluster { cluster.begin() } else { shared.becomeReady() }
-        table.begin()
     }
 
     private static func makeLoops(

@@ -12,7 +12,7 @@ extension NodeShared {
 
     /// The cluster as this node sees it: members, and who owns what since which epoch.
     func clusterAnswer() -> HTTPResponse {
-        guard let cluster else { return APIFailure.unavailable("this node is on its own, in no cluster") }
+        guard let cluster else { return NodeShared.alone }
         let view = cluster.current
         var names: [SessionID: String] = [:]
         var owned: [SessionID: UInt64] = [:]
@@ -41,6 +41,7 @@ extension NodeShared {
             ("node", .text(cluster.name)), ("status", .text(notReady ?? "ready")),
             ("members", .list(members)), ("gone", .list(NodeShared.gone(from: view))),
             ("unowned", .number(UInt64(view.routes.count { $0 == nil }))), ("partitions", .list(partitions)),
+            ("cordoned", .list(administrator.current.cordoned.sorted().map { .text($0) })),
             ("databasesAway", .list(view.away.sorted().map { .number(UInt64($0 + 1)) })),
         ])
     }
@@ -58,13 +59,32 @@ extension NodeShared {
         return Set(names).subtracting(present).sorted().map { .text($0) }
     }
 
-    /// Tells a node to leave in order.
-    func drain(_ node: String) -> HTTPResponse {
-        guard let cluster else { return APIFailure.unavailable("this node is on its own, in no cluster") }
-        guard let member = cluster.current.members.first(where: { $0.name == node }) else {
-            return APIFailure.unavailable("the cluster has no node \(node) at the moment")
+    static let alone = APIFailure.unavailable("this node is on its own, in no cluster")
+
+    struct DrainRefusal: Error {
+        var response: HTTPResponse
+    }
+
+    /// The node that is to leave, or why it may not: it is not there, or no other shard would be left.
+    func drainable(_ node: String, force: Bool) -> Result<Ownership.Member, DrainRefusal> {
+        guard let cluster else { return .failure(DrainRefusal(response: NodeShared.alone)) }
+        let view = cluster.current
+        guard let member = view.members.first(where: { $0.name == node }) else {
+            let response = APIFailure.unavailable("the cluster has no node \(node) at the moment")
+            return .failure(DrainRefusal(response: response))
         }
-        cluster.tellToLeave(member.session)
-        return APIAnswer.object([("node", .text(node)), ("state", .text("leaving"))])
+        let isNeeded =
+            member.info.isShard
+            && !view.members.contains {
+                $0.name != node && $0.info.isShard && !$0.info.isLeaving
+                    && view.state(of: $0.session) == .alive
+            }
+        guard force || !isNeeded else {
+            let response = APIFailure.precondition(
+                "\(node) is the last shard: without it no partition has an owner, and no request is served."
+                    + " Start another shard first, or say --force.")
+            return .failure(DrainRefusal(response: response))
+        }
+        return .success(member)
     }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import Node
 
 @main
@@ -23,7 +24,17 @@ struct Tidecast: AsyncParsableCommand {
             await OwnServer.end()
         } catch {
             await OwnServer.end()
-            exit(withError: error)
+            end(error)
         }
+    }
+
+    /// Says what went wrong and ends at once: threads of a server that did not start may still run, and what
+    /// `exit` tidies up, libcrypto's tables first, is not to be taken from under them.
+    private static func end(_ error: any Error) -> Never {
+        let code = exitCode(for: error)
+        guard !code.isSuccess else { exit(withError: error) }
+        FileHandle.standardError.write(Data("\(fullMessage(for: error))\n".utf8))
+        fflush(nil)
+        _exit(code.rawValue)
     }
 }

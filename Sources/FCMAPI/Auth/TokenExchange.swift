@@ -15,6 +15,13 @@ struct TokenExchange {
         var description: String
     }
 
+    /// What Google's libraries sign as the audience, whatever `token_uri` says; the older two are of clients
+    /// that were never updated.
+    private static let googleAudiences: Set<String> = [
+        "https://oauth2.googleapis.com/token", "https://www.googleapis.com/oauth2/v4/token",
+        "https://accounts.google.com/o/oauth2/token",
+    ]
+
     let directory: Directory
     /// The `aud` that is taken: this server's token URI as service-account files name it.
     let tokenURIs: Set<String>
@@ -57,7 +64,9 @@ struct TokenExchange {
         guard claims["iss"] as? String == account.email else {
             throw grant("The issuer is not the key's account.")
         }
-        guard let audience = claims["aud"] as? String, tokenURIs.contains(audience) else {
+        guard let audience = claims["aud"] as? String,
+            tokenURIs.contains(audience) || TokenExchange.googleAudiences.contains(audience)
+        else {
             throw grant("Invalid JWT: the audience is not this server's token URI.")
         }
         guard let issued = claims["iat"] as? Int64, let expires = claims["exp"] as? Int64 else {

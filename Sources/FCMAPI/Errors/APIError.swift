@@ -10,6 +10,7 @@ import Routing
 public struct APIError: Error, Sendable {
     enum Status: String, Sendable {
         case invalidArgument = "INVALID_ARGUMENT"
+        case failedPrecondition = "FAILED_PRECONDITION"
         case unauthenticated = "UNAUTHENTICATED"
         case permissionDenied = "PERMISSION_DENIED"
         case notFound = "NOT_FOUND"
@@ -21,7 +22,7 @@ public struct APIError: Error, Sendable {
 
         var code: Int {
             switch self {
-            case .invalidArgument: 400
+            case .invalidArgument, .failedPrecondition: 400
             case .unauthenticated: 401
             case .permissionDenied: 403
             case .notFound: 404

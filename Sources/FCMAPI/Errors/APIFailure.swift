@@ -13,6 +13,11 @@ public enum APIFailure {
     public static func conflict(_ reason: String) -> HTTPResponse {
         APIError(status: .alreadyExists, message: reason).response()
     }
+
+    /// What is asked for may not be done as things stand.
+    public static func precondition(_ reason: String) -> HTTPResponse {
+        APIError(status: .failedPrecondition, message: reason).response()
+    }
 }
 
 /// A JSON object of fields that the node makes itself.

@@ -9,11 +9,15 @@ extension RequestRouter {
         let count = target.count
         if target.matches(1, "cluster") {
             if count == 2, request.method == .get { return .admin(.cluster) }
-            if count == 3, target.matches(2, "drain"), request.method == .post {
-                guard let node = try texts()["node"], !node.isEmpty else {
+            if count == 3, request.method == .post {
+                let fields = try texts()
+                guard let node = fields["node"], (1...200).contains(node.utf8.count) else {
                     throw .invalid("node", "The name of a node is wanted.")
                 }
-                return .admin(.drain(node))
+                if target.matches(2, "drain") {
+                    return .admin(.drain(node, force: fields["force"] == "true"))
+                }
+                if target.matches(2, "uncordon") { return .admin(.uncordon(node)) }
             }
         }
         guard target.matches(1, "projects") else { throw .notFoundHere }

@@ -18,13 +18,16 @@ struct Cert: ParsableCommand {
         )
         var cluster = false
         @Option(help: "Days for which the certificates hold.") var days = 825
+        @Flag(help: "Replace certificates that stand there; who trusted them trusts the new ones no more.")
+        var force = false
 
         func validate() throws {
             guard cluster || !name.isEmpty else { throw ValidationError("--name HOST is needed.") }
         }
 
         func run() throws {
-            try FileManager.default.createDirectory(atPath: out, withIntermediateDirectories: true)
+            let file = cluster ? "peer" : "server"
+            try prepare(["ca.pem", "\(file).pem", "\(file).key"])
             guard let authority = CertificateMaker.key(), let key = CertificateMaker.key() else {
                 throw ClientError("libcrypto made no key")
             }
@@ -57,11 +60,24 @@ struct Cert: ParsableCommand {
                 PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil)
             }
             try write(caText, "ca.pem", 0o644)
-            let file = cluster ? "peer" : "server"
             try write(serverText + caText, "\(file).pem", 0o644)
             try write(keyText, "\(file).key", 0o600)
             let advice = cluster ? "each node needs all three" : "clients must trust ca.pem"
             print("ca.pem, \(file).pem and \(file).key are in \(out); \(advice)")
+        }
+
+        private func prepare(_ files: [String]) throws {
+            do {
+                try FileManager.default.createDirectory(atPath: out, withIntermediateDirectories: true)
+            } catch {
+                throw ClientError("\(out) cannot be made: \(String(cString: strerror(errno)))")
+            }
+            let there = files.filter { FileManager.default.fileExists(atPath: "\(out)/\($0)") }
+            guard force || there.isEmpty else {
+                throw ClientError(
+                    "\(there.joined(separator: ", ")) in \(out) would be replaced, and who trusts that authority"
+                        + " would trust the new certificates no more: name another folder, or say --force")
+            }
         }
 
         private func write(_ text: String, _ file: String, _ mode: Int) throws {

@@ -4,7 +4,7 @@ import Foundation
 struct Cluster: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Look at a cluster, and take nodes out of it.",
-        subcommands: [Status.self, Watch.self, Drain.self])
+        subcommands: [Status.self, Watch.self, Drain.self, Uncordon.self])
 
     struct Status: ParsableCommand {
         static let configuration = CommandConfiguration(
@@ -32,6 +32,7 @@ struct Cluster: ParsableCommand {
                     print(Date().formatted(.iso8601))
                     Cluster.show(answer)
                 }
+                fflush(nil)
                 sleep(1)
             }
         }
@@ -39,25 +40,42 @@ struct Cluster: ParsableCommand {
 
     struct Drain: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Tell a node to hand over its partitions and end; returns when it is gone.")
+            abstract: "Take a node out: it hands over its partitions, ends, and stays out until `uncordon`.")
         @OptionGroup var connection: Connection
         @Argument(help: "The node's name.") var node: String
+        @Flag(help: "Also where it is the last shard, so that nothing is served any more.") var force = false
 
         func run() throws {
-            _ = try connection.call(.POST, "/admin/cluster/drain", ["node": node])
+            _ = try connection.call(
+                .POST, "/admin/cluster/drain", ["node": node, "force": force ? "true" : "false"])
             for _ in 0..<120 {
                 // The node that is asked may be the one that goes.
                 guard let answer = try? connection.call(.GET, "/admin/cluster").object else { break }
                 let members = answer["members"] as? [[String: Any]] ?? []
                 guard let left = members.first(where: { $0["node"] as? String == node }) else { break }
-                if !connection.json { print("\(node) still has \(left["partitions"] ?? 0) partitions") }
+                if !connection.json {
+                    print("\(node) still has \(left["partitions"] ?? 0) partitions")
+                    fflush(nil)
+                }
                 usleep(250_000)
             }
             if connection.json {
                 try Output.json(["node": node, "state": "left"])
             } else {
-                print("\(node) has left")
+                print("\(node) has left, and stays out until `tidecast cluster uncordon \(node)`")
             }
+        }
+    }
+
+    struct Uncordon: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Let a node that was drained into the cluster again.")
+        @OptionGroup var connection: Connection
+        @Argument(help: "The node's name.") var node: String
+
+        func run() throws {
+            _ = try connection.call(.POST, "/admin/cluster/uncordon", ["node": node])
+            if connection.json { try Output.json(["node": node]) } else { print("\(node) may come back") }
         }
     }
 
@@ -87,6 +105,10 @@ struct Cluster: ParsableCommand {
         }
         let gone = answer["gone"] as? [String] ?? []
         if !gone.isEmpty { print("not there any more: \(gone.joined(separator: ", "))") }
+        let cordoned = answer["cordoned"] as? [String] ?? []
+        if !cordoned.isEmpty {
+            print("kept out until `cluster uncordon`: \(cordoned.joined(separator: ", "))")
+        }
         let away = answer["databasesAway"] as? [Int] ?? []
         if !away.isEmpty { print("away: \(away.map { "database \($0)" }.joined(separator: ", "))") }
         let partitions = answer["partitions"] as? [[String: Any]] ?? []

@@ -11,19 +11,30 @@ struct Project: ParsableCommand {
             abstract: "Make a project and a service-account file for its backend.")
         @OptionGroup var connection: Connection
         @Argument(help: "The project's id.") var id: String
-        @Option(help: "Where to write the service-account file (mode 0600).") var serviceAccount: String
+        @Option(help: "Where to write the service-account file (mode 0600); - is standard output.")
+        var serviceAccount: String
         @Option(name: .customLong("token-uri"), help: "The token URI in the file; by default this server's.")
         var tokenURI: String?
+        @Flag(help: "Replace the service-account file that stands there.") var force = false
 
         func run() throws {
+            // First, so that no project is made whose key cannot be kept.
+            let file = serviceAccount == "-" ? nil : try PrivateFile(serviceAccount, replacing: force)
             var body = ["id": id]
             body["tokenUri"] = tokenURI
             let answer = try connection.call(.POST, "/admin/projects", body, mayMakeFolder: true).object
-            let file = answer["serviceAccount"] as? String ?? ""
-            guard
-                FileManager.default.createFile(
-                    atPath: serviceAccount, contents: Data(file.utf8), attributes: [.posixPermissions: 0o600])
-            else { throw ClientError("\(serviceAccount) cannot be written") }
+            let text = answer["serviceAccount"] as? String ?? ""
+            guard let file else {
+                FileHandle.standardError.write(Data("project \(id) made\n".utf8))
+                return print(text)
+            }
+            do {
+                try file.finish(text)
+            } catch {
+                // The project is there, and this is its only key: it must not be lost.
+                print(text)
+                throw error
+            }
             if connection.json {
                 return try Output.json([
                     "project": id, "projectNumber": answer["projectNumber"] ?? 0,

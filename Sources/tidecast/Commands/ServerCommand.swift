@@ -15,7 +15,11 @@ struct Server: AsyncParsableCommand {
     @Option(help: "Where to listen with TLS, HOST:PORT.") var listenTls: String?
     @Option(help: "The certificate chain, PEM.") var cert: String?
     @Option(help: "The certificate's key, PEM.") var key: String?
-    @Option(help: "What service-account files name as token URI.") var tokenUri: String?
+    @Option(
+        help: "The URL at which clients reach this server or what stands before it, http:// or https://.")
+    var publicUrl: String?
+    @Option(help: "What service-account files name as token URI; else /token at --public-url.")
+    var tokenUri: String?
     @Option(help: "Partitions of a new data folder, 32 by default; fixed once it is made.") var partitions:
         Int?
     @Option(help: "Event loops; by default one for each core.") var loops: Int?
@@ -28,10 +32,15 @@ struct Server: AsyncParsableCommand {
     @Option(
         help: "A further database over which the partitions of a new cluster are spread; may be repeated.")
     var furtherEngine: [String] = []
-    @Option(help: "This node's name in its cluster; refused while another node of that name lives.")
+    @Option(help: "A file that holds what --engine would say, so that no password is in a command line.")
+    var engineFile: String?
+    @Option(
+        help: "This node's name in its cluster, auto for the host's; refused while a node of that name lives."
+    )
     var node: String?
     @Option(help: "What this node does: gateway, shard, or both, which is the default.") var roles: String?
-    @Option(help: "Where other nodes reach this one, HOST:PORT.") var peer: String?
+    @Option(help: "Where other nodes reach this one, HOST:PORT; auto:PORT for the host's name.")
+    var peer: String?
     @Option(help: "Where gossip (UDP) is heard, HOST:PORT; else the address of --peer.")
     var gossip: String?
     @Option(help: "A node to gossip with first, HOST:PORT; may be repeated. The database names all others.")
@@ -45,23 +54,29 @@ struct Server: AsyncParsableCommand {
     var insecurePeers = false
     @Flag(help: "Development: loopback only, any project, bearer \"owner\". Not for production.") var dev =
         false
+    @Flag(help: "As --dev, on any address: whoever reaches it may do anything. Only on a private network.")
+    var devAnywhere = false
 
     func run() async throws {
         let settings = try await Settings.read(self, environment: ProcessInfo.processInfo.environment)
         let configuration = settings.configuration
-        if configuration.isDev {
+        if configuration.isDev, !settings.isDevAnywhere {
             try Server.checkLoopback(configuration.listen + configuration.listenTLS.map(\.address))
         }
         var log = Logger(label: "tidecast") { _ in JSONLog() }
         log.logLevel = settings.logLevel
         let logger = log
+        // While it starts or waits nothing is to be handed over, and as the first process of a container it
+        // would not end by itself.
+        signal(SIGTERM) { _ in _exit(0) }
         let node = try Node(configuration, log: logger) { reason in
             logger.critical("stopping", metadata: ["reason": "\(reason)"])
             // At once: what `exit` tidies up, libcrypto's tables first, other threads are still using.
             _exit(70)
         }
         if configuration.isDev {
-            logger.warning("DEVELOPMENT SERVER: anybody on this machine may do anything. Not for production.")
+            let who = settings.isDevAnywhere ? "who reaches this port" : "on this machine"
+            logger.warning("DEVELOPMENT SERVER: anybody \(who) may do anything. Not for production.")
         }
         logger.info(
             "listening",
@@ -92,7 +107,9 @@ struct Server: AsyncParsableCommand {
 
     private static func checkLoopback(_ addresses: [NodeConfiguration.Address]) throws {
         for address in addresses where !isLoopback(address.host) {
-            throw ValidationError("--dev listens on loopback only, not on \(address.host).")
+            throw ValidationError(
+                "--dev listens on loopback only, not on \(address.host). Where the network is private, as in a"
+                    + " container whose port is published on 127.0.0.1: --dev-anywhere.")
         }
     }
 }

@@ -14,10 +14,12 @@ struct Settings {
         "data", "listen", "listenTls", "cert", "key", "tokenUri", "partitions", "loops", "dev",
         "retryAfterOnSends", "topicPayloadBytes", "logLevel", "engine", "node", "roles", "peer", "gossip",
         "join", "weight", "zone", "insecurePeers", "peerCert", "peerKey", "peerCa",
-        "furtherEngine",
+        "furtherEngine", "engineFile", "publicUrl", "devAnywhere",
     ]
 
     var folder = ""
+    /// A development server that listens beyond this machine.
+    var isDevAnywhere = false
     var logLevel = Logger.Level.info
     var configuration: NodeConfiguration
 
@@ -61,7 +63,7 @@ struct Settings {
         _ flags: Server, _ config: ConfigReader, _ environment: [String: String]
     ) async throws -> Settings {
         let folder = try await config.string(flags.data, "data")
-        let engine = try await config.string(flags.engine, "engine")
+        let engine = try await engineURL(flags, config)
         guard folder != nil || engine != nil else {
             throw ValidationError("--data FOLDER (or TIDECAST_DATA) is needed, or --engine for a cluster.")
         }
@@ -74,7 +76,9 @@ struct Settings {
             listen = try await config.fetchStringArray(forKey: "listen", default: ["127.0.0.1:8787"])
         }
         configuration.listen = try listen.map(Server.address)
-        configuration.isDev = try await config.bool(flags.dev, "dev")
+        let isDevAnywhere = try await config.bool(flags.devAnywhere, "devAnywhere")
+        let isDev = try await config.bool(flags.dev, "dev")
+        configuration.isDev = isDev || isDevAnywhere
         let partitions = try await config.int(flags.partitions, "partitions")
         configuration.partitionCount = partitions ?? (engine == nil ? 32 : 256)
         guard (1...4096).contains(configuration.partitionCount) else {
@@ -101,7 +105,8 @@ struct Settings {
             configuration.cluster?.insistsOnCount = partitions != nil
         }
         configuration.allocatedBytes = { Allocator.allocatedBytes() }
-        var settings = Settings(folder: folder ?? "", configuration: configuration)
+        var settings = Settings(
+            folder: folder ?? "", isDevAnywhere: isDevAnywhere, configuration: configuration)
         let level = try await config.fetchString(forKey: "logLevel", default: "info")
         guard let level = Logger.Level(rawValue: level) else {
             throw ValidationError("\"\(level)\" is no level of logging.")
@@ -110,18 +115,37 @@ struct Settings {
         return settings
     }
 
+    /// The database's URL: as it was given, or the first line of the file that was named.
+    private static func engineURL(_ flags: Server, _ config: ConfigReader) async throws -> String? {
+        if let url = try await config.string(flags.engine, "engine") { return url }
+        guard let path = try await config.string(flags.engineFile, "engineFile") else { return nil }
+        guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
+            throw ValidationError("\(path) cannot be read: \(String(cString: strerror(errno))).")
+        }
+        let line = text.split(whereSeparator: \.isNewline).first.map {
+            $0.trimmingCharacters(in: .whitespaces)
+        }
+        guard let line, !line.isEmpty else {
+            throw ValidationError("\(path) is empty: the database's URL is to stand in it.")
+        }
+        return line
+    }
+
     private static func addCluster(
         _ flags: Server, _ config: ConfigReader, _ engine: String, to configuration: inout NodeConfiguration
     ) async throws {
-        guard let name = try await config.string(flags.node, "node"), (1...200).contains(name.utf8.count)
+        guard var name = try await config.string(flags.node, "node"), (1...200).contains(name.utf8.count)
         else {
-            throw ValidationError("A node of a cluster needs --node NAME.")
+            throw ValidationError("A node of a cluster needs --node NAME, or --node auto.")
         }
         guard let peer = try await config.string(flags.peer, "peer") else {
             throw ValidationError("A node of a cluster needs --peer HOST:PORT, where others reach it.")
         }
+        var peerAddress = try Server.address(peer)
+        if peerAddress.host == HostName.auto { peerAddress.host = try HostName.own() }
+        if name == HostName.auto { name = HostName.nodeName(of: try HostName.own(), HostName.reverse) }
         configuration.name = name
-        var cluster = ClusterConfiguration(url: engine, peer: try Server.address(peer))
+        var cluster = ClusterConfiguration(url: engine, peer: peerAddress)
         let roles = try await config.string(flags.roles, "roles") ?? "gateway,shard"
         let words = Set(roles.split(separator: ",").map(String.init))
         guard !words.isEmpty, words.isSubset(of: ["gateway", "shard"]) else {
@@ -175,9 +199,13 @@ struct Settings {
     private static func addTLS(
         _ flags: Server, _ config: ConfigReader, to configuration: inout NodeConfiguration
     ) async throws {
-        let tokenURI = try await config.string(flags.tokenUri, "tokenUri")
+        var tokenURI = try await config.string(flags.tokenUri, "tokenUri")
+        if let url = try await config.string(flags.publicUrl, "publicUrl") {
+            let base = try PublicURL.checked(url)
+            tokenURI = tokenURI ?? "\(base)/token"
+        }
         if let first = configuration.listen.first {
-            configuration.tokenURI = tokenURI ?? "http://\(first.host):\(first.port)/token"
+            configuration.tokenURI = tokenURI ?? PublicURL.token("http", first)
         }
         guard let listen = try await config.string(flags.listenTls, "listenTls") else { return }
         guard let cert = try await config.string(flags.cert, "cert"),
@@ -185,7 +213,7 @@ struct Settings {
         else { throw ValidationError("--listen-tls needs --cert and --key.") }
         let address = try Server.address(listen)
         configuration.listenTLS = [(address, cert, key)]
-        configuration.tokenURI = tokenURI ?? "https://\(address.host):\(address.port)/token"
+        configuration.tokenURI = tokenURI ?? PublicURL.token("https", address)
     }
 }
 

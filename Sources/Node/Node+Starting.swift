@@ -1,0 +1,86 @@
+import Edge
+import FCMAPI
+import Glibc
+import Logging
+import Model
+import NodeCore
+import Partitions
+import TLS
+
+/// What a start has begun and a start that fails takes back, the last first. Without it threads and
+/// connections of a node that nobody holds would go on while the process ends. What a step refers to lives
+/// until all steps are done.
+struct Begun {
+    private var steps: [() -> Void] = []
+
+    mutating func undo(_ step: @escaping () -> Void) { steps.append(step) }
+
+    mutating func undoAll() {
+        for step in steps.reversed() { step() }
+        steps = []
+    }
+}
+
+extension Node {
+    static func makeShared(
+        _ configuration: NodeConfiguration, _ engines: Engines, _ opened: Opened, _ log: Logger,
+        onFatal: @escaping @Sendable (String) -> Void
+    ) -> NodeShared {
+        let administrator = Administrator(
+            opened.contents, engine: engines.home,
+            map: NodeMap(partitionCount: opened.partitions.count, databaseCount: engines.all.count),
+            defaultTokenURI: configuration.tokenURI)
+        var options = PartitionOptions(partitionCount: opened.partitions.count)
+        options.recordBytesMax = 1 << 20
+        options.generation = opened.generation
+        options.databaseCount = engines.all.count
+        return NodeShared(
+            partitions: opened.partitions, loopCount: configuration.loopCount, session: opened.session,
+            engines: engines, options: options, administrator: administrator,
+            formerQuotas: opened.formerQuotas, isClustered: configuration.cluster != nil, log: log,
+            onFatal: onFatal)
+    }
+
+    static func apiSettings(_ configuration: NodeConfiguration, _ opened: Opened) -> APISettings {
+        var settings = APISettings()
+        settings.isDev = configuration.isDev
+        settings.partitionCount = opened.partitions.count
+        settings.signingKey = opened.contents.signingKey
+        settings.tokenURIs = opened.contents.tokenURIs.union([configuration.tokenURI])
+        settings.retryAfterOnSends = configuration.retryAfterOnSends
+        #if DEBUG
+            settings.hasAnswerFailpoint =
+                getenv("TIDECAST_FAILPOINT").map { String(cString: $0) } == "send.answers"
+        #endif
+        settings.limits.topicPayloadBytesMax = configuration.topicPayloadBytesMax
+        return settings
+    }
+
+    /// Opens the listeners; their ports.
+    static func listen(_ edge: Edge, _ configuration: NodeConfiguration) throws -> [Int] {
+        var ports: [Int] = []
+        for address in configuration.listen {
+            ports.append(try edge.listen(host: address.host, port: address.port))
+        }
+        for listener in configuration.listenTLS {
+            let tls = try TLSContext(certificateFile: listener.certificateFile, keyFile: listener.keyFile)
+            ports.append(try edge.listen(host: listener.address.host, port: listener.address.port, tls: tls))
+        }
+        return ports
+    }
+
+    /// Opens the admin socket. A node of a cluster serves without one; on a node of its own the folder is
+    /// that of its data, so a socket that cannot be made there is a reason not to start.
+    static func listenForOperators(_ admin: Edge, _ configuration: NodeConfiguration, _ log: Logger) throws {
+        guard !configuration.folder.isEmpty else { return }
+        if configuration.cluster != nil { mkdir(configuration.folder, 0o700) }
+        do {
+            try admin.listen(
+                unixDomainSocketPath: AdminSocket.path(in: configuration.folder), mode: 0o600)
+        } catch let error as ListenError where configuration.cluster != nil {
+            log.warning(
+                "there is no admin socket: the command line cannot reach this node by its folder",
+                metadata: ["path": "\(error.address)", "reason": "\(error.reason)"])
+        }
+    }
+}

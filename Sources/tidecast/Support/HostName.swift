@@ -1,0 +1,62 @@
+import ArgumentParser
+import Foundation
+import Node
+
+/// What `auto` stands for in `--node` and `--peer`: the name that the network has for this host.
+enum HostName {
+    static let auto = "auto"
+
+    static func own() throws -> String {
+        var buffer = [CChar](repeating: 0, count: 256)
+        guard gethostname(&buffer, buffer.count - 1) == 0, buffer[0] != 0 else {
+            throw ValidationError("This host has no name: give --node and --peer one.")
+        }
+        return String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
+    /// A node's name on the host. A container's host name is by default its id, 12 hexadecimal digits, which
+    /// changes whenever the container is made anew; its network knows it by its own name then, such as
+    /// `tidecast-shard-2.tidecast_default`, of which the first part is taken.
+    static func nodeName(of host: String, _ reverse: (String) -> String?) -> String {
+        let isContainerID = host.utf8.count == 12 && host.allSatisfy(\.isHexDigit)
+        guard isContainerID, let name = reverse(host)?.split(separator: ".").first, !name.isEmpty else {
+            return host
+        }
+        return String(name)
+    }
+
+    /// The name that the network has for the host's own address.
+    static func reverse(_ host: String) -> String? {
+        var hints = addrinfo()
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var found: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(host, nil, &hints, &found) == 0, let first = found else { return nil }
+        defer { freeaddrinfo(first) }
+        var name = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+        let code = getnameinfo(
+            first.pointee.ai_addr, first.pointee.ai_addrlen, &name, socklen_t(name.count), nil, 0,
+            Int32(NI_NAMEREQD))
+        guard code == 0 else { return nil }
+        let text = String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        return text == host ? nil : text
+    }
+}
+
+/// The URL at which clients reach a server.
+enum PublicURL {
+    /// Without a slash at its end.
+    static func checked(_ text: String) throws -> String {
+        guard let url = URL(string: text), url.scheme == "http" || url.scheme == "https",
+            let host = url.host, !host.isEmpty
+        else { throw ValidationError("--public-url: \(text) is not an http:// or https:// URL.") }
+        return text.hasSuffix("/") ? String(text.dropLast()) : text
+    }
+
+    /// The token URI of a server of which only the listener is known. No client can use an address that
+    /// stands for all; this machine can use its own.
+    static func token(_ scheme: String, _ address: NodeConfiguration.Address) -> String {
+        let isAnywhere = ["0.0.0.0", "::", "", "*"].contains(address.host)
+        let host = isAnywhere ? "127.0.0.1" : address.host
+        return "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(address.port)/token"
+    }
+}

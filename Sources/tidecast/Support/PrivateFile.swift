@@ -1,0 +1,50 @@
+import Foundation
+
+/// A file for secrets, of mode 0600: made under another name beside its place, and put there when it is
+/// whole. Nothing that stands there is replaced unless that was asked for, and only ever a plain file.
+final class PrivateFile {
+    private let path: String
+    private let draft: String
+    private var handle: FileHandle?
+    private let mayReplace: Bool
+
+    /// - Throws: `ClientError` where something stands at `path` or nothing can be written beside it.
+    init(_ path: String, replacing mayReplace: Bool) throws {
+        self.path = path
+        self.mayReplace = mayReplace
+        draft = "\(path).\(getpid()).new"
+        var status = stat()
+        if lstat(path, &status) == 0 {
+            guard status.st_mode & S_IFMT == S_IFREG else {
+                throw ClientError("\(path) is not a plain file: name another, or - for standard output")
+            }
+            guard mayReplace else {
+                throw ClientError("\(path) is there already: name another file, or say --force")
+            }
+        }
+        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw ClientError("\(path) cannot be written: \(String(cString: strerror(errno)))")
+        }
+        handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+    }
+
+    deinit { if handle != nil { unlink(draft) } }
+
+    /// Writes the text and puts the file in its place.
+    func finish(_ text: String) throws {
+        guard let handle else { return }
+        do {
+            try handle.write(contentsOf: Data(text.utf8))
+            try handle.synchronize()
+        } catch {
+            throw ClientError("\(path) cannot be written: \(error.localizedDescription)")
+        }
+        // A link fails where something has come to stand there meanwhile.
+        guard mayReplace ? rename(draft, path) == 0 : link(draft, path) == 0 else {
+            throw ClientError("\(path) cannot be written: \(String(cString: strerror(errno)))")
+        }
+        if !mayReplace { unlink(draft) }
+        self.handle = nil
+    }
+}

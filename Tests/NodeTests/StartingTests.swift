@@ -1,0 +1,51 @@
+import Edge
+import Glibc
+import Logging
+import NIOCore
+import NIOPosix
+import Testing
+
+@testable import Node
+
+@Suite("A start that fails") struct StartingTests {
+    private let folder: String
+
+    init() throws {
+        var template = Array("/tmp/tidecast-start-XXXXXX".utf8CString)
+        folder = try #require(mkdtemp(&template).map { String(cString: $0) })
+    }
+
+    private func start(on ports: [Int]) throws -> Node {
+        var configuration = NodeConfiguration(folder: folder)
+        configuration.listen = ports.map { .init(host: "127.0.0.1", port: $0) }
+        configuration.loopCount = 2
+        configuration.partitionCount = 4
+        return try Node(configuration, log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }) {
+            Issue.record("the engine ended: \($0)")
+        }
+    }
+
+    /// Nothing of it goes on: its listeners are closed, and its folder can be opened again.
+    @Test func takesBackWhatItHadBegun() async throws {
+        let first = try start(on: [0])
+        let taken = try #require(first.ports.first)
+        await first.stop()
+        let group = MultiThreadedEventLoopGroup.singleton
+        let other = try await ServerBootstrap(group: group).bind(host: "127.0.0.1", port: taken).get()
+        let busy = try #require(other.localAddress?.port)
+        let probe = try await ServerBootstrap(group: group).bind(host: "127.0.0.1", port: 0).get()
+        let free = try #require(probe.localAddress?.port)
+        try await probe.close()
+
+        #expect {
+            try start(on: [free, busy])
+        } throws: { error in
+            "\(error)" == "cannot listen on 127.0.0.1:\(busy): Address already in use"
+        }
+        let again = try await ServerBootstrap(group: group).bind(host: "127.0.0.1", port: free).get()
+        try await again.close()
+        try await other.close()
+        let second = try start(on: [0])
+        await second.stop()
+    }
+}

@@ -1,0 +1,110 @@
+"""Draining nodes: see cluster_drain.sh."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+import cluster
+
+cluster.BINARY = sys.argv[1]
+
+
+def command(node, *words):
+    """A command to the node's admin socket: its code and what it said."""
+    done = subprocess.run([cluster.BINARY, *words, "--data", node.folder], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def view(node):
+    code, said = command(node, "cluster", "status", "--json")
+    return json.loads(said) if code == 0 else None
+
+
+def owners(node):
+    found = view(node)
+    return None if found is None or found["unowned"] else {one["owner"] for one in found["partitions"]}
+
+
+def check(holds, what):
+    if not holds:
+        raise SystemExit(f"FAIL: {what}")
+    print(f"ok: {what}")
+
+
+def answer(node, path):
+    try:
+        return node.call("GET", path, timeout=2)
+    except OSError:
+        return 0, b""
+
+
+def run(one, two):
+    for node in (one, two):
+        node.start()
+    for node in (one, two):
+        node.wait_ready()
+    cluster.wait(lambda: owners(one) == {"one", "two"}, "both to own partitions")
+
+    code, said = command(one, "cluster", "drain", "two")
+    check(code == 0 and "uncordon two" in said, "a drain says how to take it back")
+    check(two.process.wait(timeout=60) == 0, "the drained node ended with 0")
+    cluster.wait(lambda: owners(one) == {"one"}, "one to own everything")
+
+    two.start()
+    cluster.wait(lambda: b"uncordon two" in answer(two, "/readyz")[1], "the restarted node to say that it is kept out")
+    check(answer(two, "/readyz")[0] == 503 and answer(two, "/healthz")[0] == 200, "restarted, it is alive and not ready")
+    check(owners(one) == {"one"}, "it owns nothing")
+    check(view(one)["cordoned"] == ["two"], "the status names it")
+    check("cluster uncordon" in command(one, "cluster", "status")[1], "the table names it")
+    two.process.send_signal(signal.SIGTERM)
+    check(two.process.wait(timeout=10) == 0, "while it waits it ends on SIGTERM")
+
+    code, said = command(one, "cluster", "drain", "one")
+    check(code != 0 and "the last shard" in said, "the last shard is not drained without --force")
+    check(one.is_ready(), "it goes on")
+
+    two.start()
+    cluster.wait(lambda: b"uncordon two" in answer(two, "/readyz")[1], "the restarted node to wait again")
+    code, said = command(one, "cluster", "uncordon", "two")
+    check(code == 0, "uncordoned")
+    two.wait_ready()
+    cluster.wait(lambda: owners(one) == {"one", "two"}, "the node to have its share again")
+    print("ok: without a restart it came back and has its share")
+
+    check(command(one, "cluster", "drain", "nobody")[0] != 0, "a node that is not there cannot be drained")
+    code, _ = command(two, "cluster", "drain", "one")
+    check(code == 0 and one.process.wait(timeout=60) == 0, "drained by the other")
+    code, said = command(two, "cluster", "drain", "two", "--force")
+    check(two.process.wait(timeout=60) == 0, "with --force the last shard goes too")
+
+
+def main():
+    folder = tempfile.mkdtemp(prefix="tidecast-drain-")
+    os.chmod(folder, 0o755)
+    database, nodes = None, []
+    try:
+        database = cluster.Database(folder)
+        nodes = [cluster.Node(folder, name, database) for name in ("one", "two")]
+        run(*nodes)
+        print("cluster_drain: ok")
+    except BaseException:
+        for node in nodes:
+            with open(os.path.join(node.folder, "log"), encoding="utf-8", errors="replace") as log:
+                print(f"--- {node.name}\n" + "".join(log.readlines()[-12:]))
+        raise
+    finally:
+        for node in nodes:
+            if node.process and node.process.poll() is None:
+                node.process.kill()
+                node.process.wait()
+        if database:
+            database.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
