@@ -157,7 +157,9 @@ let tests: [Target] = [
     .tests(of: "PostgresEngine", with: ["Model", "Journal", "EngineContract", "CPQ"]),
     .tests(of: "Node", with: ["Model", "HTTPMessages", "Journal", "Edge", "SQLiteEngine"] + nio),
     .tests(of: "LoadGenerator"),
-    .tests(of: "Simulator", with: ["Model", "Journal", "Quotas", "Partitions", "Routing"]),
+    .tests(
+        of: "Simulator",
+        with: ["Model", "Journal", "Quotas", "Placement", "Partitions", "Routing", "NodeCore"]),
     .testTarget(name: "HouseRulesTests", swiftSettings: settings),
 ]
 

@@ -179,11 +179,12 @@ public final class LoopCore<Host: LoopHost> {
 
     public func enqueue(_ message: LoopMessage) { queue.append(message) }
 
-    /// For another loop of the node, or this one.
+    /// For another loop of the node, or this one. A gateway or a spender that a peer names may stand for a
+    /// loop that this node does not have: nobody is there to be told.
     func send(_ message: LoopMessage, toLoop loop: Int) {
         if loop == options.number {
             queue.append(message)
-        } else {
+        } else if loop < outgoing.count {
             outgoing[loop].append(message)
         }
     }
