@@ -111,8 +111,7 @@ def cluster(*words):
 
 
 def owner_of_most():
-    state = os.path.join(os.path.dirname(os.environ["CLUSTER"]), f"../.build/cluster-{os.environ['SPACE']}/gateway-1")
-    view = json.loads(cluster("exec", "gateway-1", "tidecast", "cluster", "status", "--json", "--data", state))
+    view = json.loads(cluster("exec", "gateway-1", "tidecast", "cluster", "status", "--json", "--data", "/run/tidecast"))
     owners = [one["owner"] for one in view["partitions"]]
     return max(sorted(set(owners)), key=owners.count)
 
