@@ -5,4 +5,5 @@
 export PYTHONDONTWRITEBYTECODE=1
 "$root/tools/chaos" selftest
 needs_namespaces
+command -v iptables > /dev/null || fail "there is no iptables: tools/install-packages test"
 "$root/tools/chaos" run 0

@@ -11,6 +11,7 @@ import threading
 import time
 
 from ports import free_port
+from privileges import privileges
 
 BINARY = sys.argv[1] if __name__ == "__main__" else os.environ.get("TIDECAST", "")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -29,22 +30,6 @@ def make_folder():
 def make_certificates(folder, *options):
     subprocess.run([UNPRIVILEGED, BINARY, "cert", "make", "--out", folder, *options], check=True,
                    stdout=subprocess.DEVNULL)
-
-
-def privileges(pid):
-    """What a process may do that an ordinary one may not; empty for a node as it should run."""
-    with open(f"/proc/{pid}/status", encoding="ascii") as file:
-        fields = dict(line.rstrip().split(":", 1) for line in file)
-    found = [f"{name} {fields[name].strip()}" for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")
-             if int(fields[name], 16) != 0]
-    if "0" in fields["Uid"].split():
-        found.append("user 0")
-    # Only root can take these two from a process.
-    if os.getuid() == 0 and int(fields["CapBnd"], 16) != 0:
-        found.append(f"CapBnd {fields['CapBnd'].strip()}")
-    if os.getuid() == 0 and int(fields["NoNewPrivs"]) != 1:
-        found.append("it could get new privileges")
-    return found
 
 
 class Database:

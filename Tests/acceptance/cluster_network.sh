@@ -19,12 +19,8 @@ tidecast() { "$cluster" exec gateway-1 tidecast "$@" --data /run/tidecast; }
 tidecast project create demo --service-account "$work/account.json" > /dev/null
 bearer=$(tidecast project key create demo --kind bearer --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["key"])')
 
-for file in "$state"/shard-*.pid "$state"/gateway-*.pid; do
-  status=/proc/$(cat "$file")/status
-  grep -Eq '^Cap(Prm|Eff|Bnd):[[:space:]]+0+$' "$status" && ! grep -Eq '^Cap(Inh|Prm|Eff|Bnd|Amb):[[:space:]]+0*[1-9a-f]' "$status" \
-    && grep -Eq '^NoNewPrivs:[[:space:]]+1$' "$status" && ! grep -Eq '^Uid:.*[[:space:]]0([[:space:]]|$)' "$status" \
-    || fail "$(basename "$file" .pid) has privileges: $(cat "$status")"
-done
+# shellcheck disable=SC2046
+python3 "$here/privileges.py" $(cat "$state"/{shard,gateway}-{1,2,3}.pid) > "$work/privileges" || fail "$(cat "$work/privileges")"
 
 members() {
   "$cluster" exec "$1" tidecast cluster status --json --data /run/tidecast |
