@@ -312,6 +312,8 @@ def run(database, nodes):
     mark = marks()
     two.process.send_signal(signal.SIGSTOP)
     wait(lambda: "two" not in one.owners(), "the others to own what the sleeper had")
+    # What it was asked before it slept is answered by its heirs now. If it woke earlier it could answer that by 504.
+    settled("the sleeper's partitions were taken")
     two.process.send_signal(signal.SIGCONT)
     assert two.process.wait(timeout=30) == 70, "a fenced node steps down"
     settled("the sleeper")
