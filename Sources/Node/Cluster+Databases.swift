@@ -193,6 +193,8 @@ extension Cluster {
     func adopt(_ poll: Ownership.Poll, asked: MonotonicTime) {
         let known = current.away
         handle(.polled(poll, asked: asked))
+        // Patience with links that are down ends without anything happening.
+        tellReadiness()
         if tables.awayDatabases != known { publish() }
     }
 
