@@ -24,8 +24,10 @@ extension Cluster {
     private func tell(_ news: PeerLinks.News?) {
         switch news {
         case .isDown(let session, let reason):
-            log.warning(
-                "a node cannot be reached over TCP",
+            // Whoever leaves in order ends its connections: that is no failure.
+            let isLeaving = member(session)?.info.isLeaving ?? false
+            log.log(
+                level: isLeaving ? .debug : .warning, "a node cannot be reached over TCP",
                 metadata: [
                     "node": "\(name(of: session))", "address": "\(address(of: session))",
                     "reason": "\(reason)",

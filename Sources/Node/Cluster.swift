@@ -65,7 +65,8 @@ final class Cluster: @unchecked Sendable {
         lanes = databases.map { DatabaseLane($0, onFatal: onFatal) }
         tables = PartitionTables(
             lanes, histories: shared.histories, session: shared.session, node: name, eventLoop: eventLoop,
-            log: log, fenced: { shared.cluster?.handle(.fenced) })
+            log: log, perform: { shared.cluster?.perform($0) },
+            fenced: { shared.cluster?.handle(.fenced) })
         let socket = try GossipSocket(
             eventLoop: eventLoop, host: gossip.address.host, port: gossip.address.port,
             cluster: gossip.cluster, key: gossip.key,
