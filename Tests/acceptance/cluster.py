@@ -76,12 +76,13 @@ class Node:
         if not os.path.exists(self.certificates):
             make_certificates(self.certificates, "--cluster")
         self.process = None
+        self.data = self.folder
         self.options = ["--partitions", "32"]
 
     def start(self):
         log = open(os.path.join(self.folder, "log"), "ab")
         self.process = subprocess.Popen(
-            [UNPRIVILEGED, BINARY, "server", "--node", self.name, "--engine", self.database.url, "--data", self.folder,
+            [UNPRIVILEGED, BINARY, "server", "--node", self.name, "--engine", self.database.url, "--data", self.data,
              "--listen", f"127.0.0.1:{self.port}", "--peer", f"127.0.0.1:{self.peer}", "--dev",
              "--peer-cert", f"{self.certificates}/peer.pem", "--peer-key", f"{self.certificates}/peer.key",
              "--peer-ca", f"{self.certificates}/ca.pem", *self.options],

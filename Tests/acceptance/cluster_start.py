@@ -1,4 +1,5 @@
 """Nodes that cannot join a cluster: each says why and what to do, and nobody else is harmed. See cluster_start.sh."""
+import json
 import os
 import shutil
 import signal
@@ -70,6 +71,9 @@ def main():
         count.start()
         refused(count, "leave out --partitions, or say 32", "another number of partitions")
 
+        failed_starts(node("busy"), early)
+        no_admin_socket(node("locked"), folder)
+
         strange_folder = os.path.join(folder, "strange")
         make_folder(strange_folder)
         strange = node("strange", strange_folder)
@@ -112,6 +116,42 @@ def main():
             except subprocess.CalledProcessError:
                 pass
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def failed_starts(busy, other):
+    """Threads and connections of a node that did not start end with it: no signal, and nothing is left in the cluster."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", busy.port))
+        taken.listen()
+        codes = []
+        for _ in range(6):
+            busy.start()
+            codes.append(busy.process.wait(timeout=60))
+        sentence = f"cannot listen on 127.0.0.1:{busy.port}: Address already in use"
+        check(codes == [1] * 6 and log_of(busy).count(sentence) == 6, f"a port that is in use: \"{sentence}\", six times")
+    cluster.wait(lambda: "busy" not in members(other), "nothing of it to be left")
+    busy.start()
+    busy.wait_ready()
+    check(busy.end(signal.SIGTERM) == 0, "when the port is free it starts under the same name")
+
+
+def members(node):
+    out = subprocess.run([cluster.BINARY, "cluster", "status", "--json", "--data", node.folder], check=True,
+                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30).stdout
+    return {one["node"] for one in json.loads(out)["members"]}
+
+
+def no_admin_socket(locked, folder):
+    """The folder of a cluster's node has nothing in it but the admin socket."""
+    locked.data = os.path.join(folder, "of-root")
+    os.mkdir(locked.data, 0o755)
+    if os.getuid() != 0:
+        os.chmod(locked.data, 0o555)
+    locked.start()
+    locked.wait_ready()
+    check("cannot reach this node by its folder" in log_of(locked) and f"{locked.data}/admin.sock" in log_of(locked),
+          "an admin socket that cannot be made: its path in the log, and the node serves")
+    check(locked.end(signal.SIGTERM) == 0, "and ends in order")
 
 
 def answer(node, path):
