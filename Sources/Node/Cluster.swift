@@ -307,17 +307,25 @@ final class Cluster: @unchecked Sendable {
         boxes[shared.loop(of: id)].post(
             .run { loop in
                 loop.release(id) { quotas in
-                    self.lane(of: id).control.perform({ engine in
-                        try QuotaHandover.put(quotas, of: id, epoch: epoch, to: engine)
-                        try (engine as? any ClusterEngine)?.release(id, by: session)
-                    }) { result in
-                        switch result {
-                        case .success: self.handle(.released(id))
-                        case .failure: self.handle(.releaseFailed(id))
-                        }
-                    }
+                    // Through the journal's writer, which may still have rows of a machine that was lost.
+                    self.shared.engines[id].close(id) { self.release(id, epoch, quotas, by: session) }
                 }
             })
+    }
+
+    /// Gives the row up. Nothing of the partition is in flight any more.
+    private func release(
+        _ id: PartitionID, _ epoch: Epoch, _ quotas: [ProjectNumber: [UInt64]], by session: SessionID
+    ) {
+        lane(of: id).control.perform({ engine in
+            try QuotaHandover.put(quotas, of: id, epoch: epoch, to: engine)
+            try (engine as? any ClusterEngine)?.release(id, by: session)
+        }) { result in
+            switch result {
+            case .success: self.handle(.released(id))
+            case .failure: self.handle(.releaseFailed(id))
+            }
+        }
     }
 
     func tellToLeave(_ session: SessionID) {

@@ -247,6 +247,10 @@ final class MailboxTable: Sendable {
             case .taken:
                 .lost(resolved.partition, mayHaveAppended: false, reason: "another owner wrote the partition")
             case .refused(let reason): .lost(resolved.partition, mayHaveAppended: false, reason: reason)
+            case .unknown:
+                .lost(
+                    resolved.partition, mayHaveAppended: true,
+                    reason: "the partition was lost with this record in doubt")
             }
         }
         boxes.withLock { $0[owner] }.post(messages)

@@ -17,6 +17,8 @@ struct Worker: Sendable {
         var owners: [PartitionID: Int] = [:]
         var effects: [Appender.Effect] = []
         var jobs: [Mailbox.Job] = []
+        /// Whom to tell that a partition is closed.
+        var closings: [PartitionID: [@Sendable () -> Void]] = [:]
         var doubts = 0
         var isClosing = false
         var isIdle: Bool { effects.isEmpty && jobs.isEmpty && appender?.isIdle ?? true }
@@ -82,6 +84,13 @@ struct Worker: Sendable {
                 run.appender = Appender(session: session)
             case .opened(let partition, let next):
                 run.appender?.on(.opened(partition, next: next), into: &run.effects)
+            case .closing(let partition, let then):
+                guard run.appender != nil else {
+                    then()
+                    continue
+                }
+                run.closings[partition, default: []].append(then)
+                run.appender?.on(.closing(partition), into: &run.effects)
             case .rows(let rows, let owner):
                 for row in rows { run.owners[row.partition] = owner }
                 offer(rows, &run)
@@ -108,6 +117,8 @@ struct Worker: Sendable {
         while !run.effects.isEmpty, run.engine.failure == nil {
             switch run.effects.removeFirst() {
             case .resolved(let resolved): report(resolved, run.owners)
+            case .closed(let partition):
+                for then in run.closings.removeValue(forKey: partition) ?? [] { then() }
             case .look(let partition, let sequence):
                 guard let found = look(partition, sequence, run.engine) else { return }
                 run.appender?.on(.looked(partition, sequence, found.batch), into: &run.effects)

@@ -181,15 +181,22 @@ extension SimulatedProcess {
         let epoch = epochs[Int(id.rawValue)]
         post {
             self.release(id) { quotas in
-                self.control.perform(.write) { database in
-                    if !quotas.isEmpty { database.left[id] = (epoch, quotas) }
-                    try database.release(id, by: session)
-                } then: { result in
-                    switch result {
-                    case .success: self.tellOwnership(.released(id))
-                    case .failure: self.tellOwnership(.releaseFailed(id))
-                    }
-                }
+                self.closings[id] = { self.release(id, epoch, quotas, by: session) }
+                self.onAppender(.closing(id))
+            }
+        }
+    }
+
+    private func release(
+        _ id: PartitionID, _ epoch: Epoch, _ quotas: [ProjectNumber: [UInt64]], by session: SessionID
+    ) {
+        control.perform(.write) { database in
+            if !quotas.isEmpty { database.left[id] = (epoch, quotas) }
+            try database.release(id, by: session)
+        } then: { result in
+            switch result {
+            case .success: self.tellOwnership(.released(id))
+            case .failure: self.tellOwnership(.releaseFailed(id))
             }
         }
     }

@@ -53,6 +53,7 @@ extension SimulatedProcess {
             case .resolved(let resolved): post { self.resolve(resolved) }
             case .append(let batch, let rows): submit(batch, rows)
             case .look(let partition, let sequence): look(partition, sequence)
+            case .closed(let partition): closings.removeValue(forKey: partition)?()
             }
         }
     }
@@ -92,7 +93,7 @@ extension SimulatedProcess {
         for one in resolved {
             switch one.resolution {
             case .durable: queue.append(.partition(one.partition, .appended(one.sequence)))
-            case .fenced: queue.append(.lost(one.partition, mayHaveAppended: true))
+            case .fenced, .unknown: queue.append(.lost(one.partition, mayHaveAppended: true))
             case .taken, .refused: queue.append(.lost(one.partition, mayHaveAppended: false))
             }
         }

@@ -64,6 +64,8 @@ final class SimulatedProcess {
     private(set) lazy var journal = EngineLane(self)
     var appender: Appender
     var doubts: UInt64 = 0
+    /// What is done when the appender has closed a partition.
+    var closings: [PartitionID: () -> Void] = [:]
     /// As `NodeShared.epochs`.
     var epochs: [Epoch]
 
