@@ -28,6 +28,7 @@ extension Appender {
             case .appended: Finding.appended
             case .fenced: Finding.fenced
             case .taken: Finding.looking
+            case .unowned: Finding.unowned
             }
         }
         conclude(batch, findings, &resolved, &effects)
@@ -69,13 +70,20 @@ extension Appender {
         for (row, finding) in zip(batch.rows, findings) {
             var result = Resolved(partition: row.partition, sequence: row.sequence, resolution: .durable)
             switch finding {
-            case _ where isLost(row.partition):
-                result.resolution = .taken
-                resolved.append(result)
             case .foreign:
                 result.resolution = .taken
                 resolved.append(result)
                 tails[row.partition] = .lost
+            case .unowned:
+                // An earlier try may have gone in while the partition was still this session's.
+                result.resolution = batch.isInDoubt ? .unknown : .taken
+                resolved.append(result)
+                tails[row.partition] = .lost
+            case _ where isLost(row.partition):
+                // It stands behind another's record, or may yet: the next owner decides what it reads.
+                let isOut = if case .absent = finding { !batch.isInDoubt } else { false }
+                result.resolution = isOut ? .taken : .unknown
+                resolved.append(result)
             case .appended, .mine: resolved.append(result)
             case .absent, .looking, .fenced: again.append(row)
             }
@@ -83,6 +91,34 @@ extension Appender {
         dropLost(&resolved)
         // It was taken and then was not there: whoever stood there was rolled back. Ours may still go in.
         if !again.isEmpty { launch(Batch(id: batch.id, rows: again, isInDoubt: true), &effects) }
+    }
+
+    // MARK: Giving partitions up
+
+    mutating func close(_ partition: PartitionID, _ resolved: inout [Resolved]) {
+        for row in waiting.remove(where: { $0.partition == partition }) {
+            resolved.append(
+                Resolved(
+                    partition: row.partition, sequence: row.sequence,
+                    resolution: .refused("the partition is being given up")))
+        }
+        tails[partition] = .closed
+        closing.insert(partition)
+    }
+
+    /// Partitions of which nothing is in flight any more.
+    mutating func tellClosed(_ effects: inout [Effect]) {
+        guard !closing.isEmpty else { return }
+        let flying: [Row]
+        switch state {
+        case .appending(let batch), .looking(let batch, _): flying = batch.rows
+        case .idle, .fenced: flying = []
+        }
+        let held = Set(flying.map(\.partition))
+        for partition in closing.subtracting(held).sorted() {
+            closing.remove(partition)
+            effects.append(.closed(partition))
+        }
     }
 
     private func isLost(_ partition: PartitionID) -> Bool {
@@ -106,7 +142,10 @@ extension Appender {
             resolved.append(
                 Resolved(partition: row.partition, sequence: row.sequence, resolution: .refused(reason)))
         }
-        for (partition, sequence) in first { tails[partition] = .next(sequence) }
+        for (partition, sequence) in first {
+            if case .closed = tails[partition] { continue }
+            tails[partition] = .next(sequence)
+        }
     }
 
     /// The session is dead. Only rows whose own commit was acknowledged before it died are durable.

@@ -11,6 +11,8 @@ public enum Resolution: Hashable, Sendable {
     case taken
     /// Known not to be in. Nothing behind it went in either; the partition goes on at this same sequence.
     case refused(String)
+    /// The partition is lost, and nobody knows whether this record is in.
+    case unknown
 }
 
 public struct Resolved: Hashable, Sendable {
@@ -55,6 +57,9 @@ public struct Appender: Sendable {
         case looked(PartitionID, Sequence, BatchID?)
         /// The session took this partition, or begins to write it: its next record has this sequence.
         case opened(PartitionID, next: Sequence)
+        /// The session wants to give this partition up: what waits of it is dropped, and nothing more is
+        /// taken in until it is opened again. Answered by `closed`.
+        case closing(PartitionID)
     }
 
     public enum Effect: Hashable, Sendable {
@@ -64,6 +69,10 @@ public struct Appender: Sendable {
         case look(PartitionID, Sequence)
         /// In each partition by rising sequence.
         case resolved([Resolved])
+        /// Nothing of this partition is in flight or in doubt any more: its row may be given up. A row that
+        /// was given up earlier could be followed by a record of this session behind the next owner's
+        /// barrier.
+        case closed(PartitionID)
     }
 
     struct Batch: Sendable {
@@ -74,7 +83,7 @@ public struct Appender: Sendable {
     }
 
     /// What is known of a row of the batch, between the answer of the append and the last look.
-    enum Finding: Sendable { case appended, fenced, looking, mine, foreign, absent }
+    enum Finding: Sendable { case appended, fenced, looking, mine, foreign, absent, unowned }
 
     enum State: Sendable {
         case idle
@@ -90,12 +99,16 @@ public struct Appender: Sendable {
         case next(Sequence)
         /// Another's record was found; until it is opened again, nothing more goes in.
         case lost
+        /// Given up, or about to be; the same.
+        case closed
     }
 
     public let session: SessionID
     var state = State.idle
     var waiting = RowQueue()
     var tails: [PartitionID: Tail] = [:]
+    /// Partitions that are to be given up as soon as the batch in flight is settled.
+    var closing: Set<PartitionID> = []
     private var batchCount: UInt64 = 0
 
     public init(session: SessionID) { self.session = session }
@@ -118,13 +131,17 @@ public struct Appender: Sendable {
         var following: [Effect] = []
         switch event {
         case .offered(let rows): offered(rows, &resolved)
-        case .opened(let partition, let next): tails[partition] = .next(next)
+        case .opened(let partition, let next):
+            tails[partition] = .next(next)
+            closing.remove(partition)
+        case .closing(let partition): close(partition, &resolved)
         case .finished(let outcome): finished(outcome, &resolved, &following)
         case .looked(let partition, let sequence, let batch):
             looked(partition, sequence, batch, &resolved, &following)
         }
         if !resolved.isEmpty { effects.append(.resolved(resolved)) }
         effects.append(contentsOf: following)
+        tellClosed(&effects)
         begin(into: &effects)
     }
 
@@ -144,6 +161,7 @@ public struct Appender: Sendable {
         if isFenced { return .fenced }
         switch tails[row.partition] {
         case .lost: return .taken
+        case .closed: return .refused("the partition is being given up")
         case .next(let next) where next != row.sequence:
             return .refused("record \(row.sequence.rawValue) is offered where \(next.rawValue) must stand")
         case .next, nil: break

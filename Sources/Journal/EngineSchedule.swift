@@ -16,6 +16,8 @@ public struct EngineSchedule<Job> {
         /// Answered by `looked` or `lookFailed`.
         case look(PartitionID, Sequence)
         case resolved([Resolved])
+        /// Nothing of the partition is in flight or in doubt any more.
+        case closed(PartitionID)
         /// Do nothing for so many nanoseconds.
         case pause(UInt64)
     }
@@ -47,12 +49,23 @@ public struct EngineSchedule<Job> {
     /// Rows are appended under this session from now on.
     public mutating func begin(_ session: SessionID) {
         // What the former session would still have asked of the engine is of no use any more.
-        effects.removeAll { if case .resolved = $0 { false } else { true } }
+        effects.removeAll { effect in
+            switch effect {
+            case .resolved, .closed: false
+            case .append, .look: true
+            }
+        }
         appender = Appender(session: session)
     }
 
     public mutating func open(_ partition: PartitionID, next: Sequence) {
         appender?.on(.opened(partition, next: next), into: &effects)
+    }
+
+    /// The session is about to give the partition up. Answered by the step `closed`.
+    public mutating func close(_ partition: PartitionID) {
+        guard appender != nil else { return effects.append(.closed(partition)) }
+        appender?.on(.closing(partition), into: &effects)
     }
 
     public mutating func offer(_ rows: [Row]) {
@@ -98,6 +111,9 @@ public struct EngineSchedule<Job> {
         case .resolved(let resolved):
             effects.removeFirst()
             return .resolved(resolved)
+        case .closed(let partition):
+            effects.removeFirst()
+            return .closed(partition)
         case .look(let partition, let sequence) where !hasAppended: return .look(partition, sequence)
         case .append(let batch, let rows) where !hasAppended:
             guard let session = appender?.session else { return nil }

@@ -132,9 +132,10 @@ public final class MemoryEngine: Engine {
         guard !rows.isEmpty else { return [.appended] }
         return rows.map { row in
             let index = Int(row.partition.rawValue)
-            guard index < partitionsByID.count, partitionsByID[index].journal[row.sequence] == nil else {
-                return .taken
+            guard index < partitionsByID.count, partitionsByID[index].row.owner == session else {
+                return .unowned
             }
+            guard partitionsByID[index].journal[row.sequence] == nil else { return .taken }
             partitionsByID[index].journal[row.sequence] = Stored(batch: batch, payload: row.payload)
             return .appended
         }

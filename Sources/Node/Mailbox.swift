@@ -10,6 +10,7 @@ final class Mailbox: Sendable {
         var bodies: [Body] = []
         var messages: [LoopMessage] = []
         var isAwake = false
+        var isClosed = false
     }
     private let state = Mutex(State())
     private let eventLoop: any EventLoop
@@ -32,12 +33,16 @@ final class Mailbox: Sendable {
 
     private func add(_ content: (inout State) -> Void) {
         let mustWake = state.withLock { state in
+            if state.isClosed { return false }
             content(&state)
             defer { state.isAwake = true }
             return !state.isAwake
         }
         if mustWake { eventLoop.execute(wake) }
     }
+
+    /// Before the loop ends: what comes later is dropped.
+    func close() { state.withLock { $0.isClosed = true } }
 
     /// Everything that has come. The next post wakes the loop again.
     func take() -> (bodies: [Body], messages: [LoopMessage]) {

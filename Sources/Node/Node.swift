@@ -81,8 +81,8 @@ public final class Node: Sendable {
                     settings, configuration, opened.databases, shared, loops, boxes.all,
                     opened.catalogVersion, log)
                 (self.cluster, peerServer) = (cluster, server)
-                begun.undo { cluster.end() }
-                begun.undo { server.close() }
+                begun.undo { cluster.abandon() }
+                begun.undo { _ = try? server.close().wait() }
             } else {
                 (cluster, peerServer) = (nil, nil)
                 try Node.load(shared, loops)
@@ -149,11 +149,28 @@ public final class Node: Sendable {
         await edge.drain(within: limit)
         await admin.drain(within: .seconds(1))
         if cluster == nil { await keepQuotas() }
+        // Whoever may still say something ends before the one to whom it would be said.
         let away = cluster?.current.away ?? []
-        cluster?.end()
-        peerServer?.close()
+        await endPeers()
+        await cluster?.end()
         shared.engines.shutdown(except: away)
+        for box in shared.administrator.boxes { box.close() }
         try? await group.shutdownGracefully()
+        await cluster?.endLoop()
+    }
+
+    /// No connection of a peer is taken any more, and none of this node's own stands.
+    private func endPeers() async {
+        guard let peerServer else { return }
+        try? await peerServer.close().get()
+        for box in shared.administrator.boxes {
+            await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
+                box.run { loop in
+                    guard let peers = loop.peers else { return done.resume() }
+                    peers.end().whenComplete { _ in done.resume() }
+                }
+            }
+        }
     }
 }
 
@@ -230,6 +247,10 @@ final class MailboxTable: Sendable {
             case .taken:
                 .lost(resolved.partition, mayHaveAppended: false, reason: "another owner wrote the partition")
             case .refused(let reason): .lost(resolved.partition, mayHaveAppended: false, reason: reason)
+            case .unknown:
+                .lost(
+                    resolved.partition, mayHaveAppended: true,
+                    reason: "the partition was lost with this record in doubt")
             }
         }
         boxes.withLock { $0[owner] }.post(messages)

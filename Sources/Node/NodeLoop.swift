@@ -131,6 +131,9 @@ final class NodeLoop: @unchecked Sendable {
         case .send(let bytes, let life):
             core.sent(to: life, isTaken: peers?.send(bytes, to: life) ?? false)
         case .open(let id, let next): shared.engines.open(id, next: next)
+        case .close(let id):
+            let mailbox = mailboxes[number]
+            shared.engines[id].close(id) { mailbox.post(.engine(.closed(id))) }
         case .append(let rows): shared.engines.submit(rows, for: number)
         case .confirm(let id, let token): confirm(id, token)
         case .readRecords(let id, let sequences, let token): read(id, sequences, token)

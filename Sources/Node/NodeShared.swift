@@ -32,6 +32,8 @@ final class NodeShared: Sendable {
     let log: Logger
     /// In which the session owned each partition from the start, by partition number.
     let epochs: [Epoch]
+    /// Reasons for which peers were refused, so that each is logged once a minute.
+    let refusalsTold = Mutex(LogLimit<String>())
 
     init(
         partitions: [OwnedPartition], loopCount: Int, session: SessionID, engines: Engines,

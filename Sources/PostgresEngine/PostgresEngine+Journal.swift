@@ -8,17 +8,23 @@ extension PostgresEngine {
     private static let pageRows = 4096
     private static let pageBytes = 8 << 20
 
-    /// The first row says that the session lives, the others which places were free. Nothing comes back for a
-    /// dead session.
+    /// The first row says that the session lives, the others which places were free, and which rows are of
+    /// partitions that the session does not own, without a sequence. Nothing comes back for a dead session.
     private static let appendStatement: StaticString = """
         WITH living AS MATERIALIZED (
             SELECT id FROM tidecast.session WHERE id = $1::int8 AND alive FOR SHARE),
+        owned AS MATERIALIZED (
+            SELECT p.id FROM living JOIN tidecast.partition AS p ON p.owner = living.id
+            WHERE p.id = ANY ($3::int4[])),
         added AS (
             INSERT INTO tidecast.journal (partition, sequence, batch, payload)
             SELECT r.partition, r.sequence, $2::int8, r.payload
             FROM living, unnest($3::int4[], $4::int8[], $5::bytea[]) AS r (partition, sequence, payload)
+            WHERE r.partition IN (SELECT id FROM owned)
             ON CONFLICT DO NOTHING RETURNING partition, sequence)
         SELECT NULL::int4, NULL::int8 FROM living UNION ALL SELECT partition, sequence FROM added
+        UNION ALL SELECT r.partition, NULL FROM living, unnest($3::int4[]) AS r (partition)
+        WHERE r.partition NOT IN (SELECT id FROM owned)
         """
 
     public func append(session: SessionID, batch: BatchID, rows: [Row]) -> AppendOutcome {
@@ -55,17 +61,27 @@ extension PostgresEngine {
 
     private static func outcomes(of rows: [Row], _ reply: Reply) throws(Fault) -> [RowOutcome] {
         guard reply.count > 0 else { return Array(repeating: .fenced, count: max(1, rows.count)) }
-        let added = reply.count - 1
-        guard added < rows.count else { return Array(repeating: .appended, count: max(1, rows.count)) }
+        guard reply.count > 1 else {
+            return Array(repeating: rows.isEmpty ? .appended : .taken, count: max(1, rows.count))
+        }
         var places: Set<Place> = []
+        var unowned: Set<UInt16> = []
         for index in reply.rows where !reply.isNull(index, 0) {
+            if reply.isNull(index, 1) {
+                unowned.insert(UInt16(truncatingIfNeeded: try reply.int(index, 0)))
+                continue
+            }
             places.insert(
                 Place(
                     partition: UInt16(truncatingIfNeeded: try reply.int(index, 0)),
                     sequence: try reply.uint(index, 1)))
         }
+        if unowned.isEmpty, places.count == rows.count {
+            return Array(repeating: .appended, count: rows.count)
+        }
         // Of two rows at one place in one batch the first went in.
         return rows.map { row in
+            if unowned.contains(row.partition.rawValue) { return .unowned }
             let place = Place(partition: row.partition.rawValue, sequence: row.sequence.rawValue)
             return places.remove(place) == nil ? .taken : .appended
         }

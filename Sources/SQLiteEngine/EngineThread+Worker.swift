@@ -15,6 +15,8 @@ struct Worker: Sendable {
         let engine: any Engine
         var schedule = EngineSchedule<Mailbox.Job>()
         var owners: [PartitionID: Int] = [:]
+        /// Whom to tell that a partition is closed.
+        var closings: [PartitionID: [@Sendable () -> Void]] = [:]
         var isClosing = false
     }
 
@@ -67,6 +69,9 @@ struct Worker: Sendable {
             switch command {
             case .session(let session): run.schedule.begin(session)
             case .opened(let partition, let next): run.schedule.open(partition, next: next)
+            case .closing(let partition, let then):
+                run.closings[partition, default: []].append(then)
+                run.schedule.close(partition)
             case .rows(let rows, let owner):
                 for row in rows { run.owners[row.partition] = owner }
                 run.schedule.offer(rows)
@@ -88,6 +93,8 @@ struct Worker: Sendable {
                 run.schedule.lookFailed()
             }
         case .resolved(let resolved): report(resolved, run.owners)
+        case .closed(let partition):
+            for then in run.closings.removeValue(forKey: partition) ?? [] { then() }
         case .pause(let nanoseconds): usleep(UInt32(nanoseconds / 1000))
         }
     }

@@ -43,6 +43,13 @@ public final class EngineThread: Sendable {
     /// and taken again; otherwise the first row that is submitted says where the partition stands.
     public func open(_ partition: PartitionID, next: Sequence) { post(.opened(partition, next: next)) }
 
+    /// The session is about to give the partition up: what waits of it is dropped, what is in flight or in
+    /// doubt is settled, then `then` is called on the thread. Only then may its row go: a record that comes
+    /// later would stand behind the next owner's barrier.
+    public func close(_ partition: PartitionID, then: @escaping @Sendable () -> Void) {
+        post(.closing(partition, then: then))
+    }
+
     /// Rows of partitions that live on the loop `owner`. Each partition's in order and without gaps, also
     /// over calls.
     public func submit(_ rows: [Row], for owner: Int) {

@@ -13,6 +13,7 @@ final class Mailbox: @unchecked Sendable {
         case rows([Row], owner: Int)
         case session(SessionID)
         case opened(PartitionID, next: Sequence)
+        case closing(PartitionID, then: @Sendable () -> Void)
     }
 
     struct Content {

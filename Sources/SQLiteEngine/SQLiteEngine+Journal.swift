@@ -15,7 +15,13 @@ extension SQLiteEngine {
                 guard !rows.isEmpty else { return [.appended] }
                 var outcomes: [RowOutcome] = []
                 outcomes.reserveCapacity(rows.count)
-                for row in rows { outcomes.append(try insert(row, batch: batch) ? .appended : .taken) }
+                for row in rows {
+                    guard try owns(row.partition, session) else {
+                        outcomes.append(.unowned)
+                        continue
+                    }
+                    outcomes.append(try insert(row, batch: batch) ? .appended : .taken)
+                }
                 return outcomes
             }
             Failpoint.reach("append.committed")
@@ -27,6 +33,15 @@ extension SQLiteEngine {
             case .ioFailure(let reason), .corrupt(let reason): return .unknown(reason)
             }
         }
+    }
+
+    /// Whether the session owns the partition. Nobody else writes the folder, so what was read once holds
+    /// until this engine changes it.
+    private func owns(_ partition: PartitionID, _ session: SessionID) throws(EngineError) -> Bool {
+        if let known = owners[partition] { return known == session }
+        let owner = try partitionRow(partition).owner
+        owners[partition] = owner
+        return owner == session
     }
 
     /// Whether the place was free; inside a transaction only.

@@ -85,6 +85,7 @@ extension SQLiteEngine {
 
     /// Inserts or replaces the row; inside a transaction only.
     func store(_ row: PartitionRow) throws(EngineError) {
+        owners[row.id] = nil
         try database.statement("INSERT OR REPLACE INTO partition VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
             .bind(1, UInt64(row.id.rawValue)).bind(2, row.history.rawValue).bind(3, row.owner?.rawValue)
             .bind(4, row.epoch.rawValue).bind(5, row.floor.rawValue).bind(6, SQLiteEngine.checksum(of: row))

@@ -27,6 +27,8 @@ public final class SQLiteEngine: Engine {
     public let folder: String
     let snapshotFolder: String
     let database: Connection
+    /// Who owns which partition, as far as it was read or written by this engine.
+    var owners: [PartitionID: SessionID] = [:]
     /// Declared behind the connection, so that it is let go last.
     private let lock: FolderLock
 

@@ -12,6 +12,9 @@ public enum EngineContract {
     public static let rules: [Rule] = [
         Rule(description: "whatWasAppendedIsRead") { try whatWasAppendedIsRead($0) },
         Rule(description: "aTakenRowDoesNotHinderTheOthers") { try aTakenRowDoesNotHinderTheOthers($0) },
+        Rule(description: "aPartitionThatTheSessionDoesNotOwnTakesNothing") {
+            try aPartitionThatTheSessionDoesNotOwnTakesNothing($0)
+        },
         Rule(description: "aFencedSessionAppendsNothing") { try aFencedSessionAppendsNothing($0) },
         Rule(description: "ofTwoThatTakeAPartitionOneWins") { try ofTwoThatTakeAPartitionOneWins($0) },
         Rule(description: "theNumberOfPartitionsNeverChanges") { try theNumberOfPartitionsNeverChanges($0) },
@@ -52,6 +55,26 @@ public enum EngineContract {
             #expect(mixed == .rows([.taken, .appended]))
             #expect(try engine.look(p(0), Sequence(2)) == BatchID(1))
             #expect(try engine.read(p(0), rows: [Sequence(2)]) == [try row(0, 2)])
+        }
+    }
+
+    private static func aPartitionThatTheSessionDoesNotOwnTakesNothing(_ engine: any Engine) throws {
+        do {
+            let dead = try begin(engine)
+            let former = try engine.partitions()[0]
+            let one = try engine.beginSession(node: "b")
+            try engine.fence(dead)
+            #expect(
+                engine.append(session: one, batch: BatchID(1), rows: [try row(0, 2)]) == .rows([.unowned]))
+            _ = try engine.take(p(0), from: former, by: one, barrier: try row(0, 2))
+            let rows = [try row(0, 3), try row(1, 2), try row(0, 4), try row(0, 2)]
+            #expect(
+                engine.append(session: one, batch: BatchID(1), rows: rows)
+                    == .rows([.appended, .unowned, .appended, .taken]))
+            #expect(try engine.read(p(1), from: Sequence(2), bytesMax: .max).isEmpty)
+            let two = try engine.beginSession(node: "c")
+            #expect(
+                engine.append(session: two, batch: BatchID(3), rows: [try row(0, 5)]) == .rows([.unowned]))
         }
     }
 

@@ -144,7 +144,7 @@ import Testing
         #expect(
             on(&appender, looked(a, BatchID(1))) == [
                 .resolved([
-                    resolved(a, .taken), resolved(next, .taken), resolved(other, .durable),
+                    resolved(a, .taken), resolved(next, .unknown), resolved(other, .durable),
                     resolved(waiting, .taken),
                 ])
             ])
@@ -186,6 +186,88 @@ import Testing
         _ = on(&appender, .finished(.unknown("cut")))
         #expect(on(&appender, .finished(.rows([.fenced]))) == [.resolved([resolved(a, .fenced)])])
         #expect(appender.isFenced)
+    }
+
+    /// What is in flight is settled first, however long that takes: a record that went in later would stand
+    /// behind the next owner's barrier.
+    @Test func aPartitionIsGivenUpWhenNothingOfItIsInDoubt() {
+        var appender = Appender(session: session)
+        let (a, other, waiting) = (row(0, 1), row(1, 1), row(0, 2))
+        _ = on(&appender, .offered([a, other]))
+        _ = on(&appender, .offered([waiting]))
+        let dropped = resolved(waiting, .refused("the partition is being given up"))
+        #expect(on(&appender, .closing(a.partition)) == [.resolved([dropped])])
+        #expect(
+            on(&appender, .offered([waiting])) == [.resolved([dropped])], "nothing more is taken in")
+        #expect(on(&appender, .finished(.unknown("cut"))) == [.append(first, [a, other])])
+        #expect(
+            on(&appender, .finished(.rows([.taken, .appended]))) == [.look(a.partition, a.sequence)])
+        #expect(
+            on(&appender, looked(a, first)) == [
+                .resolved([resolved(a, .durable), resolved(other, .durable)]), .closed(a.partition),
+            ])
+        let again = row(0, 9)
+        _ = on(&appender, .opened(again.partition, next: again.sequence))
+        #expect(on(&appender, .offered([again])) == [.append(second, [again])])
+    }
+
+    @Test func aPartitionThatIsIdleIsClosedAtOnce() {
+        var appender = Appender(session: session)
+        _ = on(&appender, .offered([row(1, 1)]))
+        #expect(on(&appender, .closing(PartitionID(0))) == [.closed(PartitionID(0))])
+        #expect(on(&appender, .closing(PartitionID(1))) == [])
+        #expect(
+            on(&appender, .finished(.refused("full"))) == [
+                .resolved([resolved(row(1, 1), .refused("full"))]), .closed(PartitionID(1)),
+            ])
+        #expect(
+            on(&appender, .offered([row(1, 1)])) == [
+                .resolved([resolved(row(1, 1), .refused("the partition is being given up"))])
+            ], "a refusal does not open it")
+    }
+
+    @Test func aFencedSessionClosesWhatItGivesUp() {
+        var appender = Appender(session: session)
+        _ = on(&appender, .offered([row(0, 1)]))
+        _ = on(&appender, .closing(PartitionID(0)))
+        #expect(
+            on(&appender, .finished(.rows([.fenced]))) == [
+                .resolved([resolved(row(0, 1), .fenced)]), .closed(PartitionID(0)),
+            ])
+        #expect(on(&appender, .closing(PartitionID(1))) == [.closed(PartitionID(1))])
+    }
+
+    /// An older row of the partition was another's; the newer one went in behind it, so nobody may say that
+    /// it did not.
+    @Test func whatWentInBehindAnothersRecordIsUnknown() {
+        var appender = Appender(session: session)
+        let (old, new) = (row(0, 33), row(0, 34))
+        _ = on(&appender, .offered([old, new]))
+        _ = on(&appender, .finished(.rows([.taken, .appended])))
+        #expect(
+            on(&appender, looked(old, BatchID(1))) == [
+                .resolved([resolved(old, .taken), resolved(new, .unknown)])
+            ])
+    }
+
+    @Test func rowsOfAPartitionThatIsNotOwnedAreNotIn() {
+        var appender = Appender(session: session)
+        let (a, b, waiting) = (row(0, 1), row(1, 1), row(0, 2))
+        _ = on(&appender, .offered([a, b]))
+        _ = on(&appender, .offered([waiting]))
+        #expect(
+            on(&appender, .finished(.rows([.unowned, .appended]))) == [
+                .resolved([resolved(a, .taken), resolved(b, .durable), resolved(waiting, .taken)])
+            ])
+    }
+
+    /// The first try may have gone in while the partition was still this session's.
+    @Test func rowsInDoubtOfAPartitionThatIsNotOwnedAnyMoreAreUnknown() {
+        var appender = Appender(session: session)
+        let a = row(0, 1)
+        _ = on(&appender, .offered([a]))
+        _ = on(&appender, .finished(.unknown("cut")))
+        #expect(on(&appender, .finished(.rows([.unowned]))) == [.resolved([resolved(a, .unknown)])])
     }
 
     @Test func theQueueIsBounded() {

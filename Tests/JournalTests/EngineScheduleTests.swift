@@ -35,6 +35,7 @@ import Testing
                 steps.append("look")
                 schedule.looked(partition, sequence, first)
             case .resolved(let resolved): steps.append("resolved \(resolved.count)")
+            case .closed(let partition): steps.append("closed \(partition.rawValue)")
             case .pause(let nanoseconds): steps.append("pause \(nanoseconds / 1_000_000)")
             }
         }
@@ -89,6 +90,22 @@ import Testing
             }
         }
         #expect(round(&schedule) == ["look", "resolved 1"] && schedule.isIdle)
+    }
+
+    @Test("closes a partition when what is in flight of it is settled")
+    func closing() {
+        var schedule = schedule(rows: 2)
+        schedule.beginRound()
+        guard case .append(let session, let batch, _)? = schedule.next() else {
+            Issue.record("nothing is appended")
+            return
+        }
+        schedule.close(PartitionID(0))
+        schedule.appended(.rows([.appended]), batch, under: session)
+        // The row that waited is refused; the one in flight is durable.
+        #expect(round(&schedule) == ["resolved 1", "resolved 1", "closed 0"])
+        schedule.close(PartitionID(0))
+        #expect(round(&schedule) == ["closed 0"] && schedule.isIdle)
     }
 
     @Test("refuses rows before a session has begun, and forgets the appends of the one before")

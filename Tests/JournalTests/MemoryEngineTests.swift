@@ -105,6 +105,7 @@ import Testing
         case .look(let partition, let sequence):
             let found = try world.engine.look(partition, sequence)
             world.appender.on(.looked(partition, sequence, found), into: &world.effects)
+        case .closed(let partition): Issue.record("nobody gives partition \(partition) up")
         case .resolved(let list):
             for one in list {
                 let row = try #require(world.offered[one.place])
@@ -116,7 +117,7 @@ import Testing
                     let partition = Int(row.partition.rawValue)
                     world.goesOn[partition] = min(
                         world.goesOn[partition] ?? .max, row.sequence.rawValue)
-                case .fenced, .taken: Issue.record("nobody else writes: \(one)")
+                case .fenced, .taken, .unknown: Issue.record("nobody else writes: \(one)")
                 }
             }
         }
@@ -137,9 +138,12 @@ import Testing
         try engine.createPartitions(count: 1, histories: [History(1)])
         let session = try engine.beginSession(node: "n")
         let one = PartitionID(0)
-        let row = Row(partition: one, sequence: Sequence(1), payload: try payload(0, 1, 5))
+        let barrier = Row(partition: one, sequence: Sequence(1), payload: try payload(0, 1, 5))
+        let former = try #require(try engine.partitions().first)
+        #expect(try engine.take(one, from: former, by: session, barrier: barrier) == Epoch(1))
+        let row = Row(partition: one, sequence: Sequence(2), payload: try payload(0, 2, 5))
         #expect(engine.append(session: session, batch: BatchID(1), rows: [row]) == .rows([.appended]))
-        engine.damage(one, Sequence(1), byte: 42, mask: 4)
+        engine.damage(one, Sequence(2), byte: 42, mask: 4)
         #expect(throws: EngineError.self) { try engine.read(one, from: .zero, bytesMax: .max) }
     }
 

@@ -112,13 +112,21 @@ import Testing
         let refused = desk.turn(LoopDesk.registration(number: 2, deadline: deadline))
         #expect(refused.rows.isEmpty && refused.replies.count == 1)
         let end = desk.turn(.partition(LoopDesk.partition, .appended(rows.first?.sequence ?? .zero)))
-        #expect(end.givenUp == [LoopDesk.partition] && end.replies.count == 1)
-        #expect(desk.core.partitions.isEmpty)
+        #expect(end.replies.count == 1 && desk.core.partitions.isEmpty)
+        #expect(end.closing == [LoopDesk.partition] && end.givenUp.isEmpty)
+        #expect(desk.turn(.engine(.closed(LoopDesk.partition))).givenUp == [LoopDesk.partition])
     }
 
-    @Test("gives up at once what it does not have")
+    /// The journal's writer may still have rows of a machine that was lost.
+    @Test("asks the journal's writer also before it gives up a partition that it has lost")
     func nothingToGiveUp() {
-        #expect(LoopDesk().turn(.order(.release(PartitionID(3)))).givenUp == [PartitionID(3)])
+        let desk = LoopDesk()
+        desk.serve()
+        let lost = desk.turn(.lost(LoopDesk.partition, mayHaveAppended: true, reason: "a test"))
+        #expect(lost.contains { if case .lost(LoopDesk.partition) = $0 { true } else { false } })
+        let effects = desk.turn(.order(.release(LoopDesk.partition)))
+        #expect(effects.closing == [LoopDesk.partition] && effects.givenUp.isEmpty)
+        #expect(desk.turn(.engine(.closed(LoopDesk.partition))).givenUp == [LoopDesk.partition])
     }
 
     @Test("reads only the rest of a partition that it has followed")

@@ -128,6 +128,9 @@ extension [LoopEffect] {
     var replies: [Reply] {
         said.compactMap { message in if case .reply(_, let reply) = message { reply } else { nil } }
     }
+    var closing: [PartitionID] {
+        compactMap { effect in if case .close(let id) = effect { id } else { nil } }
+    }
     var givenUp: [PartitionID] {
         compactMap { effect in if case .gaveUp(let id, _, _) = effect { id } else { nil } }
     }

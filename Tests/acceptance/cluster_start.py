@@ -1,11 +1,11 @@
 """Nodes that cannot join a cluster: each says why and what to do, and nobody else is harmed. See cluster_start.sh."""
+import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 
 os.environ.setdefault("TIDECAST", sys.argv[1])
@@ -25,13 +25,17 @@ def check(condition, what):
     print(f"ok    {what}", flush=True)
 
 
+def make_folder(path):
+    subprocess.run([cluster.UNPRIVILEGED, "mkdir", path], check=True)
+
+
 def refused(node, sentence, what):
     code = node.process.wait(timeout=30)
     check(code != 0 and sentence in log_of(node), f"{what}: \"{sentence}\"")
 
 
 def main():
-    folder = tempfile.mkdtemp()
+    folder = cluster.make_folder()
     nodes = []
     database = cluster.Database(folder)
     other = None
@@ -55,8 +59,8 @@ def main():
         check(True, "when the database is there, the node begins by itself")
 
         twin_folder = os.path.join(folder, "twin")
-        os.mkdir(twin_folder)
-        shutil.copytree(early.certificates, os.path.join(twin_folder, "certificates"))
+        make_folder(twin_folder)
+        subprocess.run([cluster.UNPRIVILEGED, "cp", "-r", early.certificates, twin_folder], check=True)
         twin = node("early", twin_folder)
         twin.start()
         refused(twin, "a node named early is running already", "a second node of one name")
@@ -67,8 +71,11 @@ def main():
         count.start()
         refused(count, "leave out --partitions, or say 32", "another number of partitions")
 
+        failed_starts(node("busy"), early)
+        no_admin_socket(node("locked"), folder)
+
         strange_folder = os.path.join(folder, "strange")
-        os.mkdir(strange_folder)
+        make_folder(strange_folder)
         strange = node("strange", strange_folder)
         strange.start()
         cluster.wait(lambda: "between nodes" in log_of(strange) or "between nodes" in log_of(early),
@@ -77,7 +84,7 @@ def main():
         strange.end(signal.SIGKILL)
 
         other_folder = os.path.join(folder, "other")
-        os.mkdir(other_folder)
+        make_folder(other_folder)
         other = cluster.Database(other_folder)
         foreign = node("foreign", other_folder, other)
         foreign.options = ["--join", f"127.0.0.1:{early.peer}"]
@@ -109,6 +116,42 @@ def main():
             except subprocess.CalledProcessError:
                 pass
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def failed_starts(busy, other):
+    """Threads and connections of a node that did not start end with it: no signal, and nothing is left in the cluster."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", busy.port))
+        taken.listen()
+        codes = []
+        for _ in range(6):
+            busy.start()
+            codes.append(busy.process.wait(timeout=60))
+        sentence = f"cannot listen on 127.0.0.1:{busy.port}: Address already in use"
+        check(codes == [1] * 6 and log_of(busy).count(sentence) == 6, f"a port that is in use: \"{sentence}\", six times")
+    cluster.wait(lambda: "busy" not in members(other), "nothing of it to be left")
+    busy.start()
+    busy.wait_ready()
+    check(busy.end(signal.SIGTERM) == 0, "when the port is free it starts under the same name")
+
+
+def members(node):
+    out = subprocess.run([cluster.BINARY, "cluster", "status", "--json", "--data", node.folder], check=True,
+                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30).stdout
+    return {one["node"] for one in json.loads(out)["members"]}
+
+
+def no_admin_socket(locked, folder):
+    """The folder of a cluster's node has nothing in it but the admin socket."""
+    locked.data = os.path.join(folder, "of-root")
+    os.mkdir(locked.data, 0o755)
+    if os.getuid() != 0:
+        os.chmod(locked.data, 0o555)
+    locked.start()
+    locked.wait_ready()
+    check("cannot reach this node by its folder" in log_of(locked) and f"{locked.data}/admin.sock" in log_of(locked),
+          "an admin socket that cannot be made: its path in the log, and the node serves")
+    check(locked.end(signal.SIGTERM) == 0, "and ends in order")
 
 
 def answer(node, path):

@@ -3,7 +3,8 @@
 . "$(dirname "$0")/common.sh"
 cd "$root"
 
-shellcheck -x -P "$here" -S warning deploy/database.sh deploy/failover tools/build tools/start tools/test tools/install-packages Tests/acceptance/*.sh
+shellcheck -x -P SCRIPTDIR -S warning deploy/database.sh deploy/failover tools/build tools/start tools/test tools/install-packages tools/unprivileged \
+  Tests/*/*.sh
 docker-compose -f deploy/compose.yaml config -q
 DATABASE_PASSWORD=secret docker-compose -f deploy/compose.replicated.yaml config -q
 : > "$work/empty"

@@ -105,6 +105,7 @@ extension LoopCore {
             guard left > 0 else { return trims[id] = nil }
             effects.append(.trim(id, below: trim.below, keeping: trim.keeping))
         case .trimFailed(let id): trims[id] = nil
+        case .closed(let id): closed(id)
         case .loaded(let loaded, let quotas):
             handedOver.merge(quotas) { $1 }
             restore(loaded)
@@ -200,8 +201,20 @@ extension LoopCore {
     /// Takes no more work for the partition; it is given up when nothing of it is in flight.
     func release(_ id: PartitionID) {
         inherited[id] = nil
-        guard partitions[id] != nil else { return effects.append(.gaveUp(id, epoch(of: id), left: [:])) }
+        guard partitions[id] != nil else { return close(id, left: [:]) }
         leaving.insert(id)
+    }
+
+    /// Gives the partition up through the journal's writer, which may still have rows of a machine that was
+    /// lost: they could go in behind the next owner's barrier.
+    private func close(_ id: PartitionID, left: [ProjectNumber: [UInt64]]) {
+        closing[id, default: [:]].merge(left) { $1 }
+        effects.append(.close(id))
+    }
+
+    private func closed(_ id: PartitionID) {
+        guard let left = closing.removeValue(forKey: id) else { return }
+        effects.append(.gaveUp(id, epoch(of: id), left: left))
     }
 
     private func finishLeaving() {
@@ -209,7 +222,7 @@ extension LoopCore {
             leaving.remove(id)
             let left = takeBuckets(of: id)
             drop(id)
-            effects.append(.gaveUp(id, epoch(of: id), left: left))
+            close(id, left: left)
         }
     }
 

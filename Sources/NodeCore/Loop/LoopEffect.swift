@@ -19,6 +19,8 @@ public enum LoopEffect: Sendable {
 
     // To the engine of the partition's database.
     case open(PartitionID, next: Sequence)
+    /// Drop what waits of the partition, and settle what is in flight. Answered by `.closed`.
+    case close(PartitionID)
     case append([Row])
     /// Whether this session lives. Answered by `.confirmed` to the partition, or by `.lost`.
     case confirm(PartitionID, token: UInt64)
@@ -37,7 +39,8 @@ public enum LoopEffect: Sendable {
     case lost(PartitionID)
     /// The partition was read and serves.
     case serving(PartitionID)
-    /// The partition's machine has ended, with this left in the buckets of its projects.
+    /// The partition's machine has ended, nothing of it is in flight, and this is left in the buckets of its
+    /// projects.
     case gaveUp(PartitionID, Epoch, left: [ProjectNumber: [UInt64]])
     /// The partition was read while another process owns it.
     case followed(PartitionID)

@@ -49,6 +49,8 @@ public enum EngineAnswer: Sendable {
     /// A slice was deleted; so many rows are left to delete.
     case trimmed(PartitionID, left: Int)
     case trimFailed(PartitionID)
+    /// Nothing of the partition is in flight or in doubt any more.
+    case closed(PartitionID)
     /// Read for serving it, with what its former owner left in the buckets of its projects.
     case loaded(StoredPartition, quotas: [ProjectNumber: [UInt64]])
     case loadFailed(PartitionID)

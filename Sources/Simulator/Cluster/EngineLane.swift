@@ -101,17 +101,27 @@ final class SimulatedEngine: EngineConnection {
     private var mailbox = Mailbox()
     private var schedule = EngineSchedule<Job>()
     private var isBusy = false
-    /// What became of rows.
+    /// What became of rows, and which partitions nothing is in flight of any more.
     private let report: ([Resolved]) -> Void
+    private let closed: (PartitionID) -> Void
 
-    init(_ process: SimulatedProcess, report: @escaping ([Resolved]) -> Void) {
+    init(
+        _ process: SimulatedProcess, report: @escaping ([Resolved]) -> Void,
+        closed: @escaping (PartitionID) -> Void
+    ) {
         self.report = report
+        self.closed = closed
         super.init(process)
         schedule.begin(process.session)
     }
 
     func open(_ partition: PartitionID, next: Sequence) {
         mailbox.commands.append { $0.open(partition, next: next) }
+        work()
+    }
+
+    func close(_ partition: PartitionID) {
+        mailbox.commands.append { $0.close(partition) }
         work()
     }
 
@@ -173,6 +183,7 @@ final class SimulatedEngine: EngineConnection {
             }
             occupy(.read, look)
         case .resolved(let resolved): report(resolved)
+        case .closed(let partition): closed(partition)
         case .pause(let nanoseconds):
             isBusy = true
             world.after(nanoseconds, .timer, process) {

@@ -107,22 +107,37 @@ final class SimulatedDatabase {
     }
 
     private func commit(_ session: SessionID, _ batch: BatchID, _ rows: [Row]) -> AppendOutcome {
-        var writer = session
         #if DEBUG
             if world.options.plantedInCluster.contains(.appendUnchecked),
-                (try? engine.isAlive(session)) == false,
-                let living = try? engine.sessions().first
+                (try? engine.isAlive(session)) == false
             {
-                writer = living.id
+                return commitUnchecked(batch, rows, by: session)
             }
         #endif
         let before = rows.map { (try? engine.look($0.partition, $0.sequence)) ?? nil }
-        let outcome = engine.append(session: writer, batch: batch, rows: rows)
+        let outcome = engine.append(session: session, batch: batch, rows: rows)
         for (row, former) in zip(rows, before) where former == nil {
             if (try? engine.look(row.partition, row.sequence)) == batch { audit(row, by: session) }
         }
         return outcome
     }
+
+    #if DEBUG
+        /// The planted bug: what a dead session writes goes in, as if whoever owns each partition wrote it.
+        private func commitUnchecked(
+            _ batch: BatchID, _ rows: [Row], by session: SessionID
+        ) -> AppendOutcome {
+            var outcomes: [RowOutcome] = []
+            for row in rows {
+                guard let owner = self.row(row.partition)?.owner,
+                    case .rows(let done) = engine.append(session: owner, batch: batch, rows: [row])
+                else { return .unknown("nobody owns the partition") }
+                if done == [.appended] { audit(row, by: session) }
+                outcomes += done
+            }
+            return .rows(outcomes)
+        }
+    #endif
 
     func take(_ row: PartitionRow, by session: SessionID) throws -> Epoch? {
         let last = try engine.lastSequence(row.id)

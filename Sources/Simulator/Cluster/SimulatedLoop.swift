@@ -126,6 +126,7 @@ final class SimulatedLoop {
             world.keepSpecimen(bytes)
             core.sent(to: life, isTaken: world.network.send(bytes, from: self, to: life))
         case .open(let id, let next): process.journal.open(id, next: next)
+        case .close(let id): process.journal.close(id)
         case .append(let rows): process.journal.submit(rows)
         case .confirm(let id, let token): process.confirm(id, token)
         case .readRecords(let id, let sequences, let token): process.read(id, sequences, token)

@@ -197,7 +197,8 @@ final class SimulatedNetwork {
             from.peers[life]?.isBackingOff = false
             if !peer.waiting.isEmpty { self.connect(from, life, since: self.world.now) }
         }
-        if !peer.waiting.isEmpty { from.process.linkReset(life) }
+        // Nothing broke: what waited is lost, and nobody is suspected for it.
+        if !peer.waiting.isEmpty { from.process.renewed(life) }
     }
 
     // MARK: Ends

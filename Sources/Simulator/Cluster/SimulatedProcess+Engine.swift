@@ -12,7 +12,7 @@ extension SimulatedProcess {
             let loop = loop(of: one.partition)
             switch one.resolution {
             case .durable: loop.post(.partition(one.partition, .appended(one.sequence)))
-            case .fenced: loop.post(.lost(one.partition, mayHaveAppended: true, reason: "fenced"))
+            case .fenced, .unknown: loop.post(.lost(one.partition, mayHaveAppended: true, reason: "fenced"))
             case .taken: loop.post(.lost(one.partition, mayHaveAppended: false, reason: "taken"))
             case .refused(let reason):
                 loop.post(.lost(one.partition, mayHaveAppended: false, reason: reason))

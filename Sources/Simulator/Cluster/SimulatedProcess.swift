@@ -36,7 +36,9 @@ final class SimulatedProcess {
     var births: [ProjectNumber: Epoch] = [:]
     private(set) lazy var control = EngineLane(self)
     private(set) lazy var loader = EngineLane(self)
-    private(set) lazy var journal = SimulatedEngine(self) { [unowned self] in report($0) }
+    private(set) lazy var journal = SimulatedEngine(
+        self, report: { [unowned self] in report($0) },
+        closed: { [unowned self] in loop(of: $0).post(.engine(.closed($0))) })
 
     private(set) var loops: [SimulatedLoop] = []
     /// Connections of clients that wait for an answer: what they are told when the process ends.
