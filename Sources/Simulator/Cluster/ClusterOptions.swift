@@ -78,7 +78,5 @@ extension QuotaLimits {
         public static let skipFence = PlantedInCluster(rawValue: 1)
         /// The database takes appends of sessions that are dead (design 3.5).
         public static let appendUnchecked = PlantedInCluster(rawValue: 2)
-        /// A suspicion is enough to fence (design 3.5).
-        public static let hastyFence = PlantedInCluster(rawValue: 4)
     }
 #endif

@@ -1,5 +1,4 @@
 import Journal
-import Membership
 import Model
 import NodeCore
 import Ownership
@@ -27,10 +26,7 @@ final class SimulatedProcess {
     var isRetiring = false
 
     // The part in the cluster.
-    var ownership: Ownership
-    var membership: Membership
-    var members: [Ownership.Member] = []
-    var routes: [Ownership.Route?] = []
+    let core: ControlCore
     /// Until when nobody else can be owner of what is here.
     var authority = MonotonicTime(nanoseconds: 0)
     var births: [ProjectNumber: Epoch] = [:]
@@ -56,17 +52,22 @@ final class SimulatedProcess {
         let mono = MonotonicTime(nanoseconds: world.now + clockOffset)
         let info = Ownership.NodeInfo(
             isShard: slot.isShard, isGateway: slot.isGateway, peer: slot.name, gossip: slot.name)
-        ownership = Ownership(session: session, name: slot.name, info: info, now: mono)
-        membership = Membership(
-            session: session, name: slot.name, address: slot.name, info: info.encoded,
-            seed: world.random.next(), now: mono)
+        var options = ControlOptions(
+            session: session, name: slot.name, info: info, map: map,
+            histories: (0..<map.partitionCount).map {
+                ClusterSimulation.history(of: PartitionID(UInt16($0)))
+            },
+            seed: world.random.next())
+        #if DEBUG
+            options.planted = world.options.planted
+        #endif
+        core = ControlCore(options, now: mono)
         loops = (0..<map.loopCount).map { SimulatedLoop(self, number: $0) }
     }
 
     func begin() {
         for loop in loops { loop.begin() }
-        tellOwnership(.nudged)
-        world.after(0, .control, self) { self.gossip(.woke) }
+        tell(.begin(seeds: []))
     }
 
     /// Its monotonic clock at a moment of the world.
@@ -104,23 +105,13 @@ final class SimulatedProcess {
     /// Whether somebody waits for an answer.
     var isBusy: Bool { loops.contains { !$0.tickets.isEmpty } }
 
-    func order(_ order: LoopOrder, of id: PartitionID) { loop(of: id).post(.order(order)) }
-
     // MARK: Peers
 
     /// A frame of a peer. It was sent after this moment of the world.
     func received(_ bytes: [UInt8], from life: UInt32, after moment: UInt64) {
         let frame = PeerFrame(bytes, from: life, after: clock(at: moment), map)
         if frame.mistake != nil { world.count("frames that cannot be read") }
-        for word in frame.words {
-            switch word {
-            case .nudge: tellOwnership(.nudged)
-            case .leave: if !world.isPoisoning { leave() }
-            case .follow(let id): fromPeer(life) { .offered(id, by: $0) }
-            case .followed(let id): fromPeer(life) { .isFollowed(id, by: $0) }
-            case .gossip(let packet): world.after(20_000, .control, self) { self.gossip(.stream(packet)) }
-            }
-        }
+        for word in frame.words { tell(.peer(life, word)) }
         for (loop, batch) in zip(loops, frame.batches) { loop.post(batch) }
     }
 
@@ -129,7 +120,7 @@ final class SimulatedProcess {
         world.count("links reset")
         world.debug("\(place) (life \(self.life)): link to \(life) reset")
         renewed(life)
-        suspect(life)
+        tell(.linkReset(life))
     }
 
     /// What was said to a process may be lost.
