@@ -8,6 +8,8 @@ extension ClusterSimulation {
         public var seed: UInt64
         public var nodeCount = 5
         public var partitionCount = 8
+        /// Databases over which the partitions are spread.
+        public var databaseCount: Int
         /// Event loops of each process.
         public var loopCount: Int
         public var deviceCount = 12
@@ -46,6 +48,7 @@ extension ClusterSimulation {
         public init(seed: UInt64) {
             self.seed = seed
             loopCount = 1 + Int(seed % 3)
+            databaseCount = [1, 1, 2, 1, 3][Int(seed % 5)]
             partition = PartitionOptions(partitionCount: partitionCount)
             partition.snapshotBytesMin = 2000
         }

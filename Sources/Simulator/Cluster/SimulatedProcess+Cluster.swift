@@ -33,9 +33,16 @@ extension SimulatedProcess {
     private func carryOut(_ effect: ControlEffect) {
         switch effect {
         case .poll(let info): poll(info)
-        case .readTable, .bury, .askFormer: preconditionFailure("there is one database")
+        case .readTable(let database, let look, let registers):
+            readTable(database, look: look, registers: registers)
+        case .bury(let session, let database):
+            lanes[database].control.perform(.write) {
+                try $0.engine.fence(session)
+            } then: { _ in
+            }
+        case .askFormer(let row, let former): ask(row, former)
         case .fence(let session): fence(session)
-        case .take(let row, _): take(row)
+        case .take(let row, let former): take(row, burying: former)
         case .follow(let id): follow(id)
         case .order(let order, let id): loop(of: id).post(.order(order))
         case .orderAll(let order): for loop in loops { loop.post(.order(order)) }
@@ -59,12 +66,12 @@ extension SimulatedProcess {
         for loop in loops { world.after(20_000, .loop, self) { loop.adopt(peers: known) } }
     }
 
-    // MARK: The database
+    // MARK: The databases
 
     private func poll(_ info: Ownership.NodeInfo) {
         let session = session
         let asked = clock.monotonic
-        control.perform(.write) { database in
+        lanes[0].control.perform(.write) { database in
             try database.engine.renewLease(session, info: info.encoded)
             let poll = Ownership.Poll(
                 sessions: try database.engine.sessions(), partitions: try database.engine.partitions())
@@ -89,7 +96,7 @@ extension SimulatedProcess {
     }
 
     private func fence(_ session: SessionID) {
-        control.perform(.write) { [place, world] database in
+        lanes[0].control.perform(.write) { [place, world] database in
             world.fenced(session, by: place)
             #if DEBUG
                 if world.options.plantedInCluster.contains(.skipFence) {
@@ -108,10 +115,40 @@ extension SimulatedProcess {
         }
     }
 
-    private func take(_ row: PartitionRow) {
+    private func readTable(_ number: Int, look: UInt64, registers: Bool) {
         let session = session
-        control.perform(.write) {
-            try $0.take(row, by: session)
+        let name = world.slots[place].name
+        lanes[number].control.perform(.write) { database in
+            if registers { try database.engine.register(session, node: name) }
+            try database.engine.renewLease(session, info: [])
+            return try database.engine.partitions()
+        } then: { result in
+            switch result {
+            case .success(let rows): self.tell(.tableRead(database: number, look: look, rows))
+            case .failure(EngineError.fenced): self.tellOwnership(.fenced)
+            case .failure(let error):
+                self.tell(.tableFailed(database: number, look: look, "\(error)"))
+            }
+        }
+    }
+
+    /// Whether the row's former owner lives.
+    private func ask(_ row: PartitionRow, _ former: SessionID) {
+        lanes[0].control.perform(.read) {
+            try $0.engine.isAlive(former)
+        } then: { result in
+            switch result {
+            case .success(let isAlive): self.tell(.former(row, former, isAlive: isAlive))
+            case .failure(let error): self.tell(.notTaken(row.id, "\(error)"))
+            }
+        }
+    }
+
+    private func take(_ row: PartitionRow, burying former: SessionID?) {
+        let session = session
+        lane(of: row.id).control.perform(.write) { database in
+            if let former { try database.engine.fence(former) }
+            return try database.take(row, by: session)
         } then: { result in
             switch result {
             case .success(let epoch): self.tellOwnership(.taken(row.id, epoch))
@@ -122,7 +159,7 @@ extension SimulatedProcess {
 
     /// Reads a partition while another process owns it.
     private func follow(_ id: PartitionID) {
-        loader.perform(.read) { database in
+        lane(of: id).loader.perform(.read) { database in
             try StoredPartition(id, from: database.engine)
         } then: { result in
             switch result {
@@ -134,7 +171,7 @@ extension SimulatedProcess {
 
     /// Reads a partition for its loop: what came behind the mark, or everything.
     func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
-        loader.perform(.read) { database in
+        lane(of: id).loader.perform(.read) { database in
             var quotas: [ProjectNumber: [UInt64]] = [:]
             if let left = database.left.removeValue(forKey: id), left.epoch.rawValue + 1 == epoch.rawValue {
                 quotas = left.tokens
@@ -153,7 +190,7 @@ extension SimulatedProcess {
     /// A partition's machine has ended, and nothing of it is in flight any more.
     func gaveUp(_ id: PartitionID, _ epoch: Epoch, left: [ProjectNumber: [UInt64]]) {
         let session = session
-        control.perform(.write) { database in
+        lane(of: id).control.perform(.write) { database in
             if !left.isEmpty { database.left[id] = (epoch, left) }
             try database.release(id, by: session)
         } then: { result in

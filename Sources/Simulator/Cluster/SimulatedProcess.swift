@@ -30,11 +30,8 @@ final class SimulatedProcess {
     /// Until when nobody else can be owner of what is here.
     var authority = MonotonicTime(nanoseconds: 0)
     var births: [ProjectNumber: Epoch] = [:]
-    private(set) lazy var control = EngineLane(self)
-    private(set) lazy var loader = EngineLane(self)
-    private(set) lazy var journal = SimulatedEngine(
-        self, report: { [unowned self] in report($0) },
-        closed: { [unowned self] in loop(of: $0).post(.engine(.closed($0))) })
+    /// One for each database, the home first.
+    private(set) lazy var lanes = world.databases.map { SimulatedLane(self, $0) }
 
     private(set) var loops: [SimulatedLoop] = []
     /// Connections of clients that wait for an answer: what they are told when the process ends.
@@ -45,7 +42,7 @@ final class SimulatedProcess {
         self.place = place
         self.session = session
         life = session.life
-        map = NodeMap(partitionCount: world.options.partitionCount, loopCount: world.options.loopCount)
+        map = world.map
         clockOffset = world.roll(.seconds(100_000))
         wallError = Int64(world.roll(400)) - 200
         let slot = world.slots[place]
@@ -81,6 +78,8 @@ final class SimulatedProcess {
     }
 
     func delay(to time: MonotonicTime) -> UInt64 { time.since(clock.monotonic) }
+
+    func lane(of partition: PartitionID) -> SimulatedLane { lanes[map.database(of: partition)] }
 
     // MARK: Loops
 
