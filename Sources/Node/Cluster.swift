@@ -22,7 +22,7 @@ final class Cluster: @unchecked Sendable {
     let name: String
     let shared: NodeShared
     let log: Logger
-    private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+    let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     let eventLoop: any EventLoop
     /// One for each database, the home first.
     let lanes: [DatabaseLane]
@@ -42,13 +42,13 @@ final class Cluster: @unchecked Sendable {
     /// It was ready when that was looked at last.
     var wasAble = false
     var catalogVersion: [UInt8]
-    private var whenLeft: [@Sendable () -> Void] = []
+    var whenLeft: [@Sendable () -> Void] = []
     /// What `cluster status` shows; written by the event loop, read by whoever asks.
     private let view = Mutex(ClusterView())
     /// The session is ended by this node itself.
-    private let isOver = Atomic<Bool>(false)
+    let isOver = Atomic<Bool>(false)
     /// The event loop takes nothing more.
-    private let hasEnded = Atomic<Bool>(false)
+    let hasEnded = Atomic<Bool>(false)
 
     /// Opens the gossip port.
     init(
@@ -122,49 +122,6 @@ final class Cluster: @unchecked Sendable {
                 self.gossip?.handle(.linkReset(member.session))
             }
         }
-    }
-
-    /// Gives everything up; returns when nothing is left, or the time is over.
-    func leave(within limit: TimeAmount) async {
-        await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
-            let once = Once { done.resume() }
-            eventLoop.execute { self.whenLeft.append { once.run() } }
-            eventLoop.scheduleTask(in: limit) { once.run() }
-            handle(.leave)
-        }
-    }
-
-    /// After everything was given up: the session ends, so that nobody waits for its lease; then gossip, and
-    /// the threads that ask the databases. The event loop goes on, since others may still speak to it.
-    func end() async {
-        isOver.store(true, ordering: .relaxed)
-        let session = shared.session
-        try? lanes[0].control.wait { engine in try engine.fence(session) }
-        try? await eventLoop.flatSubmit { self.gossip?.close() ?? self.eventLoop.makeSucceededVoidFuture() }
-            .get()
-        let away = current.away
-        for lane in lanes where !away.contains(lane.number) {
-            if lane.number > 0 { lane.control.perform({ try $0.fence(session) }) { _ in } }
-            lane.shutdown()
-        }
-    }
-
-    /// The end of a node that did not start: nothing was taken, and nobody waits for its lease.
-    func abandon() {
-        isOver.store(true, ordering: .relaxed)
-        let session = shared.session
-        try? lanes[0].control.wait { engine in try engine.fence(session) }
-        hasEnded.store(true, ordering: .releasing)
-        _ = try? eventLoop.flatSubmit { self.gossip?.close() ?? self.eventLoop.makeSucceededVoidFuture() }
-            .wait()
-        for lane in lanes { lane.shutdown() }
-        try? group.syncShutdownGracefully()
-    }
-
-    /// When nobody is left who could say anything: the last to go.
-    func endLoop() async {
-        hasEnded.store(true, ordering: .releasing)
-        try? await group.shutdownGracefully()
     }
 
     var current: ClusterView { view.withLock { $0 } }
@@ -382,13 +339,6 @@ final class Cluster: @unchecked Sendable {
             linksDown: links.down)
         view.withLock { $0 = next }
     }
-}
-
-/// Runs something at most once, from whichever thread is first.
-private final class Once: Sendable {
-    private let body: Mutex<(@Sendable () -> Void)?>
-    init(_ body: @escaping @Sendable () -> Void) { self.body = Mutex(body) }
-    func run() { body.withLock { $0.take() }?() }
 }
 
 /// The cluster as one node sees it.
