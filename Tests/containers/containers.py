@@ -147,7 +147,7 @@ class Compose:
         return time.monotonic() - began
 
     def logs(self):
-        return self("logs", "--no-color", "--tail", "30", check=False)
+        return self("logs", "--no-color", "--tail", "10", check=False)
 
     def remove(self):
         self("down", "-v", "--timeout", "5", check=False)
