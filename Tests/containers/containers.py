@@ -32,12 +32,12 @@ def docker(*words, **more):
 
 
 def wait(condition, what, limit=60):
-    """Until it holds; what it last answered is in the complaint."""
+    """Until it is true. A sentence is why it is not; the last one is in the complaint."""
     end = time.monotonic() + limit
     while True:
         found = condition()
-        if found is True or (found and not isinstance(found, str)):
-            return found
+        if found is True:
+            return
         if time.monotonic() > end:
             raise TimeoutError(f"waited {limit} s for {what}: {found}")
         time.sleep(0.1)
