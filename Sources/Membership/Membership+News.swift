@@ -54,6 +54,7 @@ extension Membership {
         if former != .alive { known.since = now }
         roster.update(known)
         suspicions[known.session] = nil
+        linkDoubts.contradicted(known.session, now: now)
         news.put(.member(known.session), Update.alive(known).encoded)
         effects.append(.changed(known))
         if former == .dead { compare(with: known.session, now, &effects) }
@@ -69,6 +70,7 @@ extension Membership {
         guard roster.count < options.membersMax else { return }
         if var former = roster.session(named: said.name).flatMap({ roster[$0] }) {
             suspicions[former.session] = nil
+            linkDoubts.forget(former.session)
             roster.remove(former.session)
             former.state = .left
             former.since = now
@@ -149,6 +151,7 @@ extension Membership {
             member.state == .alive || member.state == .suspect
         else { return }
         suspicions[session] = nil
+        linkDoubts.forget(session)
         member.state = .dead
         member.incarnation = incarnation
         member.since = now
@@ -160,6 +163,7 @@ extension Membership {
     private mutating func left(_ session: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]) {
         guard var member = roster[session], member.state != .left else { return }
         suspicions[session] = nil
+        linkDoubts.forget(session)
         member.state = .left
         member.since = now
         roster.update(member)
@@ -167,9 +171,12 @@ extension Membership {
         effects.append(.changed(member))
     }
 
-    /// A connection that breaks is a reason to doubt.
+    /// A connection that stood and breaks is a reason to suspect, unless that was said just now and
+    /// contradicted.
     mutating func linkReset(_ session: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]) {
-        guard let member = roster[session], member.state == .alive else { return }
+        guard let member = roster[session], member.state == .alive,
+            linkDoubts.suspects(session, now: now)
+        else { return }
         suspect(session, member.incarnation, by: own.session, now, &effects)
     }
 

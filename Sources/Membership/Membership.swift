@@ -26,6 +26,7 @@ public struct Membership: Sendable {
     var probe: Probe?
     var relays: [UInt32: Relay] = [:]
     var suspicions: [SessionID: Suspicion] = [:]
+    var linkDoubts = LinkDoubts()
     var news = News()
     var facts: [UInt32: Fact] = [:]
     var seeds: [String] = []
@@ -75,6 +76,8 @@ public struct Membership: Sendable {
     public func isReached(_ seed: String) -> Bool { roster.isReached(seed) || seedAnswers[seed] != nil }
 
     public var ownSession: SessionID { own.session }
+    /// Rises whenever this node contradicts what was said of it.
+    public var incarnation: UInt32 { own.incarnation }
     public func fact(_ key: UInt32) -> Fact? { facts[key] }
     public func member(_ session: SessionID) -> Member? { roster[session] }
 

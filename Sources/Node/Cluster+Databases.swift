@@ -67,6 +67,8 @@ final class PartitionTables: @unchecked Sendable {
     private let node: String
     private let eventLoop: any EventLoop
     private let log: Logger
+    /// Runs something on the event loop, as long as that takes anything.
+    private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
     /// The session is dead in one of them.
     private let fenced: () -> Void
     private var look: UInt64 = 0
@@ -77,8 +79,11 @@ final class PartitionTables: @unchecked Sendable {
 
     init(
         _ lanes: [DatabaseLane], histories: [History], session: SessionID, node: String,
-        eventLoop: any EventLoop, log: Logger, fenced: @escaping () -> Void
+        eventLoop: any EventLoop, log: Logger,
+        perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
+        fenced: @escaping () -> Void
     ) {
+        self.perform = perform
         self.fenced = fenced
         self.session = session
         self.node = node
@@ -112,7 +117,7 @@ final class PartitionTables: @unchecked Sendable {
                 try engine.renewLease(session, info: [])
                 return try engine.partitions()
             }) { result in
-                self.eventLoop.execute { self.answered(place, look, result) }
+                self.perform { self.answered(place, look, result) }
             }
         }
     }
@@ -193,6 +198,8 @@ extension Cluster {
     func adopt(_ poll: Ownership.Poll, asked: MonotonicTime) {
         let known = current.away
         handle(.polled(poll, asked: asked))
+        // Patience with links that are down ends without anything happening.
+        tellReadiness()
         if tables.awayDatabases != known { publish() }
     }
 

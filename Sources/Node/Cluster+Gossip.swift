@@ -34,7 +34,7 @@ extension Cluster {
 
     /// From any thread.
     func heardOverLink(_ packet: [UInt8]) {
-        eventLoop.execute { self.gossip?.handle(.stream(packet)) }
+        perform { self.gossip?.handle(.stream(packet)) }
     }
 
     func carryOut(_ effect: Membership.Effect) {

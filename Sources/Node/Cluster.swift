@@ -34,13 +34,21 @@ final class Cluster: @unchecked Sendable {
     /// When each reason to refuse gossip was logged last.
     var refusalsTold: [String: MonotonicTime] = [:]
     private(set) var members: [Ownership.Member] = []
-    private var routes: [Ownership.Route?] = []
+    private(set) var routes: [Ownership.Route?] = []
+    var links = PeerLinks()
+    /// Why the node is not ready, whatever it can reach; `nil` where nothing speaks against it.
+    private(set) var standing: String? = Cluster.joining
+    static let joining = "joining the cluster"
+    /// It was ready when that was looked at last.
+    var wasAble = false
     var catalogVersion: [UInt8]
     private var whenLeft: [@Sendable () -> Void] = []
     /// What `cluster status` shows; written by the event loop, read by whoever asks.
     private let view = Mutex(ClusterView())
     /// The session is ended by this node itself.
     private let isOver = Atomic<Bool>(false)
+    /// The event loop takes nothing more.
+    private let hasEnded = Atomic<Bool>(false)
 
     /// Opens the gossip port.
     init(
@@ -57,7 +65,8 @@ final class Cluster: @unchecked Sendable {
         lanes = databases.map { DatabaseLane($0, onFatal: onFatal) }
         tables = PartitionTables(
             lanes, histories: shared.histories, session: shared.session, node: name, eventLoop: eventLoop,
-            log: log, fenced: { shared.cluster?.handle(.fenced) })
+            log: log, perform: { shared.cluster?.perform($0) },
+            fenced: { shared.cluster?.handle(.fenced) })
         let socket = try GossipSocket(
             eventLoop: eventLoop, host: gossip.address.host, port: gossip.address.port,
             cluster: gossip.cluster, key: gossip.key,
@@ -86,9 +95,15 @@ final class Cluster: @unchecked Sendable {
         }
     }
 
+    /// Runs something on the event loop, from any thread. What comes after the end is dropped.
+    func perform(_ body: @escaping @Sendable () -> Void) {
+        guard !hasEnded.load(ordering: .acquiring) else { return }
+        eventLoop.execute(body)
+    }
+
     /// From any thread.
     func handle(_ event: Ownership.Event) {
-        eventLoop.execute {
+        perform {
             var effects: [Ownership.Effect] = []
             self.ownership.handle(event, now: Clock.monotonic(), into: &effects)
             for effect in effects { self.carryOut(effect) }
@@ -96,13 +111,13 @@ final class Cluster: @unchecked Sendable {
     }
 
     /// The small tables were changed here: others look at once.
-    func announce() { eventLoop.execute { self.nudge() } }
+    func announce() { perform { self.nudge() } }
 
     func lost(_ partition: PartitionID) { handle(.lost(partition)) }
 
     /// A connection to or from a process is gone.
     func linkReset(_ life: UInt32) {
-        eventLoop.execute {
+        perform {
             for member in self.members where member.session.life == life {
                 self.gossip?.handle(.linkReset(member.session))
             }
@@ -119,18 +134,25 @@ final class Cluster: @unchecked Sendable {
         }
     }
 
-    /// After everything was given up: the session ends, so that nobody waits for its lease.
-    func end() {
+    /// After everything was given up: the session ends, so that nobody waits for its lease; then gossip, and
+    /// the threads that ask the databases. The event loop goes on, since others may still speak to it.
+    func end() async {
         isOver.store(true, ordering: .relaxed)
         let session = shared.session
         try? lanes[0].control.wait { engine in try engine.fence(session) }
-        eventLoop.execute { self.gossip?.close() }
+        try? await eventLoop.flatSubmit { self.gossip?.close() ?? self.eventLoop.makeSucceededVoidFuture() }
+            .get()
         let away = current.away
         for lane in lanes where !away.contains(lane.number) {
             if lane.number > 0 { lane.control.perform({ try $0.fence(session) }) { _ in } }
             lane.shutdown()
         }
-        group.shutdownGracefully { _ in }
+    }
+
+    /// When nobody is left who could say anything: the last to go.
+    func endLoop() async {
+        hasEnded.store(true, ordering: .releasing)
+        try? await group.shutdownGracefully()
     }
 
     var current: ClusterView { view.withLock { $0 } }
@@ -159,6 +181,7 @@ final class Cluster: @unchecked Sendable {
             let gone = Set(self.members.map { $0.session.life })
                 .subtracting(members.map { $0.session.life })
             self.members = members
+            links.adopt(members.map(\.session).filter { $0 != shared.session })
             tellGossip(members)
             let living = Set(members.map(\.session))
             for box in boxes { box.post(.run { $0.adopt(living: living, gone: gone) }) }
@@ -200,7 +223,7 @@ final class Cluster: @unchecked Sendable {
             case .success(let (poll, version, contents)):
                 self.shared.renewedAt.store(asked.nanoseconds, ordering: .relaxed)
                 if let contents { self.adopt(contents, version) }
-                self.eventLoop.execute { self.tables.join(poll, asked: asked) { self.adopt($0, asked: $1) } }
+                self.perform { self.tables.join(poll, asked: asked) { self.adopt($0, asked: $1) } }
             case .failure(EngineError.fenced): self.handle(.fenced)
             case .failure(let error): self.handle(.pollFailed("\(error)"))
             }
@@ -208,7 +231,7 @@ final class Cluster: @unchecked Sendable {
     }
 
     private func adopt(_ contents: Catalog.Contents, _ version: [UInt8]) {
-        eventLoop.execute {
+        perform {
             self.catalogVersion = version
             self.publish(.catalog, version: Catalog.number(of: version), 0)
         }
@@ -219,7 +242,7 @@ final class Cluster: @unchecked Sendable {
         log.warning("a session is fenced", metadata: ["session": "\(session.rawValue)"])
         lanes[0].control.perform({ engine in try engine.fence(session) }) { result in
             if case .success = result { self.fenceElsewhere(session) }
-            self.eventLoop.execute {
+            self.perform {
                 var effects: [Ownership.Effect] = []
                 switch result {
                 case .success: self.ownership.fenced(session, now: Clock.monotonic(), into: &effects)
@@ -298,11 +321,11 @@ final class Cluster: @unchecked Sendable {
 
     private func adopt(_ status: Ownership.Status) {
         switch status {
-        case .joining: shared.become(notReady: "joining the cluster")
-        case .serving: shared.become(notReady: nil)
-        case .leaving: shared.become(notReady: "leaving the cluster")
-        case .cutOff: shared.become(notReady: "cut off: less than half of the other nodes are heard")
-        case .unreachable(let reason): shared.become(notReady: reason)
+        case .joining: standing = Cluster.joining
+        case .serving: standing = nil
+        case .leaving: standing = "leaving the cluster"
+        case .cutOff: standing = "cut off: less than half of the other nodes are heard"
+        case .unreachable(let reason): standing = reason
         }
         log.info("status", metadata: ["status": "\(status)"])
         publish()
@@ -327,12 +350,16 @@ final class Cluster: @unchecked Sendable {
                 })
         }
         publishView()
+        tellReadiness()
     }
+
+    func publishLinks() { view.withLock { $0.linksDown = links.down } }
 
     func publishView() {
         let next = ClusterView(
             members: members, routes: routes, own: shared.session, gossip: gossip?.members ?? [],
-            localHealth: gossip?.localHealth ?? 0, away: tables.awayDatabases)
+            localHealth: gossip?.localHealth ?? 0, away: tables.awayDatabases,
+            linksDown: links.down)
         view.withLock { $0 = next }
     }
 }
@@ -354,6 +381,8 @@ struct ClusterView: Sendable {
     var localHealth = 0
     /// Numbers of databases that do not answer, never the home's.
     var away: Set<Int> = []
+    /// Connections that do not stand.
+    var linksDown: [PeerLinks.Down] = []
 
     /// How gossip sees the session; of itself a node knows that it is alive.
     func state(of session: SessionID) -> Membership.State {

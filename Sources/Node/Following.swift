@@ -43,7 +43,7 @@ extension Cluster {
     }
 
     private func fromPeer(_ life: UInt32, _ event: @escaping @Sendable (SessionID) -> Ownership.Event) {
-        eventLoop.execute {
+        perform {
             guard let member = self.members.first(where: { $0.session.life == life }) else { return }
             self.handle(event(member.session))
         }

@@ -2,6 +2,7 @@ import Logging
 import Membership
 import Model
 import NIOCore
+import Ownership
 import PeerLink
 
 /// Carries out what membership decides: packets, timers, and word of it to the cluster.
@@ -25,6 +26,9 @@ final class Gossip {
     private let log: Logger
     /// What the cluster hears of it.
     private let tell: (Membership.Effect) -> Void
+    /// Of lines that say how a node seems to be: a few a minute for each node and state.
+    private var changesTold = LogLimit<String>(linesMax: Gossip.linesMax)
+    private static let linesMax = 3
 
     init(
         _ machine: Membership, socket: GossipSocket, eventLoop: any EventLoop, counters: NodeCounters,
@@ -55,7 +59,7 @@ final class Gossip {
         }
     }
 
-    func close() { socket.close() }
+    func close() -> EventLoopFuture<Void> { socket.close() }
 
     private func carryOut(_ effect: Membership.Effect) {
         switch effect {
@@ -71,17 +75,24 @@ final class Gossip {
             counters.gossipRefused.add(1, ordering: .relaxed)
             log.warning("gossip that makes no sense", metadata: ["reason": "\(why)"])
         case .changed(let member):
-            log.info(
-                "a node is \(member.state)",
-                metadata: [
-                    "node": "\(member.name)", "session": "\(member.session.rawValue)",
-                    "incarnation": "\(member.incarnation)",
-                ])
+            say(member)
             tell(effect)
         case .isolated(let isAlone):
-            log.warning(isAlone ? "no other node is heard" : "others are heard again")
+            let line = isAlone ? "no other node is heard" : "others are heard again"
+            if changesTold.pass(line, now: Clock.monotonic()) != nil { log.warning("\(line)") }
             tell(effect)
         case .stream, .learned: tell(effect)
         }
+    }
+
+    private func say(_ member: Membership.Member) {
+        let key = "\(member.state) \(member.name)"
+        guard let withheld = changesTold.pass(key, now: Clock.monotonic()) else { return }
+        var metadata: Logger.Metadata = [
+            "node": "\(member.name)", "session": "\(member.session.rawValue)",
+            "incarnation": "\(member.incarnation)",
+        ]
+        if withheld > 0 { metadata["withheld"] = "\(withheld)" }
+        log.info("a node is \(member.state)", metadata: metadata)
     }
 }

@@ -29,6 +29,7 @@ final class Mailbox: Sendable {
     private struct State {
         var messages: [LoopMessage] = []
         var isAwake = false
+        var isClosed = false
     }
     private let state = Mutex(State())
     private let eventLoop: any EventLoop
@@ -42,6 +43,7 @@ final class Mailbox: Sendable {
     func post(_ messages: [LoopMessage]) {
         guard !messages.isEmpty else { return }
         let mustWake = state.withLock { state in
+            if state.isClosed { return false }
             state.messages.append(contentsOf: messages)
             defer { state.isAwake = true }
             return !state.isAwake
@@ -50,6 +52,9 @@ final class Mailbox: Sendable {
     }
 
     func post(_ message: LoopMessage) { post([message]) }
+
+    /// Before the loop ends: what comes later is dropped.
+    func close() { state.withLock { $0.isClosed = true } }
 
     /// Everything that has come. The next post wakes the loop again.
     func take() -> [LoopMessage] {

@@ -155,8 +155,10 @@ extension Node {
             renewed: { life in for box in boxes { box.post(.run { $0.linkReset(life) }) } },
             refused: { reason in
                 shared.counters.peerMessagesBad.add(1, ordering: .relaxed)
-                log.warning("a peer was refused", metadata: ["reason": "\(reason)"])
-            })
+                let isNew = shared.refusalsTold.withLock { $0.pass(reason, now: Clock.monotonic()) != nil }
+                if isNew { log.warning("a peer was refused", metadata: ["reason": "\(reason)"]) }
+            },
+            link: { shared.cluster?.link($0, $1, $2) })
         let tls = try settings.peerTLS.map {
             try TLSContext(
                 peerCertificateFile: $0.certificateFile, keyFile: $0.keyFile, authorityFile: $0.authorityFile)
@@ -169,7 +171,8 @@ extension Node {
                 var own = identity
                 own.loop = UInt16(loop.number)
                 loop.peers = PeerConnections(
-                    eventLoop: loop.eventLoop, identity: own, tls: tls, events: events)
+                    eventLoop: loop.eventLoop, identity: own, tls: tls, isEager: loop.number == 0,
+                    events: events)
             }.wait()
         }
         let info = Ownership.NodeInfo(

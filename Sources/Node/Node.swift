@@ -148,11 +148,29 @@ public final class Node: Sendable {
         await edge.drain(within: limit)
         await admin.drain(within: .seconds(1))
         if cluster == nil { await keepQuotas() }
+        // Whoever may still say something ends before the one to whom it would be said.
         let away = cluster?.current.away ?? []
-        cluster?.end()
-        peerServer?.close()
+        await endPeers()
+        await cluster?.end()
         shared.engines.shutdown(except: away)
+        for box in shared.administrator.boxes { box.close() }
         try? await group.shutdownGracefully()
+        await cluster?.endLoop()
+    }
+
+    /// No connection of a peer is taken any more, and none of this node's own stands.
+    private func endPeers() async {
+        guard let peerServer else { return }
+        try? await peerServer.close().get()
+        for box in shared.administrator.boxes {
+            await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
+                box.post(
+                    .run { loop in
+                        guard let peers = loop.peers else { return done.resume() }
+                        peers.end().whenComplete { _ in done.resume() }
+                    })
+            }
+        }
     }
 }
 

@@ -88,6 +88,9 @@ final class NodeMetrics: Sendable {
         registry.gauge(
             "tidecast_databases_away", "Databases of the cluster, the home aside, that do not answer.",
             read: { Double(shared.cluster?.current.away.count ?? 0) })
+        registry.gauge(
+            "tidecast_peer_links_down", "Other nodes to which this one has no connection.",
+            read: { Double(shared.cluster?.current.linksDown.count ?? 0) })
         registry.counter(
             "tidecast_peer_frames_lost_total", "Frames that could not be handed to a connection.",
             read: { Double(counters.peerMessagesLost.load(ordering: .relaxed)) })

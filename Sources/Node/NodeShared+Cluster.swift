@@ -43,6 +43,7 @@ extension NodeShared {
             ("unowned", .number(UInt64(view.routes.count { $0 == nil }))), ("partitions", .list(partitions)),
             ("cordoned", .list(administrator.current.cordoned.sorted().map { .text($0) })),
             ("databasesAway", .list(view.away.sorted().map { .number(UInt64($0 + 1)) })),
+            ("linksDown", .list(NodeShared.linksDown(from: view, asked: cluster.name, names))),
         ])
     }
 
@@ -50,6 +51,19 @@ extension NodeShared {
         if member.info.isLeaving { return "leaving" }
         if member.info.isCutOff { return "cut off" }
         return "\(view.state(of: member.session))"
+    }
+
+    /// Connections that this node cannot make, or that broke and are not made again yet.
+    private static func linksDown(
+        from view: ClusterView, asked node: String, _ names: [SessionID: String]
+    ) -> [APIAnswer.Value] {
+        let now = Clock.monotonic()
+        return view.linksDown.map { link in
+            .object([
+                ("node", .text(node)), ("peer", .text(names[link.peer] ?? "\(link.peer.rawValue)")),
+                ("reason", .text(link.reason)), ("seconds", .number(now.since(link.since) / .seconds(1))),
+            ])
+        }
     }
 
     /// Names that were there within a day and are not now.

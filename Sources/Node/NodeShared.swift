@@ -35,6 +35,8 @@ final class NodeShared: Sendable {
     private let fatalReason = Mutex<String?>(nil)
     let log: Logger
     private let epochs: Mutex<[Epoch]>
+    /// Reasons for which peers were refused, so that each is logged once a minute.
+    let refusalsTold = Mutex(LogLimit<String>())
     private let trims: Mutex<Set<PartitionID>> = Mutex([])
 
     init(

@@ -100,7 +100,8 @@ public final class GossipSocket {
     /// The port that it has, where 0 was asked for.
     public var port: Int { channel.localAddress?.port ?? 0 }
 
-    public func close() { channel.close(promise: nil) }
+    @discardableResult
+    public func close() -> EventLoopFuture<Void> { channel.close() }
 
     /// Sends the packet to `HOST:PORT`; what cannot be sent is lost, as datagrams are.
     public func send(_ packet: [UInt8], to address: String) {

@@ -1,10 +1,11 @@
+import Glibc
 import Model
 import NIOCore
 import NIOPosix
 import TLS
 
-/// One event loop's connections to all other processes: one each, made when there is something to say, and
-/// made again while the process is a member. Confined to its loop.
+/// One event loop's connections to all other processes: one each, made when there is something to say, or as
+/// soon as the process is known, and made again while it is a member. Confined to its loop.
 public final class PeerConnections {
     public struct Address: Hashable, Sendable {
         public var host: String
@@ -34,6 +35,8 @@ public final class PeerConnections {
         var channel: (any Channel)?
         var dialect = Dialect.greeting
         var isConnecting = false
+        /// Why the connection that is being made will not stand, where that is known already.
+        var failure: String?
         /// The last try failed; the next is at its time, however much there is to say until then.
         var isBackingOff = false
         /// What is to be sent when the connection stands.
@@ -48,13 +51,19 @@ public final class PeerConnections {
     private let identity: PeerIdentity
     private let events: PeerEvents
     private let tls: TLSContext?
+    /// Whether connections are made before there is anything to say: one loop of a process does that, so that
+    /// it is known who can be reached.
+    private let isEager: Bool
     private var peers: [UInt32: Peer] = [:]
+    private var isClosed = false
     /// Connections that were begun.
     private var turns: UInt64 = 0
 
     public init(
-        eventLoop: any EventLoop, identity: PeerIdentity, tls: TLSContext? = nil, events: PeerEvents
+        eventLoop: any EventLoop, identity: PeerIdentity, tls: TLSContext? = nil, isEager: Bool = false,
+        events: PeerEvents
     ) {
+        self.isEager = isEager
         self.eventLoop = eventLoop
         self.tls = tls
         self.identity = identity
@@ -63,12 +72,14 @@ public final class PeerConnections {
 
     /// The processes that are members now. Connections to others are closed.
     public func adopt(_ addresses: [UInt32: Address]) {
+        guard !isClosed else { return }
         for (life, peer) in peers where addresses[life] != peer.address {
             peer.channel?.close(promise: nil)
             peers[life] = nil
         }
         for (life, address) in addresses where peers[life] == nil && life != identity.life {
             peers[life] = Peer(address: address)
+            if isEager { connect(life) }
         }
     }
 
@@ -114,6 +125,7 @@ public final class PeerConnections {
             return
         }
         peers[life]?.isConnecting = true
+        peers[life]?.failure = nil
         let box = NIOLoopBound(self, eventLoop: eventLoop)
         turns += 1
         var greeting = identity
@@ -135,7 +147,8 @@ public final class PeerConnections {
                     try channel.pipeline.syncOperations.addHandler(
                         PeerHandler(
                             identity: identity, expected: life, events: events,
-                            connected: { box.value.connected($0, $1, life) }))
+                            connected: { box.value.connected($0, $1, life) },
+                            failed: { box.value.peers[life]?.failure = $0 }))
                 }
             }
             .connect(host: peer.address.host, port: peer.address.port)
@@ -143,7 +156,9 @@ public final class PeerConnections {
                 switch result {
                 case .success(let channel):
                     channel.closeFuture.whenComplete { _ in box.value.closed(life) }
-                case .failure: box.value.closed(life)
+                case .failure(let error):
+                    box.value.peers[life]?.failure = ConnectFailure.reason(error)
+                    box.value.closed(life)
                 }
             }
     }
@@ -154,6 +169,7 @@ public final class PeerConnections {
         (peer.channel, peer.dialect) = (channel, dialect)
         peer.isConnecting = false
         peer.backoff = PeerTiming.backoffMin
+        events.link(life, Int(identity.loop), .stands)
         let waiting = peer.waiting
         peer.waiting = []
         // The other side takes what comes for no older than that; a process that slept may have older.
@@ -169,6 +185,10 @@ public final class PeerConnections {
     private func closed(_ life: UInt32) {
         guard var peer = peers[life] else { return }
         let hadMessages = !peer.waiting.isEmpty
+        let report: PeerEvents.Report =
+            peer.channel == nil
+            ? .failed(peer.failure ?? "it ended the connection before it greeted: its log may say why")
+            : .broke
         // Who has lost a connection may ask again at once; who was refused would be refused again.
         peer.isBackingOff = peer.channel == nil
         peer.channel = nil
@@ -178,7 +198,9 @@ public final class PeerConnections {
         let wait = peer.backoff
         peer.backoff = min(PeerTiming.backoffMax, TimeAmount.nanoseconds(wait.nanoseconds * 2))
         peers[life] = peer
-        if hadMessages { events.reset(life) }
+        events.link(life, Int(identity.loop), report)
+        // Nothing broke, but what waited is forgotten.
+        if hadMessages { events.renewed(life) }
         let box = NIOLoopBound(self, eventLoop: eventLoop)
         eventLoop.scheduleTask(in: wait) {
             box.value.peers[life]?.isBackingOff = false
@@ -186,8 +208,30 @@ public final class PeerConnections {
         }
     }
 
-    public func close() {
-        for peer in peers.values { peer.channel?.close(promise: nil) }
+    public func close() { _ = end() }
+
+    /// Ends all connections and makes no new ones; what is returned is done when all are closed.
+    public func end() -> EventLoopFuture<Void> {
+        isClosed = true
+        let channels = peers.values.compactMap(\.channel)
         peers = [:]
+        for channel in channels { channel.close(promise: nil) }
+        // However each of them ended.
+        return EventLoopFuture.andAllComplete(channels.map(\.closeFuture), on: eventLoop)
+    }
+}
+
+/// Why no connection could be made, in words for a log.
+enum ConnectFailure {
+    static func reason(_ error: any Error) -> String {
+        switch error {
+        case let error as NIOConnectionError:
+            if let first = error.connectionErrors.first { return reason(first.error) }
+            return "the name \(error.host) is not known"
+        case let error as IOError: return String(cString: strerror(error.errnoCode))
+        case ChannelError.connectTimeout:
+            return "no answer within \(PeerTiming.connect.nanoseconds / 1_000_000_000) s"
+        default: return "\(error)"
+        }
     }
 }

@@ -9,7 +9,7 @@ public struct PeerEvents: Sendable {
     /// Messages of another process, in the order in which one of its loops sent them. They were handed over
     /// there after the moment that is told, on this process's clock, however long they have lain since.
     public var received: @Sendable (_ from: UInt32, [UInt8], _ after: MonotonicTime) -> Void
-    /// A connection to or from it is gone, and with it what was under way.
+    /// A connection to or from it that stood is gone, and with it what was under way.
     public var reset: @Sendable (_ life: UInt32) -> Void
     /// It has connected anew. What it said before that may be lost, also where nothing was seen to break: a
     /// connection that it gave up may still look alive on this side, and what waited for one that it could
@@ -18,13 +18,26 @@ public struct PeerEvents: Sendable {
     public var renewed: @Sendable (_ life: UInt32) -> Void
     /// Somebody who does not belong here; a sentence for the log.
     public var refused: @Sendable (String) -> Void
+    /// What became of the connection that one of this process's loops makes to another process.
+    public var link: @Sendable (_ life: UInt32, _ loop: Int, Report) -> Void
+
+    public enum Report: Hashable, Sendable {
+        /// The other side has greeted.
+        case stands
+        /// A connection that stood has ended.
+        case broke
+        /// It could not be made; why.
+        case failed(String)
+    }
 
     public init(
         received: @escaping @Sendable (UInt32, [UInt8], MonotonicTime) -> Void,
         reset: @escaping @Sendable (UInt32) -> Void,
         renewed: @escaping @Sendable (UInt32) -> Void = { _ in },
-        refused: @escaping @Sendable (String) -> Void
+        refused: @escaping @Sendable (String) -> Void,
+        link: @escaping @Sendable (UInt32, Int, Report) -> Void = { _, _, _ in }
     ) {
+        self.link = link
         self.received = received
         self.reset = reset
         self.renewed = renewed
@@ -105,7 +118,9 @@ public final class PeerServer: Sendable {
         self.port = channel.localAddress?.port ?? port
     }
 
-    public func close() { channel.close(promise: nil) }
+    /// Takes no new connections; those that stand go on.
+    @discardableResult
+    public func close() -> EventLoopFuture<Void> { channel.close() }
 }
 
 /// One connection between two processes, on either side: greets, checks, hands data on, and ends it where
@@ -121,6 +136,8 @@ final class PeerHandler: ChannelInboundHandler {
     private let newest: NewestConnections?
     private let events: PeerEvents
     private let connected: (any Channel, Dialect) -> Void
+    /// Told before the connection ends, where this side knows why it does.
+    private let failed: (String) -> Void
     private var received = ByteBuffer()
     private var peer: PeerIdentity?
     private var dialect = Dialect.greeting
@@ -134,8 +151,10 @@ final class PeerHandler: ChannelInboundHandler {
 
     init(
         identity: PeerIdentity, expected: UInt32?, newest: NewestConnections? = nil, events: PeerEvents,
-        connected: @escaping (any Channel, Dialect) -> Void
+        connected: @escaping (any Channel, Dialect) -> Void,
+        failed: @escaping (String) -> Void = { _ in }
     ) {
+        self.failed = failed
         self.identity = identity
         self.expected = expected
         self.newest = newest
@@ -160,6 +179,7 @@ final class PeerHandler: ChannelInboundHandler {
 
     private func look(_ channel: any Channel) {
         guard NIODeadline.now() - lastHeard < PeerTiming.silence else {
+            failed("it accepts connections and says nothing")
             channel.close(promise: nil)
             return
         }
@@ -246,11 +266,13 @@ final class PeerHandler: ChannelInboundHandler {
         guard !isOver else { return }
         isOver = true
         events.refused(reason)
+        failed(reason)
         context.close(promise: nil)
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if let error = error as? TLSError { return refuse("between nodes \(error)", context) }
+        failed(ConnectFailure.reason(error))
         context.close(promise: nil)
     }
 

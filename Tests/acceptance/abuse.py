@@ -5,16 +5,18 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 
-TIDECAST = sys.argv[1]
-with socket.socket() as probe:
-    probe.bind(("127.0.0.1", 0))
-    PORT = probe.getsockname()[1]
-folder = tempfile.mkdtemp(prefix="tidecast-abuse-")
-server = subprocess.Popen([TIDECAST, "server", "--dev", "--data", folder, "--listen", f"127.0.0.1:{PORT}"], stderr=subprocess.PIPE)
+from ports import free_port
+
+TIDECAST, WORK = sys.argv[1:3]
+PORT = free_port()
+UNPRIVILEGED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/unprivileged")
+with open(f"{WORK}/log", "wb") as log:
+    server = subprocess.Popen(
+        [UNPRIVILEGED, TIDECAST, "server", "--dev", "--data", f"{WORK}/data", "--listen", f"127.0.0.1:{PORT}"],
+        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 failures = []
 
 

@@ -1,5 +1,4 @@
 #!/usr/bin/env bash
 # Floods and malformed frames against a real server.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-exec timeout 120 python3 "$here/abuse.py" "${TIDECAST:-$here/../../.build/debug/tidecast}"
+. "$(dirname "$0")/common.sh"
+timeout 120 python3 "$here/abuse.py" "$tidecast" "$work"

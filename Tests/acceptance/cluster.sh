@@ -3,6 +3,5 @@
 # its lease, the database killed. A checker looks at what was acknowledged and what arrived.
 #
 #   Tests/acceptance/cluster.sh [BINARY]
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-exec python3 "$here/cluster.py" "${1:-$here/../../.build/debug/tidecast}"
+. "$(dirname "$0")/common.sh"
+python3 "$here/cluster.py" "${1:-$tidecast}"

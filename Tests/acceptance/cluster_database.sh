@@ -3,7 +3,6 @@
 # promoted by deploy/failover as docs/cluster.md says, and the old primary comes back as a standby. Needs root.
 #
 #   Tests/acceptance/cluster_database.sh [BINARY]
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-if [ "$(id -u)" -ne 0 ]; then echo "skipped: namespaces need root"; exit 0; fi
-exec python3 "$here/cluster_database.py" "${1:-${TIDECAST:-$here/../../.build/debug/tidecast}}"
+. "$(dirname "$0")/common.sh"
+needs_namespaces
+python3 "$here/cluster_database.py" "${1:-$tidecast}"

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 
 import cluster
 
@@ -83,8 +82,7 @@ def run(one, two):
 
 
 def main():
-    folder = tempfile.mkdtemp(prefix="tidecast-drain-")
-    os.chmod(folder, 0o755)
+    folder = cluster.make_folder()
     database, nodes = None, []
     try:
         database = cluster.Database(folder)

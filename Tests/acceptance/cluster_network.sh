@@ -2,8 +2,10 @@
 # The topology of deploy/compose.yaml in network namespaces: three gateways and three shards on PostgreSQL come up and agree; a
 # shard is cut off from everything while messages are sent, and comes back by itself. No send may fail. Needs root.
 . "$(dirname "$0")/common.sh"
-if [ "$(id -u)" -ne 0 ]; then echo "skipped: namespaces need root"; exit 0; fi
+needs_namespaces
+export TIDECAST_CLUSTER=cut TIDECAST_NETWORK=10.80.0
 cluster=$root/tools/cluster
+state=$root/.build/cluster-cut
 tidy_up() {
   if [ "$1" -ne 0 ]; then
     for service in shard-1 shard-2 gateway-1; do echo "--- $service"; "$cluster" log "$service" | tail -n 8 || true; done
@@ -13,13 +15,15 @@ tidy_up() {
 
 "$cluster" up > "$work/up"
 grep -q '256 partitions, 0 without an owner' "$work/up" || fail "not all partitions are owned: $(cat "$work/up")"
-state=$root/.build/cluster
-tidecast() { "$cluster" exec gateway-1 tidecast "$@" --data "$state/gateway-1"; }
+tidecast() { "$cluster" exec gateway-1 tidecast "$@" --data /run/tidecast; }
 tidecast project create demo --service-account "$work/account.json" > /dev/null
 bearer=$(tidecast project key create demo --kind bearer --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["key"])')
 
+# shellcheck disable=SC2046
+python3 "$here/privileges.py" $(cat "$state"/{shard,gateway}-{1,2,3}.pid) > "$work/privileges" || fail "$(cat "$work/privileges")"
+
 members() {
-  "$cluster" exec "$1" tidecast cluster status --json --data "$state/$1" |
+  "$cluster" exec "$1" tidecast cluster status --json --data /run/tidecast |
     python3 -c 'import json, sys; view = json.load(sys.stdin); print(sorted((one["owner"], one["epoch"]) for one in view["partitions"]))'
 }
 # Some partitions may still be moving.
@@ -32,10 +36,11 @@ done
 [ -n "$agreed" ] || fail "the gateways do not agree on who owns what"
 
 cat > "$work/send.py" <<'EOF'
-import http.client, json, sys, time
-host, token, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
-end, bad, count = time.monotonic() + seconds, [], 0
-while time.monotonic() < end:
+import http.client, json, os, sys, time
+host, token, over = sys.argv[1:4]
+bad, count = [], 0
+# Until that file is there.
+while not os.path.exists(over):
     connection = http.client.HTTPConnection(host, 8787, timeout=30)
     connection.request("POST", "/v1/projects/demo/messages:send",
                        json.dumps({"message": {"topic": f"topic-{count % 60}", "data": {"n": str(count)}}}),
@@ -46,25 +51,36 @@ while time.monotonic() < end:
         bad.append((count, answer.status, body[:120]))
     connection.close()
     count += 1
+    if count == 60:
+        print("one to each topic", flush=True)
     time.sleep(0.02)
 print(f"{count} sends to 60 topics, {len(bad)} failed {bad[:3]}")
 sys.exit(1 if bad or count < 100 else 0)
 EOF
 address=$(grep -o '^gateway-1: http://[0-9.]*' "$work/up" | grep -o '[0-9.]*$')
-python3 "$work/send.py" "$address" "$bearer" 26 > "$work/sends" 2>&1 &
+python3 "$work/send.py" "$address" "$bearer" "$work/over" > "$work/sends" 2>&1 &
 sender=$!
 children=("$sender")
-sleep 2
+until_true() {
+  local what=$1 _
+  shift
+  for _ in $(seq 120); do
+    if "$@"; then return; fi
+    kill -0 "$sender" 2> /dev/null || fail "the sender ended: $(cat "$work/sends")"
+    sleep 0.5
+  done
+  fail "$what: $("$cluster" status)"
+}
+sends() { [ "$(grep -c 'one to each topic' "$work/sends")" -gt 0 ]; }
+is_gone() { ! "$cluster" status | grep -q '^shard-1'; }
+is_back() { "$cluster" status | grep -Eq '^shard-1 +alive +shard +[1-9]'; }
+until_true "nothing is sent" sends
 # The second service of the file is shard-1, so its port at the switch is port1.
-ip -n tidecast-switch link set port1 down
-sleep 9
-"$cluster" status | grep -q '^shard-1' && fail "shard-1 is cut off and still a member"
-ip -n tidecast-switch link set port1 up
-wait $sender || fail "$(cat "$work/sends")"
+ip -n cut-switch link set port1 down
+until_true "shard-1 is cut off and still a member" is_gone
+ip -n cut-switch link set port1 up
+until_true "shard-1 did not come back" is_back
+touch "$work/over"
+wait "$sender" || fail "$(cat "$work/sends")"
 cat "$work/sends"
-for _ in $(seq 60); do
-  if "$cluster" status | grep -Eq '^shard-1 +alive +shard +[1-9]'; then back=1; break; fi
-  sleep 0.5
-done
-[ "${back:-}" = 1 ] || fail "shard-1 did not come back: $("$cluster" status)"
 echo "cluster_network: ok"

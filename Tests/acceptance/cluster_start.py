@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 
 os.environ.setdefault("TIDECAST", sys.argv[1])
@@ -25,13 +24,17 @@ def check(condition, what):
     print(f"ok    {what}", flush=True)
 
 
+def make_folder(path):
+    subprocess.run([cluster.UNPRIVILEGED, "mkdir", path], check=True)
+
+
 def refused(node, sentence, what):
     code = node.process.wait(timeout=30)
     check(code != 0 and sentence in log_of(node), f"{what}: \"{sentence}\"")
 
 
 def main():
-    folder = tempfile.mkdtemp()
+    folder = cluster.make_folder()
     nodes = []
     database = cluster.Database(folder)
     other = None
@@ -55,8 +58,8 @@ def main():
         check(True, "when the database is there, the node begins by itself")
 
         twin_folder = os.path.join(folder, "twin")
-        os.mkdir(twin_folder)
-        shutil.copytree(early.certificates, os.path.join(twin_folder, "certificates"))
+        make_folder(twin_folder)
+        subprocess.run([cluster.UNPRIVILEGED, "cp", "-r", early.certificates, twin_folder], check=True)
         twin = node("early", twin_folder)
         twin.start()
         refused(twin, "a node named early is running already", "a second node of one name")
@@ -68,7 +71,7 @@ def main():
         refused(count, "leave out --partitions, or say 32", "another number of partitions")
 
         strange_folder = os.path.join(folder, "strange")
-        os.mkdir(strange_folder)
+        make_folder(strange_folder)
         strange = node("strange", strange_folder)
         strange.start()
         cluster.wait(lambda: "between nodes" in log_of(strange) or "between nodes" in log_of(early),
@@ -77,7 +80,7 @@ def main():
         strange.end(signal.SIGKILL)
 
         other_folder = os.path.join(folder, "other")
-        os.mkdir(other_folder)
+        make_folder(other_folder)
         other = cluster.Database(other_folder)
         foreign = node("foreign", other_folder, other)
         foreign.options = ["--join", f"127.0.0.1:{early.peer}"]

@@ -3,6 +3,5 @@
 # certificate, another cluster's seed, garbage at the gossip port. Each gets a sentence, and nobody else is harmed.
 #
 #   Tests/acceptance/cluster_start.sh [BINARY]
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-exec python3 "$here/cluster_start.py" "${1:-$here/../../.build/debug/tidecast}"
+. "$(dirname "$0")/common.sh"
+python3 "$here/cluster_start.py" "${1:-$tidecast}"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2154
 # What a newcomer does first, and what goes wrong then: the service-account file is in the user's hands or no project is made,
 # nothing that stands is replaced, and URLs in it are ones that a client can use.
 . "$(dirname "$0")/common.sh"
@@ -12,38 +13,39 @@ refused() {
 }
 field() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$1" "$2"; }
 on=(--data "$data")
+tidecast=("$unprivileged" "$TIDECAST")
 
-"$tidecast" project create first --service-account - "${on[@]}" > "$work/first.json" 2> "$work/said"
+"${tidecast[@]}" project create first --service-account - "${on[@]}" > "$work/first.json" 2> "$work/said"
 [ "$(field "$work/first.json" project_id)" = first ] || fail "standard output has $(cat "$work/first.json")"
 grep -q 'project first made' "$work/said" || fail "standard error has $(cat "$work/said")"
 echo "ok: a service account on standard output"
 
-echo precious > "$work/there"
+echo precious | "$unprivileged" tee "$work/there" > /dev/null
 ln -s "$work/elsewhere" "$work/link"
-refused 'is there already' "$tidecast" project create second --service-account "$work/there" "${on[@]}"
-refused 'is not a plain file' "$tidecast" project create second --service-account "$work/link" --force "${on[@]}"
-refused 'cannot be written: No such file' "$tidecast" project create second --service-account "$work/no/file" "${on[@]}"
+refused 'is there already' "${tidecast[@]}" project create second --service-account "$work/there" "${on[@]}"
+refused 'is not a plain file' "${tidecast[@]}" project create second --service-account "$work/link" --force "${on[@]}"
+refused 'cannot be written: No such file' "${tidecast[@]}" project create second --service-account "$work/no/file" "${on[@]}"
 [ "$(cat "$work/there")" = precious ] || fail "a file was replaced"
-"$tidecast" project list "${on[@]}" | grep -q second && fail "a project was made whose key is lost"
-"$tidecast" project create second --service-account "$work/there" --force "${on[@]}" > /dev/null
+"${tidecast[@]}" project list "${on[@]}" | grep -q second && fail "a project was made whose key is lost"
+"${tidecast[@]}" project create second --service-account "$work/there" --force "${on[@]}" > /dev/null
 [ "$(stat -c %a "$work/there")" = 600 ] || fail "mode $(stat -c %a "$work/there")"
 [ "$(field "$work/there" project_id)" = second ] || fail "not written"
 echo "ok: no project without its file, and nothing is replaced unless that is asked for"
 
-"$tidecast" cert make --out "$work/certificates" --name localhost > /dev/null
+"${tidecast[@]}" cert make --out "$work/certificates" --name localhost > /dev/null
 sum=$(cat "$work/certificates"/* | cksum)
-refused 'say --force' "$tidecast" cert make --out "$work/certificates" --name localhost
+refused 'say --force' "${tidecast[@]}" cert make --out "$work/certificates" --name localhost
 [ "$(cat "$work/certificates"/* | cksum)" = "$sum" ] || fail "certificates were replaced"
-refused 'cannot be made' "$tidecast" cert make --out /proc/certificates --name localhost
+refused 'cannot be made' "${tidecast[@]}" cert make --out /proc/certificates --name localhost
 echo "ok: certificates are not replaced"
 
 # token_uri OPTION…: what a service account made by a server with these options names.
 token_uri() {
-  "$tidecast" server --data "$data" "$@" 2>> "$log" &
+  "${tidecast[@]}" server --data "$data" "$@" 2>> "$log" &
   server=$!
   wait_ready "$url" || fail "the server was not ready within 10 s"
-  "$tidecast" project delete other "${on[@]}" > /dev/null 2>&1 || true
-  "$tidecast" project create other --service-account - "${on[@]}" > "$work/other.json" 2> /dev/null
+  "${tidecast[@]}" project delete other "${on[@]}" > /dev/null 2>&1 || true
+  "${tidecast[@]}" project create other --service-account - "${on[@]}" > "$work/other.json" 2> /dev/null
   stop_server
   field "$work/other.json" token_uri
 }
@@ -51,11 +53,11 @@ uri=$(token_uri --listen "0.0.0.0:$port")
 [ "$uri" = "http://127.0.0.1:$port/token" ] || fail "a server on all addresses names $uri"
 uri=$(token_uri --listen "127.0.0.1:$port" --public-url https://push.example.com/)
 [ "$uri" = https://push.example.com/token ] || fail "with a public URL it names $uri"
-refused 'is not an http:// or https:// URL' "$tidecast" server "${on[@]}" --public-url push.example.com
+refused 'is not an http:// or https:// URL' "${tidecast[@]}" server "${on[@]}" --public-url push.example.com
 echo "ok: the token URI is one that a client can use"
 
-refused '--dev-anywhere' "$tidecast" server --dev "${on[@]}" --listen "0.0.0.0:$port"
-"$tidecast" server --dev-anywhere "${on[@]}" --listen "0.0.0.0:$port" 2>> "$log" &
+refused '--dev-anywhere' "${tidecast[@]}" server --dev "${on[@]}" --listen "0.0.0.0:$port"
+"${tidecast[@]}" server --dev-anywhere "${on[@]}" --listen "0.0.0.0:$port" 2>> "$log" &
 server=$!
 wait_ready "$url" || fail "the development server was not ready within 10 s"
 grep -q 'anybody who reaches this port may do anything' "$log" || fail "it does not say what it is"
@@ -63,10 +65,10 @@ stop_server
 echo "ok: a development server beyond loopback says so aloud"
 
 echo > "$work/empty"
-refused 'is empty' "$tidecast" server --engine-file "$work/empty" --node a --peer 127.0.0.1:1
-refused 'cannot be read: No such file' "$tidecast" server --engine-file "$work/none" --node a --peer 127.0.0.1:1
+refused 'is empty' "${tidecast[@]}" server --engine-file "$work/empty" --node a --peer 127.0.0.1:1
+refused 'cannot be read: No such file' "${tidecast[@]}" server --engine-file "$work/none" --node a --peer 127.0.0.1:1
 refused "cannot listen on 127.0.0.1:$port: Address already in use" "$(command -v env)" bash -c "
   python3 -c 'import socket, subprocess, sys
 busy = socket.socket(); busy.bind((\"127.0.0.1\", $port)); busy.listen()
-sys.exit(subprocess.run(sys.argv[1:]).returncode)' '$tidecast' server --data '$data' --listen 127.0.0.1:$port"
+sys.exit(subprocess.run(sys.argv[1:]).returncode)' '$unprivileged' '$TIDECAST' server --data '$data' --listen 127.0.0.1:$port"
 echo "ok: what is wrong is said"

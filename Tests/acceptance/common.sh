@@ -2,13 +2,17 @@
 # What the scripts beside this one begin with: `. "$(dirname "$0")/common.sh"`. Not executable, so that tools/test passes it over.
 #
 # `work` is a folder that goes with the script, and every process in `children` is killed at its end. With `start_server` a
-# development server listens at `url`; its words are in `log`, whose end is shown when the script fails.
+# development server listens at `url`; its words are in `log`, whose end is shown when the script fails. Servers run under
+# `"$unprivileged"`; `work` belongs to the user that this makes of them. A script that cannot run here ends with `skip`.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 export TIDECAST=${TIDECAST:-$root/.build/debug/tidecast}
 tidecast=$TIDECAST
-work=$(mktemp -d)
+unprivileged=$root/tools/unprivileged
+# What root writes for a server, the server has to be able to read.
+umask 022
+work=$("$unprivileged" mktemp -d)
 data=$work/data
 log=$work/log
 server=
@@ -19,18 +23,24 @@ tidy_up() { :; }
 finish() {
   local code=$? child
   for child in $server "${children[@]}"; do { kill -9 "$child" && wait "$child"; } 2> /dev/null || true; done
-  if [ "$code" -ne 0 ] && [ -f "$log" ]; then echo "The server's log:"; tail -n 20 "$log"; fi
+  if [ "$code" -ne 0 ] && [ "$code" -ne 77 ] && [ -f "$log" ]; then echo "The server's log:"; tail -n 20 "$log"; fi
   tidy_up "$code"
   rm -rf "$work"
 }
 trap finish EXIT
 
 fail() { echo "FAIL: $*"; exit 1; }
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+# skip REASON: tools/test counts a script that ends with 77 as skipped.
+skip() { echo "skipped: $*"; exit 77; }
+# needs_namespaces: for scripts that make network namespaces.
+needs_namespaces() {
+  unshare --net --mount true 2> /dev/null || skip "this user may not make network namespaces, root may"
+}
+free_port() { python3 "$here/ports.py"; }
 
 # start_server [OPTION…]: a development server on $data; its process is $server.
 start_server() {
-  "$tidecast" server --dev --data "$data" --listen "127.0.0.1:$port" "$@" 2>> "$log" &
+  "$unprivileged" "$tidecast" server --dev --data "$data" --listen "127.0.0.1:$port" "$@" 2>> "$log" &
   server=$!
   wait_ready "$url" || fail "the server was not ready within 10 s"
 }

@@ -10,19 +10,19 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
+from ports import free_port
+
 TIDECAST, ROUNDS, SEED = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 rng = random.Random(SEED)
-folder = tempfile.mkdtemp(prefix="tidecast-crash-")
-with socket.socket() as probe:
-    probe.bind(("127.0.0.1", 0))
-    PORT = probe.getsockname()[1]
+# The server runs by this; its folder is made by it, and its log lies beside that.
+UNPRIVILEGED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/unprivileged")
+folder = subprocess.run([UNPRIVILEGED, "mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip()
+PORT = free_port()
 TOPICS = [f"topic-{i}" for i in range(6)]
 
 
@@ -39,7 +39,7 @@ def connect():
 
 def start():
     server = subprocess.Popen(
-        [TIDECAST, "server", "--dev", "--data", folder, "--listen", f"127.0.0.1:{PORT}"],
+        [UNPRIVILEGED, TIDECAST, "server", "--dev", "--data", folder, "--listen", f"127.0.0.1:{PORT}"],
         stderr=open(f"{folder}.log", "a"))
     for _ in range(300):
         try:

@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 
 os.environ["TIDECAST"] = sys.argv[1]
 import cluster  # noqa: E402
@@ -38,13 +37,12 @@ def connections(database):
 
 
 def main():
-    folder = tempfile.mkdtemp()
+    folder = cluster.make_folder()
     nodes = []
     database = cluster.Database(folder)
     ours, theirs = os.path.join(folder, "ours"), os.path.join(folder, "theirs")
     for place in (ours, theirs):
-        subprocess.run([sys.argv[1], "cert", "make", "--out", place, "--name", "localhost"], check=True,
-                       stdout=subprocess.DEVNULL)
+        cluster.make_certificates(place, "--name", "localhost")
     base = f"postgres://tidecast@localhost:{database.port}/tidecast?"
 
     def node(name, options):

@@ -3,6 +3,5 @@
 # not trust it, or comes without TLS, says so and begins when that is mended.
 #
 #   Tests/acceptance/database_tls.sh [BINARY]
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-exec python3 "$here/database_tls.py" "${1:-${TIDECAST:-$here/../../.build/debug/tidecast}}"
+. "$(dirname "$0")/common.sh"
+python3 "$here/database_tls.py" "${1:-$tidecast}"

@@ -3,8 +3,8 @@
 . "$(dirname "$0")/common.sh"
 cd "$root"
 
-shellcheck -x -P "$here" -S warning deploy/database.sh deploy/failover deploy/roll deploy/setup.sh tools/build tools/container-engine \
-  tools/start tools/test tools/install-packages Tests/acceptance/*.sh Tests/containers/*.sh
+shellcheck -x -P SCRIPTDIR -S warning deploy/database.sh deploy/failover deploy/roll deploy/setup.sh tools/build tools/container-engine \
+  tools/start tools/test tools/install-packages tools/unprivileged Tests/*/*.sh
 # The distribution's compose is of an older kind, which knows no names of projects; that apart it reads the same files.
 for file in deploy/compose*.yaml; do
   sed '/^name: /d' "$file" | docker-compose --project-directory deploy -f - config -q || fail "$file"

@@ -18,10 +18,11 @@ serves() {
   wait_ready "http://127.0.0.1:$port" || fail "$* does not listen on $port"
   stop_server
 }
-serves "$a" "$tidecast" server --config "$work/settings.json"
-serves "$a" env TIDECAST_CONFIG="$work/settings.json" "$tidecast" server
-serves "$b" env TIDECAST_LISTEN="127.0.0.1:$b" "$tidecast" server --config "$work/settings.json"
-serves "$c" env TIDECAST_LISTEN="127.0.0.1:$b" "$tidecast" server --config "$work/settings.json" --listen "127.0.0.1:$c"
+serves "$a" "$unprivileged" "$tidecast" server --config "$work/settings.json"
+serves "$a" env TIDECAST_CONFIG="$work/settings.json" "$unprivileged" "$tidecast" server
+serves "$b" env TIDECAST_LISTEN="127.0.0.1:$b" "$unprivileged" "$tidecast" server --config "$work/settings.json"
+serves "$c" env TIDECAST_LISTEN="127.0.0.1:$b" "$unprivileged" "$tidecast" server --config "$work/settings.json" \
+  --listen "127.0.0.1:$c"
 echo "ok: flags, then environment, then file"
 
 python3 - "$log" <<'PYTHON'
@@ -43,15 +44,15 @@ refused() {
   grep -qF -- "$text" "$work/out" || fail "$* said: $(cat "$work/out")"
 }
 echo '{"data": "x", "lisen": ["127.0.0.1:1"]}' > "$work/unknown.json"
-refused 'lisen' "$tidecast" server --config "$work/unknown.json"
+refused 'lisen' "$unprivileged" "$tidecast" server --config "$work/unknown.json"
 echo '{"data": "x", "loops": "many"}' > "$work/type.json"
-refused 'loops' "$tidecast" server --config "$work/type.json"
+refused 'loops' "$unprivileged" "$tidecast" server --config "$work/type.json"
 echo '{"data": ' > "$work/broken.json"
-refused 'not a JSON object' "$tidecast" server --config "$work/broken.json"
-refused 'cannot be read' "$tidecast" server --config "$work/none.json"
-refused 'TIDECAST_LOOPS' env TIDECAST_LOOPS=many "$tidecast" server --data "$work/data"
-refused 'HOST:PORT' "$tidecast" server --data "$work/data" --listen nowhere
-refused 'loopback' "$tidecast" server --data "$work/data" --dev --listen 0.0.0.0:1
-refused 'is not there' "$tidecast" topic list --project demo --data "$work/dta"
+refused 'not a JSON object' "$unprivileged" "$tidecast" server --config "$work/broken.json"
+refused 'cannot be read' "$unprivileged" "$tidecast" server --config "$work/none.json"
+refused 'TIDECAST_LOOPS' env TIDECAST_LOOPS=many "$unprivileged" "$tidecast" server --data "$work/data"
+refused 'HOST:PORT' "$unprivileged" "$tidecast" server --data "$work/data" --listen nowhere
+refused 'loopback' "$unprivileged" "$tidecast" server --data "$work/data" --dev --listen 0.0.0.0:1
+refused 'is not there' "$unprivileged" "$tidecast" topic list --project demo --data "$work/dta"
 [ ! -e "$work/dta" ] || fail "a mistyped folder was made"
 echo "ok: what is wrong is said"

@@ -4,11 +4,13 @@ import select
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 
-TIDECAST = os.environ["TIDECAST"]
+from ports import free_port
+
+TIDECAST, WORK = sys.argv[1:3]
+UNPRIVILEGED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/unprivileged")
 EACH = 60
 HELLO = bytes.fromhex("1603010200010001fc0303") + b"\x07" * 500
 PIECES = {
@@ -21,27 +23,20 @@ PIECES = {
 }
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def main():
-    with tempfile.TemporaryDirectory() as work:
-        plain, tls = free_port(), free_port()
-        subprocess.run([TIDECAST, "cert", "make", "--out", f"{work}/certs", "--name", "localhost"], check=True,
-                       stdout=subprocess.DEVNULL)
-        log = open(f"{work}/log", "wb")
+    plain, tls = free_port(), free_port()
+    subprocess.run([UNPRIVILEGED, TIDECAST, "cert", "make", "--out", f"{WORK}/certs", "--name", "localhost"], check=True,
+                   stdout=subprocess.DEVNULL)
+    with open(f"{WORK}/log", "wb") as log:
         server = subprocess.Popen(
-            [TIDECAST, "server", "--dev", "--data", f"{work}/data", "--listen", f"127.0.0.1:{plain}", "--listen-tls",
-             f"127.0.0.1:{tls}", "--cert", f"{work}/certs/server.pem", "--key", f"{work}/certs/server.key"],
+            [UNPRIVILEGED, TIDECAST, "server", "--dev", "--data", f"{WORK}/data", "--listen", f"127.0.0.1:{plain}",
+             "--listen-tls", f"127.0.0.1:{tls}", "--cert", f"{WORK}/certs/server.pem", "--key", f"{WORK}/certs/server.key"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        try:
-            return run(server, plain, tls)
-        finally:
-            server.kill()
-            server.wait()
+    try:
+        return run(server, plain, tls)
+    finally:
+        server.kill()
+        server.wait()
 
 
 def honest(plain):

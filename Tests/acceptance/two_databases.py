@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -56,15 +55,13 @@ class Device(cluster.Device):
             yield line
 
 
-class Load:
-    """Sends to one topic, one message after the other, and knows what became of each."""
+class Load(cluster.Load):
+    """Sends to a topic of its own, slowly; can be paused, and knows when each message was sent and answered."""
 
     def __init__(self, node, topic):
-        self.node, self.topic, self.outcomes, self.is_over = node, topic, {}, False
-        self.times, self.is_paused = {}, False
-        self.prefix = f"{TOPICS.index(topic)}"
-        self.thread = threading.Thread(target=self.run, daemon=True)
-        self.thread.start()
+        self.topic, self.times, self.is_paused = topic, {}, False
+        self.first = TOPICS.index(topic) * 1_000_000
+        super().__init__(node)
 
     def run(self):
         number = 0
@@ -73,7 +70,7 @@ class Load:
                 time.sleep(0.04)
                 continue
             number += 1
-            name = int(self.prefix) * 1_000_000 + number
+            name = self.first + number
             begun = time.monotonic() - BEGAN
             message = {"message": {"topic": self.topic, "data": {"n": str(name)}}}
             try:
@@ -81,25 +78,8 @@ class Load:
             except (OSError, http.client.HTTPException):
                 status = 0
             self.times[name] = (round(begun, 2), round(time.monotonic() - BEGAN, 2))
-            self.outcomes[name] = status
+            self.record(name, status)
             time.sleep(PAUSE)
-
-    def end(self):
-        self.is_over = True
-        self.thread.join()
-
-    def accepted(self, since=0):
-        return [name for name, status in list(self.outcomes.items()) if status == 200 and name > since]
-
-    def mark(self):
-        return max(self.outcomes, default=0)
-
-
-def owners(node):
-    """Partition by partition, who owns it as the node sees it."""
-    out = subprocess.run([cluster.BINARY, "cluster", "status", "--json", "--data", node.folder], check=True,
-                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30).stdout
-    return [one["owner"] for one in json.loads(out)["partitions"]]
 
 
 def processes(database):
@@ -150,7 +130,7 @@ def run(folder, home, other, third, nodes):
           and [int(row) % 2 for row in rows(other, "SELECT id FROM tidecast.partition")] == [1] * 16,
           "half of the partitions live in each database")
     wrongly_named(folder, one, home, other, third)
-    cluster.wait(lambda: {"one", "two"} == set(owners(one)[0::2]) == set(owners(one)[1::2]),
+    cluster.wait(lambda: {"one", "two"} == set(one.owners()[0::2]) == set(one.owners()[1::2]),
                  "both nodes to own partitions in both databases")
 
     devices = []
@@ -178,10 +158,9 @@ def run(folder, home, other, third, nodes):
     marks = [load.mark() for load in loads]
     two.end(signal.SIGKILL)
     settled(loads, "the kill")
-    failed = [name for load, mark in zip(loads, marks) for name, status in load.outcomes.items()
-              if name > mark and status != 200]
+    failed = [name for load, mark in zip(loads, marks) for name in load.failures(mark)]
     check(not failed, f"a node was killed: no send failed {failed}")
-    cluster.wait(lambda: set(owners(one)) == {"one"}, "the other to own everything")
+    cluster.wait(lambda: set(one.owners()) == {"one"}, "the other to own everything")
     check(True, "the other node has taken over everything in both databases")
 
     other.stop()
@@ -210,9 +189,9 @@ def run(folder, home, other, third, nodes):
     cluster.wait(lambda: metric(one, "tidecast_databases_away") == metric(two, "tidecast_databases_away") == 0,
                  "the database to be seen again")
     settled(loads, "the database's return")
-    cluster.wait(lambda: "" not in owners(one), "everything to be owned again")
+    cluster.wait(lambda: "" not in one.owners(), "everything to be owned again")
     check(True, "the database is back: all topics go on")
-    cluster.wait(lambda: {"one", "two"} == set(owners(one)[0::2]) == set(owners(one)[1::2]),
+    cluster.wait(lambda: {"one", "two"} == set(one.owners()[0::2]) == set(one.owners()[1::2]),
                  "both nodes to own partitions in both databases again")
 
     frozen = processes(other)
@@ -234,8 +213,8 @@ def run(folder, home, other, third, nodes):
         load.is_paused = True
     time.sleep(0.5)
     home.stop()
-    time.sleep(3)
-    check(not one.is_ready(), "without the home database a node is not ready")
+    cluster.wait(lambda: not any(node.is_ready() for node in nodes), "both nodes to see that their home is away")
+    check(True, "without the home database a node is not ready")
     home.start()
     for node in nodes:
         node.wait_ready()
@@ -247,24 +226,22 @@ def run(folder, home, other, third, nodes):
     marks = [load.mark() for load in loads]
     check(two.end(signal.SIGTERM) == 0, "a node leaves in order")
     settled(loads, "the leave")
-    failed = [name for load, mark in zip(loads, marks) for name, status in load.outcomes.items()
-              if name > mark and status != 200]
+    failed = [name for load, mark in zip(loads, marks) for name in load.failures(mark)]
     check(not failed, f"no send failed {failed}")
 
     for load in loads:
         load.end()
     accepted = [name for load in loads for name in load.accepted()]
-    missing = lambda: {name for device in devices for name in accepted if name not in device.seen}  # noqa: E731
     try:
-        cluster.wait(lambda: not missing(), "the last deliveries", 40)
+        cluster.wait(lambda: all(set(accepted) <= set(device.counts()) for device in devices), "the last deliveries", 40)
     except SystemExit:
         for number, device in enumerate(devices):
-            lost = sorted(name for name in accepted if name not in device.seen)
+            lost = sorted(set(accepted) - set(device.counts()))
             when = [load.times[name] for load in loads for name in lost if name in load.times]
             print(f"device {number}, {device.streams} streams, told {device.told} times: missing {lost}, asked and answered at {when}")
         raise
-    unknown = {name for load in loads for name, status in load.outcomes.items() if status != 200}
-    check(not any(set(device.seen) - set(accepted) - unknown for device in devices),
+    unknown = {name for load in loads for name in load.failures()}
+    check(not any(set(device.counts()) - set(accepted) - unknown for device in devices),
           "nothing arrived that was never sent")
     check(not any(device.told for device in devices), "no device was told of dropped messages")
     check(len(accepted) > 300, f"{len(accepted)} sends accepted, each delivered to 4 devices; {len(unknown)} not accepted")
@@ -294,7 +271,7 @@ def new_device(node):
 def went_back(database, nodes, devices):
     """The disk of one database is that of a moment before, as after a snapshot of it was restored; the other goes on."""
     one, two = nodes
-    cluster.wait(lambda: {"one", "two"} == set(owners(one)[0::2]) == set(owners(one)[1::2]), "both to own partitions")
+    cluster.wait(lambda: {"one", "two"} == set(one.owners()[0::2]) == set(one.owners()[1::2]), "both to own partitions")
     data, copy = f"{database.folder}/data", f"{database.folder}/copy"
     frozen = processes(database)
     for process in frozen:
@@ -320,7 +297,7 @@ def went_back(database, nodes, devices):
         node.start()
     for node in nodes:
         node.wait_ready()
-    cluster.wait(lambda: "" not in owners(one), "everything to be owned again")
+    cluster.wait(lambda: "" not in one.owners(), "everything to be owned again")
 
     known = {device: subscriptions(one, device) for device in devices}
     kept = [device for device in devices if known[device] is not None]
@@ -349,13 +326,12 @@ def went_back(database, nodes, devices):
 
 
 def main():
-    folder = tempfile.mkdtemp(prefix="tidecast-databases-")
+    folder = cluster.make_folder()
     databases, nodes = [], []
     try:
         for name in ("home", "other", "third"):
             place = os.path.join(folder, name)
             os.mkdir(place)
-            os.chmod(folder, 0o755)
             databases.append(cluster.Database(place))
         spread = Spread(*databases[:2])
         nodes = [cluster.Node(folder, name, spread) for name in ("one", "two")]

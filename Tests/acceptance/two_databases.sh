@@ -3,6 +3,5 @@
 # killed, one database stopped and back, a node begun while it is away. A checker looks at what was acknowledged and what arrived.
 #
 #   Tests/acceptance/two_databases.sh [BINARY]
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-exec python3 "$here/two_databases.py" "${1:-$here/../../.build/debug/tidecast}"
+. "$(dirname "$0")/common.sh"
+python3 "$here/two_databases.py" "${1:-$tidecast}"

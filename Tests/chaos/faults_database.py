@@ -57,7 +57,7 @@ def standby_down(run):
     run.sleep()
     ended = time.monotonic()
     # A stream opens without a commit; what it acknowledges by Last-Event-ID counts when its record is durable.
-    answered = [op for op in operations(list(run.workload.history.entries))
+    answered = [op for op in operations(run.workload.history.so_far())
                 if op["ended"] and began < op["ended"] < ended and op["op"] != "bad" and op.get("via") != "listen"]
     run.note(answers_while_it_was_down={status: sum(1 for one in answered if one["status"] == status)
                                         for status in sorted({one["status"] for one in answered})})

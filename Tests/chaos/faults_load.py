@@ -29,7 +29,7 @@ def herd(run):
     began = time.monotonic()
     run.until(lambda: crowd.open < len(devices) / 2, 5)
     back = run.until(lambda: crowd.open >= len(devices), 30)
-    run.note(all_back_after=back and round(time.monotonic() - began, 1), refused=crowd.refused)
+    run.note(all_back_after=back and round(time.monotonic() - began, 1), refused=dict(crowd.refused))
     run.demand(back is not None and time.monotonic() - began <= 10.5, "I11", "the herd was not back within 10 s")
     victim.start()
     crowd.over.set()

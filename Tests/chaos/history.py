@@ -29,6 +29,11 @@ class History:
             self.entries.append(entry)
         return entry
 
+    def so_far(self):
+        """The entries until now; clients go on to write."""
+        with self._lock:
+            return list(self.entries)
+
     def invoke(self, op, **fields):
         number = next(self._numbers)
         self.note("invoke", op=op, number=number, **fields)

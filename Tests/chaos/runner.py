@@ -128,7 +128,7 @@ class Bench:
         finally:
             workload.close()
             monitor.stop()
-        entries = workload.history.entries
+        entries = workload.history.so_far()
         ends = [(node.name, code, ours, "stopping" in node.log_since(places[node.name]))
                 for node in self.cluster.nodes.values() for _, code, ours in node.exits[exits_before[node.name]:]]
         problems = run.problems + checkers.subscriptions(entries, final) + checkers.members(final, entries) \
@@ -152,7 +152,7 @@ class Bench:
     def drain(workload):
         """Waits until everything that must arrive has; seconds, or `None` where it does not."""
         began = time.monotonic()
-        while checkers.missing(list(workload.history.entries)):
+        while checkers.missing(workload.history.so_far()):
             if time.monotonic() > began + 30:
                 return None
             time.sleep(0.5)

@@ -61,7 +61,7 @@ class Node:
         self.name, self.cluster = name, cluster
         self.is_gateway, self.is_shard = name.startswith("gateway"), name.startswith("shard")
         self.address = tool.address(name)
-        self.folder = os.path.join(tool.STATE, name)
+        self.folder = tool.node_folder(name)
         self.log_path = os.path.join(tool.STATE, f"{name}.log")
         self.process = None
         self.exits = []  # (monotonic time, code, whether this driver ended it)
@@ -81,9 +81,11 @@ class Node:
     def _spawn(self):
         command = [self.folder if word.startswith("/run/") else word
                    for word in tool.services()[self.name]["command"]]
+        tool.make_folder(self.folder)
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(tool.in_namespace(self.name, BINARY, *command), stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log, preexec_fn=_die_with_parent)
+            self.process = subprocess.Popen(
+                tool.in_namespace(self.name, tool.UNPRIVILEGED, BINARY, *command), stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, preexec_fn=_die_with_parent)
         with open(os.path.join(tool.STATE, f"{self.name}.pid"), "w", encoding="utf-8") as file:
             file.write(str(self.process.pid))
 

@@ -9,12 +9,18 @@ import signal
 import socket
 import ssl
 import subprocess
-import tempfile
+import sys
 import threading
 import time
 import urllib.parse
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "Tests/acceptance"))
+from ports import free_port  # noqa: E402
+
 TIDECAST = os.environ["TIDECAST"]
+# Servers run by this, and what they are to read and write is made by it.
+UNPRIVILEGED = os.path.join(ROOT, "tools/unprivileged")
 Answer = collections.namedtuple("Answer", "status headers text json")
 # Every `status` word that any answer had, for row 19.
 seen_statuses = set()
@@ -27,12 +33,6 @@ class Mismatch(Exception):
 def expect(condition, *what):
     if not condition:
         raise Mismatch(" ".join(str(one) for one in what))
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def answer_of(status, headers, raw):
@@ -50,7 +50,7 @@ class Server:
     """`dev` or with projects `shop` and `other`, their keys and service accounts."""
 
     def __init__(self, dev=False, quotas=(), arguments=()):
-        self.folder = tempfile.mkdtemp(prefix="tidecast-conformance-")
+        self.folder = subprocess.run([UNPRIVILEGED, "mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip()
         self.data = os.path.join(self.folder, "data")
         self.port, self.tls_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -77,7 +77,7 @@ class Server:
         self.start()
 
     def run(self, *arguments, data=True):
-        command = [TIDECAST, *arguments, *(["--data", self.data] if data else [])]
+        command = [UNPRIVILEGED, TIDECAST, *arguments, *(["--data", self.data] if data else [])]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         expect(done.returncode == 0, " ".join(arguments), done.stderr)
         return done.stdout
@@ -85,7 +85,7 @@ class Server:
     def start(self):
         log = open(f"{self.folder}/log", "ab")
         environment = dict(os.environ, TIDECAST_FAILPOINT="send.answers")
-        self.process = subprocess.Popen([TIDECAST, "server", "--data", self.data, *self.arguments],
+        self.process = subprocess.Popen([UNPRIVILEGED, TIDECAST, "server", "--data", self.data, *self.arguments],
                                         stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
         for _ in range(400):
             expect(self.process.poll() is None, "the server ended:", open(f"{self.folder}/log").read()[-2000:])

@@ -17,7 +17,7 @@ finish() {
 }
 trap finish EXIT
 # shellcheck disable=SC2086
-"$TIDECAST" cert make --out "$work/certs" --name $names > /dev/null
+"$unprivileged" "$TIDECAST" cert make --out "$work/certs" --name $names > /dev/null
 /usr/bin/python3 - "$root/deploy/compose.yaml" "$work/certs" > "$work/compose.yaml" <<'PY'
 import sys
 import yaml
@@ -29,8 +29,7 @@ print(yaml.safe_dump(file))
 PY
 "$root/tools/cluster" up --file "$work/compose.yaml" > "$work/up"
 for gateway in gateway-1 gateway-2; do echo "127.0.0.1 $names" >> "/etc/netns/$TIDECAST_CLUSTER-$gateway/hosts"; done
-state=$root/.build/cluster-$TIDECAST_CLUSTER
-tidecast() { "$root/tools/cluster" exec gateway-1 tidecast "$@" --data "$state/gateway-1"; }
+tidecast() { "$root/tools/cluster" exec gateway-1 tidecast "$@" --data /run/tidecast; }
 tidecast project create shop --service-account "$work/sa.json" --token-uri https://oauth2.googleapis.com/token > /dev/null
 export DEVICE_KEY
 DEVICE_KEY=$(tidecast project key create shop --kind device --json \

@@ -193,7 +193,8 @@ final class SimulatedNetwork {
             from.peers[life]?.isBackingOff = false
             if !peer.waiting.isEmpty { self.connect(from, life, since: self.world.now) }
         }
-        if !peer.waiting.isEmpty { from.linkReset(life) }
+        // Nothing broke: what waited is lost, and nobody is suspected for it.
+        if !peer.waiting.isEmpty { from.lost(life) }
     }
 
     // MARK: Ends

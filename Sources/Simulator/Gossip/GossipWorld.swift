@@ -103,6 +103,15 @@ public final class GossipWorld {
         }
     }
 
+    /// The stream connections between two nodes break, in both of which it is noticed.
+    public func breakLink(_ one: Int, _ other: Int) {
+        for (node, peer) in [(one, other), (other, one)] where nodes[node].isUp {
+            feed(node, .linkReset(nodes[peer].machine.ownSession))
+        }
+    }
+
+    public func incarnation(_ node: Int) -> UInt32 { nodes[node].machine.incarnation }
+
     public func leave(_ node: Int) { feed(node, .leave) }
     public func sleep(_ node: Int, for length: UInt64) { nodes[node].asleepUntil = now + length }
     public func slow(_ node: Int, sleeping milliseconds: UInt64) {

@@ -111,6 +111,11 @@ struct Cluster: ParsableCommand {
         }
         let away = answer["databasesAway"] as? [Int] ?? []
         if !away.isEmpty { print("away: \(away.map { "database \($0)" }.joined(separator: ", "))") }
+        for link in answer["linksDown"] as? [[String: Any]] ?? [] {
+            print(
+                "link down: \(link["node"] ?? "") to \(link["peer"] ?? ""), for \(link["seconds"] ?? 0) s: "
+                    + "\(link["reason"] ?? "")")
+        }
         let partitions = answer["partitions"] as? [[String: Any]] ?? []
         let unowned = answer["unowned"] as? Int ?? 0
         print(

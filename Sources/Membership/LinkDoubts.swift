@@ -1,0 +1,45 @@
+import Model
+
+/// When a broken connection is a reason to suspect a node.
+///
+/// The first one always is: so a process that was killed is suspected at once. A node that contradicts a
+/// suspicion of this kind has shown that broken connections say little of it; further ones say nothing for a
+/// while, which is four times as long after each contradiction. After a time as long again without a broken
+/// connection everything begins anew.
+struct LinkDoubts: Sendable {
+    private struct Doubt: Sendable {
+        /// It is suspected for a broken connection now.
+        var isOpen = true
+        /// Nanoseconds after the last contradiction in which a broken connection says nothing.
+        var wait: UInt64 = 0
+        var until: MonotonicTime
+    }
+
+    static let waitMin: UInt64 = .seconds(10)
+    static let waitMax: UInt64 = .seconds(600)
+
+    private var doubts: [SessionID: Doubt] = [:]
+
+    /// Whether a connection that has just broken is a reason to suspect.
+    mutating func suspects(_ session: SessionID, now: MonotonicTime) -> Bool {
+        guard var doubt = doubts[session] else {
+            doubts[session] = Doubt(until: now)
+            return true
+        }
+        if now < doubt.until { return false }
+        if now >= doubt.until.advanced(by: doubt.wait) { doubt.wait = 0 }
+        doubt.isOpen = true
+        doubts[session] = doubt
+        return true
+    }
+
+    mutating func contradicted(_ session: SessionID, now: MonotonicTime) {
+        guard var doubt = doubts[session], doubt.isOpen else { return }
+        doubt.isOpen = false
+        doubt.wait = min(LinkDoubts.waitMax, max(LinkDoubts.waitMin, doubt.wait * 4))
+        doubt.until = now.advanced(by: doubt.wait)
+        doubts[session] = doubt
+    }
+
+    mutating func forget(_ session: SessionID) { doubts[session] = nil }
+}

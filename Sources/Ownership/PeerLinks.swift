@@ -1,0 +1,140 @@
+import Model
+
+/// What a node knows of its connections to the other processes of its cluster.
+///
+/// Each of the node's loops makes connections of its own. A link is up where one of them stands and no
+/// loop's last try failed, and down where a try failed or a connection broke and none has replaced it.
+///
+/// No I/O, no clock: reports and the time come in, what is to be logged goes out.
+public struct PeerLinks: Sendable {
+    public struct Down: Hashable, Sendable {
+        public var peer: SessionID
+        public var since: MonotonicTime
+        public var reason: String
+    }
+
+    /// What is worth a line in the log.
+    public enum News: Hashable, Sendable {
+        case isDown(SessionID, reason: String)
+        case isUpAgain(SessionID, nanosecondsDown: UInt64)
+    }
+
+    private struct Link: Sendable {
+        var session: SessionID
+        var standing: Set<Int> = []
+        /// Why each of the loops that have no connection has none.
+        var reasons: [Int: String] = [:]
+        var downSince: MonotonicTime?
+        /// A line said that it is down, and none that it is up again.
+        var wasTold = false
+        var toldAt: MonotonicTime?
+    }
+
+    /// Nanoseconds between two lines about one peer that stays, or keeps going, down.
+    public static let tellingInterval: UInt64 = .seconds(60)
+    /// Nanoseconds for which a node that has just lost its last way to an owner counts as able: broken
+    /// connections are made again, and partitions of a dead owner are taken over.
+    public static let patience: UInt64 = .seconds(5)
+    private static let reasonLengthMax = 200
+
+    private var links: [UInt32: Link] = [:]
+    /// When the node could last serve something.
+    private var lastAble: MonotonicTime?
+
+    public init() {}
+
+    /// The other processes that are members now.
+    public mutating func adopt(_ peers: [SessionID]) {
+        let lives = Set(peers.map(\.life))
+        links = links.filter { lives.contains($0.key) }
+        for peer in peers where links[peer.life] == nil { links[peer.life] = Link(session: peer) }
+    }
+
+    // MARK: Reports
+
+    public mutating func stands(_ life: UInt32, loop: Int, now: MonotonicTime) -> News? {
+        guard var link = links[life] else { return nil }
+        link.standing.insert(loop)
+        link.reasons[loop] = nil
+        defer { links[life] = link }
+        guard link.reasons.isEmpty, let since = link.downSince else { return nil }
+        link.downSince = nil
+        guard link.wasTold else { return nil }
+        link.wasTold = false
+        return .isUpAgain(link.session, nanosecondsDown: now.since(since))
+    }
+
+    /// A connection that stood has ended. It is tried anew at once, so there is nothing to tell yet.
+    public mutating func broke(_ life: UInt32, loop: Int, now: MonotonicTime) {
+        links[life]?.standing.remove(loop)
+        links[life]?.reasons[loop] = "the connection ended"
+        if links[life]?.downSince == nil { links[life]?.downSince = now }
+    }
+
+    /// A connection could not be made.
+    public mutating func failed(_ life: UInt32, loop: Int, reason: String, now: MonotonicTime) -> News? {
+        guard var link = links[life] else { return nil }
+        let reason = String(reason.prefix(PeerLinks.reasonLengthMax))
+        link.standing.remove(loop)
+        link.reasons[loop] = reason
+        if link.downSince == nil { link.downSince = now }
+        defer { links[life] = link }
+        if let told = link.toldAt, now.since(told) < PeerLinks.tellingInterval { return nil }
+        link.toldAt = now
+        link.wasTold = true
+        return .isDown(link.session, reason: reason)
+    }
+
+    // MARK: What follows
+
+    /// Links that are down, by session.
+    public var down: [Down] {
+        links.values.compactMap { link in
+            guard let since = link.downSince, let first = link.reasons.min(by: { $0.key < $1.key }) else {
+                return nil
+            }
+            return Down(peer: link.session, since: since, reason: first.value)
+        }.sorted { $0.peer < $1.peer }
+    }
+
+    public func isUp(_ session: SessionID) -> Bool {
+        guard let link = links[session.life] else { return false }
+        return !link.standing.isEmpty && link.reasons.isEmpty
+    }
+
+    /// Why this node could serve nobody, as a sentence; `nil` where it can serve.
+    ///
+    /// It can where it has a connection to an owner of partitions, or is the only owner itself. It never
+    /// depends on every owner being reached.
+    public mutating func inability(
+        routes: [Ownership.Route?], members: [Ownership.Member], own: SessionID, now: MonotonicTime
+    ) -> String? {
+        guard !routes.isEmpty else { return nil }
+        let owners = Set(routes.compactMap { $0?.session })
+        let others = owners.subtracting([own]).sorted()
+        if others.isEmpty ? owners.contains(own) : others.contains(where: isUp) {
+            lastAble = now
+            return nil
+        }
+        let canTake = members.contains { $0.info.isShard && !$0.info.isLeaving && !$0.info.isCutOff }
+        if owners.isEmpty, !canTake {
+            return "no partition has an owner, and the cluster has no shard that could take one"
+        }
+        if let lastAble, now.since(lastAble) < PeerLinks.patience { return nil }
+        guard !others.isEmpty else { return "no partition has an owner yet" }
+        return "no connection to any other owner of partitions: \(describe(others, members))"
+    }
+
+    private static let namedMax = 3
+
+    private func describe(_ owners: [SessionID], _ members: [Ownership.Member]) -> String {
+        var parts = owners.prefix(PeerLinks.namedMax).map { owner -> String in
+            let member = members.first { $0.session == owner }
+            let name = member.map { "\($0.name) (\($0.info.peer))" } ?? "session \(owner.rawValue)"
+            let reasons = links[owner.life]?.reasons
+            return "\(name): \(reasons?.min { $0.key < $1.key }?.value ?? "not connected yet")"
+        }
+        if owners.count > parts.count { parts.append("and \(owners.count - parts.count) more") }
+        return parts.joined(separator: "; ")
+    }
+}

@@ -1,0 +1,131 @@
+import Foundation
+import Model
+import NIOCore
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import PeerLink
+
+/// What a process is told of the connections that it makes.
+@Suite struct LinkReportTests {
+    private final class Reports: Sendable {
+        struct State {
+            var links: [PeerEvents.Report] = []
+            var resets = 0
+            var renewals = 0
+        }
+        private let state = Mutex(State())
+        var current: State { state.withLock { $0 } }
+        var events: PeerEvents {
+            PeerEvents(
+                received: { _, _, _ in },
+                reset: { _ in self.state.withLock { $0.resets += 1 } },
+                renewed: { _ in self.state.withLock { $0.renewals += 1 } },
+                refused: { _ in },
+                link: { _, _, report in self.state.withLock { $0.links.append(report) } })
+        }
+        func wait(_ until: (State) -> Bool) {
+            let end = Date(timeIntervalSinceNow: 30)
+            while !until(current), Date() < end { Thread.sleep(forTimeInterval: 0.005) }
+        }
+    }
+
+    private let group = MultiThreadedEventLoopGroup.singleton
+
+    private func identity(_ life: UInt32, cluster: UInt8 = 1) -> PeerIdentity {
+        PeerIdentity(cluster: Array(repeating: cluster, count: 16), life: life, name: "node-\(life)")
+    }
+
+    private func server(_ port: Int = 0, life: UInt32 = 2, cluster: UInt8 = 1) throws -> PeerServer {
+        try PeerServer(
+            group: group, host: "127.0.0.1", port: port, identity: identity(life, cluster: cluster),
+            events: Reports().events)
+    }
+
+    private func peers(
+        to port: Int, says: [UInt8]? = nil, _ reports: Reports
+    ) throws -> (any EventLoop, NIOLoopBound<PeerConnections>) {
+        let loop = group.next()
+        let peers = try loop.submit {
+            let peers = PeerConnections(
+                eventLoop: loop, identity: self.identity(1), isEager: says == nil, events: reports.events)
+            peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+            if let says { _ = peers.send(says, to: 2) }
+            return NIOLoopBound(peers, eventLoop: loop)
+        }.wait()
+        return (loop, peers)
+    }
+
+    private func close(_ peers: (loop: any EventLoop, bound: NIOLoopBound<PeerConnections>)) throws {
+        try peers.loop.flatSubmit { peers.bound.value.end() }.wait()
+    }
+
+    @Test func aConnectionIsMadeThoughThereIsNothingToSay() throws {
+        let reports = Reports()
+        let server = try server()
+        let peers = try peers(to: server.port, reports)
+        reports.wait { $0.links == [.stands] }
+        #expect(reports.current.links == [.stands])
+        try close(peers)
+        #expect(reports.current.links == [.stands], "what this side ends itself is not told")
+        try server.close().wait()
+    }
+
+    @Test func aClosedPortIsToldWithItsReasonAndNothingBroke() throws {
+        let reports = Reports()
+        let server = try server()
+        try server.close().wait()
+        let peers = try peers(to: server.port, says: [1], reports)
+        reports.wait { $0.links.count >= 2 }
+        #expect(reports.current.links.allSatisfy { $0 == .failed("Connection refused") })
+        #expect(reports.current.resets == 0, "no connection broke")
+        #expect(reports.current.renewals == 1, "what waited is lost")
+        try close(peers)
+    }
+
+    @Test func aRefusedGreetingIsToldWithItsReason() throws {
+        let reports = Reports()
+        let server = try server(life: 9)
+        let peers = try peers(to: server.port, reports)
+        reports.wait { !$0.links.isEmpty }
+        #expect(reports.current.links.first == .failed("node node-9 has been started anew"))
+        try close(peers)
+        try server.close().wait()
+    }
+
+    @Test func aConnectionThatBreaksIsToldAndMadeAgain() throws {
+        let reports = Reports()
+        let (listener, accepted) = try listener()
+        let peers = try peers(to: listener.localAddress?.port ?? 0, reports)
+        reports.wait { $0.links.contains(.stands) }
+        for channel in accepted.channels.withLock({ $0 }) { channel.close(promise: nil) }
+        reports.wait { $0.links.count >= 3 }
+        #expect(Array(reports.current.links.prefix(3)) == [.stands, .broke, .stands])
+        #expect(reports.current.resets == 1)
+        try close(peers)
+        try listener.close().wait()
+    }
+
+    private final class Accepted: Sendable {
+        let channels = Mutex<[any Channel]>([])
+    }
+
+    /// Greets as process 2 does, and keeps what it accepts where a test can end it.
+    private func listener() throws -> (any Channel, Accepted) {
+        let accepted = Accepted()
+        let identity = identity(2)
+        let channel = try ServerBootstrap(group: group)
+            .childChannelInitializer { channel in
+                accepted.channels.withLock { $0.append(channel) }
+                return channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(
+                        PeerHandler(
+                            identity: identity, expected: nil, newest: NewestConnections(),
+                            events: Reports().events, connected: { _, _ in }))
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).wait()
+        return (channel, accepted)
+    }
+}
