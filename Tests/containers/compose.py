@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 
 from containers import ROOT, Compose, Load, Tenant, docker, run, wait
@@ -160,10 +161,19 @@ def cordoning(cluster):
     docker("restart", shard)
     cluster("up", "-d", "--no-recreate", "--scale", "gateway=5", "--scale", "shard=4")
 
-    def state():
-        view = cluster.view(gateway)
-        return [one["state"] for one in view["members"] if one["node"] == shard] == ["alive"] and shard in view["cordoned"]
-    wait(state, "the drained shard to be there, and kept out")
+    def says():
+        """What the shard itself says of it; it listens as soon as it has begun."""
+        cluster.forget()
+        try:
+            with urllib.request.urlopen(f"http://{cluster.address(shard)}:8787/readyz", timeout=5):
+                return "it is ready"
+        except urllib.error.HTTPError as error:
+            words = error.read().decode()
+            return f"uncordon {shard}" in words or words
+        except OSError as error:
+            return str(error)
+    wait(says, "the drained shard to begin again, and to say that it is kept out")
+    check(shard in cluster.view(gateway)["cordoned"], "the cluster does not name who is kept out")
     check(owns() == 0, "a drained shard owns partitions again after a restart")
     check(not cluster.view(gateway)["unowned"], "partitions have no owner")
     docker("exec", gateway, "tidecast", "cluster", "uncordon", shard)
