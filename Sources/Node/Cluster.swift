@@ -149,6 +149,18 @@ final class Cluster: @unchecked Sendable {
         }
     }
 
+    /// The end of a node that did not start: nothing was taken, and nobody waits for its lease.
+    func abandon() {
+        isOver.store(true, ordering: .relaxed)
+        let session = shared.session
+        try? lanes[0].control.wait { engine in try engine.fence(session) }
+        hasEnded.store(true, ordering: .releasing)
+        _ = try? eventLoop.flatSubmit { self.gossip?.close() ?? self.eventLoop.makeSucceededVoidFuture() }
+            .wait()
+        for lane in lanes { lane.shutdown() }
+        try? group.syncShutdownGracefully()
+    }
+
     /// When nobody is left who could say anything: the last to go.
     func endLoop() async {
         hasEnded.store(true, ordering: .releasing)

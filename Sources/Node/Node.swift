@@ -80,8 +80,8 @@ public final class Node: Sendable {
                     settings, configuration, opened.databases, shared, loops, boxes.all,
                     opened.catalogVersion, log)
                 (self.cluster, peerServer) = (cluster, server)
-                begun.undo { cluster.end() }
-                begun.undo { server.close() }
+                begun.undo { cluster.abandon() }
+                begun.undo { _ = try? server.close().wait() }
             } else {
                 (cluster, peerServer) = (nil, nil)
                 try Node.load(shared, loops)
