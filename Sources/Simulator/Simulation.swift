@@ -28,6 +28,10 @@ public final class Simulation {
         public var lostAnswerPercent: UInt64 = 3
         /// Of 100 starts of a partition, at how many its newest snapshot cannot be read.
         public var unreadablePercent: UInt64 = 10
+        /// Bytes of a message, at most; 0 for only what it takes to know it again.
+        public var bodyBytesMax: UInt64 = 0
+        /// The longest body of a record that the engine takes.
+        public var recordBytesLimit = RecordCodec.bodyBytesMax
         /// Unfinished fan-outs that a partition may have.
         public var fanoutsMax = 1000
         public var partition: PartitionOptions

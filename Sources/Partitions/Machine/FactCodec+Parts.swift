@@ -284,6 +284,15 @@ extension ByteReader {
         return placing
     }
 
+    /// One for each message.
+    mutating func placings(of entry: OutboxEntry) throws(DecodeError) -> [Placing] {
+        var placings: [Placing] = []
+        for item in entry.items {
+            if case .message = item { placings.append(try placing()) }
+        }
+        return placings
+    }
+
     mutating func entry() throws(DecodeError) -> OutboxEntry {
         let number = Sequence(try varint())
         let predecessor = Sequence(try varint())

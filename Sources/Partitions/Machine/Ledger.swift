@@ -83,6 +83,8 @@ struct Ledger {
     var openSequence: Sequence { cursor.record }
     var isOpenEmpty: Bool { writer.count == 0 }
     var openBytes: Int { writer.count }
+    /// Bytes of the longest outbox entry that the open record makes.
+    var openEntryBytes: Int { cursor.entryBytes }
     /// The newest record that holds anything, durable or not.
     var newest: Sequence { isOpenEmpty ? Sequence(openSequence.rawValue - 1) : openSequence }
 

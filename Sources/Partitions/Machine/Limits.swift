@@ -19,6 +19,9 @@ public struct PartitionOptions: Sendable {
     public var partitionCount: Int
     /// Bytes of an open record past which it is closed though another is in flight.
     public var recordBytesMax = 1 << 20
+    /// Bytes that one record may put into one outbox, past which it is closed as well: a record of the sender
+    /// makes larger ones at its receivers, where each message stands with all of its targets.
+    public var entryBytesMax = 2 << 20
     /// Rises when the engine may have lost its end: event ids of before are not believed any more.
     public var generation: UInt64 = 0
     /// Databases over which the partitions are spread: one of them may lose its end alone, and then the two
@@ -35,6 +38,8 @@ public struct PartitionOptions: Sendable {
     public var waitingBytesMax: UInt64 = 256 << 20
     /// Outbox entries offered to one partition and not yet acknowledged.
     public var outboxWindow = 64
+    /// Bytes of outbox entries offered to one partition and not yet acknowledged, but for the first of them.
+    public var offerBytesMax = 4 << 20
     /// Nanoseconds after which an unacknowledged outbox entry is offered again.
     public var outboxRetry: UInt64 = .seconds(1)
     /// Members in one record of those that tell a pair again, about.

@@ -17,10 +17,10 @@ struct Outbox {
     var unacknowledged: ArraySlice<OutboxEntry> { entries[head...] }
     var isEmpty: Bool { head == entries.count }
 
-    /// Adds `item` to the entry of `record`, which is the newest.
-    mutating func append(_ item: OutboxItem, record: Sequence) {
+    /// Adds `item` to the entry of `record`, which is the newest. Returns the bytes of that entry.
+    mutating func append(_ item: OutboxItem, record: Sequence) -> Int {
         if last == record, !isEmpty {
-            entries[entries.count - 1].items.append(item)
+            entries[entries.count - 1].append(item)
             entries[entries.count - 1].fingerprint = fingerprint
         } else {
             precondition(record > last, "outbox numbers rise")
@@ -28,6 +28,7 @@ struct Outbox {
                 OutboxEntry(number: record, predecessor: last, items: [item], fingerprint: fingerprint))
             last = record
         }
+        return entries[entries.count - 1].weight
     }
 
     /// Lets go of entries up to `number`; calls `gone` for each.
@@ -61,8 +62,23 @@ struct InboxMark: Hashable, Sendable {
     var history: History
     var generation: UInt64 = 0
     var number: Sequence
-    /// XOR over the members of the sender's devices in this partition's topics.
+    /// XOR over the members of the sender's devices in this partition's topics, after the entry `number`.
     var fingerprint: UInt64
+    /// What is applied of the entry behind `number`, where that did not fit into one record.
+    var part: Part?
+
+    struct Part: Hashable, Sendable {
+        var entry: Sequence
+        /// The first of its items, so many.
+        var items: UInt32
+        /// XOR over the members as they are now.
+        var fingerprint: UInt64
+    }
+
+    /// Whether the items behind the first `behind` are what follows of `entry`.
+    func isNext(_ entry: OutboxEntry, behind: UInt32) -> Bool {
+        entry.follows(number) && behind == (part?.entry == entry.number ? part?.items ?? 0 : 0)
+    }
 }
 
 enum Fingerprint {

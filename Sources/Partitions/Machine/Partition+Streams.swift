@@ -247,7 +247,7 @@ extension Fact {
             case .accept(_, _, _, let message), .acceptCondition(_, _, _, let message),
                 .acceptDirect(_, _, _, let message, _):
                 events.append(message.event)
-            case .receive(_, _, let entry, _):
+            case .receive(_, _, let entry, _), .receivePart(_, _, let entry, _, _, _):
                 for item in entry.items {
                     if case .message(_, let message, _) = item { events.append(message.event) }
                 }

@@ -100,10 +100,8 @@ public final class Partition {
         var cursor = PartitionState.Cursor(record: sequence)
         while !reader.isAtEnd {
             let fact = try Fact.decode(from: &reader)
-            if case .receive(let from, _, let entry, _) = fact,
-                !entry.follows(state.marks[from]?.number ?? .zero)
-            {
-                throw reader.fail("an entry of partition \(from.rawValue) that does not follow its mark")
+            guard state.follows(fact) else {
+                throw reader.fail("an outbox entry that does not follow its mark")
             }
             state.apply(fact, &cursor)
         }
@@ -156,6 +154,7 @@ public final class Partition {
     // MARK: Events
 
     public func handle(_ event: PartitionEvent, now: Instant, into effects: inout [PartitionEffect]) {
+        makeRoom(&effects)
         switch event {
         case .request(let id, let request): onRequest(id, request, now, &effects)
         case .offered(let frame): onOffered(frame, now, &effects)
@@ -177,15 +176,14 @@ public final class Partition {
         #if DEBUG
             breakRules(now, &effects)
         #endif
-        let mayWait = !ledger.isUrgent && ledger.openBytes < options.recordBytesMax / 4
+        let mayWait = !ledger.isUrgent && ledger.openBytes < options.recordBytesMax / 4 && !isFull
         if mayWait, !ledger.isOpenEmpty, bookkeepingDue == nil {
             bookkeepingDue = now.monotonic.advanced(by: options.bookkeepingDelay)
         }
         let due = bookkeepingDue.map { $0 <= now.monotonic } ?? false
         let isFree =
             ledger.inFlight.isEmpty
-            || (ledger.openBytes >= options.recordBytesMax
-                && ledger.inFlight.count < options.recordsInFlightMax)
+            || (isFull && ledger.inFlight.count < options.recordsInFlightMax)
         if isFree, !ledger.isOpenEmpty, !mayWait || due { seal(&effects) }
         if !confirmInFlight, let newest = confirmations.last {
             confirmInFlight = true
@@ -209,9 +207,22 @@ public final class Partition {
         #endif
     }
 
-    /// Whether another request may be folded in, or the journal is too far behind.
-    var isOverloaded: Bool {
-        ledger.openBytes >= options.recordBytesMax && ledger.inFlight.count >= options.recordsInFlightMax
+    /// Whether the open record takes no more: it is long, or one of the outbox entries that it makes is.
+    private var isFull: Bool {
+        ledger.openBytes >= options.recordBytesMax || ledger.openEntryBytes >= options.entryBytesMax
+    }
+
+    /// Whether nothing more may be folded in: the journal is too far behind.
+    var isOverloaded: Bool { isFull && ledger.inFlight.count >= options.recordsInFlightMax }
+
+    /// Closes a full record before anything is added to it. Each event adds a bounded number of bytes, and
+    /// what adds more asks for room in between, so no record grows past what can be written.
+    @discardableResult
+    func makeRoom(_ effects: inout [PartitionEffect]) -> Bool {
+        guard isFull else { return true }
+        guard ledger.inFlight.count < options.recordsInFlightMax else { return false }
+        seal(&effects)
+        return true
     }
 
     // MARK: The journal's answers
