@@ -215,6 +215,7 @@ final class House {
                         texts.append(String(decoding: item.event, as: UTF8.self))
                     }
                 }
+            case .cutOff: break
             case .attached: texts.append("attached")
             case .replaced: texts.append("replaced")
             case .ended: texts.append("ended")
@@ -243,7 +244,6 @@ final class House {
         carryOut(effects, of: PartitionID(UInt16(number)))
     }
 
-    /// All partitions have new owners at once, which begin from the journals.
     /// Another owner begins from a snapshot of what is now: no body is in its memory.
     func succeedFromSnapshot(_ number: Int) throws {
         let former = partitions[number]
@@ -256,6 +256,7 @@ final class House {
         carryOut(effects, of: partition.id)
     }
 
+    /// All partitions have new owners at once, which begin from the journals.
     func succeedAll(generation: UInt64) throws {
         partitions = try (0..<count).map { try replayed($0, generation: generation) }
         for partition in partitions {
@@ -266,7 +267,6 @@ final class House {
         settle()
     }
 
-    /// Lets bookkeeping that waits for company be written.
     /// Time passes, by both clocks, and every partition wakes.
     func pass(seconds: Int64) {
         now.monotonic = now.monotonic.advanced(by: .seconds(UInt64(seconds)))
@@ -274,6 +274,7 @@ final class House {
         for number in 0..<count { send(.woke, to: PartitionID(UInt16(number))) }
     }
 
+    /// Lets bookkeeping that waits for company be written.
     func settle() {
         now.monotonic = now.monotonic.advanced(by: .seconds(2))
         now.wall = WallTime(milliseconds: now.wall.milliseconds + 2000)

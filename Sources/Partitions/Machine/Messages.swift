@@ -185,6 +185,9 @@ public enum StreamFrame: Sendable {
     /// either it says that nothing more waits: from here on the stream is live, and pushes are for it too.
     case events(StreamID, DeviceIndex, Epoch, after: Position, deleted: Position?, [Event])
     case push(Push)
+    /// The gateway confirms too little: from here on these of its devices are pushed nothing, and their streams
+    /// are not live until they are told so anew. Numbered like a push, so that its loss is noticed like one.
+    case cutOff(CutOff)
 
     public struct Event: Sendable {
         public var position: Position
@@ -198,6 +201,13 @@ public enum StreamFrame: Sendable {
         public var epoch: Epoch
         public var number: UInt64
         public var items: [PushItem]
+    }
+    public struct CutOff: Sendable {
+        public var epoch: Epoch
+        public var number: UInt64
+        /// Of the last push before it.
+        public var position: Position
+        public var devices: DeviceSet
     }
     public struct PushItem: Sendable {
         public var position: Position

@@ -262,8 +262,10 @@ extension Partition {
     /// heard of yet.
     private func mayListen(_ index: UInt32, isFresh: Bool) -> Bool {
         if let attachment = streams.attachment(index) {
-            if case .behind = attachment.state { return false }
-            return true
+            switch attachment.state {
+            case .behind, .cutOff: return false
+            case .beginning, .reading, .live: return true
+            }
         }
         guard isFresh else { return false }
         let oldest = state.log.waiting(for: index, after: .zero, limit: 1).first
@@ -273,8 +275,8 @@ extension Partition {
     private func exemptListeners(
         _ targets: DeviceSet, _ companions: UInt16, _ now: Instant, _ placing: inout Placing
     ) {
-        let isFresh = now.monotonic.since(begunAt) < options.listenersReturn
         guard mayHaveListeners(now) else { return }
+        let isFresh = now.monotonic.since(begunAt) < options.listenersReturn
         let near = DeliveryLimits.waitingMax - min(companions, DeliveryLimits.waitingMax)
         let passAt = DeliveryLimits.waitingMax + DeliveryLimits.passDepth
         // A gateway that confirms nothing must not keep the messages of all others waiting.

@@ -18,15 +18,48 @@ extension Partition {
             guard streams.attachment(device.rawValue)?.stream == stream else { return }
             streams.setBehind(device.rawValue, written: written)
         case .caughtUp(let stream, let device):
-            guard let attachment = streams.attachment(device.rawValue), attachment.stream == stream,
-                case .behind = attachment.state
+            guard let attachment = streams.attachment(device.rawValue), attachment.stream == stream
             else { return }
-            catchUp(device.rawValue, now, &effects)
-        case .processed(let gateway, let frame):
-            for index in streams.processed(gateway, frame) {
-                if case .behind = streams.attachment(index)?.state { catchUp(index, now, &effects) }
+            switch attachment.state {
+            case .behind: catchUp(device.rawValue, now, &effects)
+            case .live:
+                // Its gateway does not take it for live, and may have written nothing of what it was sent.
+                cutOff(stream.gateway, DeviceSet(device.rawValue), &effects)
+                streams.setBehind(device.rawValue, written: .zero)
+                catchUp(device.rawValue, now, &effects)
+            // It is told when it is up to date.
+            case .beginning, .reading, .cutOff: break
             }
+        case .processed(let gateway, let frame):
+            if streams.processed(gateway, frame) { bringBack(gateway, now, &effects) }
         }
+    }
+
+    /// Some of those that were cut off read the log, and the rest when the gateway confirms what they are sent:
+    /// where nothing else is on its way, an empty push is to be confirmed.
+    private func bringBack(_ gateway: GatewayID, _ now: Instant, _ effects: inout [PartitionEffect]) {
+        for index in streams.returning(gateway, options.pushWindow) { catchUp(index, now, &effects) }
+        guard let link = streams.links[gateway], !link.cutOff.isEmpty, link.outstanding.isEmpty else {
+            return
+        }
+        probe(gateway, &effects)
+    }
+
+    /// An empty push, of which the gateway says that it came. With it everything before it is confirmed, also
+    /// what was lost.
+    private func probe(_ gateway: GatewayID, _ effects: inout [PartitionEffect]) {
+        let position = streams.newestPosition(gateway)
+        let number = streams.number(gateway, position)
+        say(.push(StreamFrame.Push(epoch: state.epoch, number: number, items: [])), to: gateway, &effects)
+    }
+
+    /// Up to date, but its gateway confirms too little for it to be live.
+    private func waitForWindow(
+        _ index: UInt32, _ gateway: GatewayID, _ effects: inout [PartitionEffect]
+    ) {
+        let isFirst = streams.links[gateway]?.cutOff.isEmpty ?? true
+        streams.setCutOff(index)
+        if isFirst { probe(gateway, &effects) }
     }
 
     /// Membership has buried the gateways of which `isGone` holds. Their frames are never confirmed any more,
@@ -134,6 +167,9 @@ extension Partition {
         let waiting = durableWaiting(index, after: attachment.written, now)
         let told = durableLoss(index, after: attachment.written)
         if waiting.isEmpty, told == nil {
+            guard !streams.isFull(attachment.stream.gateway, options.pushWindow) else {
+                return waitForWindow(index, attachment.stream.gateway, &effects)
+            }
             // Its gateway hands it no pushes until it hears that it is up to date.
             say(
                 .events(
@@ -225,14 +261,25 @@ extension Partition {
                         deleted: delivery.overflowed.intersection(live)))
             }
             guard let last = items.last else { continue }
-            if link.outstanding.count >= options.pushWindow, let sent = link.outstanding.last {
-                streams.cutOff(gateway, from: sent.position)
+            guard !streams.isFull(gateway, options.pushWindow) else {
+                cutOff(gateway, streams.cutOff(gateway), &effects)
                 continue
             }
             let number = streams.number(gateway, last.position)
             let frame = StreamFrame.push(StreamFrame.Push(epoch: state.epoch, number: number, items: items))
             effects.append(.stream(gateway, Proven(frame, restingOn: proof.upTo, by: proof)))
         }
+    }
+}
+
+extension Partition {
+    /// Streams that are live no longer here are live no longer at their gateway either, when it hears so.
+    private func cutOff(_ gateway: GatewayID, _ devices: DeviceSet, _ effects: inout [PartitionEffect]) {
+        let position = streams.newestPosition(gateway)
+        let number = streams.number(gateway, position)
+        let cut = StreamFrame.CutOff(
+            epoch: state.epoch, number: number, position: position, devices: devices)
+        say(.cutOff(cut), to: gateway, &effects)
     }
 }
 

@@ -182,6 +182,12 @@ extension StreamFrame {
                 out.position(event.position)
                 out.string(event.event)
             }
+        case .cutOff(let cut):
+            // As a push to nobody that tells of a loss: nodes that do not know the word take it for a push to
+            // nobody, and confirm it.
+            let item = PushItem(
+                position: cut.position, event: [], targets: DeviceSet(), deleted: cut.devices)
+            StreamFrame.push(Push(epoch: cut.epoch, number: cut.number, items: [item])).encode(into: &out)
         case .push(let push):
             out.u8(6)
             out.varint(push.epoch.rawValue)
@@ -229,6 +235,11 @@ extension StreamFrame {
                         position: try reader.position(),
                         event: try reader.string(max: WireLimits.eventBytesMax),
                         targets: try reader.devices(), deleted: try reader.devices()))
+            }
+            if items.count == 1, items[0].targets.isEmpty, !items[0].deleted.isEmpty {
+                return .cutOff(
+                    CutOff(
+                        epoch: epoch, number: number, position: items[0].position, devices: items[0].deleted))
             }
             return .push(Push(epoch: epoch, number: number, items: items))
         default: throw reader.fail("an unknown frame")
