@@ -274,7 +274,7 @@ extension NodeLoop {
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: true, reason: "the partition is another's", into: &replies)
         // The next owner knows what went in: a send that is repeated has its number in the window.
-        for (request, _) in replies { answer(request, .refused(.moved)) }
+        for (request, _) in replies { answer(request, .refused(.handedOver)) }
         grantor.close { home(of: $0) == id }
         scheduleTurn()
     }

@@ -110,6 +110,9 @@ public enum PartitionRefusal: Error, Hashable, Sendable {
     case unknown
     /// The node that was asked does not own the partition: nothing was done, another is to be asked.
     case moved
+    /// It was asked before it gave the partition away, and may have done it: the next owner, asked under the
+    /// same number, knows.
+    case handedOver
 }
 
 /// Outbox entries in order. Without entries it asks for the receiver's mark.

@@ -324,7 +324,7 @@ final class SimulatedProcess {
         partitions[Int(id.rawValue)] = nil
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: true, reason: "the partition is another's", into: &replies)
-        for (request, _) in replies { answer(request, .refused(.moved)) }
+        for (request, _) in replies { answer(request, .refused(.handedOver)) }
         grantor.close { world.home(of: $0) == id }
     }
 
