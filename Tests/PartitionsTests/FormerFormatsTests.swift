@@ -43,6 +43,26 @@ struct FormerFormatsTests {
         #expect(writer.bytes == bytes(FormerFormatsTests.frame))
     }
 
+    @Test("topics hash as before: fingerprints of pairs are made of it")
+    func topicHash() {
+        #expect(TopicNames.hash(Array("news".utf8), ProjectNumber(7)) == 0xa81586f1cc51a48d)
+        #expect(TopicNames.hash([UInt8](), ProjectNumber(1)) == 0xeee488a61e6fb3f1)
+    }
+
+    @Test("a number of an outbox entry that no journal reaches is refused", arguments: [UInt64.max, 1 << 63])
+    func hugeNumbers(number: UInt64) {
+        let entry = OutboxEntry(number: Sequence(number), predecessor: .zero, items: [], fingerprint: 0)
+        let said = OutboxAcknowledgement(
+            from: PartitionID(1), history: History(1), mark: Sequence(number), fingerprint: 0)
+        let frame = OutboxFrame(from: PartitionID(1), history: History(1), entries: [entry])
+        for event in [PartitionEvent.offered(frame), .acknowledged(said)] {
+            var writer = ByteWriter()
+            event.encode(into: &writer)
+            var reader = ByteReader(writer.bytes)
+            #expect(throws: DecodeError.self) { try PartitionEvent.decode(from: &reader) }
+        }
+    }
+
     // MARK: The bytes
 
     private static let facts = [

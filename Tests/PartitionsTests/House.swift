@@ -92,6 +92,10 @@ final class House {
     }
 
     func releaseSnapshots() {
+    func outboxBytes(from: Int, to: UInt16) -> Int {
+        partitions[from].state.outboxes[PartitionID(to)]?.weight ?? 0
+    }
+
         while !heldSnapshots.isEmpty {
             let (partition, event) = heldSnapshots.removeFirst()
             send(event, to: partition)

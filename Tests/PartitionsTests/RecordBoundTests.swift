@@ -7,8 +7,8 @@ import Testing
 /// Whatever was acknowledged fits into the records that it makes, at its topic and at its devices.
 @Suite("Records and outbox entries are bounded in bytes")
 struct RecordBoundTests {
-    /// Every second device of one partition subscribes to a topic of another, so many of them: a set that takes
-    /// two bytes for each.
+    /// Every second device of one partition subscribes to a topic of another, so many of them: a set that
+    /// takes two bytes for each.
     private func subscribe(_ count: Int, _ house: House) throws -> (devices: PartitionID, topic: String) {
         let topic = try #require(
             (0..<100).lazy.map { "news-\($0)" }.first { house.home($0) == PartitionID(1) })
@@ -68,6 +68,31 @@ struct RecordBoundTests {
         #expect(house.partitions[1].state.outboxes[devices]?.isEmpty ?? false)
         #expect(house.recordBytesMost <= RecordCodec.bodyBytesMax)
         #expect(house.offerBytesMost <= 5 << 20)
+    }
+
+    /// A partition that is away for long does not fill the memory of those that have something for it.
+    @Test("changes are refused while too much waits for the topic's partition, and go on when it is back")
+    func outboxes() throws {
+        let house = House(count: 2) { $0.outboxBytesMax = 2000 }
+        let (_, topic) = try subscribe(40, house)
+        let devices = (0..<200).compactMap { _ in house.register(in: 0)?.0 }
+        house.away = [PartitionID(1)]
+        for device in devices { _ = house.change(.subscribe, topic, [device]) }
+        #expect((2000..<2200).contains(house.outboxBytes(from: 0, to: 1)))
+        let last = try #require(devices.last)
+        guard
+            case .refused(.unavailable) = house.request(
+                .change(
+                    .subscribe, project: House.project, topic: TopicName(checked: Array(topic.utf8)),
+                    devices: [last], by: .backend), of: PartitionID(0))
+        else {
+            Issue.record("it is not refused")
+            return
+        }
+        house.away = []
+        house.settle()
+        #expect(house.outboxBytes(from: 0, to: 1) == 0)
+        #expect(house.change(.subscribe, topic, [last]) == [.changed(house.now.wall.day)])
     }
 
     /// Entries that were acknowledged before there was a bound stand in journals: they must come in.

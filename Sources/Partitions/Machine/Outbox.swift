@@ -11,6 +11,8 @@ struct Outbox {
     private var head = 0
     /// The number of the newest entry ever made; 0 for none.
     private(set) var last: Sequence = .zero
+    /// Bytes of the entries that are not acknowledged.
+    private(set) var weight = 0
     /// XOR over the members that the receiver should have of this partition, after `last`.
     var fingerprint: UInt64 = 0
 
@@ -19,6 +21,8 @@ struct Outbox {
 
     /// Adds `item` to the entry of `record`, which is the newest. Returns the bytes of that entry.
     mutating func append(_ item: OutboxItem, record: Sequence) -> Int {
+        let before = last == record && !isEmpty ? entries[entries.count - 1].weight : 0
+        defer { weight += entries[entries.count - 1].weight - before }
         if last == record, !isEmpty {
             entries[entries.count - 1].append(item)
             entries[entries.count - 1].fingerprint = fingerprint
@@ -35,6 +39,7 @@ struct Outbox {
     mutating func acknowledge(upTo number: Sequence, gone: (OutboxEntry) -> Void) {
         while head < entries.count, entries[head].number <= number {
             gone(entries[head])
+            weight -= entries[head].weight
             head += 1
         }
         if head == entries.count {
@@ -51,6 +56,7 @@ struct Outbox {
         self.entries = entries
         self.last = last
         self.fingerprint = fingerprint
+        weight = entries.reduce(0) { $0 + $1.weight }
     }
 
     init() {}

@@ -6,6 +6,14 @@ extension PartitionState {
         Placement.partition(of: topic, in: project, count: partitionCount)
     }
 
+    /// The partitions of the topics that a device is subscribed to.
+    func homes(of index: UInt32) -> Set<PartitionID> {
+        guard let (page, place) = devices.find(index) else { return [] }
+        let project = ProjectNumber(page.projects[place])
+        let list = page.topics[place]
+        return Set((0..<list.count).map { home(of: names.name(list[$0].topic), in: project) })
+    }
+
     mutating func subscribe(
         _ project: ProjectNumber, _ topic: TopicName, _ day: Day, _ indices: [UInt32], _ cursor: inout Cursor
     ) {

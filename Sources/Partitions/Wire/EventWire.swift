@@ -65,7 +65,7 @@ extension PartitionEvent {
                 let generation = try reader.varint()
                 frame.cuts.append(.init(generation: generation, kept: Sequence(try reader.varint())))
             }
-            frame.floor = Sequence(try reader.varint())
+            frame.floor = try reader.sequence()
             for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 11)) {
                 frame.entries.append(try reader.entry())
             }
@@ -74,7 +74,7 @@ extension PartitionEvent {
             return .acknowledged(
                 OutboxAcknowledgement(
                     from: try reader.partition(), history: History(try reader.u64()),
-                    generation: try reader.varint(), mark: Sequence(try reader.varint()),
+                    generation: try reader.varint(), mark: try reader.sequence(),
                     fingerprint: try reader.u64()))
         case 4:
             let asker = try reader.partition()
