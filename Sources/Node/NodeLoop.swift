@@ -265,6 +265,7 @@ final class NodeLoop: @unchecked Sendable {
         case .writeSnapshot(let covering, let bytes): writeSnapshot(id, covering, bytes)
         case .trim(let below, let keeping): shared.trim(id, below: below, keeping: keeping)
         case .wake(let at): wake(id, at: at)
+        case .notice(let notice): shared.counters.note(notice, of: id, log)
         case .fingerprintsDiffer(let with):
             shared.counters.fingerprintDifferences.add(1, ordering: .relaxed)
             log.error(

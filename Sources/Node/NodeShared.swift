@@ -157,6 +157,8 @@ final class NodeShared: Sendable {
 /// Counters that loops and shells add to, and that a scrape of the metrics reads.
 final class NodeCounters: Sendable {
     let fingerprintDifferences = Atomic<Int>(0)
+    let bodiesGone = Atomic<Int>(0)
+    let clockLeaps = Atomic<Int>(0)
     let partitionsLost = Atomic<Int>(0)
     let peerMessagesLost = Atomic<Int>(0)
     let peerMessagesBad = Atomic<Int>(0)

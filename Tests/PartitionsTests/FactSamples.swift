@@ -31,7 +31,7 @@ enum FactSamples {
     }
 
     /// None holds a large set.
-    static var small: [Fact] { facts(few) + [part(few)] }
+    static var small: [Fact] { facts(few) + [part(few), .gone([Position(1 << 50), Position(3)])] }
     static var large: [Fact] { facts(many) + [part(many)] }
 
     private static func facts(_ devices: DeviceSet) -> [Fact] {

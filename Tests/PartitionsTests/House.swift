@@ -36,6 +36,7 @@ final class House {
     private var heldSnapshots: [(PartitionID, PartitionEvent)] = []
     /// What was to be deleted of journals. It stays in this one.
     private(set) var trims: [(below: Sequence, keeping: [Sequence])] = []
+    private(set) var notices: [PartitionNotice] = []
     /// Reads of bodies.
     private(set) var reads = 0
     private var nextRequest: UInt64 = 0
@@ -91,11 +92,11 @@ final class House {
         return Int(page.waiting[place])
     }
 
-    func releaseSnapshots() {
     func outboxBytes(from: Int, to: UInt16) -> Int {
         partitions[from].state.outboxes[PartitionID(to)]?.weight ?? 0
     }
 
+    func releaseSnapshots() {
         while !heldSnapshots.isEmpty {
             let (partition, event) = heldSnapshots.removeFirst()
             send(event, to: partition)
@@ -139,6 +140,7 @@ final class House {
             case .tell(let to, let answer): queue.append((to, .told(answer.value)))
             case .stream(_, let frame): frames.append(frame.value)
             case .trim(let below, let keeping): trims.append((below, keeping))
+            case .notice(let notice): notices.append(notice)
             case .wake: break
             case .fingerprintsDiffer(let with):
                 guard expectsDifferences else { fatalError("fingerprints of \(id) and \(with) differ") }

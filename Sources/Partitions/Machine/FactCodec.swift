@@ -91,6 +91,10 @@ extension Fact {
         case .pass(let cursors):
             out.u8(18)
             out.cursors(cursors)
+        case .gone(let positions):
+            out.u8(22)
+            out.varint(positions.count)
+            for position in positions { out.varint(position.rawValue) }
         case .expire(let now):
             out.u8(13)
             out.u64(UInt64(bitPattern: now.milliseconds))
@@ -199,6 +203,10 @@ extension Fact {
         case 13: return .expire(now: try reader.wallTime())
         case 14: return .seen(day: Day(try reader.u16()), devices: try reader.devices())
         case 15: return .bury(session: try reader.u64())
+        case 22:
+            var positions: [Position] = []
+            for _ in 0..<(try reader.count(max: Int(UInt32.max))) { positions.append(try reader.position()) }
+            return .gone(positions)
         case 18: return .pass(try reader.cursors())
         case 17:
             let number = try reader.varint()

@@ -45,6 +45,8 @@ enum Fact: Sendable {
     case read([ReadUpTo])
     /// Devices whose streams were handed the log up to a position, more of it than is kept for them.
     case pass([ReadUpTo])
+    /// The bodies of the messages at these positions are gone: who waited for them is told of a loss.
+    case gone([Position])
     /// Minutes before `now` are over.
     case expire(now: WallTime)
     case seen(day: Day, devices: DeviceSet)

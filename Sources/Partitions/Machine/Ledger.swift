@@ -30,6 +30,8 @@ struct Gated {
     var deliveries: [PartitionState.Delivery] = []
     /// Conditions that it accepted.
     var tickets: [ConditionTicket] = []
+    /// Streams that go on when it is durable.
+    var continuing: [(stream: StreamID, device: UInt32)] = []
     /// Streams that begin behind what their devices acknowledged by coming back. The record itself may have
     /// been on its way before they came, and then says nothing about the session now.
     var beginning: [(stream: StreamID, device: DeviceIndex, needsConfirmation: Bool)] = []

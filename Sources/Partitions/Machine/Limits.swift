@@ -60,6 +60,10 @@ public struct PartitionOptions: Sendable {
     public var bookkeepingDelay: UInt64 = .seconds(1)
     /// Days after which an unseen device ends (FCM: 270).
     public var deviceDaysMax: UInt16 = 270
+    /// Devices that may end in one day because they were not seen, or a share of all where that is more: what
+    /// a clock that is wrong without anybody's noticing can do.
+    public var sweptDayMax = 1000
+    static let sweptShare = 64
 
     #if DEBUG
         public var planted: Planted = []

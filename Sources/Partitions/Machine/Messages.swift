@@ -188,8 +188,8 @@ public enum StreamFrame: Sendable {
     /// either it says that nothing more waits: from here on the stream is live, and pushes are for it too.
     case events(StreamID, DeviceIndex, Epoch, after: Position, deleted: Position?, [Event])
     case push(Push)
-    /// The gateway confirms too little: from here on these of its devices are pushed nothing, and their streams
-    /// are not live until they are told so anew. Numbered like a push, so that its loss is noticed like one.
+    /// From here on these of the gateway's devices are pushed nothing: their streams are not live until they
+    /// are told so anew. Numbered like a push, so that its loss is noticed like one.
     case cutOff(CutOff)
 
     public struct Event: Sendable {
@@ -259,4 +259,16 @@ public enum PartitionEffect: Sendable {
     case stream(GatewayID, Proven<StreamFrame>)
     /// Both ends of a pair count different members.
     case fingerprintsDiffer(with: PartitionID)
+    /// For the operator.
+    case notice(PartitionNotice)
+}
+
+/// What an operator should know of a partition.
+public enum PartitionNotice: Hashable, Sendable {
+    /// The bodies of so many messages that somebody waited for are not in the journal any more.
+    case bodiesGone(Int)
+    /// The wall clock is ahead by so much of where it should be, or behind: nothing expires, and no device
+    /// ends, until it agrees again or is vouched for.
+    case clockLeapt(milliseconds: Int64)
+    case clockAgrees
 }

@@ -84,7 +84,7 @@ extension Partition {
         guard index < DeviceIndex.limit else { return refuse(id, .indicesUsedUp) }
         propose(
             .register(
-                index: index, project: project, nonce: nonce & 0xFF_FFFF, secret: secret, day: now.wall.day))
+                index: index, project: project, nonce: nonce & 0xFF_FFFF, secret: secret, day: today(now)))
         answerWithOpenRecord(
             Answer(
                 to: .request(id),
@@ -157,7 +157,7 @@ extension Partition {
         var changing: [UInt32] = []
         var pending: Set<UInt32> = []
         let number = state.names.number(of: topic.utf8, in: project)
-        let today = now.wall.day
+        let today = today(now)
         for registration in devices {
             let found = examine(registration, authority)
             guard let page = found.page, found.refusal == nil else {

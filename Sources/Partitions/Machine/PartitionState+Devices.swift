@@ -173,6 +173,11 @@ extension PartitionState {
         return DeviceSet()
     }
 
+    /// The body of a message is gone: it leaves the log, and those who waited for it are told so.
+    mutating func lose(_ position: Position, _ record: Sequence) {
+        log.drop(at: position, departure(&devices)).forEach { note(passed: position, by: $0, record) }
+    }
+
     /// What was handed to a device's stream counts as delivered up to a position.
     mutating func pass(_ cursor: ReadUpTo, _ record: Sequence) {
         log.drop(cursor.devices, upTo: cursor.position, departure(&devices))

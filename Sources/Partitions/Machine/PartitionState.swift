@@ -150,11 +150,15 @@ struct PartitionState: ~Copyable {
             for cursor in cursors { read(cursor) }
         case .pass(let cursors):
             for passed in cursors { pass(passed, cursor.record) }
+        case .gone(let positions):
+            for position in positions { lose(position, cursor.record) }
         case .expire(let now):
             log.expire(now, departure(&devices))
         case .seen(let day, let seen):
             seen.forEach { index in
-                if let (page, place) = devices.find(index) { page.seen[place] = day.rawValue }
+                if let (page, place) = devices.find(index) {
+                    page.seen[place] = max(page.seen[place], day.rawValue)
+                }
             }
         case .bury(let session):
             windows[session] = nil

@@ -13,8 +13,8 @@ struct StreamTable {
         enum State {
             /// What its device acknowledged by coming back is not durable yet: nothing is said.
             case beginning
-            /// Waits for bodies that are being read.
-            case reading
+            /// Waits for bodies that are being read, or for a record that says that some are gone.
+            case reading(BodyRead?)
             /// Since the frame of this number was sent to its gateway.
             case live(since: UInt64)
             /// The stream is full; its gateway will say when it is not.
@@ -22,6 +22,11 @@ struct StreamTable {
             /// Its gateway confirms too little; it reads the log when that confirms more.
             case cutOff
         }
+    }
+    /// Bodies that were asked for.
+    struct BodyRead {
+        var number: UInt32
+        var records: [Sequence]
     }
     /// The ordered link to one gateway.
     struct Link {
@@ -41,6 +46,10 @@ struct StreamTable {
     /// Of those that were cut off, how many read the log before their gateway must confirm something.
     static let returningAtOnce = 256
 
+    /// Records whose bodies are asked for in one go for one device.
+    static let readAtOnce = 64
+
+    private var lastRead: UInt32 = 0
     private var attachments: [UInt32: Attachment] = [:]
     private(set) var links: [GatewayID: Link] = [:]
 
@@ -106,10 +115,18 @@ struct StreamTable {
         _ = links[attachment.stream.gateway]?.cutOff.add(index)
     }
 
-    mutating func setReading(_ index: UInt32) {
+    mutating func setReading(_ index: UInt32, _ read: BodyRead? = nil) {
         guard let attachment = attachments[index] else { return }
         leave(index, attachment)
-        attachments[index]?.state = .reading
+        attachments[index]?.state = .reading(read)
+    }
+
+    /// Waits for bodies of these records. The token names the question: an answer to an earlier one says
+    /// nothing about what is missing now.
+    mutating func read(_ records: [Sequence], for index: UInt32) -> UInt64 {
+        lastRead &+= 1
+        setReading(index, BodyRead(number: lastRead, records: records))
+        return UInt64(lastRead) << 32 | UInt64(index)
     }
     mutating func setWritten(_ index: UInt32, _ position: Position) {
         guard let attachment = attachments[index], attachment.written < position else { return }

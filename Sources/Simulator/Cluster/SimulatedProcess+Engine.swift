@@ -27,6 +27,7 @@ extension SimulatedProcess {
         case .writeSnapshot(let covering, let bytes): writeSnapshot(id, covering, bytes)
         case .trim(let below, let keeping): trim(id, below, keeping)
         case .wake(let at): wake(at: at) { self.queue.append(.partition(id, .woke)) }
+        case .notice(let notice): world.violate("5.1", "partition \(id.rawValue): \(notice)")
         case .fingerprintsDiffer(let with):
             world.violate("G1", "partitions \(id.rawValue) and \(with.rawValue) differ in their members")
         }
