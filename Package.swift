@@ -58,6 +58,9 @@ let core: [Target] = [
     .floor("Membership", on: ["Model", "Journal"]),
     .floor("Ownership", on: ["Model", "Journal", "Placement"]),
     .floor("Routing", on: ["Model", "Journal", "Placement", "Partitions", "Quotas"]),
+    .floor(
+        "NodeCore",
+        on: ["Model", "Journal", "Placement", "Partitions", "Quotas", "Ownership", "Routing"]),
 ]
 
 let api: [Target] = [
@@ -78,7 +81,7 @@ let worlds: [Target] = [
         "Node",
         on: [
             "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "FCMAPI",
-            "Edge", "Membership", "Ownership", "PeerLink", "PostgresEngine", "TLS",
+            "Edge", "Membership", "Ownership", "NodeCore", "PeerLink", "PostgresEngine", "TLS",
             "SQLiteEngine", "CJemalloc", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),
@@ -86,7 +89,10 @@ let worlds: [Target] = [
         ] + nio),
     .floor(
         "Simulator",
-        on: ["Model", "Journal", "Quotas", "Membership", "Placement", "Partitions", "Ownership", "Routing"]),
+        on: [
+            "Model", "Journal", "Quotas", "Membership", "Placement", "Partitions", "Ownership", "Routing",
+            "NodeCore",
+        ]),
 ]
 
 let programs: [Target] = [
@@ -139,6 +145,9 @@ let tests: [Target] = [
     .tests(of: "Ownership", with: ["Model", "Journal", "Placement"]),
     .tests(of: "Partitions", with: ["Model", "Journal"]),
     .tests(of: "Routing", with: ["Model", "Journal", "Placement", "Partitions", "Quotas"]),
+    .tests(
+        of: "NodeCore",
+        with: ["Model", "Journal", "Placement", "Partitions", "Quotas", "Ownership", "Routing"]),
     .tests(of: "FCMAPI", with: ["Model", "HTTPMessages", "Routing", "Quotas"]),
     .tests(of: "Edge", with: ["HTTPMessages", "COpenSSL", "CNghttp2"] + nio),
     .target(
@@ -149,7 +158,9 @@ let tests: [Target] = [
     .tests(of: "PostgresEngine", with: ["Model", "Journal", "EngineContract", "CPQ"]),
     .tests(of: "Node", with: ["Model", "HTTPMessages", "Journal", "Edge", "SQLiteEngine"] + nio),
     .tests(of: "LoadGenerator"),
-    .tests(of: "Simulator", with: ["Model", "Journal", "Quotas", "Partitions", "Routing"]),
+    .tests(
+        of: "Simulator",
+        with: ["Model", "Journal", "Quotas", "Placement", "Partitions", "Routing", "NodeCore"]),
     .testTarget(name: "HouseRulesTests", swiftSettings: settings),
 ]
 

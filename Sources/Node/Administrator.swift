@@ -2,6 +2,7 @@ import FCMAPI
 import HTTPMessages
 import Journal
 import Model
+import NodeCore
 import Ownership
 import Quotas
 import Routing
@@ -14,14 +15,14 @@ final class Administrator: Sendable {
 
     private let contents: Mutex<Catalog.Contents>
     private let engine: EngineThread
-    private let homes: ProjectHomes
+    private let map: NodeMap
     private let defaultTokenURI: String
     private let mailboxes: Mutex<[Mailbox]> = Mutex([])
 
     init(
-        _ contents: Catalog.Contents, engine: EngineThread, homes: ProjectHomes, defaultTokenURI: String
+        _ contents: Catalog.Contents, engine: EngineThread, map: NodeMap, defaultTokenURI: String
     ) {
-        self.homes = homes
+        self.map = map
         self.contents = Mutex(contents)
         self.engine = engine
         self.defaultTokenURI = defaultTokenURI
@@ -50,11 +51,11 @@ final class Administrator: Sendable {
             return value
         }) { result in
             let contents = self.current
-            mailbox.post(.run { $0.shared.cluster?.announce() })
+            mailbox.run { $0.shared.cluster?.announce() }
             for other in self.mailboxes.withLock({ $0 }) {
-                other.post(.run { $0.adopt(contents) })
+                other.run { $0.adopt(contents) }
             }
-            mailbox.post(.run { done($0, result) })
+            mailbox.run { done($0, result) }
         }
     }
 
@@ -75,15 +76,15 @@ final class Administrator: Sendable {
     /// Another node changed the catalog.
     func adopt(_ contents: Catalog.Contents) {
         self.contents.withLock { $0 = contents }
-        for box in boxes { box.post(.run { $0.adopt(contents) }) }
+        for box in boxes { box.run { $0.adopt(contents) } }
     }
 
     /// The project of an id that the development server has not seen before.
     func makeProject(
         _ id: String, on loop: NodeLoop, _ done: @escaping @Sendable (NodeLoop, String?) -> Void
     ) {
-        let homes = homes
-        change(on: loop, { engine, contents in _ = try Administrator.ensure(id, homes, engine, &contents) }) {
+        let map = map
+        change(on: loop, { engine, contents in _ = try Administrator.ensure(id, map, engine, &contents) }) {
             loop, result in
             switch result {
             case .success: done(loop, nil)
@@ -94,7 +95,7 @@ final class Administrator: Sendable {
 
     /// The project, made where there is none. Numbers rise and are never used twice.
     private static func ensure(
-        _ id: String, _ homes: ProjectHomes, _ engine: any Engine, _ contents: inout Catalog.Contents
+        _ id: String, _ map: NodeMap, _ engine: any Engine, _ contents: inout Catalog.Contents
     ) throws -> (project: Project, isNew: Bool) {
         if let project = contents.directory.byID[id] { return (project, false) }
         var last: UInt32 = 0
@@ -108,7 +109,7 @@ final class Administrator: Sendable {
             value: [UInt8(number >> 16), UInt8(number >> 8 & 0xFF), UInt8(number & 0xFF)])
         let project = Project(id: id, number: ProjectNumber(number))
         if engine is any ClusterEngine {
-            let home = homes.home(of: project.number)
+            let home = map.home(of: project.number)
             if let epoch = try engine.partitions().first(where: { $0.id == home })?.epoch {
                 try Catalog.putBirth(project.number, epoch, to: engine)
                 contents.births[project.number] = epoch
@@ -141,8 +142,8 @@ final class Administrator: Sendable {
                 }, finish)
         case .createProject(let id, let tokenURI):
             let uri = tokenURI ?? defaultTokenURI
-            let homes = homes
-            change(on: loop, { try Administrator.create(id, uri, homes, $0, &$1) }, finish)
+            let map = map
+            change(on: loop, { try Administrator.create(id, uri, map, $0, &$1) }, finish)
         case .deleteProject(let project):
             change(
                 on: loop,
@@ -203,10 +204,10 @@ final class Administrator: Sendable {
     }
 
     private static func create(
-        _ id: String, _ tokenURI: String, _ homes: ProjectHomes, _ engine: any Engine,
+        _ id: String, _ tokenURI: String, _ map: NodeMap, _ engine: any Engine,
         _ contents: inout Catalog.Contents
     ) throws -> HTTPResponse {
-        let (project, isNew) = try ensure(id, homes, engine, &contents)
+        let (project, isNew) = try ensure(id, map, engine, &contents)
         if !isNew, contents.directory.accounts.values.contains(where: { $0.project == project.number }) {
             return APIFailure.conflict("The project exists already.")
         }
@@ -238,21 +239,22 @@ final class Administrator: Sendable {
         ])
     }
 
-    func quotas(of project: Project, left: [(name: String, value: UInt64)]) -> HTTPResponse {
-        QuotaView.limits(QuotaLimits(named: current.limits[project.number] ?? [:]), project, left: left)
+    func quotas(of project: Project, left: [BucketLevel]) -> HTTPResponse {
+        let limits = QuotaLimits(named: current.limits[project.number] ?? [:])
+        return QuotaView.limits(limits, project, left: left)
     }
 }
 
 /// A project's quotas as the API shows them.
 enum QuotaView {
     static func limits(
-        _ limits: QuotaLimits, _ project: Project, left: [(name: String, value: UInt64)] = []
+        _ limits: QuotaLimits, _ project: Project, left: [BucketLevel] = []
     ) -> HTTPResponse {
         var fields: [(name: String, value: APIAnswer.Value)] = [
             ("project", .text(project.id)),
             ("limits", .object(limits.named.map { ($0.name, .number($0.value)) })),
         ]
-        if !left.isEmpty { fields.append(("left", .object(left.map { ($0.name, .number($0.value)) }))) }
+        if !left.isEmpty { fields.append(("left", .object(left.map { ($0.name, .number($0.tokens)) }))) }
         return APIAnswer.object(fields)
     }
 }

@@ -1,6 +1,7 @@
 import Journal
 import Membership
 import Model
+import NodeCore
 import Ownership
 import PeerLink
 
@@ -41,7 +42,7 @@ extension Cluster {
         switch effect {
         case .stream(let packet, let session):
             let life = session.life
-            boxes[0].post(.run { $0.sayGossip(packet, to: life) })
+            boxes[0].post(.order(.say(.gossip(packet), to: [life])))
         case .changed(let member):
             if member.state == .dead || member.state == .alive {
                 handle(.suspected(member.session, member.state == .dead))

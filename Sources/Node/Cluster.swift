@@ -4,6 +4,7 @@ import Membership
 import Model
 import NIOCore
 import NIOPosix
+import NodeCore
 import Ownership
 import Partitions
 import PeerLink
@@ -113,8 +114,6 @@ final class Cluster: @unchecked Sendable {
     /// The small tables were changed here: others look at once.
     func announce() { perform { self.nudge() } }
 
-    func lost(_ partition: PartitionID) { handle(.lost(partition)) }
-
     /// A connection to or from a process is gone.
     func linkReset(_ life: UInt32) {
         perform {
@@ -135,14 +134,14 @@ final class Cluster: @unchecked Sendable {
         case .take(let row): take(row)
         case .load(let id, let epoch, _):
             publish(.owner, number: UInt32(id.rawValue), version: epoch.rawValue, shared.session.rawValue)
-            load(id, epoch)
-        case .release(let id): release(id)
+            boxes[shared.loop(of: id)].post(.order(.serve(id, epoch)))
+        case .release(let id): boxes[shared.loop(of: id)].post(.order(.release(id)))
         case .offer(let id, let heir): offer(id, to: heir)
         case .follow(let id): follow(id)
         case .tellFollowed(let id, let owner): tellFollowed(id, to: owner)
         case .unfollow(let id): unfollow(id)
         case .drop(let id):
-            boxes[shared.loop(of: id)].post(.run { $0.drop(id) })
+            boxes[shared.loop(of: id)].post(.order(.drop(id)))
         case .routes(let routes):
             self.routes = routes
             publish()
@@ -153,7 +152,7 @@ final class Cluster: @unchecked Sendable {
             links.adopt(members.map(\.session).filter { $0 != shared.session })
             tellGossip(members)
             let living = Set(members.map(\.session))
-            for box in boxes { box.post(.run { $0.adopt(living: living, gone: gone) }) }
+            for box in boxes { box.post(.order(.members(living: living, gone: gone))) }
             log.info("members", metadata: ["names": "\(members.map(\.name).joined(separator: ","))"])
             publish()
         case .nudge: nudge()
@@ -222,19 +221,9 @@ final class Cluster: @unchecked Sendable {
         }
     }
 
-    private func load(_ id: PartitionID, _ epoch: Epoch) {
-        shared.setEpoch(epoch, of: id)
+    /// Reads a partition for the loop on which it lives: what came behind the mark, or everything.
+    func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
         let box = boxes[shared.loop(of: id)]
-        box.post(
-            .run { loop in
-                let followed = loop.inherit(id)
-                self.load(id, epoch, behind: followed, box)
-            })
-    }
-
-    private func load(
-        _ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?, _ box: Mailbox
-    ) {
         lane(of: id).loader.perform({ engine in
             (
                 try QuotaHandover.take(id, epoch: epoch, from: engine),
@@ -242,13 +231,7 @@ final class Cluster: @unchecked Sendable {
             )
         }) { result in
             switch result {
-            case .success(let (quotas, loaded)):
-                box.post(
-                    .run { loop in
-                        loop.handedOver.merge(quotas) { $1 }
-                        loop.restore(loaded, onto: loop.inherited.removeValue(forKey: id))
-                        self.handle(.serving(id))
-                    })
+            case .success(let (quotas, loaded)): box.post(.engine(.loaded(loaded, quotas: quotas)))
             case .failure(let error):
                 self.log.error(
                     "a partition could not be read",
@@ -258,22 +241,10 @@ final class Cluster: @unchecked Sendable {
         }
     }
 
-    private func release(_ id: PartitionID) {
+    /// A partition's machine has ended, and nothing of it is in flight any more: its row is given up, and what
+    /// is left in the buckets of its projects is kept for its next owner.
+    func gaveUp(_ id: PartitionID, _ epoch: Epoch, left quotas: [ProjectNumber: [UInt64]]) {
         let session = shared.session
-        let epoch = shared.epoch(of: id)
-        boxes[shared.loop(of: id)].post(
-            .run { loop in
-                loop.release(id) { quotas in
-                    // Through the journal's writer, which may still have rows of a machine that was lost.
-                    self.shared.engines[id].close(id) { self.release(id, epoch, quotas, by: session) }
-                }
-            })
-    }
-
-    /// Gives the row up. Nothing of the partition is in flight any more.
-    private func release(
-        _ id: PartitionID, _ epoch: Epoch, _ quotas: [ProjectNumber: [UInt64]], by session: SessionID
-    ) {
         lane(of: id).control.perform({ engine in
             try QuotaHandover.put(quotas, of: id, epoch: epoch, to: engine)
             try (engine as? any ClusterEngine)?.release(id, by: session)
@@ -288,12 +259,12 @@ final class Cluster: @unchecked Sendable {
     func tellToLeave(_ session: SessionID) {
         let life = session.life
         if life == shared.life { return NodeShared.endInOrder() }
-        boxes[0].post(.run { $0.tellToLeave(life) })
+        boxes[0].post(.order(.say(.leave, to: [life])))
     }
 
     private func nudge() {
         let lives = members.map { $0.session.life }.filter { $0 != shared.life }
-        boxes[0].post(.run { loop in loop.nudge(lives) })
+        boxes[0].post(.order(.say(.nudge, to: lives)))
     }
 
     private func adopt(_ status: Ownership.Status) {
@@ -319,12 +290,9 @@ final class Cluster: @unchecked Sendable {
         let known = addresses
         let away = tables.away
         for box in boxes {
-            box.post(
-                .run { loop in
-                    loop.away = away
-                    loop.peers?.adopt(known)
-                    if !places.isEmpty { loop.adopt(places) }
-                })
+            // First the addresses: what is asked again of a new owner goes there at once.
+            box.run { $0.peers?.adopt(known) }
+            box.post(.order(.places(places, away: away)))
         }
         publishView()
         tellReadiness()

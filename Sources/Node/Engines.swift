@@ -1,6 +1,5 @@
 import Journal
 import Model
-import Placement
 import SQLiteEngine
 
 /// The threads that write a node's journals, one for each of its cluster's databases; a node on its own has
@@ -45,17 +44,5 @@ struct Engines: Sendable {
     /// Finishes what was submitted, except where a database is away: there is nothing to wait for.
     func shutdown(except away: Set<Int> = []) {
         for (number, engine) in all.enumerated() where !away.contains(number) { engine.shutdown() }
-    }
-}
-
-/// With whose owner a project's buckets live: always a partition of the home database, so that no other one
-/// is needed to grant.
-struct ProjectHomes: Sendable {
-    var partitionCount: Int
-    var databaseCount: Int
-
-    func home(of project: ProjectNumber) -> PartitionID {
-        let place = Placement.home(of: project, count: partitionCount).rawValue
-        return PartitionID(place - place % UInt16(databaseCount))
     }
 }

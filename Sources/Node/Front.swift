@@ -4,6 +4,7 @@ import FCMAPI
 import HTTPMessages
 import Model
 import NIOCore
+import NodeCore
 import Partitions
 import Routing
 
@@ -35,6 +36,8 @@ final class Front {
         var request: HTTPRequest
         var responder: Responder
         var isAdmin: Bool
+        /// Whose quotas are asked for.
+        var project: Project?
     }
     private var parked: [UInt64: Parked] = [:]
     private var lastParked: UInt64 = 0
@@ -103,19 +106,15 @@ final class Front {
 
     /// What is left only the loop knows that has the project's buckets.
     private func answerQuotas(_ project: Project, _ responder: Responder) {
-        let place = park(
-            Parked(request: HTTPRequest(method: .get, target: []), responder: responder, isAdmin: false))
-        let asker = loop.number
-        loop.send(
-            .run { owner in
-                let levels = owner.levels(of: project.number)
-                owner.send(
-                    .run { loop in
-                        let response = loop.shared.administrator.quotas(of: project, left: levels)
-                        loop.front.unpark(place)?.responder.respond(response)
-                    }, toLoop: asker)
-            }, toLoop: loop.loop(ofBuckets: project.number))
-        loop.scheduleTurn()
+        let request = HTTPRequest(method: .get, target: [])
+        let place = park(Parked(request: request, responder: responder, isAdmin: false, project: project))
+        loop.askLevels(of: project.number, question: place)
+    }
+
+    /// The answer of the loop that has the buckets.
+    func answer(_ question: UInt64, _ levels: [BucketLevel]) {
+        guard let parked = unpark(question), let project = parked.project else { return }
+        parked.responder.respond(loop.shared.administrator.quotas(of: project, left: levels))
     }
 
     static let text = [(name: "content-type", value: "text/plain; charset=utf-8")]
@@ -150,11 +149,10 @@ final class Front {
     // MARK: Streams
 
     private func listen(_ listen: ListenRequest, _ responder: Responder) {
-        let (stream, command) = loop.streams.attach(
+        let stream = loop.attach(
             listen.registration, by: .device(listen.credential), resume: listen.resume)
         responder.userTag = stream
         responders[stream] = responder
-        loop.tell(listen.registration.partition, command)
     }
 
     /// The client is gone, or gave up.
@@ -162,14 +160,10 @@ final class Front {
         let stream = responder.userTag
         guard stream > 0, responders[stream] === responder else { return }
         responders[stream] = nil
-        if let (partition, command) = loop.streams.detach(stream) { loop.tell(partition, command) }
+        loop.detach(stream)
     }
 
-    func drained(_ responder: Responder) {
-        if let (partition, command) = loop.streams.drained(responder.userTag) {
-            loop.tell(partition, command)
-        }
-    }
+    func drained(_ responder: Responder) { loop.drained(responder.userTag) }
 
     /// A comment on every stream, so that a broken connection shows itself.
     func keepAlive() {
@@ -183,13 +177,16 @@ final class Front {
             let wait = 500 + Int(random.next(upperBound: UInt64(4500)))
             _ = responder.write(SharedBytes(API.ending("reconnect", retryMilliseconds: wait)))
             responder.endStream()
-            if let (partition, command) = loop.streams.detach(stream) { loop.tell(partition, command) }
+            loop.detach(stream)
         }
         responders = [:]
     }
 }
 
-extension Front: StreamSink {
+extension Front: LoopHost {
+    var monotonic: MonotonicTime { Clock.monotonic() }
+    var authority: MonotonicTime { loop.shared.authority }
+
     func event(_ body: [UInt8], position: Position, history: History) -> SharedBytes {
         SharedBytes(
             API.event(

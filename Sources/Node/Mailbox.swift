@@ -1,32 +1,13 @@
-import Model
 import NIOCore
-import Partitions
-import Quotas
-import Routing
+import NodeCore
 import Synchronization
-
-/// What loops, the engine's thread and the administrator say to a loop.
-enum LoopMessage: Sendable {
-    /// Anything but a request.
-    case partition(PartitionID, PartitionEvent)
-    case request(PartitionID, RequestID, Request, Mandate)
-    case reply(RequestID, Reply)
-    case stream(from: PartitionID, StreamFrame)
-    /// The same from another process; believed only while it owns the partition.
-    case peerStream(life: UInt32, from: PartitionID, StreamFrame)
-    /// The journal is lost to this partition's machine: another is made from what is durable.
-    case lost(PartitionID, mayHaveAppended: Bool, reason: String)
-    /// From a spender to the owner of its project's buckets, and back.
-    case quotaRequest(QuotaRequest)
-    case quotaGrant(QuotaGrant)
-    /// A send to one device passed the device's own limit.
-    case quotaRefusal(RequestID, QuotaRefusal)
-    case run(@Sendable (NodeLoop) -> Void)
-}
 
 /// A loop's inbox: many writers, one reader, which is woken once for all that has come since it last looked.
 final class Mailbox: Sendable {
+    /// Something that the shell itself does on the loop: it concerns clients' requests, never the core.
+    typealias Body = @Sendable (NodeLoop) -> Void
     private struct State {
+        var bodies: [Body] = []
         var messages: [LoopMessage] = []
         var isAwake = false
         var isClosed = false
@@ -42,27 +23,36 @@ final class Mailbox: Sendable {
 
     func post(_ messages: [LoopMessage]) {
         guard !messages.isEmpty else { return }
+        add { $0.messages.append(contentsOf: messages) }
+    }
+
+    func post(_ message: LoopMessage) { add { $0.messages.append(message) } }
+
+    /// Runs on the loop, before the messages that come with the same wake-up.
+    func run(_ body: @escaping Body) { add { $0.bodies.append(body) } }
+
+    private func add(_ content: (inout State) -> Void) {
         let mustWake = state.withLock { state in
             if state.isClosed { return false }
-            state.messages.append(contentsOf: messages)
+            content(&state)
             defer { state.isAwake = true }
             return !state.isAwake
         }
         if mustWake { eventLoop.execute(wake) }
     }
 
-    func post(_ message: LoopMessage) { post([message]) }
-
     /// Before the loop ends: what comes later is dropped.
     func close() { state.withLock { $0.isClosed = true } }
 
     /// Everything that has come. The next post wakes the loop again.
-    func take() -> [LoopMessage] {
+    func take() -> (bodies: [Body], messages: [LoopMessage]) {
         state.withLock { state in
             state.isAwake = false
-            var taken: [LoopMessage] = []
-            swap(&taken, &state.messages)
-            return taken
+            var bodies: [Body] = []
+            var messages: [LoopMessage] = []
+            swap(&bodies, &state.bodies)
+            swap(&messages, &state.messages)
+            return (bodies, messages)
         }
     }
 }

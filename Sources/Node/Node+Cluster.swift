@@ -3,6 +3,7 @@ import Journal
 import Logging
 import Model
 import NIOCore
+import NodeCore
 import Ownership
 import PeerLink
 import PostgresEngine
@@ -149,10 +150,10 @@ extension Node {
         let events = PeerEvents(
             received: { life, bytes, after in Node.receive(bytes, from: life, after, shared, boxes) },
             reset: { life in
-                for box in boxes { box.post(.run { $0.linkReset(life) }) }
+                for box in boxes { box.post(.linkReset(life)) }
                 shared.cluster?.linkReset(life)
             },
-            renewed: { life in for box in boxes { box.post(.run { $0.linkReset(life) }) } },
+            renewed: { life in for box in boxes { box.post(.linkReset(life)) } },
             refused: { reason in
                 shared.counters.peerMessagesBad.add(1, ordering: .relaxed)
                 let isNew = shared.refusalsTold.withLock { $0.pass(reason, now: Clock.monotonic()) != nil }
@@ -212,44 +213,21 @@ extension Node {
     private static func receive(
         _ bytes: [UInt8], from life: UInt32, _ after: MonotonicTime, _ shared: NodeShared, _ boxes: [Mailbox]
     ) {
-        var reader = ByteReader(bytes)
-        var batches: [[LoopMessage]] = Array(repeating: [], count: boxes.count)
-        func put(_ message: LoopMessage, _ loop: Int) {
-            if loop < batches.count { batches[loop].append(message) }
-        }
-        do {
-            while !reader.isAtEnd {
-                switch try PeerMessage.decode(from: &reader) {
-                case .partition(let id, let event):
-                    guard Int(id.rawValue) < shared.partitionCount else { continue }
-                    put(.partition(id, event), shared.loop(of: id))
-                case .request(let id, let epoch, let asked, let request, let left):
-                    guard Int(id.rawValue) < shared.partitionCount else { continue }
-                    let mandate = Mandate(epoch: epoch, deadline: Deadline(left: left, after: after))
-                    put(.request(id, asked, request, mandate), shared.loop(of: id))
-                case .reply(let id, let reply): put(.reply(id, reply), NodeLoop.address(id.gateway).loop)
-                case .stream(let from, let to, let frame):
-                    guard Int(from.rawValue) < shared.partitionCount else { continue }
-                    put(.peerStream(life: life, from: from, frame), NodeLoop.address(to).loop)
-                case .quotaRequest(let request):
-                    put(.quotaRequest(request), shared.loop(ofBuckets: request.project))
-                case .quotaGrant(let grant): put(.quotaGrant(grant), Int(grant.spender.rawValue & 0xFF))
-                case .quotaRefusal(let id, let refusal):
-                    put(.quotaRefusal(id, refusal), NodeLoop.address(id.gateway).loop)
-                case .nudge: shared.cluster?.handle(.nudged)
-                case .leave: NodeShared.endInOrder()
-                case .gossip(let packet): shared.cluster?.heardOverLink(packet)
-                case .follow(let id): shared.cluster?.offered(id, by: life)
-                case .followed(let id): shared.cluster?.isFollowed(id, by: life)
-                case .missed: for loop in batches.indices { put(.run { $0.askAgain(of: life) }, loop) }
-                }
-            }
-        } catch {
-            // What stood before it is good; what stands behind it cannot be told apart any more.
+        let frame = PeerFrame(bytes, from: life, after: after, shared.map)
+        if let mistake = frame.mistake {
             shared.counters.peerMessagesBad.add(1, ordering: .relaxed)
             shared.log.error(
-                "a peer's message cannot be read", metadata: ["from": "\(life)", "error": "\(error)"])
+                "a peer's message cannot be read", metadata: ["from": "\(life)", "error": "\(mistake)"])
         }
-        for loop in batches.indices where !batches[loop].isEmpty { boxes[loop].post(batches[loop]) }
+        for word in frame.words {
+            switch word {
+            case .nudge: shared.cluster?.handle(.nudged)
+            case .leave: NodeShared.endInOrder()
+            case .gossip(let packet): shared.cluster?.heardOverLink(packet)
+            case .follow(let id): shared.cluster?.offered(id, by: life)
+            case .followed(let id): shared.cluster?.isFollowed(id, by: life)
+            }
+        }
+        for (box, batch) in zip(boxes, frame.batches) { box.post(batch) }
     }
 }

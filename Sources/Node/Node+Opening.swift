@@ -2,6 +2,7 @@ import Glibc
 import Journal
 import Logging
 import Model
+import NodeCore
 import PostgresEngine
 import SQLiteEngine
 

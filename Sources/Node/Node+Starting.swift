@@ -3,6 +3,7 @@ import FCMAPI
 import Glibc
 import Logging
 import Model
+import NodeCore
 import Partitions
 import TLS
 
@@ -27,7 +28,7 @@ extension Node {
     ) -> NodeShared {
         let administrator = Administrator(
             opened.contents, engine: engines.home,
-            homes: ProjectHomes(partitionCount: opened.partitions.count, databaseCount: engines.all.count),
+            map: NodeMap(partitionCount: opened.partitions.count, databaseCount: engines.all.count),
             defaultTokenURI: configuration.tokenURI)
         var options = PartitionOptions(partitionCount: opened.partitions.count)
         options.recordBytesMax = 1 << 20

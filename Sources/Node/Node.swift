@@ -7,6 +7,7 @@ import Logging
 import Model
 import NIOCore
 import NIOPosix
+import NodeCore
 import Partitions
 import PeerLink
 import Routing
@@ -133,7 +134,7 @@ public final class Node: Sendable {
             let id = PartitionID(UInt16(number))
             let loaded = try shared.engines.home.wait { engine in try StoredPartition(id, from: engine) }
             let loop = loops[shared.loop(of: id)]
-            folding.append(loop.eventLoop.submit { loop.restore(loaded) })
+            folding.append(loop.eventLoop.submit { loop.begin(loaded) })
         }
         for future in folding { try future.wait() }
         if let reason = shared.fatal { throw NodeError(reason) }
@@ -146,7 +147,7 @@ public final class Node: Sendable {
         shared.beginDraining()
         // A balancer that asks for /readyz finds out, and chooses others; until then it is answered as before.
         if cluster != nil, edge.isInUse { try? await Task.sleep(for: .milliseconds(1500)) }
-        for box in shared.administrator.boxes { box.post(.run { $0.front.endStreams() }) }
+        for box in shared.administrator.boxes { box.run { $0.front.endStreams() } }
         await edge.drain(within: limit)
         await admin.drain(within: .seconds(1))
         if cluster == nil { await keepQuotas() }
@@ -166,11 +167,10 @@ public final class Node: Sendable {
         try? await peerServer.close().get()
         for box in shared.administrator.boxes {
             await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
-                box.post(
-                    .run { loop in
-                        guard let peers = loop.peers else { return done.resume() }
-                        peers.end().whenComplete { _ in done.resume() }
-                    })
+                box.run { loop in
+                    guard let peers = loop.peers else { return done.resume() }
+                    peers.end().whenComplete { _ in done.resume() }
+                }
             }
         }
     }
@@ -189,7 +189,7 @@ extension Node {
         var remainders: [ProjectNumber: [UInt64]] = [:]
         for box in shared.administrator.boxes {
             let part = await withCheckedContinuation { done in
-                box.post(.run { done.resume(returning: $0.remainders()) })
+                box.run { done.resume(returning: $0.core.remainders(now: Clock.now())) }
             }
             remainders.merge(part) { $1 }
         }

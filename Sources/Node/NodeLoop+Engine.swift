@@ -1,12 +1,32 @@
 import Journal
 import Model
+import NodeCore
 import Partitions
 
-// Jobs of the engine for partitions: bodies are read, snapshots are written.
+// Jobs of the engines for a loop's partitions; their answers come back by the loop's mailbox.
 
 extension NodeLoop {
+    /// Rows that a call of the engine deletes at the most, so that appends never wait long behind it.
+    private static let trimSlice = 500
+
+    private var mailbox: Mailbox { mailboxes[number] }
+
+    func confirm(_ id: PartitionID, _ token: UInt64) {
+        let mailbox = mailbox
+        let session = shared.session
+        shared.engines[id].perform({ engine in try engine.isAlive(session) }) { result in
+            switch result {
+            case .success(true): mailbox.post(.partition(id, .confirmed(token)))
+            // What is in flight meanwhile may go in, or be in.
+            case .success(false):
+                mailbox.post(.lost(id, mayHaveAppended: true, reason: "the session was fenced"))
+            case .failure(let error): mailbox.post(.lost(id, mayHaveAppended: true, reason: "\(error)"))
+            }
+        }
+    }
+
     func read(_ id: PartitionID, _ sequences: [Sequence], _ token: UInt64) {
-        let mailbox = mailboxes[number]
+        let mailbox = mailbox
         let log = log
         shared.engines[id].perform({ engine in
             try engine.read(id, rows: sequences).map { row in
@@ -22,20 +42,13 @@ extension NodeLoop {
                 log.error(
                     "bodies could not be read",
                     metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
-                // The stream that waits for them hears nothing else until then.
-                mailbox.post(.run { $0.readAgain(id, sequences, token) })
+                mailbox.post(.engine(.readFailed(id, sequences, token: token)))
             }
         }
     }
 
-    private func readAgain(_ id: PartitionID, _ sequences: [Sequence], _ token: UInt64) {
-        eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(500)) {
-            if self.partitions[id] != nil { self.read(id, sequences, token) }
-        }
-    }
-
     func writeSnapshot(_ id: PartitionID, _ covering: Sequence, _ bytes: [UInt8]) {
-        let mailbox = mailboxes[number]
+        let mailbox = mailbox
         let session = shared.session
         let log = log
         shared.engines[id].perform({ engine in
@@ -48,6 +61,41 @@ extension NodeLoop {
                     "a snapshot was not written",
                     metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
                 mailbox.post(.partition(id, .snapshotFailed))
+            }
+        }
+    }
+
+    func trim(_ id: PartitionID, below: Sequence, keeping: [Sequence]) {
+        let mailbox = mailbox
+        let session = shared.session
+        let log = log
+        shared.engines[id].perform({ engine in
+            try engine.trim(
+                session: session, partition: id, below: below, keeping: keeping, limit: NodeLoop.trimSlice)
+        }) { result in
+            switch result {
+            case .success(let left): mailbox.post(.engine(.trimmed(id, left: left)))
+            case .failure(let error):
+                log.error(
+                    "the journal was not trimmed",
+                    metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
+                mailbox.post(.engine(.trimFailed(id)))
+            }
+        }
+    }
+
+    /// On a node of its own: reads a partition from the journal.
+    func load(_ id: PartitionID) {
+        let mailbox = mailbox
+        let log = log
+        shared.engines[id].perform({ engine in try StoredPartition(id, from: engine) }) { result in
+            switch result {
+            case .success(let loaded): mailbox.post(.engine(.loaded(loaded, quotas: [:])))
+            case .failure(let error):
+                log.error(
+                    "a partition could not be read",
+                    metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
+                mailbox.post(.engine(.loadFailed(id)))
             }
         }
     }

@@ -1,22 +1,18 @@
 import Journal
 import Logging
 import Model
+import NodeCore
 import Ownership
 import Partitions
-import Placement
-import SQLiteEngine
 import Synchronization
 
 /// What the loops of a node share: constants of its data, the way to the engine, and counters.
 final class NodeShared: Sendable {
-    let partitionCount: Int
-    let loopCount: Int
+    let map: NodeMap
+    var partitionCount: Int { map.partitionCount }
+    var loopCount: Int { map.loopCount }
     /// By partition number.
     let histories: [History]
-    /// What stands in event ids: another one after the engine may have lost its end.
-    var eventHistories: [History] {
-        histories.map { History($0.rawValue &+ options.generation) }
-    }
     let session: SessionID
     let engines: Engines
     let options: PartitionOptions
@@ -34,10 +30,10 @@ final class NodeShared: Sendable {
     private let readiness = Mutex<String?>("starting")
     private let fatalReason = Mutex<String?>(nil)
     let log: Logger
-    private let epochs: Mutex<[Epoch]>
+    /// In which the session owned each partition from the start, by partition number.
+    let epochs: [Epoch]
     /// Reasons for which peers were refused, so that each is logged once a minute.
     let refusalsTold = Mutex(LogLimit<String>())
-    private let trims: Mutex<Set<PartitionID>> = Mutex([])
 
     init(
         partitions: [OwnedPartition], loopCount: Int, session: SessionID, engines: Engines,
@@ -48,10 +44,10 @@ final class NodeShared: Sendable {
         self.administrator = administrator
         self.formerQuotas = formerQuotas
         self.onFatal = onFatal
-        partitionCount = partitions.count
-        self.loopCount = loopCount
+        map = NodeMap(
+            partitionCount: partitions.count, loopCount: loopCount, databaseCount: engines.all.count)
         histories = partitions.map(\.history)
-        epochs = Mutex(partitions.map(\.epoch))
+        epochs = partitions.map(\.epoch)
         self.session = session
         self.isClustered = isClustered
         life = isClustered ? session.life : 0
@@ -60,14 +56,7 @@ final class NodeShared: Sendable {
         self.log = log
     }
 
-    func loop(of partition: PartitionID) -> Int { Int(partition.rawValue) % loopCount }
-    func loop(ofBuckets project: ProjectNumber) -> Int {
-        loop(of: home(of: project))
-    }
-    func home(of project: ProjectNumber) -> PartitionID {
-        ProjectHomes(partitionCount: partitionCount, databaseCount: engines.all.count).home(of: project)
-    }
-    func epoch(of partition: PartitionID) -> Epoch { epochs.withLock { $0[Int(partition.rawValue)] } }
+    func loop(of partition: PartitionID) -> Int { map.loop(of: partition) }
 
     // MARK: State of the node
 
@@ -86,9 +75,6 @@ final class NodeShared: Sendable {
     /// When the last renewal that went through was asked for.
     let renewedAt = Atomic<UInt64>(0)
     func join(_ cluster: Cluster) { clusterBox.withLock { $0 = cluster } }
-    func setEpoch(_ epoch: Epoch, of partition: PartitionID) {
-        epochs.withLock { $0[Int(partition.rawValue)] = epoch }
-    }
     func becomeReady() { readiness.withLock { $0 = nil } }
     func beginDraining() { readiness.withLock { $0 = "draining" } }
 
@@ -103,57 +89,6 @@ final class NodeShared: Sendable {
     }
 
     func metricsText() -> String { metrics.registry.text() }
-
-    /// Rows that a call of the engine deletes at the most, so that appends never wait long behind it.
-    static let trimSlice = 500
-
-    /// Deletes what is not needed any more, slice by slice; one run for a partition at a time.
-    func trim(_ partition: PartitionID, below: Sequence, keeping: [Sequence]) {
-        let isFirst = trims.withLock { $0.insert(partition).inserted }
-        if isFirst { trimSlice(partition, below: below, keeping: keeping) }
-    }
-
-    private func trimSlice(_ partition: PartitionID, below: Sequence, keeping: [Sequence]) {
-        let session = session
-        engines[partition].perform({ engine in
-            try engine.trim(
-                session: session, partition: partition, below: below, keeping: keeping,
-                limit: NodeShared.trimSlice)
-        }) { result in
-            switch result {
-            case .success(let left) where left > 0:
-                self.trimSlice(partition, below: below, keeping: keeping)
-            case .success:
-                self.trims.withLock { _ = $0.remove(partition) }
-            case .failure(let error):
-                self.log.error(
-                    "the journal was not trimmed",
-                    metadata: ["partition": "\(partition.rawValue)", "error": "\(error)"])
-                self.trims.withLock { _ = $0.remove(partition) }
-            }
-        }
-    }
-
-    /// Reads a partition from the journal and gives it to its loop; tries again while the engine cannot be
-    /// read.
-    func recover(_ id: PartitionID, onto loop: NodeLoop) {
-        let mailbox = loop.mailboxes[loop.number]
-        engines[id].perform({ engine in try StoredPartition(id, from: engine) }) { result in
-            switch result {
-            case .success(let loaded): mailbox.post(.run { $0.restore(loaded) })
-            case .failure(let error):
-                self.log.error(
-                    "a partition could not be read",
-                    metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
-                mailbox.post(
-                    .run { loop in
-                        loop.eventLoop.assumeIsolated().scheduleTask(in: .seconds(1)) {
-                            self.recover(id, onto: loop)
-                        }
-                    })
-            }
-        }
-    }
 }
 
 /// Counters that loops and shells add to, and that a scrape of the metrics reads.

@@ -1,5 +1,6 @@
 import Journal
 import Model
+import NodeCore
 import Partitions
 
 /// Taking partitions. Runs on the engine's thread.
@@ -27,31 +28,10 @@ enum Recovery {
 }
 
 extension NodeLoop {
-    /// Folds a partition from what was read, and begins to serve it.
-    func restore(_ loaded: StoredPartition, onto followed: Partition? = nil) {
-        // Given up and thrown away while the rest was read.
-        if loaded.isTail, followed == nil { return }
-        let partition: Partition
-        do {
-            partition = try fold(loaded, into: loaded.isTail ? followed : nil)
-        } catch {
-            // What was verified by checksum and still cannot be folded is a fault that going on would make
-            // worse.
-            shared.stop("partition \(loaded.id.rawValue) cannot be folded from its journal: \(error)")
-            return
-        }
-        shared.engines.open(loaded.id, next: partition.applied.next)
-        adopt(partition)
-    }
-
-    func fold(_ loaded: StoredPartition, into followed: Partition?) throws -> Partition {
-        let partition =
-            followed
-            ?? Partition(
-                id: loaded.id, history: shared.histories[Int(loaded.id.rawValue)], options: shared.options,
-                names: names, proofs: keys)
-        try loaded.fold(into: partition)
-        return partition
+    /// A partition of a node of its own was read as the node begins. On the loop.
+    func begin(_ loaded: StoredPartition) {
+        enqueue(.engine(.loaded(loaded, quotas: [:])))
+        turn()
     }
 }
 

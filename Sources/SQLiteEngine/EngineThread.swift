@@ -12,15 +12,10 @@ import Model
 /// When the engine fails for good, `onFatal` is called once and nothing is resolved any more: what was in
 /// flight was never acknowledged.
 public final class EngineThread: Sendable {
-    /// Jobs run between two commits.
-    public static let jobsBetweenCommitsMax = 4
     /// Jobs that wait; past it they fail with `refused`.
     public static let jobsWaitingMax = 65_536
-    /// Pauses before a lost reply is followed up, doubling from the first to the last.
-    static let doubtPauseMin: UInt32 = 10_000
-    static let doubtPauseMax: UInt32 = 500_000
     /// After the thread was told to end, tries to learn what became of a lost reply.
-    static let doubtTriesAtEndMax = 8
+    static let doubtTriesAtEndMax: UInt64 = 8
 
     private let mailbox = Mailbox()
     private let tally = Tally()

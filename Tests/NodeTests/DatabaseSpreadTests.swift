@@ -127,16 +127,6 @@ import Testing
         }
     }
 
-    @Test func bucketsLiveInTheHome() {
-        for databases in 1...5 {
-            let homes = ProjectHomes(partitionCount: 32, databaseCount: databases)
-            for number in 0..<500 {
-                let home = homes.home(of: ProjectNumber(UInt32(number)))
-                #expect(Int(home.rawValue) % databases == 0 && home.rawValue < 32)
-            }
-        }
-    }
-
     /// The generation rises when any of the databases may have lost something.
     @Test func theGenerationRisesWithALossInAnyDatabase() throws {
         let log = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })

@@ -1,4 +1,5 @@
 import Model
+import NodeCore
 import Partitions
 import Quotas
 import Testing
@@ -42,34 +43,44 @@ struct ClusterSimulationTests {
 
     /// Each rule that several nodes keep, broken on purpose: some seed's checkers see it.
     @Test(
-        "sees each bug that is planted in the glue",
+        "sees each bug that is planted in the core of nodes",
         arguments: [
-            (PlantedInCluster.skipFence, "G5"), (.appendUnchecked, "G5"), (.forgetStreams, "G7"),
-            (.forgetRequests, "G7"), (.hastyFence, "G7"), (.oweNothing, "G7"),
+            (PlantedInNode.forgetStreams, "G7"), (.forgetRequests, "G7"), (.oweNothing, "G7"),
         ])
-    func planted(bug: PlantedInCluster, guarantee: String) {
+    func planted(bug: PlantedInNode, guarantee: String) {
+        expect(guarantee, "bug \(bug.rawValue) of nodes") { $0.planted = bug }
+    }
+
+    @Test(
+        "sees each bug that is planted around the nodes",
+        arguments: [
+            (PlantedInCluster.skipFence, "G5"), (.appendUnchecked, "G5"), (.hastyFence, "G7"),
+        ])
+    func plantedAround(bug: PlantedInCluster, guarantee: String) {
+        expect(guarantee, "bug \(bug.rawValue) around nodes") { $0.plantedInCluster = bug }
+    }
+
+    /// Some seed's checkers see a break of the guarantee.
+    private func expect(
+        _ guarantee: String, _ bug: String,
+        _ seeds: (UInt64) -> ClusterSimulation.Options = { .init(seed: $0) },
+        plant: (inout ClusterSimulation.Options) -> Void
+    ) {
         for seed in UInt64(1)...400 {
-            var options = ClusterSimulation.Options(seed: seed)
-            options.planted = bug
+            var options = seeds(seed)
+            plant(&options)
             if ClusterSimulation(options).run().violations.contains(where: { $0.guarantee == guarantee }) {
                 return
             }
         }
-        Issue.record("no seed of 400 shows planted bug \(bug.rawValue)")
+        Issue.record("no seed of 400 shows planted \(bug)")
     }
 
     @Test(
         "sees that buckets are filled by a change of owners",
-        arguments: [PlantedInCluster.fullBuckets, .hastyBuckets])
-    func plantedInQuotas(bug: PlantedInCluster) {
-        for seed in UInt64(1)...400 {
-            var options = ClusterSimulationTests.tight(seed)
-            options.planted = bug
-            if ClusterSimulation(options).run().violations.contains(where: { $0.guarantee == "G6" }) {
-                return
-            }
-        }
-        Issue.record("no seed of 400 shows planted bug \(bug.rawValue)")
+        arguments: [PlantedInNode.fullBuckets, .hastyBuckets])
+    func plantedInQuotas(bug: PlantedInNode) {
+        expect("G6", "bug \(bug.rawValue) of nodes", ClusterSimulationTests.tight) { $0.planted = bug }
     }
 
     /// Rules of partitions that a change of owners tests.

@@ -4,6 +4,7 @@ import Placement
 import Routing
 import Testing
 
+@testable import NodeCore
 @testable import Simulator
 
 /// Requests that lie on their way or in a process that sleeps (design 5.12).
@@ -15,7 +16,7 @@ struct LateRequestTests {
 
     /// A cluster that works, a gateway of it, and a partition that another process serves.
     private func boot(
-        _ planted: PlantedInCluster
+        _ planted: PlantedInNode
     ) throws -> (ClusterSimulation, SimulatedProcess, PartitionID, UInt32) {
         var options = ClusterSimulation.Options(seed: 1)
         options.hasFaults = false
@@ -24,24 +25,26 @@ struct LateRequestTests {
         world.boot()
         let gateway = try #require(world.slots[0].process)
         for partition in (0..<UInt16(options.partitionCount)).map(PartitionID.init) {
-            if case .peer(let life) = gateway.places[partition] { return (world, gateway, partition, life) }
+            if case .peer(let life) = gateway.loops[0].core.places[partition] {
+                return (world, gateway, partition, life)
+            }
         }
         throw Nobody()
     }
     private struct Nobody: Error {}
 
     /// A gateway asks an owner in another process, which has four seconds for it and reads it after five.
-    private func ask(_ hindrance: Hindrance, _ planted: PlantedInCluster = []) throws -> ClusterSimulation {
+    private func ask(_ hindrance: Hindrance, _ planted: PlantedInNode = []) throws -> ClusterSimulation {
         let (world, gateway, partition, life) = try boot(planted)
         let owner = try #require(world.process(of: life))
         let members = Request.members(project: ClusterSimulation.project, world.topic(0))
         func ask(_ number: UInt64) {
-            gateway.turn {
-                let id = RequestID(gateway: gateway.gateway, number: 1 << 40 | number)
-                let deadline = Deadline(gateway.clock.monotonic.advanced(by: .seconds(4)))
-                world.deadlines[id] = world.now + .seconds(4)
-                gateway.ask(partition, id, members, deadline)
-            }
+            let loop = gateway.loops[0]
+            let id = RequestID(gateway: loop.core.gateway, number: 1 << 40 | number)
+            let deadline = Deadline(gateway.clock.monotonic.advanced(by: .seconds(4)))
+            world.deadlines[id] = world.now + .seconds(4)
+            loop.core.ask(partition, id, members, deadline)
+            loop.turn()
         }
         // The way is there, and has been asked for a sign of life.
         ask(1)
@@ -73,16 +76,16 @@ struct LateRequestTests {
     }
 
     /// The request was sent to the owner of an earlier epoch, which is the same process.
-    private func askTheFormer(_ planted: PlantedInCluster) throws -> ClusterSimulation {
+    private func askTheFormer(_ planted: PlantedInNode) throws -> ClusterSimulation {
         let (world, gateway, partition, life) = try boot(planted)
-        let id = RequestID(gateway: gateway.gateway, number: 1 << 40)
+        let loop = gateway.loops[0]
+        let id = RequestID(gateway: loop.core.gateway, number: 1 << 40)
         // Nobody may carry it out.
         world.deadlines[id] = 0
-        let former = Epoch(gateway.places.epoch(of: partition).rawValue - 1)
-        gateway.turn {
-            let members = Request.members(project: ClusterSimulation.project, world.topic(0))
-            gateway.say(.request(partition, former, id, members, left: 20_000), to: life)
-        }
+        let former = Epoch(loop.core.places.epoch(of: partition).rawValue - 1)
+        let members = Request.members(project: ClusterSimulation.project, world.topic(0))
+        let asked = PeerMessage.request(partition, former, id, members, left: 20_000)
+        loop.post(.order(.say(asked, to: [life])))
         world.run(until: world.now + .seconds(1))
         return world
     }

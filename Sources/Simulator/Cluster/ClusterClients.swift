@@ -49,7 +49,7 @@ extension ClusterSimulation {
             }
             process.calls[id] = { finish(nil) }
             self.after(0, .client, process) {
-                process.submit(operation) { outcome in
+                process.anyLoop.submit(operation) { outcome in
                     self.after(100_000 + self.roll(1_000_000), .client) {
                         guard process.calls.removeValue(forKey: id) != nil else { return }
                         finish(outcome)
@@ -252,8 +252,9 @@ extension ClusterSimulation {
         after(100_000 + roll(1_000_000), .client, process) {
             process.calls[id] = nil
             guard listener.isOpenAtDevice, !process.isRetiring else { return self.hungUp(listener) }
-            process.listen(listener, registration, credential, resume: resume)
-            listener.process = process
+            let loop = process.anyLoop
+            listener.loop = loop
+            loop.listen(listener, registration, credential, resume: resume)
         }
     }
 
@@ -266,9 +267,9 @@ extension ClusterSimulation {
         guard let listener = clients[client].listener else { return }
         clients[client].listener = nil
         listener.isOpenAtDevice = false
-        guard let process = listener.process else { return }
+        guard let loop = listener.loop else { return }
         let delay = roll(5) == 0 ? roll(.seconds(20)) : roll(3_000_000)
-        after(delay, .client, process) { process.cancelled(listener) }
+        after(delay, .client, loop.process) { loop.cancelled(listener) }
     }
 
     private func toggle(_ client: Int) {
@@ -293,15 +294,14 @@ extension ClusterSimulation {
     }
 
     /// Something came to a device.
-    func arrived(_ chunk: SimulatedProcess.Chunk, _ listener: Listener) {
+    func arrived(_ chunk: SimulatedLoop.Chunk, _ listener: Listener) {
         guard listener.isOpenAtDevice else { return }
         let device = listener.device
         switch chunk {
         case .event(let body, let position):
             let message = UInt64(String(decoding: body, as: UTF8.self)) ?? 0
             note(message << 8 ^ UInt64(device))
-            let stream = "stream \(listener.number) of process \(listener.process?.life ?? 0)"
-            debug("device \(device) gets \(message) at \(position.rawValue), \(stream)")
+            debug("device \(device) gets \(message) at \(position.rawValue), \(listener.name)")
             if position.rawValue <= listener.lastPosition {
                 violate("G2", "device \(device) gets message \(message) twice on one stream")
             }

@@ -1,4 +1,5 @@
 import Model
+import NodeCore
 import Partitions
 import Quotas
 
@@ -7,6 +8,8 @@ extension ClusterSimulation {
         public var seed: UInt64
         public var nodeCount = 5
         public var partitionCount = 8
+        /// Event loops of each process.
+        public var loopCount: Int
         public var deviceCount = 12
         public var topicCount = 5
         /// Virtual seconds of load and faults.
@@ -36,11 +39,13 @@ extension ClusterSimulation {
         public var traced: ClosedRange<UInt64>?
         public var partition: PartitionOptions
         #if DEBUG
-            public var planted: PlantedInCluster = []
+            public var planted: PlantedInNode = []
+            public var plantedInCluster: PlantedInCluster = []
         #endif
 
         public init(seed: UInt64) {
             self.seed = seed
+            loopCount = 1 + Int(seed % 3)
             partition = PartitionOptions(partitionCount: partitionCount)
             partition.snapshotBytesMin = 2000
         }
@@ -63,7 +68,8 @@ extension QuotaLimits {
 }
 
 #if DEBUG
-    /// Bugs that are planted in the glue between a cluster's machines to show that a checker sees them.
+    /// Bugs that are planted in the world of a simulated cluster, and in the part of a node that the
+    /// simulation imitates, to show that a checker sees them.
     public struct PlantedInCluster: OptionSet, Sendable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
@@ -72,21 +78,7 @@ extension QuotaLimits {
         public static let skipFence = PlantedInCluster(rawValue: 1)
         /// The database takes appends of sessions that are dead (design 3.5).
         public static let appendUnchecked = PlantedInCluster(rawValue: 2)
-        /// A new owner of buckets begins with full ones (design 3.8).
-        public static let fullBuckets = PlantedInCluster(rawValue: 8)
-        /// A new owner of buckets does not wait until what the former one granted is void (design 3.8).
-        public static let hastyBuckets = PlantedInCluster(rawValue: 16)
-        /// Streams are not told to a partition's new owner (design 5.8).
-        public static let forgetStreams = PlantedInCluster(rawValue: 32)
-        /// What was asked of a former owner is not asked again (design 3.5).
-        public static let forgetRequests = PlantedInCluster(rawValue: 64)
         /// A suspicion is enough to fence (design 3.5).
-        public static let hastyFence = PlantedInCluster(rawValue: 256)
-        /// What is past its deadline is done nevertheless (design 5.12).
-        public static let ignoreDeadlines = PlantedInCluster(rawValue: 2048)
-        /// What was asked of an owner is done by it when it is owner anew (design 3.5).
-        public static let ignoreEpochs = PlantedInCluster(rawValue: 512)
-        /// Who loses what was said to another does not tell it.
-        public static let oweNothing = PlantedInCluster(rawValue: 1024)
+        public static let hastyFence = PlantedInCluster(rawValue: 4)
     }
 #endif

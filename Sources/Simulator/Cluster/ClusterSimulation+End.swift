@@ -68,8 +68,8 @@ extension ClusterSimulation {
                         $0.device == device && $0.message == send.message
                     })
                 else { continue }
-                let stream = "stream \(listener.number) of process \(listener.process?.life ?? 0)"
-                violate("G7", "device \(device) listens (\(stream)) and hears nothing of topic \(topic)")
+                violate(
+                    "G7", "device \(device) listens (\(listener.name)) and hears nothing of topic \(topic)")
             }
         }
     }
@@ -144,14 +144,14 @@ extension ClusterSimulation {
         var found: [Violation] = []
         for slot in slots {
             guard let process = slot.process, process.isRunning else { continue }
-            for case let partition? in process.partitions where partition.isIdle {
+            for partition in process.partitions where partition.isIdle {
                 let lived = partition.image()
                 let id = partition.id
                 var kept: [StoredPartition] = []
                 if let stored = try? StoredPartition(id, from: database.engine) { kept.append(stored) }
                 let past = database.records(of: id)
                 if !past.isEmpty { kept.append(StoredPartition(id, records: past)) }
-                for stored in kept where stored.folded(options, TopicNames())?.image() != lived {
+                for stored in kept where stored.folded(options)?.image() != lived {
                     found.append(
                         Violation(
                             guarantee: "I4",
@@ -189,6 +189,21 @@ extension ClusterSimulation {
         run(until: now + .seconds(3))
         for slot in slots where slot.process?.isRunning != true {
             violate("G8", "\(slot.name) has ended by a damaged frame")
+        }
+    }
+}
+
+extension StoredPartition {
+    /// `nil` where the records do not fit together.
+    fileprivate func folded(_ options: ClusterSimulation.Options) -> Partition? {
+        let partition = Partition(
+            id: id, history: ClusterSimulation.history(of: id), options: options.partition,
+            names: TopicNames(), proofs: Proofs.shared)
+        do {
+            try fold(into: partition)
+            return partition
+        } catch {
+            return nil
         }
     }
 }

@@ -130,7 +130,8 @@ extension ClusterSimulation {
         guard let process = slots[place].process, process.isRunning else { return }
         let length = .milliseconds(100) + roll(.milliseconds(2500))
         fault("a connection of \(slots[place].name) to the database stalls")
-        let lane = [process.control, process.journal, process.loader][Int(roll(3))]
+        let lanes: [EngineConnection] = [process.control, process.journal, process.loader]
+        let lane = lanes[Int(roll(3))]
         lane.stallsUntil = now + length
         if lane === process.control { hinder(place, until: now + length + .milliseconds(500)) }
     }

@@ -14,8 +14,7 @@ extension ClusterSimulation {
         let process = SimulatedProcess(self, place: place, session: session)
         slots[place].process = process
         hinder(place, until: now + .seconds(1))
-        process.tellOwnership(.nudged)
-        after(0, .control, process) { process.gossip(.woke) }
+        process.begin()
     }
 
     func restart(_ place: Int, in delay: UInt64) {
@@ -33,12 +32,11 @@ extension ClusterSimulation {
         network.ended(process, isSilent: isSilent)
         let calls = process.calls.sorted { $0.key < $1.key }
         process.calls = [:]
-        process.tickets = [:]
         process.stalled = []
         for (_, tell) in calls { after(roll(2_000_000), .client, tell) }
-        let listeners = process.listeners.sorted { $0.key < $1.key }
-        process.listeners = [:]
-        for (_, listener) in listeners { after(roll(2_000_000), .client) { self.hungUp(listener) } }
+        for listener in process.abandonLoops() {
+            after(roll(2_000_000), .client) { self.hungUp(listener) }
+        }
         ghosts.removeAll { $0 === process }
         guard slots[process.place].process === process else { return }
         restart(process.place, in: isHealing ? .milliseconds(200) : 300_000_000 + roll(.seconds(4)))
@@ -48,13 +46,13 @@ extension ClusterSimulation {
     func retire(_ process: SimulatedProcess) {
         guard !process.isRetiring else { return }
         process.isRetiring = true
-        process.endStreams()
+        for loop in process.loops { loop.endStreams() }
         wait(for: process, until: now + .seconds(10))
     }
 
     private func wait(for process: SimulatedProcess, until limit: UInt64) {
         after(.milliseconds(50), .timer, process) {
-            if process.tickets.isEmpty || self.now >= limit { return self.end(process, fences: true) }
+            if !process.isBusy || self.now >= limit { return self.end(process, fences: true) }
             self.wait(for: process, until: limit)
         }
     }

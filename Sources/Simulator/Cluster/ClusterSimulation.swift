@@ -189,6 +189,7 @@ public final class ClusterSimulation {
         settle()
         violations += check()
         if options.poisons, violations.isEmpty { poison() }
+        for process in slots.compactMap(\.process) + ghosts { _ = process.abandonLoops() }
         return (history, violations)
     }
 
@@ -200,6 +201,10 @@ public final class ClusterSimulation {
         if !isServed { violate("G7", "the cluster does not come up: \(unserved) are not served") }
         database.makeProject(ClusterSimulation.project)
         run(until: now + .seconds(2))
+    }
+
+    static func history(of partition: PartitionID) -> Model.History {
+        Model.History(UInt64(partition.rawValue) + 7)
     }
 
     func home(of project: ProjectNumber) -> PartitionID {
@@ -221,7 +226,7 @@ public final class ClusterSimulation {
                 guard let process = slot.process, process.isRunning, process.session == owner else {
                     return false
                 }
-                return process.frozenUntil <= now && process.partitions[Int(row.id.rawValue)] != nil
+                return process.frozenUntil <= now && process.serves(row.id)
             }
         }.map { Int($0.id.rawValue) }
     }

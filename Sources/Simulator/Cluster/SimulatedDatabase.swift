@@ -34,7 +34,7 @@ final class SimulatedDatabase {
         keepsPast = world.options.keepsPast
         let partitionCount = world.options.partitionCount
         past = Array(repeating: [], count: partitionCount)
-        let histories = (0..<partitionCount).map { Model.History(UInt64($0) + 7) }
+        let histories = (0..<partitionCount).map { ClusterSimulation.history(of: PartitionID(UInt16($0))) }
         // Never refused: an engine without partitions takes any number that an id can name.
         try? engine.createPartitions(count: partitionCount, histories: histories)
     }
@@ -69,7 +69,7 @@ final class SimulatedDatabase {
         200_000 + world.roll(800_000) + (isWrite ? 500_000 + world.roll(5_000_000) : 0)
     }
 
-    func fate(of call: EngineLane.Kind, from place: Int) -> Fate {
+    func fate(of call: EngineConnection.Kind, from place: Int) -> Fate {
         guard reaches(place) else { return .unsent }
         guard world.options.hasFaults, world.isLoading, !world.isHealing else { return .works }
         switch call {
@@ -108,7 +108,9 @@ final class SimulatedDatabase {
 
     private func commit(_ session: SessionID, _ batch: BatchID, _ rows: [Row]) -> AppendOutcome {
         #if DEBUG
-            if world.options.planted.contains(.appendUnchecked), (try? engine.isAlive(session)) == false {
+            if world.options.plantedInCluster.contains(.appendUnchecked),
+                (try? engine.isAlive(session)) == false
+            {
                 return commitUnchecked(batch, rows, by: session)
             }
         #endif
@@ -210,79 +212,5 @@ final class SimulatedDatabase {
     /// All records of a partition since its beginning; empty where they are not kept.
     func records(of id: PartitionID) -> [(sequence: Sequence, body: [UInt8])] {
         keepsPast ? past[Int(id.rawValue)].map { ($0.sequence, $0.body) } : []
-    }
-}
-
-/// A node's connection to the database, with the thread behind it: one call after the other.
-final class EngineLane {
-    enum Kind { case append, write, read }
-    private struct Job {
-        var kind: Kind
-        /// Carries it out and gives back what the process does when it hears of it.
-        var execute: (SimulatedDatabase.Fate) -> () -> Void
-    }
-    private unowned let process: SimulatedProcess
-    private let world: ClusterSimulation
-    private var jobs: [Job] = []
-    private(set) var isBusy = false
-    /// Until when calls on this lane hang.
-    var stallsUntil: UInt64 = 0
-
-    init(_ process: SimulatedProcess) {
-        self.process = process
-        world = process.world
-    }
-
-    /// Runs `body` at the database; `then` hears of it.
-    func perform<Value>(
-        _ kind: Kind, _ body: @escaping (SimulatedDatabase) throws -> Value,
-        then: @escaping (Result<Value, any Error>) -> Void
-    ) {
-        let database = world.database
-        put(kind) { fate in
-            switch fate {
-            case .works, .late:
-                let result = Result { try body(database) }
-                return { then(result) }
-            case .replyLost:
-                _ = Result { try body(database) }
-                return { then(.failure(EngineError.refused("the reply was lost"))) }
-            case .unsent, .requestLost, .refused:
-                return { then(.failure(EngineError.refused("cannot reach the database"))) }
-            }
-        }
-    }
-
-    func put(_ kind: Kind, _ execute: @escaping (SimulatedDatabase.Fate) -> () -> Void) {
-        jobs.append(Job(kind: kind, execute: execute))
-        begin()
-    }
-
-    private func begin() {
-        guard !isBusy, !jobs.isEmpty else { return }
-        isBusy = true
-        let job = jobs.removeFirst()
-        let database = world.database
-        var delay = database.travel(isWrite: job.kind != .read)
-        if stallsUntil > world.now { delay += stallsUntil - world.now }
-        if job.kind == .append, world.isLoading, !world.isHealing, world.options.hasFaults,
-            world.chance(world.options.stallPerMille)
-        {
-            delay += world.roll(.milliseconds(1500))
-        }
-        let process = process
-        world.after(delay, .database) { [world] in
-            // Of a process that ended meanwhile the call arrives, or not.
-            if !process.isRunning, world.roll(2) == 0 { return }
-            let fate = database.fate(of: job.kind, from: process.place)
-            let answer = job.execute(fate)
-            var back = 100_000 + world.roll(900_000)
-            if case .unsent = fate { back += world.roll(.milliseconds(300)) }
-            world.after(back, .answered, process) {
-                self.isBusy = false
-                answer()
-                self.begin()
-            }
-        }
     }
 }

@@ -2,13 +2,13 @@ import Model
 
 /// The network between the processes of a cluster: connections that carry frames in order, late, and break.
 ///
-/// As with `PeerLink`, each process has one connection to each other on which it sends, made when there is
+/// As with `PeerLink`, each loop has one connection to each other process on which it sends, made when there is
 /// something to say. A reset loses what is under way and is told to both ends. A cut of one direction or both
 /// says nothing: what is sent waits, arrives late if the cut heals, and is lost when an end that hears
 /// nothing gives the connection up.
 final class SimulatedNetwork {
     final class Connection {
-        let from: SimulatedProcess
+        let from: SimulatedLoop
         let to: SimulatedProcess
         var isOpenAtFrom = true
         var isOpenAtTo = true
@@ -19,7 +19,7 @@ final class SimulatedNetwork {
         var held: [Parcel] = []
         /// What comes now was sent after this: when the last ping was sent whose answer has come.
         var after: UInt64
-        init(from: SimulatedProcess, to: SimulatedProcess, after: UInt64) {
+        init(from: SimulatedLoop, to: SimulatedProcess, after: UInt64) {
             self.from = from
             self.to = to
             self.after = after
@@ -62,7 +62,7 @@ final class SimulatedNetwork {
     // MARK: Sending
 
     /// False where the bytes cannot be handed over.
-    func send(_ bytes: [UInt8], from: SimulatedProcess, to life: UInt32) -> Bool {
+    func send(_ bytes: [UInt8], from: SimulatedLoop, to life: UInt32) -> Bool {
         guard from.peers[life] != nil else { return false }
         guard let connection = from.peers[life]?.connection else {
             if from.peers[life]?.waiting.isEmpty ?? true { from.peers[life]?.waitingSince = world.now }
@@ -120,7 +120,7 @@ final class SimulatedNetwork {
         let (from, to) = (connection.from.place, connection.to.place)
         // Sent again and again by the kernel, until it passes or the connection is given up.
         let isHeld = isCut(to, from)
-        world.after(isHeld ? .milliseconds(200) : latency(to, from), .network, connection.from) {
+        world.after(isHeld ? .milliseconds(200) : latency(to, from), .network, connection.from.process) {
             guard !connection.isDead, connection.isOpenAtFrom else { return }
             isHeld ? self.answer(connection, sent) : self.transmit(.pong(sent), connection)
         }
@@ -142,28 +142,30 @@ final class SimulatedNetwork {
 
     // MARK: Connecting
 
-    private func connect(_ from: SimulatedProcess, _ life: UInt32, since: UInt64) {
+    private func connect(_ from: SimulatedLoop, _ life: UInt32, since: UInt64) {
         guard let peer = from.peers[life], !peer.isConnecting, !peer.isBackingOff else { return }
         from.peers[life]?.isConnecting = true
         world.debug("\(from.life) connects to \(life)")
         attempt(from, life, since: since)
     }
 
-    private func attempt(_ from: SimulatedProcess, _ life: UInt32, since: UInt64) {
+    private func attempt(_ from: SimulatedLoop, _ life: UInt32, since: UInt64) {
         let target = world.process(of: life)
         let place = target?.place ?? from.peers[life]?.place ?? from.place
         if isCut(from.place, place) || isCut(place, from.place) {
-            return world.after(.seconds(2), .network, from) { self.failed(from, life) }
+            return world.after(.seconds(2), .network, from.process) { self.failed(from, life) }
         }
         guard let target else {
-            return world.after(200_000 + world.roll(800_000), .network, from) { self.failed(from, life) }
+            return world.after(200_000 + world.roll(800_000), .network, from.process) {
+                self.failed(from, life)
+            }
         }
         if target.frozenUntil > world.now {
             // The kernel takes the connection, and nobody greets.
             if world.now - since > SimulatedNetwork.silenceMin { return failed(from, life) }
             return world.after(.milliseconds(100), .network) { self.attempt(from, life, since: since) }
         }
-        world.after(latency(from.place, place) + latency(place, from.place), .network, from) {
+        world.after(latency(from.place, place) + latency(place, from.place), .network, from.process) {
             guard target.isRunning, from.peers[life] != nil else { return self.failed(from, life) }
             let after = self.world.now - min(self.world.now, SimulatedNetwork.waitMax)
             let connection = Connection(from: from, to: target, after: after)
@@ -176,25 +178,27 @@ final class SimulatedNetwork {
             from.peers[life]?.waiting = []
             self.ping(connection)
             let since = from.peers[life]?.waitingSince ?? 0
-            if !waiting.isEmpty, self.world.now - since > SimulatedNetwork.waitMax { return from.lost(life) }
+            if !waiting.isEmpty, self.world.now - since > SimulatedNetwork.waitMax {
+                return from.process.renewed(life)
+            }
             for bytes in waiting { self.transmit(.frame(bytes), connection) }
         }
     }
 
-    private func failed(_ from: SimulatedProcess, _ life: UInt32) {
-        guard from.isRunning, let peer = from.peers[life] else { return }
+    private func failed(_ from: SimulatedLoop, _ life: UInt32) {
+        guard from.process.isRunning, let peer = from.peers[life] else { return }
         world.debug("\(from.life) cannot connect to \(life)")
         from.peers[life]?.isConnecting = false
         from.peers[life]?.waiting = []
         from.peers[life]?.isBackingOff = true
         from.peers[life]?.backoff = min(peer.backoff * 2, .milliseconds(1500))
-        world.after(peer.backoff, .network, from) {
+        world.after(peer.backoff, .network, from.process) {
             guard let peer = from.peers[life] else { return }
             from.peers[life]?.isBackingOff = false
             if !peer.waiting.isEmpty { self.connect(from, life, since: self.world.now) }
         }
         // Nothing broke: what waited is lost, and nobody is suspected for it.
-        if !peer.waiting.isEmpty { from.lost(life) }
+        if !peer.waiting.isEmpty { from.process.renewed(life) }
     }
 
     // MARK: Ends
@@ -208,13 +212,14 @@ final class SimulatedNetwork {
     }
 
     private func end(_ connection: Connection, atFrom: Bool, in delay: UInt64) {
-        let process = atFrom ? connection.from : connection.to
+        let process = atFrom ? connection.from.process : connection.to
         world.after(delay, .network, process) {
             if atFrom {
                 guard connection.isOpenAtFrom else { return }
                 connection.isOpenAtFrom = false
                 let life = connection.to.life
-                if process.peers[life]?.connection === connection { process.peers[life]?.connection = nil }
+                let loop = connection.from
+                if loop.peers[life]?.connection === connection { loop.peers[life]?.connection = nil }
                 process.linkReset(life)
             } else {
                 guard connection.isOpenAtTo else { return }
@@ -226,7 +231,8 @@ final class SimulatedNetwork {
 
     /// One end gives up; the other hears of it if it can.
     func close(_ connection: Connection, atFrom: Bool) {
-        let (own, other) = atFrom ? (connection.from, connection.to) : (connection.to, connection.from)
+        let (from, to) = (connection.from.process, connection.to)
+        let (own, other) = atFrom ? (from, to) : (to, from)
         end(connection, atFrom: atFrom, in: 0)
         if atFrom { world.after(world.roll(2_000_000), .network) { connection.isDead = true } }
         if !isCut(own.place, other.place) {
@@ -239,21 +245,26 @@ final class SimulatedNetwork {
 
     /// The process has ended; where its machine still stands, its peers hear of it at once.
     func ended(_ process: SimulatedProcess, isSilent: Bool) {
-        for connection in connections where connection.from === process || connection.to === process {
+        for connection in connections where isOf(process, connection) {
             connection.isDead = connection.isDead || connection.to === process
-            let other = connection.from === process ? connection.to : connection.from
+            let isFrom = connection.from.process === process
+            let other = isFrom ? connection.to : connection.from.process
             let isTold = !isSilent && !isCut(process.place, other.place)
             let silence = SimulatedNetwork.silenceMin + world.roll(.seconds(2))
             end(
-                connection, atFrom: connection.from === other,
+                connection, atFrom: !isFrom,
                 in: isTold ? latency(process.place, other.place) : silence)
         }
         prune()
     }
 
+    private func isOf(_ process: SimulatedProcess, _ connection: Connection) -> Bool {
+        connection.from.process === process || connection.to === process
+    }
+
     private func prune() {
         connections.removeAll { connection in
-            let isFromGone = !connection.isOpenAtFrom || !connection.from.isRunning
+            let isFromGone = !connection.isOpenAtFrom || !connection.from.process.isRunning
             return isFromGone && (!connection.isOpenAtTo || !connection.to.isRunning)
         }
     }
@@ -283,7 +294,7 @@ final class SimulatedNetwork {
     /// A process that sleeps says nothing: its peers give its connections up after a while.
     func slept(_ process: SimulatedProcess) {
         let until = process.frozenUntil
-        for connection in connections where connection.from === process || connection.to === process {
+        for connection in connections where isOf(process, connection) {
             watch(connection, connection.to === process) { process.frozenUntil == until }
         }
     }
@@ -292,7 +303,7 @@ final class SimulatedNetwork {
         let silence = SimulatedNetwork.silenceMin + world.roll(.seconds(2))
         world.after(silence, .network) {
             guard isSilent() else { return }
-            let end = atFrom ? connection.from : connection.to
+            let end = atFrom ? connection.from.process : connection.to
             guard end.isRunning, end.frozenUntil <= self.world.now else { return }
             if atFrom ? connection.isOpenAtFrom : connection.isOpenAtTo {
                 self.close(connection, atFrom: atFrom)

@@ -1,5 +1,6 @@
 import Journal
 import Model
+import NodeCore
 import Ownership
 import Partitions
 import Routing
@@ -23,7 +24,9 @@ extension SimulatedProcess {
         world.after(20_000, .control, self) {
             for member in self.members where member.session.life == life {
                 #if DEBUG
-                    if self.world.options.planted.contains(.hastyFence) { self.fence(member.session) }
+                    if self.world.options.plantedInCluster.contains(.hastyFence) {
+                        self.fence(member.session)
+                    }
                 #endif
                 self.gossip(.linkReset(member.session))
             }
@@ -45,13 +48,13 @@ extension SimulatedProcess {
         case .take(let row): take(row)
         case .load(let id, let epoch, _):
             publish(id, epoch)
-            load(id, epoch)
-        case .release(let id): release(id)
-        case .offer(let id, let heir): post { self.say(.follow(id), to: heir.life) }
+            order(.serve(id, epoch), of: id)
+        case .release(let id): order(.release(id), of: id)
+        case .offer(let id, let heir): loops[0].post(.order(.say(.follow(id), to: [heir.life])))
         case .follow(let id): follow(id)
-        case .tellFollowed(let id, let owner): post { self.say(.followed(id), to: owner.life) }
-        case .unfollow(let id): post { self.followed[id] = nil }
-        case .drop(let id): post { self.drop(id) }
+        case .tellFollowed(let id, let owner): loops[0].post(.order(.say(.followed(id), to: [owner.life])))
+        case .unfollow(let id): order(.unfollow(id), of: id)
+        case .drop(let id): order(.drop(id), of: id)
         case .routes(let routes):
             self.routes = routes
             publish()
@@ -61,28 +64,17 @@ extension SimulatedProcess {
             self.members = members
             tellGossip(members)
             let living = Set(members.map(\.session))
-            post { self.adopt(living: living, gone: gone) }
+            for loop in loops { loop.post(.order(.members(living: living, gone: gone))) }
             publish()
         case .nudge:
             let lives = members.map { $0.session.life }.filter { $0 != life }
-            post { for life in lives { self.say(.nudge, to: life) } }
+            loops[0].post(.order(.say(.nudge, to: lives)))
         case .stepDown: world.end(self, fences: false)
         case .status: break
         case .left:
             gossip(.leave)
             world.retire(self)
         case .wake(let at): world.after(delay(to: at), .timer, self) { self.handle(.woke) }
-        }
-    }
-
-    private func adopt(living: Set<SessionID>, gone: Set<UInt32>) {
-        livingSessions = living
-        guard !gone.isEmpty else { return }
-        for life in gone { owed[life] = nil }
-        for case let partition? in partitions {
-            partition.forgetGateways { gone.contains(SimulatedProcess.life(of: $0)) }
-            partition.forgetWindows(living: livingSessions)
-            dirty.insert(partition.id)
         }
     }
 
@@ -99,7 +91,7 @@ extension SimulatedProcess {
             switch result {
             case .success(let (poll, births)):
                 self.authority = asked.advanced(by: Ownership.Options().lease)
-                if births != self.births { self.post { self.births = births } }
+                if births != self.births { self.adopt(births) }
                 self.tellOwnership(.polled(poll, asked: asked))
             case .failure(EngineError.fenced): self.tellOwnership(.fenced)
             case .failure(let error): self.tellOwnership(.pollFailed("\(error)"))
@@ -107,11 +99,16 @@ extension SimulatedProcess {
         }
     }
 
+    private func adopt(_ births: [ProjectNumber: Epoch]) {
+        self.births = births
+        for loop in loops { world.after(20_000, .loop, self) { loop.adopt(births: births) } }
+    }
+
     private func fence(_ session: SessionID) {
         control.perform(.write) { [place, world] database in
             world.fenced(session, by: place)
             #if DEBUG
-                if world.options.planted.contains(.skipFence) {
+                if world.options.plantedInCluster.contains(.skipFence) {
                     for row in try database.engine.partitions() where row.owner == session {
                         try database.engine.release(row.id, by: session)
                     }
@@ -141,57 +138,29 @@ extension SimulatedProcess {
         }
     }
 
-    private func load(_ id: PartitionID, _ epoch: Epoch) {
-        epochs[Int(id.rawValue)] = epoch
-        let known = followed.removeValue(forKey: id)
-        inherited[id] = known?.partition
+    /// Reads a partition for its loop: what came behind the mark, or everything.
+    func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
         loader.perform(.read) { database in
             var quotas: [ProjectNumber: [UInt64]] = [:]
             if let left = database.left.removeValue(forKey: id), left.epoch.rawValue + 1 == epoch.rawValue {
                 quotas = left.tokens
             }
-            return (quotas, try StoredPartition.read(id, behind: known?.mark, from: database.engine))
+            return (quotas, try StoredPartition.read(id, behind: mark, from: database.engine))
         } then: { result in
             switch result {
             case .success(let (quotas, loaded)):
-                self.post {
-                    self.handedOver.merge(quotas) { $1 }
-                    self.restore(loaded)
-                    self.tellOwnership(.serving(id))
-                }
+                self.world.count("partitions inherited as followed", loaded.isTail ? 1 : 0)
+                self.loop(of: id).post(.engine(.loaded(loaded, quotas: quotas)))
             case .failure: self.tellOwnership(.lost(id))
             }
         }
     }
 
-    private func restore(_ loaded: StoredPartition) {
-        let followed = inherited.removeValue(forKey: loaded.id)
-        if loaded.isTail, followed == nil { return }
-        world.count("partitions inherited as followed", loaded.isTail ? 1 : 0)
-        guard let partition = loaded.folded(world.options, names, onto: loaded.isTail ? followed : nil)
-        else {
-            return world.violate("I4", "partition \(loaded.id.rawValue) cannot be folded from its journal")
-        }
-        onAppender(.opened(loaded.id, next: partition.applied.next))
-        adopt(partition)
-    }
-
-    private func release(_ id: PartitionID) {
+    /// A partition's machine has ended.
+    func gaveUp(_ id: PartitionID, _ epoch: Epoch, left: [ProjectNumber: [UInt64]]) {
         let session = session
-        let epoch = epochs[Int(id.rawValue)]
-        post {
-            self.release(id) { quotas in
-                self.closings[id] = { self.release(id, epoch, quotas, by: session) }
-                self.onAppender(.closing(id))
-            }
-        }
-    }
-
-    private func release(
-        _ id: PartitionID, _ epoch: Epoch, _ quotas: [ProjectNumber: [UInt64]], by session: SessionID
-    ) {
         control.perform(.write) { database in
-            if !quotas.isEmpty { database.left[id] = (epoch, quotas) }
+            if !left.isEmpty { database.left[id] = (epoch, left) }
             try database.release(id, by: session)
         } then: { result in
             switch result {
@@ -201,7 +170,7 @@ extension SimulatedProcess {
         }
     }
 
-    /// Tells the loop where partitions and processes are.
+    /// Tells the loops where partitions and processes are.
     private func publish() {
         let own = session
         let places = PartitionPlaces(routes, members: members, own: own)
@@ -211,14 +180,16 @@ extension SimulatedProcess {
                 $0.name == member.name
             }
         }
-        post {
-            self.adopt(known)
-            if !places.isEmpty { self.adopt(places) }
+        for loop in loops {
+            world.after(20_000, .loop, self) { loop.adopt(peers: known) }
+            loop.post(.order(.places(places, away: [])))
         }
     }
+}
 
+extension SimulatedLoop {
     /// The processes that are members now.
-    private func adopt(_ known: [UInt32: Int]) {
+    func adopt(peers known: [UInt32: Int]) {
         for life in peers.keys.sorted() where known[life] == nil {
             if let connection = peers[life]?.connection { world.network.forget(connection) }
             peers[life] = nil

@@ -20,7 +20,7 @@ extension SimulatedProcess {
         case .datagram(let packet, let address): world.network.send(datagram: packet, from: self, to: address)
         case .stream(let packet, let session):
             let life = session.life
-            post { self.say(.gossip(packet), to: life) }
+            loops[0].post(.order(.say(.gossip(packet), to: [life])))
         case .changed(let member):
             guard member.state == .dead || member.state == .alive else { return }
             tellOwnership(.suspected(member.session, member.state == .dead))

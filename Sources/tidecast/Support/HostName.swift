@@ -26,8 +26,8 @@ enum HostName {
         return String(name)
     }
 
-    /// The name that the network has for the host's own address. It is asked for by DNS alone: the hosts file of
-    /// a container has the id for that address.
+    /// The name that the network has for the host's own address. DNS alone is asked: the hosts file of a
+    /// container has the id for that address.
     static func reverse(_ host: String) -> String? {
         var hints = addrinfo()
         hints.ai_family = AF_INET

@@ -3,7 +3,7 @@ import Model
 import Quotas
 import Testing
 
-@testable import Node
+@testable import NodeCore
 
 /// What an orderly end, a crash and a first start leave in the buckets.
 @Suite("Quotas over a restart")

@@ -7,7 +7,7 @@ import Quotas
 /// An orderly end writes it down; the next start takes it away again before it serves. So when it is not
 /// there although the node has run before, the node crashed, and every project that it knew may have spent
 /// its burst just before: those begin empty.
-struct FormerQuotas: Sendable {
+public struct FormerQuotas: Sendable {
     private struct Left: Sendable {
         var tokens: [UInt64]
         /// Since when the buckets have filled, before the node began.
@@ -15,12 +15,14 @@ struct FormerQuotas: Sendable {
     }
     private var left: [ProjectNumber: Left] = [:]
     /// Those of which nothing is known after a crash.
-    private(set) var unknown: Set<ProjectNumber> = []
+    public private(set) var unknown: Set<ProjectNumber> = []
+
+    public init() {}
 
     private static let key = "quotas-left"
     private static let version: UInt8 = 1
 
-    func beginning(of project: ProjectNumber, started: MonotonicTime) -> QuotaGrantor.Beginning {
+    public func beginning(of project: ProjectNumber, started: MonotonicTime) -> QuotaGrantor.Beginning {
         if unknown.contains(project) { return .empty(since: started) }
         guard let left = left[project] else { return .full }
         let since = started.nanoseconds - min(left.nanoseconds, started.nanoseconds)
@@ -29,7 +31,7 @@ struct FormerQuotas: Sendable {
 
     // MARK: The engine's row
 
-    static func take(
+    public static func take(
         from engine: any Engine, projects: [ProjectNumber], now: WallTime
     ) throws -> FormerQuotas {
         var former = FormerQuotas()
@@ -60,7 +62,7 @@ struct FormerQuotas: Sendable {
         return former
     }
 
-    static func put(_ left: [ProjectNumber: [UInt64]], to engine: any Engine, now: WallTime) throws {
+    public static func put(_ left: [ProjectNumber: [UInt64]], to engine: any Engine, now: WallTime) throws {
         var out = ByteWriter()
         out.u8(version)
         out.u8(1)

@@ -1,0 +1,240 @@
+import Journal
+import Model
+import Partitions
+import Routing
+
+// What a loop's partitions hear, and what they want done.
+
+extension LoopCore {
+    func handle(_ event: PartitionEvent, of id: PartitionID) {
+        guard let partition = partitions[id], takes(event, id) else { return refuse(event, id) }
+        guard !isPastDeviceLimit(event) else { return }
+        partition.handle(event, now: now, into: &partitionEffects)
+        dirty.insert(id)
+        carryOut(of: id)
+    }
+
+    func flushPartitions() {
+        for id in dirty.sorted() {
+            partitions[id]?.flush(now: now, into: &partitionEffects)
+            carryOut(of: id)
+        }
+        dirty.removeAll()
+        if !leaving.isEmpty { finishLeaving() }
+    }
+
+    /// Whether the partition has to do with it now: not while it is given up, but for what concerns its own
+    /// journal; and with no request while its database is away, since nothing could be answered.
+    private func takes(_ event: PartitionEvent, _ partition: PartitionID) -> Bool {
+        guard event.mayTravel else { return true }
+        if case .request = event, away.contains(partition) { return false }
+        return !leaving.contains(partition)
+    }
+
+    /// For a partition that is being read again, or that is not here.
+    private func refuse(_ event: PartitionEvent, _ partition: PartitionID) {
+        switch event {
+        case .request(let id, _):
+            let reason = "the partition is being read from its journal"
+            answer(id, .refused(options.isClustered ? absence(of: partition) : .unavailable(reason)))
+        case .stream(.attach(let stream, _, _, _)) where options.isClustered:
+            tellStream(stream.gateway, .refused(stream, .moved), from: partition)
+        default: break
+        }
+    }
+
+    /// Why a partition that should be here, or somewhere, is not. What lives in a database that is away is
+    /// not waited for: the client is told at once.
+    func absence(of partition: PartitionID) -> PartitionRefusal {
+        away.contains(partition) ? .unavailable("the partition's database is away") : .moved
+    }
+
+    // MARK: Effects
+
+    func carryOut(of id: PartitionID) {
+        guard !partitionEffects.isEmpty else { return }
+        var batch: [PartitionEffect] = []
+        swap(&batch, &partitionEffects)
+        for effect in batch { carryOut(effect, of: id) }
+        batch.removeAll(keepingCapacity: true)
+        if partitionEffects.isEmpty { swap(&batch, &partitionEffects) }
+    }
+
+    private func carryOut(_ effect: PartitionEffect, of id: PartitionID) {
+        switch effect {
+        case .append(let sequence, let body): append(id, sequence, body)
+        case .reply(let request, let reply): answer(request, reply.value)
+        case .offer(let to, let frame): send(.offered(frame.value), to: to)
+        case .acknowledge(let to, let said): send(.acknowledged(said.value), to: to)
+        case .ask(let of, let question): send(.asked(question.value), to: of)
+        case .tell(let to, let answer): send(.told(answer.value), to: to)
+        case .stream(let gateway, let frame): tellStream(gateway, frame.value, from: id)
+        case .confirm(let token): effects.append(.confirm(id, token: token))
+        case .readRecords(let sequences, let token):
+            effects.append(.readRecords(id, sequences, token: token))
+        case .writeSnapshot(let covering, let bytes):
+            effects.append(.writeSnapshot(id, covering: covering, bytes: bytes))
+        case .trim(let below, let keeping): trim(id, below: below, keeping: keeping)
+        case .wake(let at): effects.append(.wake(.partition(id), at: at))
+        case .fingerprintsDiffer(let with): effects.append(.noted(.fingerprintsDiffer(id, with: with)))
+        }
+    }
+
+    private func append(_ id: PartitionID, _ sequence: Sequence, _ body: [UInt8]) {
+        guard let partition = partitions[id] else { return }
+        let header = RecordHeader(
+            partition: id, sequence: sequence, epoch: epoch(of: id), history: partition.history)
+        do {
+            rows.append(
+                Row(
+                    partition: id, sequence: sequence,
+                    payload: try RecordCodec.encode(header: header, body: body)))
+        } catch {
+            enqueue(.lost(id, mayHaveAppended: false, reason: "the record is too large: \(error)"))
+        }
+    }
+
+    // MARK: Answers of the engine
+
+    func handle(_ answer: EngineAnswer) {
+        switch answer {
+        case .readFailed(let id, let sequences, let token):
+            wake(.readAgain(id, sequences, token: token), in: .milliseconds(500))
+        case .trimmed(let id, let left):
+            guard let trim = trims[id] else { return }
+            guard left > 0 else { return trims[id] = nil }
+            effects.append(.trim(id, below: trim.below, keeping: trim.keeping))
+        case .trimFailed(let id): trims[id] = nil
+        case .closed(let id): closed(id)
+        case .loaded(let loaded, let quotas):
+            handedOver.merge(quotas) { $1 }
+            restore(loaded)
+            if options.isClustered { effects.append(.serving(loaded.id)) }
+        case .loadFailed(let id): wake(.loadAgain(id), in: .seconds(1))
+        case .followed(let loaded):
+            follow(loaded)
+            effects.append(.followed(loaded.id))
+        }
+    }
+
+    /// Deletes what is not needed any more, slice by slice; one run for a partition at a time.
+    private func trim(_ id: PartitionID, below: Sequence, keeping: [Sequence]) {
+        guard trims[id] == nil else { return }
+        trims[id] = Trim(below: below, keeping: keeping)
+        effects.append(.trim(id, below: below, keeping: keeping))
+    }
+
+    // MARK: Taking a partition
+
+    /// The partition is this node's since the epoch: what was read of it before waits for the rest.
+    func serve(_ id: PartitionID, _ epoch: Epoch) {
+        epochs[Int(id.rawValue)] = epoch
+        let known = followed.removeValue(forKey: id)
+        inherited[id] = known?.partition
+        effects.append(.load(id, epoch, behind: known?.mark))
+    }
+
+    /// Keeps what was read of a partition that this node may inherit.
+    private func follow(_ loaded: StoredPartition) {
+        // Nothing rests on it yet: what cannot be folded is read again by the owner that this node becomes.
+        guard partitions[loaded.id] == nil, let partition = try? fold(loaded, into: nil) else { return }
+        followed[loaded.id] = FollowedPartition(partition: partition, mark: loaded.mark)
+    }
+
+    /// Folds a partition from what was read, and begins to serve it.
+    private func restore(_ loaded: StoredPartition) {
+        let followed = inherited.removeValue(forKey: loaded.id)
+        // Given up and thrown away while the rest was read.
+        if loaded.isTail, followed == nil { return }
+        let partition: Partition
+        do {
+            partition = try fold(loaded, into: loaded.isTail ? followed : nil)
+        } catch {
+            // What was verified by checksum and still cannot be folded is a fault that going on would make
+            // worse.
+            let what = "partition \(loaded.id.rawValue) cannot be folded from its journal: \(error)"
+            return effects.append(.stop(what))
+        }
+        effects.append(.open(loaded.id, next: partition.applied.next))
+        begin(partition)
+    }
+
+    private func fold(_ loaded: StoredPartition, into followed: Partition?) throws -> Partition {
+        let partition =
+            followed
+            ?? Partition(
+                id: loaded.id, history: options.histories[Int(loaded.id.rawValue)],
+                options: options.partition, names: names, proofs: proofs)
+        try loaded.fold(into: partition)
+        return partition
+    }
+
+    /// A partition that was read from its journal begins to serve.
+    private func begin(_ partition: Partition) {
+        partitions[partition.id] = partition
+        servedSince[partition.id] = now.monotonic
+        lives &+= 1
+        partition.begin(now: now, life: lives, into: &partitionEffects)
+        partition.forgetWindows(living: livingSessions)
+        dirty.insert(partition.id)
+        carryOut(of: partition.id)
+    }
+
+    // MARK: Losing a partition, and giving it up
+
+    /// Its machine is thrown away; who waited is told; another is made from the journal.
+    func lose(_ id: PartitionID, mayHaveAppended: Bool, reason: String) {
+        guard let partition = partitions.removeValue(forKey: id) else { return }
+        effects.append(.noted(.partitionLost(id, reason: reason)))
+        var replies: [(RequestID, Reply)] = []
+        partition.abandon(mayHaveAppended: mayHaveAppended, reason: reason, into: &replies)
+        for (request, reply) in replies { answer(request, reply) }
+        dirty.remove(id)
+        guard !options.isClustered else {
+            grantor.close { home(of: $0) == id }
+            return effects.append(.lost(id))
+        }
+        for loop in 0..<options.map.loopCount { send(.endStreams(of: id), toLoop: loop) }
+        effects.append(.load(id, epoch(of: id), behind: nil))
+    }
+
+    /// Takes no more work for the partition; it is given up when nothing of it is in flight.
+    func release(_ id: PartitionID) {
+        inherited[id] = nil
+        guard partitions[id] != nil else { return close(id, left: [:]) }
+        leaving.insert(id)
+    }
+
+    /// Gives the partition up through the journal's writer, which may still have rows of a machine that was
+    /// lost: they could go in behind the next owner's barrier.
+    private func close(_ id: PartitionID, left: [ProjectNumber: [UInt64]]) {
+        closing[id, default: [:]].merge(left) { $1 }
+        effects.append(.close(id))
+    }
+
+    private func closed(_ id: PartitionID) {
+        guard let left = closing.removeValue(forKey: id) else { return }
+        effects.append(.gaveUp(id, epoch(of: id), left: left))
+    }
+
+    private func finishLeaving() {
+        for id in leaving.sorted() where partitions[id].map({ $0.isIdle }) ?? true {
+            leaving.remove(id)
+            let left = takeBuckets(of: id)
+            drop(id)
+            close(id, left: left)
+        }
+    }
+
+    /// The partition is not this process's any more.
+    func drop(_ id: PartitionID) {
+        leaving.remove(id)
+        inherited[id] = nil
+        guard let partition = partitions.removeValue(forKey: id) else { return }
+        var replies: [(RequestID, Reply)] = []
+        partition.abandon(mayHaveAppended: true, reason: "the partition is another's", into: &replies)
+        // The next owner knows what went in: a send that is repeated has its number in the window.
+        for (request, _) in replies { answer(request, .refused(.moved)) }
+        grantor.close { home(of: $0) == id }
+    }
+}

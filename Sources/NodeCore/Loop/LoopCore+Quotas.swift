@@ -1,0 +1,157 @@
+import Model
+import Partitions
+import Quotas
+import Routing
+
+// The buckets of the projects whose home partition lives on this loop, and the way to those of others.
+
+extension LoopCore {
+    func sendQuota(_ request: QuotaRequest) {
+        let loop = options.map.loop(ofBuckets: request.project)
+        guard options.isClustered else { return send(.quotaRequest(request), toLoop: loop) }
+        switch places[home(of: request.project)] {
+        case .here: send(.quotaRequest(request), toLoop: loop)
+        case .peer(let life): say(.quotaRequest(request), to: life)
+        case .nowhere: break
+        }
+    }
+
+    private func send(_ grant: QuotaGrant) {
+        let gateway = grant.spender.gateway
+        if gateway.life == options.life {
+            send(.quotaGrant(grant), toLoop: gateway.loop)
+        } else {
+            say(.quotaGrant(grant), to: gateway.life)
+        }
+    }
+
+    private func refuse(_ id: RequestID, _ refusal: QuotaRefusal) {
+        if id.gateway.life == options.life {
+            send(.quotaRefusal(id, refusal), toLoop: id.gateway.loop)
+        } else {
+            say(.quotaRefusal(id, refusal), to: id.gateway.life)
+        }
+    }
+
+    /// A spender asks the owner of its project's buckets. Who is not answered asks again.
+    func grant(_ request: QuotaRequest) {
+        if options.isClustered {
+            guard partitions[home(of: request.project)] != nil else { return }
+            grantor.authority = host.authority
+        }
+        var wanted: [QuotaGrantor.Effect] = []
+        grantor.receive(request, now: now.monotonic, into: &wanted)
+        for effect in wanted {
+            switch effect {
+            case .grant(let grant): send(grant)
+            case .unknown(let request): if open(request.project) { grant(request) }
+            }
+        }
+    }
+
+    /// False where nothing can be said yet of what is in the project's buckets.
+    private func open(_ project: ProjectNumber) -> Bool {
+        if options.isClustered { return openInCluster(project) }
+        grantor.open(
+            project, limits[project] ?? .standard, epoch: Epoch(1),
+            options.formerQuotas.beginning(of: project, started: options.started), now: now.monotonic)
+        return true
+    }
+
+    private func openInCluster(_ project: ProjectNumber) -> Bool {
+        // Only the owner of the project's home partition grants.
+        let home = home(of: project)
+        guard var since = servedSince[home] else { return false }
+        guard projects.contains(project) else {
+            // Made on another node a moment ago.
+            effects.append(.look)
+            return false
+        }
+        let epoch = epoch(of: home)
+        var isFirst = births[project] == epoch
+        #if DEBUG
+            if options.planted.contains(.fullBuckets) { isFirst = true }
+            if options.planted.contains(.hastyBuckets) { since = MonotonicTime(nanoseconds: 0) }
+        #endif
+        let left = handedOver.removeValue(forKey: project)
+        guard
+            let beginning = QuotaGrantor.beginning(
+                isFirst: isFirst, left: left, since: since, now: now.monotonic)
+        else { return false }
+        grantor.open(
+            project, limits[project] ?? .standard, epoch: epoch, beginning, now: now.monotonic)
+        return true
+    }
+
+    /// Takes away what is left in the buckets of a partition's projects.
+    func takeBuckets(of id: PartitionID) -> [ProjectNumber: [UInt64]] {
+        var left = handedOver.filter { home(of: $0.key) == id }
+        for project in left.keys { handedOver[project] = nil }
+        left.merge(grantor.remainders(now: now.monotonic).filter { home(of: $0.key) == id }) { $1 }
+        return left
+    }
+
+    /// On a node of its own: what is left in the buckets of this loop, as the node ends.
+    public func remainders(now: Instant) -> [ProjectNumber: [UInt64]] {
+        self.now = now
+        // Projects that nobody asked for since a crash have what has flowed in since.
+        for project in options.formerQuotas.unknown
+        where !grantor.isOpen(project) && options.map.loop(ofBuckets: project) == options.number {
+            _ = open(project)
+        }
+        return grantor.remainders(now: now.monotonic)
+    }
+
+    /// Forgets buckets that are full and of which nothing is out. For the shell to call now and then.
+    public func forgetIdleBuckets(now: Instant) {
+        self.now = now
+        grantor.forgetIdle(now: now.monotonic)
+    }
+
+    /// Counts a send addressed to one device, here where the device lives, so that all gateways together
+    /// keep its limit. True where the limit refused it.
+    func isPastDeviceLimit(_ event: PartitionEvent) -> Bool {
+        guard case .request(let id, .sendToDevice(_, let device, _)) = event else { return false }
+        let limits = limits[device.project] ?? .standard
+        let time = now.monotonic
+        guard let refusal = deviceLimiter.take(device.partition, device.index, limits, now: time) else {
+            return false
+        }
+        refuse(id, refusal)
+        return true
+    }
+
+    /// What is in a project's buckets, by the limits' names.
+    func levels(of project: ProjectNumber) -> [BucketLevel] {
+        if !grantor.isOpen(project) { _ = open(project) }
+        let kinds: [(String, QuotaKind)] = [
+            ("sends", .sends), ("subscriptionChanges", .subscriptionChanges),
+            ("registrations", .registrations),
+        ]
+        return kinds.compactMap { name, kind in
+            grantor.level(of: kind, project, now: now.monotonic).map { BucketLevel(name: name, tokens: $0) }
+        }
+    }
+
+    /// Asks for what is in a project's buckets. Answered by `levels` with the number of the question.
+    public func askLevels(of project: ProjectNumber, question: UInt64) {
+        let asked = LoopMessage.levelsAsked(project, by: options.number, question: question)
+        send(asked, toLoop: options.map.loop(ofBuckets: project))
+    }
+
+    /// What the administrator changed: the projects that there are, their limits, and in a cluster the epoch
+    /// of its home partition in which each was made.
+    public func adopt(
+        projects: Set<ProjectNumber>, limits: [ProjectNumber: QuotaLimits], births: [ProjectNumber: Epoch],
+        now: Instant
+    ) {
+        self.now = now
+        self.projects = projects
+        self.births = births
+        self.limits = limits
+        router.admission.adopt(limits)
+        for (project, limit) in limits where grantor.isOpen(project) {
+            grantor.change(project, to: limit, now: now.monotonic)
+        }
+    }
+}

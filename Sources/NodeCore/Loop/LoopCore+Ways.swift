@@ -1,0 +1,188 @@
+import Journal
+import Model
+import Ownership
+import Partitions
+import Placement
+import Quotas
+import Routing
+
+// A loop's way to partitions and gateways, here or in another process. On one node everything is here.
+
+extension LoopCore {
+    func send(_ event: PartitionEvent, to partition: PartitionID) {
+        guard options.isClustered else {
+            return send(.partition(partition, event), toLoop: options.map.loop(of: partition))
+        }
+        switch places[partition] {
+        case .here: send(.partition(partition, event), toLoop: options.map.loop(of: partition))
+        case .peer(let life): say(.partition(partition, event), to: life)
+        case .nowhere:
+            if case .stream(.attach) = event { reattachLater(partition) }
+        }
+    }
+
+    func ask(_ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline) {
+        let epoch = places.epoch(of: partition)
+        let own = LoopMessage.request(partition, id, request, Mandate(epoch: epoch, deadline: deadline))
+        guard options.isClustered else { return send(own, toLoop: options.map.loop(of: partition)) }
+        switch places[partition] {
+        case .here: send(own, toLoop: options.map.loop(of: partition))
+        case .peer(let life):
+            let left = deadline.left(now: host.monotonic)
+            say(.request(partition, epoch, id, request, left: left), to: life)
+        case .nowhere: answer(id, .refused(absence(of: partition)))
+        }
+    }
+
+    /// Whether a request may be carried out here and now. The process may have slept since the turn began.
+    func takes(_ asked: RequestID, _ mandate: Mandate, _ partition: PartitionID) -> Bool {
+        guard options.isClustered else { return true }
+        switch standing(of: mandate, at: partition) {
+        case .valid: return true
+        case .late: effects.append(.noted(.requestLate))
+        case .moved: answer(asked, .refused(absence(of: partition)))
+        }
+        return false
+    }
+
+    private func standing(of mandate: Mandate, at partition: PartitionID) -> Mandate.Standing {
+        let standing = mandate.standing(in: epoch(of: partition), now: host.monotonic)
+        #if DEBUG
+            if options.planted.contains(.ignoreDeadlines), case .late = standing { return .valid }
+            if options.planted.contains(.ignoreEpochs), case .moved = standing { return .valid }
+        #endif
+        return standing
+    }
+
+    func answer(_ request: RequestID, _ reply: Reply) {
+        if request.gateway.life == options.life {
+            send(.reply(request, reply), toLoop: request.gateway.loop)
+        } else {
+            say(.reply(request, reply), to: request.gateway.life)
+        }
+    }
+
+    func tellStream(_ gateway: GatewayID, _ frame: StreamFrame, from partition: PartitionID) {
+        if gateway.life == options.life {
+            send(.stream(from: partition, frame), toLoop: gateway.loop)
+        } else {
+            say(.stream(from: partition, to: gateway, frame), to: gateway.life)
+        }
+    }
+
+    // MARK: Peers
+
+    func say(_ message: PeerMessage, to life: UInt32) {
+        if toPeers.isEmpty { toPeersSince = host.monotonic }
+        if let index = toPeers.firstIndex(where: { $0.life == life }) {
+            message.encode(into: &toPeers[index].writer)
+        } else {
+            var writer = ByteWriter()
+            message.encode(into: &writer)
+            toPeers.append((life, writer))
+        }
+    }
+
+    /// Everything that a turn had for another process leaves as one frame.
+    func flushPeers() {
+        guard !toPeers.isEmpty else { return }
+        // A process that slept since it wrote has written of deadlines that are over.
+        let isLate = host.monotonic.since(toPeersSince) > Deadline.handoverMax
+        for (life, writer) in toPeers {
+            if isLate {
+                sent(to: life, isTaken: false)
+            } else {
+                effects.append(.send(writer.bytes, to: life))
+            }
+        }
+        toPeers.removeAll(keepingCapacity: true)
+    }
+
+    /// Whether the connection to the process took its frame.
+    public func sent(to life: UInt32, isTaken: Bool) {
+        guard !isTaken else { return owed[life] = nil }
+        effects.append(.noted(.frameLost(to: life)))
+        // What could not be handed over is asked again, not at once: the way may stay closed for a while.
+        // And the other process is told, as soon as that can be: it may wait for an answer that was lost.
+        if unreachable.insert(life).inserted { wake(.unreachable(life), in: .milliseconds(50)) }
+    }
+
+    /// A process that began a moment ago may ask before it is known here: it is told that something was lost
+    /// for it so many times, every 50 ms.
+    private var owedTriesMax: Int { 200 }
+
+    func owe(_ life: UInt32) {
+        #if DEBUG
+            if options.planted.contains(.oweNothing) { return }
+        #endif
+        let tries = owed[life, default: 0] + 1
+        owed[life] = tries <= owedTriesMax ? tries : nil
+        if tries <= owedTriesMax { say(.missed, to: life) }
+    }
+
+    /// What was asked of the process, or by it, may be lost.
+    func askAgain(of life: UInt32) {
+        #if DEBUG
+            if options.planted.contains(.forgetRequests) { return }
+        #endif
+        if let affected = places.served(by: life) { askAgain(where: affected) }
+    }
+
+    private func askAgain(where affected: [Bool]) {
+        reroute(affected)
+        for number in affected.indices where affected[number] {
+            let partition = PartitionID(UInt16(number))
+            if places[partition] != .nowhere { reattach(partition) }
+        }
+    }
+
+    // MARK: Streams
+
+    /// Tells a partition's owner of the streams that are here for its devices.
+    func reattach(_ partition: PartitionID) {
+        reattaching.remove(partition)
+        #if DEBUG
+            if options.planted.contains(.forgetStreams) { return }
+        #endif
+        for command in streams.reattach(partition) { send(.stream(command), to: partition) }
+    }
+
+    /// Its owner was not there yet.
+    func reattachLater(_ partition: PartitionID) {
+        if reattaching.insert(partition).inserted { wake(.reattach(partition), in: .milliseconds(100)) }
+    }
+
+    // MARK: Orders of the node's control side
+
+    func handle(_ order: LoopOrder) {
+        switch order {
+        case .serve(let id, let epoch): serve(id, epoch)
+        case .release(let id): release(id)
+        case .drop(let id): drop(id)
+        case .unfollow(let id): followed[id] = nil
+        case .places(let places, let away): adopt(places, away: away)
+        case .members(let living, let gone): adopt(living: living, gone: gone)
+        case .say(let message, let lives): for life in lives { say(message, to: life) }
+        }
+    }
+
+    private func adopt(_ next: PartitionPlaces, away: Set<PartitionID>) {
+        self.away = away
+        guard !next.isEmpty else { return }
+        let changed = next.changed(since: places)
+        places = next
+        observer?.trace("\(gateway) adopts \(next)")
+        if let changed { askAgain(where: changed) }
+    }
+
+    private func adopt(living: Set<SessionID>, gone: Set<UInt32>) {
+        livingSessions = living
+        guard !gone.isEmpty else { return }
+        for life in gone { owed[life] = nil }
+        for (id, partition) in partitions.sorted(by: { $0.key < $1.key }) {
+            partition.forgetGateways { gone.contains($0.life) }
+            partition.forgetWindows(living: livingSessions)
+            dirty.insert(id)
+        }
+    }
+}

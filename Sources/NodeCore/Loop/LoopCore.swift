@@ -1,0 +1,326 @@
+import Journal
+import Model
+import Ownership
+import Partitions
+import Quotas
+import Routing
+
+/// What is fixed for a loop's lifetime.
+public struct LoopOptions: Sendable {
+    public var number = 0
+    public var map: NodeMap
+    public var session: SessionID
+    /// This process among those of a cluster, 24 bits; 0 on a node of its own.
+    public var life: UInt32 = 0
+    public var isClustered = false
+    /// By partition number.
+    public var histories: [History]
+    /// In which the session owns each partition, by partition number, where it owns them from the start.
+    public var epochs: [Epoch]
+    public var partition: PartitionOptions
+    public var deviceLimiter = DeviceLimiter()
+    /// On a node of its own: what its former life left in the buckets, and when this one began.
+    public var formerQuotas = FormerQuotas()
+    public var started = MonotonicTime(nanoseconds: 0)
+    #if DEBUG
+        public var planted: PlantedInNode = []
+    #endif
+
+    public init(map: NodeMap, session: SessionID, histories: [History], partition: PartitionOptions) {
+        self.map = map
+        self.session = session
+        self.histories = histories
+        self.partition = partition
+        epochs = Array(repeating: Epoch(0), count: map.partitionCount)
+    }
+
+    var gateway: GatewayID { GatewayID(life: life, loop: number) }
+    /// What stands in event ids: another one after the engine may have lost its end.
+    var eventHistories: [History] { histories.map { History($0.rawValue &+ partition.generation) } }
+}
+
+/// Everything that one loop of a node decides: the partitions that live on it, the requests and the streams
+/// of the clients that are connected to it, and the machines between them.
+///
+/// Messages come in, effects go out; it does no I/O. What comes in is handled in turns: a turn handles all
+/// that has come and what that leads to here, then lets each partition that had work close its record, and
+/// hands over what goes to others in one piece for each. So a thousand requests that came with one wake-up
+/// share one record a partition, one hand-over to the engine, one wake-up of another loop and one frame to
+/// another process.
+///
+/// Between turns the shell may submit operations and attach streams. After each call it carries out
+/// `effects`, in their order, and sees to it that a turn follows.
+///
+/// Confined to one loop.
+public final class LoopCore<Host: LoopHost> {
+    let options: LoopOptions
+    // Safe: a loop owns both its core and its core's host, and lets go of both at once.
+    unowned(unsafe) let host: Host
+    let proofs: any DeviceProofMaker
+    public var observer: LoopObserver?
+    let names = TopicNames()
+
+    public internal(set) var partitions: [PartitionID: Partition] = [:]
+    /// In which this node serves, or served, each partition.
+    var epochs: [Epoch]
+    var router: Router
+    public internal(set) var streams: GatewayStreams
+    var grantor = QuotaGrantor()
+    var deviceLimiter: DeviceLimiter
+    var limits: [ProjectNumber: QuotaLimits] = [:]
+    /// The projects that are known here, and in a cluster the epoch of its home partition in which each was
+    /// made.
+    var projects: Set<ProjectNumber> = []
+    var births: [ProjectNumber: Epoch] = [:]
+
+    /// Where each partition is, in a cluster.
+    public internal(set) var places = PartitionPlaces()
+    /// Partitions whose database does not answer, in a cluster on several.
+    var away: Set<PartitionID> = []
+    /// Sessions that live, as the cluster saw it last, in a cluster.
+    var livingSessions: Set<SessionID> = []
+    /// What was read of partitions that this node may inherit, and of those that it has inherited and is
+    /// reading the rest of.
+    var followed: [PartitionID: FollowedPartition] = [:]
+    var inherited: [PartitionID: Partition] = [:]
+    /// Partitions that are being given up.
+    var leaving: Set<PartitionID> = []
+    /// Partitions whose machines have ended and of which the journal's writer may still have rows, and what is
+    /// left in the buckets of their projects.
+    var closing: [PartitionID: [ProjectNumber: [UInt64]]] = [:]
+    /// What earlier owners have left in the buckets of projects that are not asked for yet.
+    var handedOver: [ProjectNumber: [UInt64]] = [:]
+    var reattaching: Set<PartitionID> = []
+    /// Processes to which something could not be handed over, until it is asked again.
+    var unreachable: Set<UInt32> = []
+    /// Processes that did not get something that was said to them, and how often it was tried to tell them
+    /// so.
+    var owed: [UInt32: Int] = [:]
+    /// When each partition that is here began to be served.
+    var servedSince: [PartitionID: MonotonicTime] = [:]
+    /// Partitions of which rows are being deleted, slice by slice, and what is to go.
+    var trims: [PartitionID: Trim] = [:]
+
+    private var queue: [LoopMessage] = []
+    /// For other loops, by their number.
+    private var outgoing: [[LoopMessage]] = []
+    /// For other processes, in the order in which something was first said to each.
+    var toPeers: [(life: UInt32, writer: ByteWriter)] = []
+    var toPeersSince = MonotonicTime(nanoseconds: 0)
+    var rows: [Row] = []
+    var dirty = PartitionSet()
+    /// Machines of partitions that began here.
+    var lives: UInt32 = 0
+    var partitionEffects: [PartitionEffect] = []
+    private var routerEffects: [RouterEffect] = []
+    var now: Instant
+
+    /// What the shell is to carry out, in this order; it takes them away.
+    public var effects: [LoopEffect] = []
+
+    struct Trim {
+        var below: Sequence
+        var keeping: [Sequence]
+    }
+
+    public init(
+        _ options: LoopOptions, host: Host, proofs: any DeviceProofMaker,
+        random: any RandomNumberGenerator, now: Instant
+    ) {
+        self.options = options
+        self.host = host
+        self.proofs = proofs
+        self.now = now
+        var random = random
+        epochs = options.epochs
+        deviceLimiter = options.deviceLimiter
+        // In a cluster partitions keep windows of requests, and must know whose they are to forget them.
+        let incarnation =
+            options.isClustered ? options.session.rawValue << 8 | UInt64(options.number) : random.next()
+        var routing = Router.Options(
+            partitionCount: options.map.partitionCount, gateway: options.gateway, session: incarnation)
+        routing.isClustered = options.isClustered
+        let spender = SpenderID(options.gateway, incarnation: random.next())
+        router = Router(options: routing, admission: Admission(spender), random: random)
+        streams = GatewayStreams(
+            gateway: options.gateway, histories: options.eventHistories, outlivesOwners: options.isClustered)
+        outgoing = Array(repeating: [], count: options.map.loopCount)
+    }
+
+    public var gateway: GatewayID { options.gateway }
+    public func epoch(of partition: PartitionID) -> Epoch { epochs[Int(partition.rawValue)] }
+    func home(of project: ProjectNumber) -> PartitionID { options.map.home(of: project) }
+
+    // MARK: Turns
+
+    /// Whether something waits for the next turn that no message will bring about.
+    public var hasWork: Bool { !queue.isEmpty }
+
+    public func turn(_ messages: [LoopMessage], now: Instant) {
+        self.now = now
+        queue.append(contentsOf: messages)
+        repeat {
+            var batch: [LoopMessage] = []
+            swap(&batch, &queue)
+            for message in batch { handle(message) }
+        } while !queue.isEmpty
+        flushPartitions()
+        if !rows.isEmpty {
+            effects.append(.append(rows))
+            rows.removeAll(keepingCapacity: true)
+        }
+        for loop in outgoing.indices where !outgoing[loop].isEmpty { effects.append(.post(toLoop: loop)) }
+        flushPeers()
+    }
+
+    /// Hands over what waits for another loop.
+    public func takeMessages(for loop: Int, _ body: ([LoopMessage]) -> Void) {
+        guard !outgoing[loop].isEmpty else { return }
+        body(outgoing[loop])
+        outgoing[loop].removeAll(keepingCapacity: true)
+    }
+
+    public func enqueue(_ message: LoopMessage) { queue.append(message) }
+
+    /// For another loop of the node, or this one. A gateway or a spender that a peer names may stand for a
+    /// loop that this node does not have: nobody is there to be told.
+    func send(_ message: LoopMessage, toLoop loop: Int) {
+        if loop == options.number {
+            queue.append(message)
+        } else if loop < outgoing.count {
+            outgoing[loop].append(message)
+        }
+    }
+
+    private func handle(_ message: LoopMessage) {
+        switch message {
+        case .partition(let id, let event): handle(event, of: id)
+        case .request(let id, let asked, let request, let mandate):
+            guard takes(asked, mandate, id) else { return }
+            observer?.carriesOut(asked)
+            handle(.request(asked, request), of: id)
+        case .reply(let request, let reply):
+            observer?.trace("\(gateway) gets reply \(request.number) \(reply)")
+            router.replied(request.number, reply, now: now, into: &routerEffects)
+            carryOutRouting()
+        case .stream(let partition, let frame): receive(frame, from: partition)
+        case .peerStream(let life, let partition, let frame):
+            if places[partition] == .peer(life) { receive(frame, from: partition) }
+        case .quotaRequest(let request): grant(request)
+        case .quotaGrant(let grant):
+            router.granted(grant, now: now, into: &routerEffects)
+            carryOutRouting()
+        case .quotaRefusal(let request, let refusal):
+            router.refused(request.number, refusal, into: &routerEffects)
+            carryOutRouting()
+        case .lost(let partition, let mayHaveAppended, let reason):
+            lose(partition, mayHaveAppended: mayHaveAppended, reason: reason)
+        case .endStreams(let partition): streams.lost(partition, sink: host)
+        case .levelsAsked(let project, let asker, let question):
+            send(.levels(levels(of: project), question: question), toLoop: asker)
+        case .levels(let levels, let question): effects.append(.levels(levels, question: question))
+        case .engine(let answer): handle(answer)
+        case .order(let order): handle(order)
+        case .linkReset(let life):
+            askAgain(of: life)
+            owe(life)
+        case .missed(let life): askAgain(of: life)
+        case .timer(let timer): handle(timer)
+        }
+    }
+
+    private func handle(_ timer: LoopTimer) {
+        switch timer {
+        case .partition(let id): handle(.woke, of: id)
+        case .deadlines:
+            router.woke(now: now, into: &routerEffects)
+            carryOutRouting()
+        case .retryMoved:
+            router.retryMoved(now: now, into: &routerEffects)
+            carryOutRouting()
+        case .quotas:
+            router.quotaWoke(now: now, into: &routerEffects)
+            carryOutRouting()
+        case .readAgain(let id, let sequences, let token):
+            if partitions[id] != nil { effects.append(.readRecords(id, sequences, token: token)) }
+        case .loadAgain(let id): effects.append(.load(id, epoch(of: id), behind: nil))
+        case .unreachable(let life):
+            unreachable.remove(life)
+            askAgain(of: life)
+            owe(life)
+        case .reattach(let partition): if reattaching.contains(partition) { reattach(partition) }
+        }
+    }
+
+    func wake(_ timer: LoopTimer, in delay: UInt64) {
+        effects.append(.wake(timer, at: now.monotonic.advanced(by: delay)))
+    }
+
+    // MARK: Clients
+
+    /// An operation of a client, which the shell knows by its ticket.
+    public func submit(_ operation: Operation, ticket: UInt64, now: Instant) {
+        self.now = now
+        router.submit(operation, ticket: ticket, now: now, into: &routerEffects)
+        carryOutRouting()
+    }
+
+    /// A device wants to listen. The number of its stream.
+    public func attach(_ registration: Registration, by authority: Authority, resume: EventID?) -> UInt64 {
+        let (stream, command) = streams.attach(registration, by: authority, resume: resume)
+        send(.stream(command), to: registration.partition)
+        return stream
+    }
+
+    /// The client is gone. False where that concerns nobody.
+    @discardableResult
+    public func detach(_ stream: UInt64) -> Bool {
+        guard let (partition, command) = streams.detach(stream) else { return false }
+        send(.stream(command), to: partition)
+        return true
+    }
+
+    /// The client has read enough that a stream which fell behind can take events again.
+    /// False where that concerns nobody.
+    @discardableResult
+    public func drained(_ stream: UInt64) -> Bool {
+        guard let (partition, command) = streams.drained(stream) else { return false }
+        send(.stream(command), to: partition)
+        return true
+    }
+
+    private func receive(_ frame: StreamFrame, from partition: PartitionID) {
+        observer?.trace("\(gateway) hears of \(partition.rawValue) \(frame)")
+        if case .refused(_, .moved) = frame { return reattachLater(partition) }
+        var commands: [StreamCommand] = []
+        let router = router
+        streams.receive(
+            frame, from: partition, sink: host, refusal: { router.refusal($0) }, commands: &commands)
+        for command in commands { send(.stream(command), to: partition) }
+    }
+
+    // MARK: Effects of the router
+
+    /// Carries out what the router wants done. Nothing of it comes back to the router at once.
+    func carryOutRouting() {
+        guard !routerEffects.isEmpty else { return }
+        for effect in routerEffects {
+            switch effect {
+            case .ask(let partition, let id, let request, let deadline):
+                observer?.asks(partition, id, request, deadline)
+                ask(partition, id, request, deadline)
+            case .finish(let ticket, let outcome): effects.append(.finish(ticket: ticket, outcome))
+            case .quota(let request): sendQuota(request)
+            case .wake(let time): effects.append(.wake(.deadlines, at: time))
+            case .wakeRetry(let time): effects.append(.wake(.retryMoved, at: time))
+            case .wakeQuota(let time): effects.append(.wake(.quotas, at: time))
+            }
+        }
+        routerEffects.removeAll(keepingCapacity: true)
+    }
+
+    func reroute(_ affected: [Bool]) {
+        router.rerouted({ affected[Int($0.rawValue)] }, now: now, into: &routerEffects)
+        carryOutRouting()
+    }
+}

@@ -1,0 +1,65 @@
+import Journal
+import Model
+import Partitions
+import Quotas
+import Routing
+
+/// What a loop's core wants done. The shell carries effects out in their order; those that have an answer
+/// name the message in which it comes.
+public enum LoopEffect: Sendable {
+    // To clients.
+    case finish(ticket: UInt64, Outcome)
+    case levels([BucketLevel], question: UInt64)
+
+    // To other loops and processes.
+    /// Messages for another loop wait: fetch them with `takeMessages`.
+    case post(toLoop: Int)
+    /// One frame for another process. Answered by `sent`.
+    case send([UInt8], to: UInt32)
+
+    // To the engine of the partition's database.
+    case open(PartitionID, next: Sequence)
+    /// Drop what waits of the partition, and settle what is in flight. Answered by `.closed`.
+    case close(PartitionID)
+    case append([Row])
+    /// Whether this session lives. Answered by `.confirmed` to the partition, or by `.lost`.
+    case confirm(PartitionID, token: UInt64)
+    /// Answered by `.records` to the partition, or by `.readFailed`.
+    case readRecords(PartitionID, [Sequence], token: UInt64)
+    /// Answered by `.snapshotWritten` or `.snapshotFailed` to the partition.
+    case writeSnapshot(PartitionID, covering: Sequence, bytes: [UInt8])
+    /// Delete a slice. Answered by `.trimmed` or `.trimFailed`.
+    case trim(PartitionID, below: Sequence, keeping: [Sequence])
+    /// Read the partition behind the mark, or whole, and in a cluster what its owner of the epoch before left
+    /// in the buckets. Answered by `.loaded` or `.loadFailed`.
+    case load(PartitionID, Epoch, behind: StoredPartition.Mark?)
+
+    // To the node's control side.
+    /// The partition's machine could not go on.
+    case lost(PartitionID)
+    /// The partition was read and serves.
+    case serving(PartitionID)
+    /// The partition's machine has ended, nothing of it is in flight, and this is left in the buckets of its
+    /// projects.
+    case gaveUp(PartitionID, Epoch, left: [ProjectNumber: [UInt64]])
+    /// The partition was read while another process owns it.
+    case followed(PartitionID)
+    /// Something is missing here that the tables may have: look at them.
+    case look
+    /// The node must end: going on would make it worse.
+    case stop(String)
+
+    /// Answered by `.timer`.
+    case wake(LoopTimer, at: MonotonicTime)
+    case noted(LoopNote)
+}
+
+/// What operators are told, in logs and in counters.
+public enum LoopNote: Sendable {
+    /// A request was dropped unread, past its deadline.
+    case requestLate
+    /// A frame could not be handed to a connection.
+    case frameLost(to: UInt32)
+    case partitionLost(PartitionID, reason: String)
+    case fingerprintsDiffer(PartitionID, with: PartitionID)
+}

@@ -1,0 +1,49 @@
+import Model
+import Partitions
+import Routing
+
+/// What a loop's core asks while it handles something, and cannot hear as an event: the time right now, and
+/// whether a device's stream can take a chunk.
+public protocol LoopHost: StreamSink {
+    /// The monotonic clock, read now. A process may have slept since the turn began.
+    var monotonic: MonotonicTime { get }
+    /// Until when nobody else can own what this node serves. A node on its own has no rivals and is not
+    /// asked.
+    var authority: MonotonicTime { get }
+}
+
+/// Sees what a loop's core does inside, for the simulator's checkers and for traces. A server has none.
+open class LoopObserver {
+    public init() {}
+
+    /// The loop asks a partition's owner to carry out a request before the deadline.
+    open func asks(_ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline) {}
+    /// The loop hands a request to the partition that it serves.
+    open func carriesOut(_ id: RequestID) {}
+    /// A line of what happens.
+    open func trace(_ line: @autoclosure () -> String) {}
+}
+
+#if DEBUG
+    /// Bugs that are planted in a node's core to show that a checker sees them. Only in debug builds, and
+    /// only where a simulation asks.
+    public struct PlantedInNode: OptionSet, Sendable {
+        public let rawValue: Int
+        public init(rawValue: Int) { self.rawValue = rawValue }
+
+        /// A new owner of buckets begins with full ones (design 3.8).
+        public static let fullBuckets = PlantedInNode(rawValue: 1)
+        /// A new owner of buckets does not wait until what the former one granted is void (design 3.8).
+        public static let hastyBuckets = PlantedInNode(rawValue: 2)
+        /// Streams are not told to a partition's new owner (design 5.8).
+        public static let forgetStreams = PlantedInNode(rawValue: 4)
+        /// What was asked of a former owner is not asked again (design 3.5).
+        public static let forgetRequests = PlantedInNode(rawValue: 8)
+        /// What is past its deadline is done nevertheless (design 5.12).
+        public static let ignoreDeadlines = PlantedInNode(rawValue: 16)
+        /// What was asked of an owner is done by it when it is owner anew (design 3.5).
+        public static let ignoreEpochs = PlantedInNode(rawValue: 32)
+        /// A process that loses what was said to another does not tell it.
+        public static let oweNothing = PlantedInNode(rawValue: 64)
+    }
+#endif

@@ -1,0 +1,53 @@
+import Model
+import Partitions
+import Placement
+import Quotas
+
+/// Which loop and which database a partition belongs to, and which partition a project's buckets. It is the
+/// same on every node of a cluster but for the number of loops.
+public struct NodeMap: Hashable, Sendable {
+    public var partitionCount: Int
+    public var loopCount: Int
+    public var databaseCount: Int
+
+    public init(partitionCount: Int, loopCount: Int = 1, databaseCount: Int = 1) {
+        self.partitionCount = partitionCount
+        self.loopCount = loopCount
+        self.databaseCount = databaseCount
+    }
+
+    /// Whether there is such a partition; what a peer names may be none.
+    public func contains(_ partition: PartitionID) -> Bool { Int(partition.rawValue) < partitionCount }
+
+    public func loop(of partition: PartitionID) -> Int { Int(partition.rawValue) % loopCount }
+
+    /// 0 is the home database.
+    public func database(of partition: PartitionID) -> Int { Int(partition.rawValue) % databaseCount }
+
+    /// The partition whose owner keeps the project's buckets: always one of the home database, so that no
+    /// other database is needed to grant.
+    public func home(of project: ProjectNumber) -> PartitionID {
+        let number = Placement.home(of: project, count: partitionCount).rawValue
+        return PartitionID(number - number % UInt16(databaseCount))
+    }
+
+    public func loop(ofBuckets project: ProjectNumber) -> Int { loop(of: home(of: project)) }
+}
+
+extension GatewayID {
+    /// The gateway of one loop: 24 bits of its process, 8 bits of its number there.
+    public init(life: UInt32, loop: Int) { self.init(life << 8 | UInt32(loop)) }
+    /// The process.
+    public var life: UInt32 { rawValue >> 8 }
+    /// The loop's number in its process.
+    public var loop: Int { Int(rawValue & 0xFF) }
+}
+
+extension SpenderID {
+    /// The gateway stands in the id, so that a grant finds its way; `incarnation` tells this spender from
+    /// former ones of the same gateway.
+    public init(_ gateway: GatewayID, incarnation: UInt64) {
+        self.init(incarnation << 32 | UInt64(gateway.rawValue))
+    }
+    public var gateway: GatewayID { GatewayID(UInt32(truncatingIfNeeded: rawValue)) }
+}

@@ -1,0 +1,68 @@
+import Journal
+import Model
+import Partitions
+import Quotas
+import Routing
+
+/// What another process says to this node's control side.
+public enum PeerWord: Sendable {
+    /// The tables of the engine have changed.
+    case nudge
+    /// An operator wants this node to leave in order and end.
+    case leave
+    /// A packet of membership.
+    case gossip([UInt8])
+    /// The process is about to give the partition to this node.
+    case follow(PartitionID)
+    /// The process has read the partition that it is to inherit.
+    case followed(PartitionID)
+}
+
+/// A frame of another process, sorted by whom its messages are for.
+public struct PeerFrame: Sendable {
+    /// By loop.
+    public private(set) var batches: [[LoopMessage]]
+    public private(set) var words: [PeerWord] = []
+    /// Why the frame cannot be read to its end. What stood before is good; what stands behind cannot be told
+    /// apart any more.
+    public private(set) var mistake: DecodeError?
+
+    /// - Parameter after: the frame was sent after this moment.
+    public init(_ bytes: [UInt8], from life: UInt32, after: MonotonicTime, _ map: NodeMap) {
+        batches = Array(repeating: [], count: map.loopCount)
+        var reader = ByteReader(bytes)
+        do throws(DecodeError) {
+            while !reader.isAtEnd { sort(try PeerMessage.decode(from: &reader), from: life, after, map) }
+        } catch {
+            mistake = error
+        }
+    }
+
+    private mutating func sort(
+        _ message: PeerMessage, from life: UInt32, _ after: MonotonicTime, _ map: NodeMap
+    ) {
+        switch message {
+        case .partition(let id, let event):
+            if map.contains(id) { put(.partition(id, event), map.loop(of: id)) }
+        case .request(let id, let epoch, let asked, let request, let left):
+            let mandate = Mandate(epoch: epoch, deadline: Deadline(left: left, after: after))
+            if map.contains(id) { put(.request(id, asked, request, mandate), map.loop(of: id)) }
+        case .reply(let id, let reply): put(.reply(id, reply), id.gateway.loop)
+        case .stream(let from, let to, let frame):
+            if map.contains(from) { put(.peerStream(life: life, from: from, frame), to.loop) }
+        case .quotaRequest(let request): put(.quotaRequest(request), map.loop(ofBuckets: request.project))
+        case .quotaGrant(let grant): put(.quotaGrant(grant), grant.spender.gateway.loop)
+        case .quotaRefusal(let id, let refusal): put(.quotaRefusal(id, refusal), id.gateway.loop)
+        case .missed: for loop in batches.indices { put(.missed(by: life), loop) }
+        case .nudge: words.append(.nudge)
+        case .leave: words.append(.leave)
+        case .gossip(let packet): words.append(.gossip(packet))
+        case .follow(let id): words.append(.follow(id))
+        case .followed(let id): words.append(.followed(id))
+        }
+    }
+
+    private mutating func put(_ message: LoopMessage, _ loop: Int) {
+        if loop < batches.count { batches[loop].append(message) }
+    }
+}

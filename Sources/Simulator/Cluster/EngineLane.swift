@@ -1,0 +1,207 @@
+import Journal
+import Model
+
+/// A process's connection to the database: one call at a time, each of which takes its time or fails.
+class EngineConnection {
+    enum Kind { case append, write, read }
+    unowned let process: SimulatedProcess
+    let world: ClusterSimulation
+    /// Until when calls on this connection hang.
+    var stallsUntil: UInt64 = 0
+
+    init(_ process: SimulatedProcess) {
+        self.process = process
+        world = process.world
+    }
+
+    /// `execute` carries the call out and gives back what the process does when it hears of it.
+    final func call(_ kind: Kind, _ execute: @escaping (SimulatedDatabase.Fate) -> () -> Void) {
+        let database = world.database
+        var delay = database.travel(isWrite: kind != .read)
+        if stallsUntil > world.now { delay += stallsUntil - world.now }
+        if kind == .append, world.isLoading, !world.isHealing, world.options.hasFaults,
+            world.chance(world.options.stallPerMille)
+        {
+            delay += world.roll(.milliseconds(1500))
+        }
+        let process = process
+        world.after(delay, .database) { [world] in
+            // Of a process that ended meanwhile the call arrives, or not.
+            if !process.isRunning, world.roll(2) == 0 { return }
+            let fate = database.fate(of: kind, from: process.place)
+            let answer = execute(fate)
+            var back = 100_000 + world.roll(900_000)
+            if case .unsent = fate { back += world.roll(.milliseconds(300)) }
+            world.after(back, .answered, process) { answer() }
+        }
+    }
+
+    /// What becomes of a call by its fate; `then` hears of it.
+    static func execute<Value>(
+        _ body: @escaping (SimulatedDatabase) throws -> Value, at database: SimulatedDatabase,
+        then: @escaping (Result<Value, any Error>) -> Void
+    ) -> (SimulatedDatabase.Fate) -> () -> Void {
+        { fate in
+            switch fate {
+            case .works, .late:
+                let result = Result { try body(database) }
+                return { then(result) }
+            case .replyLost:
+                _ = Result { try body(database) }
+                return { then(.failure(EngineError.refused("the reply was lost"))) }
+            case .unsent, .requestLost, .refused:
+                return { then(.failure(EngineError.refused("cannot reach the database"))) }
+            }
+        }
+    }
+}
+
+/// A connection with the thread behind it that runs jobs in their order.
+final class EngineLane: EngineConnection {
+    private var jobs: [(kind: Kind, execute: (SimulatedDatabase.Fate) -> () -> Void)] = []
+    private(set) var isBusy = false
+
+    /// Runs `body` at the database; `then` hears of it.
+    func perform<Value>(
+        _ kind: Kind, _ body: @escaping (SimulatedDatabase) throws -> Value,
+        then: @escaping (Result<Value, any Error>) -> Void
+    ) {
+        jobs.append((kind, EngineConnection.execute(body, at: world.database, then: then)))
+        begin()
+    }
+
+    private func begin() {
+        guard !isBusy, !jobs.isEmpty else { return }
+        isBusy = true
+        let job = jobs.removeFirst()
+        call(job.kind) { fate in
+            let answer = job.execute(fate)
+            return {
+                self.isBusy = false
+                answer()
+                self.begin()
+            }
+        }
+    }
+}
+
+/// The thread that writes a process's journals, as `EngineThread`: the real schedule of jobs and appends, on
+/// a connection of its own.
+final class SimulatedEngine: EngineConnection {
+    private struct Job {
+        var kind: Kind
+        var execute: (SimulatedDatabase.Fate) -> () -> Void
+    }
+    /// What was posted since the thread looked last.
+    private struct Mailbox {
+        var commands: [(inout EngineSchedule<Job>) -> Void] = []
+        var jobs: [Job] = []
+        var isEmpty: Bool { commands.isEmpty && jobs.isEmpty }
+    }
+    private var mailbox = Mailbox()
+    private var schedule = EngineSchedule<Job>()
+    private var isBusy = false
+    /// What became of rows, and which partitions nothing is in flight of any more.
+    private let report: ([Resolved]) -> Void
+    private let closed: (PartitionID) -> Void
+
+    init(
+        _ process: SimulatedProcess, report: @escaping ([Resolved]) -> Void,
+        closed: @escaping (PartitionID) -> Void
+    ) {
+        self.report = report
+        self.closed = closed
+        super.init(process)
+        schedule.begin(process.session)
+    }
+
+    func open(_ partition: PartitionID, next: Sequence) {
+        mailbox.commands.append { $0.open(partition, next: next) }
+        work()
+    }
+
+    func close(_ partition: PartitionID) {
+        mailbox.commands.append { $0.close(partition) }
+        work()
+    }
+
+    func submit(_ rows: [Row]) {
+        mailbox.commands.append { $0.offer(rows) }
+        work()
+    }
+
+    /// Runs `body` at the database between appends; `then` hears of it.
+    func perform<Value>(
+        _ kind: Kind, _ body: @escaping (SimulatedDatabase) throws -> Value,
+        then: @escaping (Result<Value, any Error>) -> Void
+    ) {
+        mailbox.jobs.append(
+            Job(kind: kind, execute: EngineConnection.execute(body, at: world.database, then: then)))
+        work()
+    }
+
+    private func fetch() {
+        schedule.add(mailbox.jobs)
+        for command in mailbox.commands { command(&schedule) }
+        mailbox = Mailbox()
+    }
+
+    /// Carries out steps until one takes its time.
+    private func work() {
+        while !isBusy {
+            if let step = schedule.next() {
+                carryOut(step)
+            } else if schedule.isIdle, mailbox.isEmpty {
+                return
+            } else {
+                fetch()
+                schedule.beginRound()
+            }
+        }
+    }
+
+    private func carryOut(_ step: EngineSchedule<Job>.Step) {
+        switch step {
+        case .job(let job): occupy(job.kind, job.execute)
+        case .append(let session, let batch, let rows):
+            let database = world.database
+            occupy(.append) { fate in
+                let outcome = database.append(session: session, batch: batch, rows: rows, fate)
+                return {
+                    self.fetch()
+                    self.schedule.appended(outcome, batch, under: session)
+                }
+            }
+        case .look(let partition, let sequence):
+            let look = EngineConnection.execute(
+                { try $0.engine.look(partition, sequence) }, at: world.database
+            ) { result in
+                switch result {
+                case .success(let batch): self.schedule.looked(partition, sequence, batch)
+                case .failure: self.schedule.lookFailed()
+                }
+            }
+            occupy(.read, look)
+        case .resolved(let resolved): report(resolved)
+        case .closed(let partition): closed(partition)
+        case .pause(let nanoseconds):
+            isBusy = true
+            world.after(nanoseconds, .timer, process) {
+                self.isBusy = false
+                self.work()
+            }
+        }
+    }
+
+    private func occupy(_ kind: Kind, _ execute: @escaping (SimulatedDatabase.Fate) -> () -> Void) {
+        isBusy = true
+        call(kind) { fate in
+            let answer = execute(fate)
+            return {
+                self.isBusy = false
+                answer()
+                self.work()
+            }
+        }
+    }
+}

@@ -1,0 +1,322 @@
+import Journal
+import Model
+import NodeCore
+import Partitions
+import Quotas
+import Routing
+
+/// One event loop of a simulated process: the world around a real loop's core, in the shape of `NodeLoop`.
+final class SimulatedLoop {
+    /// The way to another process.
+    struct Peer {
+        /// The machine on which it runs.
+        var place: Int
+        var connection: SimulatedNetwork.Connection?
+        var isConnecting = false
+        /// The last try failed; the next is at its time.
+        var isBackingOff = false
+        var backoff: UInt64 = .milliseconds(100)
+        var waiting: [[UInt8]] = []
+        var waitingSince: UInt64 = 0
+    }
+
+    /// They hold each other until the process has ended (`SimulatedProcess.abandonLoops`).
+    let process: SimulatedProcess
+    let world: ClusterSimulation
+    let number: Int
+    var place: Int { process.place }
+    var life: UInt32 { process.life }
+
+    private(set) lazy var core = makeCore()
+    private lazy var observer = SimulatedObserver(self)
+    private var mailbox: [LoopMessage] = []
+    private var isTurnScheduled = false
+
+    var peers: [UInt32: Peer] = [:]
+    /// Clients' operations that are under way.
+    private(set) var tickets: [UInt64: (Outcome?) -> Void] = [:]
+    private var lastTicket: UInt64 = 0
+    private var listeners: [UInt64: Listener] = [:]
+
+    init(_ process: SimulatedProcess, number: Int) {
+        self.process = process
+        self.number = number
+        world = process.world
+    }
+
+    private func makeCore() -> LoopCore<SimulatedLoop> {
+        let count = world.options.partitionCount
+        var options = LoopOptions(
+            map: process.map, session: process.session,
+            histories: (0..<count).map { ClusterSimulation.history(of: PartitionID(UInt16($0))) },
+            partition: world.options.partition)
+        options.number = number
+        options.life = life
+        options.isClustered = true
+        options.deviceLimiter = DeviceLimiter(countMax: 1024)
+        #if DEBUG
+            options.planted = world.options.planted
+        #endif
+        let core = LoopCore(
+            options, host: self, proofs: Proofs.shared, random: SeededGenerator(seed: world.random.next()),
+            now: process.clock)
+        core.observer = observer
+        return core
+    }
+
+    func begin() {
+        adopt(births: [:])
+        forgetIdleBuckets()
+    }
+
+    /// The projects that there are now, and in which epochs they were made.
+    func adopt(births: [ProjectNumber: Epoch]) {
+        core.adopt(
+            projects: Set(births.keys), limits: [ClusterSimulation.project: world.options.limits],
+            births: births, now: process.clock)
+        settle()
+    }
+
+    private func forgetIdleBuckets() {
+        world.after(.seconds(25), .timer, process) {
+            self.core.forgetIdleBuckets(now: self.process.clock)
+            self.forgetIdleBuckets()
+        }
+    }
+
+    // MARK: Turns
+
+    /// From another thread of the process.
+    func post(_ messages: [LoopMessage]) {
+        guard !messages.isEmpty else { return }
+        mailbox.append(contentsOf: messages)
+        scheduleTurn(in: 20_000)
+    }
+    func post(_ message: LoopMessage) { post([message]) }
+
+    func scheduleTurn(in delay: UInt64 = 0) {
+        guard !isTurnScheduled else { return }
+        isTurnScheduled = true
+        world.after(delay, .loop, process) { self.turn() }
+    }
+
+    func turn() {
+        isTurnScheduled = false
+        var messages: [LoopMessage] = []
+        swap(&messages, &mailbox)
+        core.turn(messages, now: process.clock)
+        settle()
+        if core.hasWork { scheduleTurn() }
+    }
+
+    func settle() {
+        while !core.effects.isEmpty {
+            var batch: [LoopEffect] = []
+            swap(&batch, &core.effects)
+            for effect in batch { carryOut(effect) }
+        }
+    }
+
+    private func carryOut(_ effect: LoopEffect) {
+        switch effect {
+        case .finish(let ticket, let outcome): tickets.removeValue(forKey: ticket)?(outcome)
+        case .levels: break
+        case .post(let loop): core.takeMessages(for: loop) { process.loops[loop].post($0) }
+        case .send(let bytes, let life):
+            world.keepSpecimen(bytes)
+            core.sent(to: life, isTaken: world.network.send(bytes, from: self, to: life))
+        case .open(let id, let next): process.journal.open(id, next: next)
+        case .close(let id): process.journal.close(id)
+        case .append(let rows): process.journal.submit(rows)
+        case .confirm(let id, let token): process.confirm(id, token)
+        case .readRecords(let id, let sequences, let token): process.read(id, sequences, token)
+        case .writeSnapshot(let id, let covering, let bytes): process.writeSnapshot(id, covering, bytes)
+        case .trim(let id, let below, let keeping): process.trim(id, below, keeping)
+        case .load(let id, let epoch, let mark): process.load(id, epoch, behind: mark)
+        case .lost(let id): process.tellOwnership(.lost(id))
+        case .serving(let id): process.tellOwnership(.serving(id))
+        case .gaveUp(let id, let epoch, let left): process.gaveUp(id, epoch, left: left)
+        case .followed(let id): process.tellOwnership(.followed(id))
+        case .look: process.tellOwnership(.nudged)
+        case .stop(let reason): world.violate("I4", reason)
+        case .wake(let timer, let at):
+            world.after(process.delay(to: at), .timer, process) {
+                self.core.enqueue(.timer(timer))
+                self.scheduleTurn()
+            }
+        case .noted(let note): take(note)
+        }
+    }
+
+    private func take(_ note: LoopNote) {
+        switch note {
+        case .requestLate: world.count("late requests")
+        case .frameLost: world.count("frames lost")
+        case .partitionLost: world.count("partitions lost")
+        case .fingerprintsDiffer(let id, let with):
+            world.violate("G1", "partitions \(id.rawValue) and \(with.rawValue) differ in their members")
+        }
+    }
+
+    // MARK: Clients
+
+    /// A client's operation; `answered` with nothing where the process ends first.
+    func submit(_ operation: Operation, _ answered: @escaping (Outcome?) -> Void) {
+        lastTicket += 1
+        tickets[lastTicket] = answered
+        core.submit(operation, ticket: lastTicket, now: process.clock)
+        settle()
+        scheduleTurn()
+    }
+
+    func listen(
+        _ listener: Listener, _ registration: Registration, _ credential: DeviceProof, resume: EventID?
+    ) {
+        listener.number = core.attach(registration, by: .device(credential), resume: resume)
+        listeners[listener.number] = listener
+        settle()
+        scheduleTurn()
+    }
+
+    /// The device has hung up.
+    func cancelled(_ listener: Listener) {
+        guard listeners[listener.number] === listener else { return }
+        listeners[listener.number] = nil
+        detach(listener.number)
+    }
+
+    private func detach(_ stream: UInt64) {
+        core.detach(stream)
+        settle()
+        scheduleTurn()
+    }
+
+    private func drained(_ stream: UInt64) {
+        core.drained(stream)
+        settle()
+        scheduleTurn()
+    }
+
+    /// Every stream ends; their devices come back.
+    func endStreams() {
+        for (stream, _) in listeners.sorted(by: { $0.key < $1.key }) {
+            detach(stream)
+            ended(stream)
+        }
+    }
+
+    /// The process is gone: the devices that listened here.
+    func abandon() -> [Listener] {
+        tickets = [:]
+        peers = [:]
+        defer { listeners = [:] }
+        return listeners.sorted { $0.key < $1.key }.map(\.value)
+    }
+
+    fileprivate func ended(_ stream: UInt64) {
+        guard let listener = listeners.removeValue(forKey: stream) else { return }
+        let at = max(listener.lastArrival + 1, world.now + 100_000)
+        let world = world
+        world.after(at - world.now, .client) { world.hungUp(listener) }
+    }
+}
+
+/// A device's connection to a gateway, on which its events come.
+final class Listener {
+    let device: Int
+    /// When the device asked for it.
+    let began: UInt64
+    var isOpenAtDevice = true
+    /// The gateway that took it.
+    var loop: SimulatedLoop?
+    /// Its number there.
+    var number: UInt64 = 0
+    var lastPosition: UInt64 = 0
+    var lastArrival: UInt64 = 0
+    init(device: Int, began: UInt64) {
+        self.device = device
+        self.began = began
+    }
+
+    /// For sentences.
+    var name: String { "stream \(number) of process \(loop?.life ?? 0), loop \(loop?.number ?? 0)" }
+}
+
+extension SimulatedLoop: LoopHost {
+    enum Chunk {
+        case event([UInt8], Position)
+        case deleted(Position)
+    }
+
+    var monotonic: MonotonicTime { process.clock.monotonic }
+    var authority: MonotonicTime { process.authority }
+
+    func event(_ body: [UInt8], position: Position, history: Model.History) -> Chunk {
+        .event(body, position)
+    }
+
+    func deletedMessages(position: Position, history: Model.History) -> Chunk { .deleted(position) }
+
+    func write(_ chunk: Chunk, to stream: UInt64) -> Bool {
+        guard let listener = listeners[stream] else { return false }
+        if world.isLoading, world.chance(world.options.fullPerMille) {
+            world.after(1_000_000 + world.roll(.milliseconds(50)), .timer, process) { self.drained(stream) }
+            return false
+        }
+        let at = max(listener.lastArrival + 1, world.now + 100_000 + world.roll(2_000_000))
+        listener.lastArrival = at
+        let world = world
+        world.after(at - world.now, .client) { world.arrived(chunk, listener) }
+        return true
+    }
+
+    func open(_ stream: UInt64) {}
+    func refuse(_ stream: UInt64, _ refusal: Refusal) { ended(stream) }
+    func endReplaced(_ stream: UInt64) { ended(stream) }
+    func endUnregistered(_ stream: UInt64) { ended(stream) }
+    func endForReconnect(_ stream: UInt64) { ended(stream) }
+}
+
+/// Looks into a loop's core for the checkers: what is asked and carried out until when (5.12), and what a
+/// project is admitted (G6).
+private final class SimulatedObserver: LoopObserver {
+    private unowned let loop: SimulatedLoop
+    private let world: ClusterSimulation
+    private var lastAsked: UInt64 = 0
+
+    init(_ loop: SimulatedLoop) {
+        self.loop = loop
+        world = loop.world
+    }
+
+    override func asks(
+        _ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline
+    ) {
+        world.debug(
+            "\(loop.place) (life \(loop.life)) asks \(partition.rawValue) number \(id.number) \(request)")
+        meter(id, request)
+        world.deadlines[id] = world.now + loop.process.delay(to: deadline.time)
+    }
+
+    /// Notes what the project was admitted: each request once, however often it is asked again.
+    private func meter(_ id: RequestID, _ request: Request) {
+        // Copies have names past all numbers.
+        guard id.number > lastAsked, id.number >> Router.copyShift == 0 else { return }
+        lastAsked = id.number
+        switch request {
+        case .sendToTopic, .sendToCondition, .sendToDevice: world.admitted(1, .sends)
+        case .change(_, _, _, let devices, _): world.admitted(devices.count, .subscriptionChanges)
+        default: break
+        }
+    }
+
+    override func carriesOut(_ id: RequestID) {
+        if world.now > world.deadlines[id] ?? .max {
+            world.violate("5.12", "\(loop.place) carries out request \(id.number) past its deadline")
+        }
+    }
+
+    override func trace(_ line: @autoclosure () -> String) {
+        world.debug("\(loop.place) (life \(loop.life)) \(line())")
+    }
+}

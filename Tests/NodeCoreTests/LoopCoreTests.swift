@@ -1,0 +1,201 @@
+import Journal
+import Model
+import Ownership
+import Partitions
+import Quotas
+import Routing
+import Testing
+
+@testable import NodeCore
+
+@Suite("A loop's core") struct LoopCoreTests {
+    @Test("puts the requests of one turn into one record, and answers when it is durable")
+    func oneRecord() {
+        let desk = LoopDesk()
+        desk.serve()
+        let deadline = desk.host.monotonic.advanced(by: .seconds(5))
+        let effects = desk.turn(
+            LoopDesk.registration(number: 1, deadline: deadline),
+            LoopDesk.registration(number: 2, deadline: deadline))
+        #expect(effects.rows.count == 1 && effects.replies.isEmpty)
+        let row = effects.rows.first
+        let answers = desk.turn(.partition(LoopDesk.partition, .appended(row?.sequence ?? .zero)))
+        #expect(answers.replies.count == 2)
+        let frames = answers.filter { if case .send = $0 { true } else { false } }
+        #expect(frames.count == 1, "what goes to one process in a turn is one frame")
+    }
+
+    @Test("drops a request unread when its deadline has passed, also while the turn ran")
+    func late() {
+        let desk = LoopDesk()
+        desk.serve()
+        let deadline = desk.host.monotonic.advanced(by: .seconds(1))
+        let early = desk.now
+        desk.pass(milliseconds: 1001)
+        desk.core.turn([LoopDesk.registration(deadline: deadline)], now: early)
+        let late = desk.core.effects.filter { if case .noted(.requestLate) = $0 { true } else { false } }
+        #expect(late.count == 1 && desk.core.effects.rows.isEmpty && desk.core.effects.said.isEmpty)
+    }
+
+    @Test("tells whoever asks the owner of another epoch that the partition has moved")
+    func formerEpoch() {
+        let desk = LoopDesk()
+        desk.serve()
+        let deadline = desk.host.monotonic.advanced(by: .seconds(5))
+        let effects = desk.turn(LoopDesk.registration(epoch: Epoch(2), deadline: deadline))
+        #expect(effects.rows.isEmpty && effects.replies.count == 1)
+        guard case .refused(.moved)? = effects.replies.first else {
+            Issue.record("\(effects.replies)")
+            return
+        }
+    }
+
+    /// A frame of a damaged or hostile peer may name any loop of any process.
+    @Test("answers nobody for a loop that is not there", arguments: [1, 200, 255])
+    func foreignLoop(_ loop: Int) {
+        let desk = LoopDesk()
+        desk.serve()
+        let deadline = desk.host.monotonic.advanced(by: .seconds(5))
+        let effects = desk.turn(
+            LoopDesk.registration(epoch: Epoch(1), loop: loop, life: LoopDesk.ownLife, deadline: deadline))
+        #expect(effects.isEmpty, "\(effects)")
+    }
+
+    @Test("says after 50 ms that a frame was lost, and says so until a frame is taken")
+    func owing() {
+        let desk = LoopDesk()
+        desk.serve()
+        let other = LoopDesk.otherLife
+        desk.turn(.order(.say(.nudge, to: [other])))
+        desk.core.sent(to: other, isTaken: false)
+        guard case .wake(.unreachable(other), let at)? = desk.core.effects.last else {
+            Issue.record("\(desk.core.effects)")
+            return
+        }
+        #expect(at.since(desk.host.monotonic) == .milliseconds(50))
+        desk.core.effects = []
+        desk.core.sent(to: other, isTaken: false)
+        #expect(desk.core.effects.count == 1, "one timer for a process at a time")
+        desk.core.effects = []
+        let said = desk.turn(.timer(.unreachable(other))).said
+        guard said.count == 1, case .missed? = said.first else {
+            Issue.record("\(said)")
+            return
+        }
+        #expect(desk.core.owed[other] == 1)
+        desk.core.sent(to: other, isTaken: true)
+        #expect(desk.core.owed.isEmpty)
+    }
+
+    @Test("does not hand over what it wrote before it slept")
+    func slept() {
+        let desk = LoopDesk()
+        desk.serve()
+        // Said between two turns; the process sleeps before the next.
+        let registration = Registration(
+            project: LoopDesk.project, partition: PartitionID(1), index: DeviceIndex(1), nonce: 1, key: 0)
+        _ = desk.core.attach(registration, by: .backend, resume: nil)
+        desk.pass(milliseconds: 60_000)
+        let effects = desk.turn()
+        #expect(effects.said.isEmpty)
+        let lost = effects.filter { if case .noted(.frameLost) = $0 { true } else { false } }
+        #expect(lost.count == 1)
+    }
+
+    @Test("gives a partition up when nothing of it is in flight, and takes no work for it meanwhile")
+    func givingUp() {
+        let desk = LoopDesk()
+        desk.serve()
+        let deadline = desk.host.monotonic.advanced(by: .seconds(5))
+        let rows = desk.turn(LoopDesk.registration(deadline: deadline)).rows
+        #expect(desk.turn(.order(.release(LoopDesk.partition))).givenUp.isEmpty)
+        let refused = desk.turn(LoopDesk.registration(number: 2, deadline: deadline))
+        #expect(refused.rows.isEmpty && refused.replies.count == 1)
+        let end = desk.turn(.partition(LoopDesk.partition, .appended(rows.first?.sequence ?? .zero)))
+        #expect(end.replies.count == 1 && desk.core.partitions.isEmpty)
+        #expect(end.closing == [LoopDesk.partition] && end.givenUp.isEmpty)
+        #expect(desk.turn(.engine(.closed(LoopDesk.partition))).givenUp == [LoopDesk.partition])
+    }
+
+    /// The journal's writer may still have rows of a machine that was lost.
+    @Test("asks the journal's writer also before it gives up a partition that it has lost")
+    func nothingToGiveUp() {
+        let desk = LoopDesk()
+        desk.serve()
+        let lost = desk.turn(.lost(LoopDesk.partition, mayHaveAppended: true, reason: "a test"))
+        #expect(lost.contains { if case .lost(LoopDesk.partition) = $0 { true } else { false } })
+        let effects = desk.turn(.order(.release(LoopDesk.partition)))
+        #expect(effects.closing == [LoopDesk.partition] && effects.givenUp.isEmpty)
+        #expect(desk.turn(.engine(.closed(LoopDesk.partition))).givenUp == [LoopDesk.partition])
+    }
+
+    @Test("reads only the rest of a partition that it has followed")
+    func following() {
+        let desk = LoopDesk()
+        desk.turn(.engine(.followed(LoopDesk.stored())))
+        let effects = desk.turn(.order(.serve(LoopDesk.partition, Epoch(3))))
+        guard case .load(LoopDesk.partition, Epoch(3), .some)? = effects.first else {
+            Issue.record("\(effects)")
+            return
+        }
+        desk.turn(.engine(.followed(LoopDesk.stored(PartitionID(1)))))
+        desk.turn(.order(.unfollow(PartitionID(1))))
+        guard case .load(_, _, nil)? = desk.turn(.order(.serve(PartitionID(1), Epoch(3)))).first else {
+            Issue.record("what was thrown away is gone on with")
+            return
+        }
+    }
+
+    @Test("on a node of its own, loads a lost partition again, and a second later where that fails")
+    func loading() {
+        let desk = LoopDesk(isClustered: false)
+        desk.turn(.engine(.loaded(LoopDesk.stored(), quotas: [:])))
+        let lost = desk.turn(.lost(LoopDesk.partition, mayHaveAppended: false, reason: "a test"))
+        #expect(lost.contains { if case .load(LoopDesk.partition, _, nil) = $0 { true } else { false } })
+        let failed = desk.turn(.engine(.loadFailed(LoopDesk.partition)))
+        guard case .wake(.loadAgain(LoopDesk.partition), let at)? = failed.first else {
+            Issue.record("\(failed)")
+            return
+        }
+        #expect(at.since(desk.host.monotonic) == .seconds(1))
+    }
+
+    @Test("deletes rows slice by slice until none is left")
+    func trimming() {
+        let desk = LoopDesk()
+        desk.core.trims[LoopDesk.partition] = .init(below: Sequence(9), keeping: [Sequence(4)])
+        guard
+            case .trim(LoopDesk.partition, Sequence(9), [Sequence(4)])? =
+                desk.turn(.engine(.trimmed(LoopDesk.partition, left: 3))).first
+        else {
+            Issue.record("it stops though rows are left")
+            return
+        }
+        #expect(desk.turn(.engine(.trimmed(LoopDesk.partition, left: 0))).isEmpty)
+        #expect(desk.core.trims.isEmpty)
+    }
+}
+
+@Suite("A frame of a peer") struct PeerFrameTests {
+    @Test("is sorted by loop, and what concerns no loop or partition of this node is left out")
+    func sorting() {
+        let map = NodeMap(partitionCount: 4, loopCount: 2)
+        var writer = ByteWriter()
+        func ask(_ partition: UInt16) {
+            let id = RequestID(gateway: GatewayID(life: 6, loop: 0), number: 1)
+            let request = Request.members(project: LoopDesk.project, TopicName(checked: Array("t".utf8)))
+            PeerMessage.request(PartitionID(partition), Epoch(1), id, request, left: 1000)
+                .encode(into: &writer)
+        }
+        for partition: UInt16 in [1, 2, 3, 77] { ask(partition) }
+        let nobody = RequestID(gateway: GatewayID(life: 5, loop: 9), number: 1)
+        PeerMessage.reply(nobody, .done).encode(into: &writer)
+        PeerMessage.missed.encode(into: &writer)
+        PeerMessage.nudge.encode(into: &writer)
+        let whole = PeerFrame(writer.bytes, from: 6, after: MonotonicTime(nanoseconds: 0), map)
+        #expect(whole.batches.map(\.count) == [2, 3] && whole.words.count == 1 && whole.mistake == nil)
+        let cut = PeerFrame(
+            Array(writer.bytes.dropLast()) + [255], from: 6, after: MonotonicTime(nanoseconds: 0), map)
+        #expect(cut.batches.map(\.count) == [2, 3] && cut.words.isEmpty && cut.mistake != nil)
+    }
+}

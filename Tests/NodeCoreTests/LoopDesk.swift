@@ -1,0 +1,137 @@
+import Journal
+import Model
+import Partitions
+import Quotas
+import Routing
+
+@testable import NodeCore
+@testable import Ownership
+
+/// One loop's core without a shell: the tests hand it messages and read its effects.
+final class LoopDesk {
+    static let project = ProjectNumber(7)
+    static let ownLife: UInt32 = 5
+    static let otherLife: UInt32 = 6
+    /// The partition that the tests look at.
+    static let partition = PartitionID(2)
+
+    final class Host: LoopHost {
+        var monotonic = MonotonicTime(nanoseconds: 1_000_000_000)
+        var authority = MonotonicTime(nanoseconds: .max)
+
+        func event(_ body: [UInt8], position: Position, history: History) -> [UInt8] { body }
+        func deletedMessages(position: Position, history: History) -> [UInt8] { [] }
+        func write(_ chunk: [UInt8], to stream: UInt64) -> Bool { true }
+        func open(_ stream: UInt64) {}
+        func refuse(_ stream: UInt64, _ refusal: Refusal) {}
+        func endReplaced(_ stream: UInt64) {}
+        func endUnregistered(_ stream: UInt64) {}
+        func endForReconnect(_ stream: UInt64) {}
+    }
+    private final class Proofs: DeviceProofMaker {
+        func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 1) }
+        func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 2) }
+    }
+
+    let host = Host()
+    let core: LoopCore<Host>
+    let gateway: GatewayID
+    private let map: NodeMap
+
+    init(isClustered: Bool = true, loopCount: Int = 1) {
+        map = NodeMap(partitionCount: 4, loopCount: loopCount)
+        let session = SessionID(UInt64(isClustered ? LoopDesk.ownLife : 1))
+        var options = LoopOptions(
+            map: map, session: session, histories: (0..<4).map { History($0 + 100) },
+            partition: PartitionOptions(partitionCount: 4))
+        options.isClustered = isClustered
+        options.life = isClustered ? LoopDesk.ownLife : 0
+        core = LoopCore(
+            options, host: host, proofs: Proofs(), random: SeededGenerator(seed: 1),
+            now: Instant(monotonic: host.monotonic, wall: WallTime(milliseconds: 1)))
+        gateway = core.gateway
+        core.adopt(projects: [LoopDesk.project], limits: [:], births: [:], now: now)
+    }
+
+    var now: Instant { Instant(monotonic: host.monotonic, wall: WallTime(milliseconds: 1_800_000_000_000)) }
+
+    /// A turn with these messages, and what it wants done.
+    @discardableResult
+    func turn(_ messages: LoopMessage...) -> [LoopEffect] {
+        core.turn(messages, now: now)
+        defer { core.effects = [] }
+        return core.effects
+    }
+
+    func pass(milliseconds: UInt64) {
+        host.monotonic = host.monotonic.advanced(by: .milliseconds(milliseconds))
+    }
+
+    /// The partition as it is read when its first owner takes it.
+    static func stored(_ id: PartitionID = partition) -> StoredPartition {
+        StoredPartition(
+            id, records: [(Sequence(1), Partition.barrier(session: SessionID(1), epoch: Epoch(1)))])
+    }
+
+    /// The loop serves the partition since epoch 3, and all others are the other process's.
+    func serve() {
+        turn(.order(.serve(LoopDesk.partition, Epoch(3))))
+        turn(.engine(.loaded(LoopDesk.stored(), quotas: [:])))
+        turn(.order(.places(LoopDesk.places(own: [LoopDesk.partition]), away: [])))
+    }
+
+    /// What is not this process's is the other's.
+    static func places(own: Set<PartitionID>) -> PartitionPlaces {
+        let session = SessionID(UInt64(ownLife))
+        let other = SessionID(UInt64(otherLife))
+        let info = Ownership.NodeInfo(isShard: true, isGateway: true, peer: "", gossip: "")
+        return PartitionPlaces(
+            (0..<UInt16(4)).map { number in
+                let owner = own.contains(PartitionID(number)) ? session : other
+                return Ownership.Route(session: owner, epoch: Epoch(3))
+            },
+            members: [Ownership.Member(session: other, name: "other", info: info)], own: session)
+    }
+
+    /// A request of the other process for the partition.
+    static func registration(
+        number: UInt64 = 1, epoch: Epoch = Epoch(3), loop: Int = 0, life: UInt32 = otherLife,
+        deadline: MonotonicTime
+    ) -> LoopMessage {
+        .request(
+            partition, RequestID(gateway: GatewayID(life: life, loop: loop), number: number),
+            .register(project: project, limit: 10, nonce: 1, secret: 2),
+            Mandate(epoch: epoch, deadline: Deadline(deadline)))
+    }
+
+    /// The messages of a frame.
+    static func read(_ bytes: [UInt8]) -> [PeerMessage] {
+        var reader = ByteReader(bytes)
+        var messages: [PeerMessage] = []
+        while !reader.isAtEnd, let message = try? PeerMessage.decode(from: &reader) {
+            messages.append(message)
+        }
+        return messages
+    }
+}
+
+extension [LoopEffect] {
+    var rows: [Row] {
+        flatMap { effect -> [Row] in if case .append(let rows) = effect { rows } else { [] } }
+    }
+    /// What is said to the other process.
+    var said: [PeerMessage] {
+        flatMap { effect -> [PeerMessage] in
+            if case .send(let bytes, LoopDesk.otherLife) = effect { LoopDesk.read(bytes) } else { [] }
+        }
+    }
+    var replies: [Reply] {
+        said.compactMap { message in if case .reply(_, let reply) = message { reply } else { nil } }
+    }
+    var closing: [PartitionID] {
+        compactMap { effect in if case .close(let id) = effect { id } else { nil } }
+    }
+    var givenUp: [PartitionID] {
+        compactMap { effect in if case .gaveUp(let id, _, _) = effect { id } else { nil } }
+    }
+}
