@@ -9,6 +9,8 @@
 #
 # DATABASE_NAME is this server's name, DATABASE_SERVERS has the names of all; PGDATA is where it lives, which need not be there.
 set -euo pipefail
+# As in the standard image, the password may be in a file.
+if [ -n "${POSTGRES_PASSWORD_FILE:-}" ]; then POSTGRES_PASSWORD=$(< "$POSTGRES_PASSWORD_FILE"); fi
 : "${DATABASE_NAME:?}" "${DATABASE_SERVERS:?}" "${POSTGRES_USER:?}" "${POSTGRES_PASSWORD:?}" "${POSTGRES_DB:?}" "${PGDATA:?}"
 # libpq reads it, also where the server itself is a client of the one that it follows; so it stands in no command line.
 export PGPASSWORD=$POSTGRES_PASSWORD PGCONNECT_TIMEOUT=3

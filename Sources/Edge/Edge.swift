@@ -113,6 +113,9 @@ public final class Edge: Sendable {
             }
     }
 
+    /// Whether there is any connection.
+    public var isInUse: Bool { counters.open.load(ordering: .relaxed) > 0 }
+
     /// Stops accepting, tells every connection to finish, and waits until all are gone or the time is over.
     public func drain(within limit: TimeAmount) async {
         for channel in listeners.withLock({ $0 }) { try? await channel.close() }

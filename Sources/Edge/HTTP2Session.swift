@@ -129,9 +129,10 @@ final class HTTP2Session {
 
     func goAway() {
         guard let session else { return }
-        nghttp2_submit_shutdown_notice(session)
-        nghttp2_session_terminate_session2(
-            session, nghttp2_session_get_last_proc_stream_id(session), UInt32(NGHTTP2_NO_ERROR.rawValue))
+        // Streams that are open go on to their end; terminating the session would cut them off.
+        nghttp2_submit_goaway(
+            session, UInt8(NGHTTP2_FLAG_NONE.rawValue), nghttp2_session_get_last_proc_stream_id(session),
+            UInt32(NGHTTP2_NO_ERROR.rawValue), nil, 0)
     }
 
     private func submit(

@@ -45,6 +45,7 @@ extension Cluster {
                 throw EngineError.refused("the engine is not one of clusters")
             }
             try engine.renewLease(session, info: info.encoded)
+            try self.shared.compareClock(with: engine)
             let poll = Ownership.Poll(sessions: try engine.sessions(), partitions: try engine.partitions())
             let version = try engine.get(.setting, key: Catalog.versionKey) ?? []
             return (poll, version, version == known ? nil : try Catalog.load(engine))

@@ -32,24 +32,24 @@ final class Cluster: @unchecked Sendable {
     let name: String
     let shared: NodeShared
     let log: Logger
-    private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+    let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     let eventLoop: any EventLoop
     /// One for each database, the home first.
     let lanes: [DatabaseLane]
     let boxes: [Mailbox]
     private let core: ControlCore
-    private let socket: GossipSocket
+    let socket: GossipSocket
     private let seeds: [String]
     var catalogVersion: [UInt8]
     /// When each reason to refuse gossip was logged last.
     var refusalsTold: [String: MonotonicTime] = [:]
     /// Of lines that say how a node seems to be: a few a minute for each node and state.
     var changesTold = LogLimit<String>(linesMax: 3)
-    private var whenLeft: [@Sendable () -> Void] = []
+    var whenLeft: [@Sendable () -> Void] = []
     /// What `cluster status` shows; written by the event loop, read by whoever asks.
     private let view = Mutex(ClusterView())
     /// The event loop takes nothing more.
-    private let hasEnded = Atomic<Bool>(false)
+    let hasEnded = Atomic<Bool>(false)
 
     /// Opens the gossip port.
     init(
@@ -105,49 +105,6 @@ final class Cluster: @unchecked Sendable {
         handle(.datagram(packet, from: from))
     }
 
-    // MARK: The end
-
-    /// Gives everything up; returns when nothing is left, or the time is over.
-    func leave(within limit: TimeAmount) async {
-        await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
-            let once = Once { done.resume() }
-            eventLoop.execute { self.whenLeft.append { once.run() } }
-            eventLoop.scheduleTask(in: limit) { once.run() }
-            tellOwnership(.leave)
-        }
-    }
-
-    /// After everything was given up: the session ends, so that nobody waits for its lease; then gossip, and
-    /// the threads that ask the databases. The event loop goes on, since others may still speak to it.
-    func end() async {
-        tell(.end)
-        let session = shared.session
-        try? lanes[0].control.wait { engine in try engine.fence(session) }
-        try? await eventLoop.flatSubmit { self.socket.close() }.get()
-        let away = current.away
-        for lane in lanes where !away.contains(lane.number) {
-            if lane.number > 0 { lane.control.perform({ try $0.fence(session) }) { _ in } }
-            lane.shutdown()
-        }
-    }
-
-    /// The end of a node that did not start: nothing was taken, and nobody waits for its lease.
-    func abandon() {
-        tell(.end)
-        let session = shared.session
-        try? lanes[0].control.wait { engine in try engine.fence(session) }
-        hasEnded.store(true, ordering: .releasing)
-        _ = try? eventLoop.flatSubmit { self.socket.close() }.wait()
-        for lane in lanes { lane.shutdown() }
-        try? group.syncShutdownGracefully()
-    }
-
-    /// When nobody is left who could say anything: the last to go.
-    func endLoop() async {
-        hasEnded.store(true, ordering: .releasing)
-        try? await group.shutdownGracefully()
-    }
-
     var current: ClusterView { view.withLock { $0 } }
 
     // MARK: Effects
@@ -188,11 +145,4 @@ final class Cluster: @unchecked Sendable {
         case .noted(let note): tellOperators(note)
         }
     }
-}
-
-/// Runs something at most once, from whichever thread is first.
-private final class Once: Sendable {
-    private let body: Mutex<(@Sendable () -> Void)?>
-    init(_ body: @escaping @Sendable () -> Void) { self.body = Mutex(body) }
-    func run() { body.withLock { $0.take() }?() }
 }

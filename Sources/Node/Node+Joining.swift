@@ -7,7 +7,7 @@ import Ownership
 
 extension Node {
     /// How far this machine's clock may be from the database's. Expiry and tokens are told in wall time.
-    private static let clockErrorMax: Int64 = 60_000
+    static let clockErrorMax: Int64 = 60_000
     /// Two renewals of a lease, and some.
     private static let looks = 4
     private static let microsecondsBetweenLooks: UInt32 = 350_000

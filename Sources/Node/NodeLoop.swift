@@ -130,7 +130,9 @@ final class NodeLoop: @unchecked Sendable {
         case .post(let loop): core.takeMessages(for: loop) { mailboxes[loop].post($0) }
         case .send(let bytes, let life):
             core.sent(to: life, isTaken: peers?.send(bytes, to: life) ?? false)
-        case .open(let id, let next): shared.engines.open(id, next: next)
+        case .open(let id, let next):
+            shared.forgetLeap(of: id)
+            shared.engines.open(id, next: next)
         case .close(let id):
             let mailbox = mailboxes[number]
             shared.engines[id].close(id) { mailbox.post(.engine(.closed(id))) }
@@ -142,9 +144,13 @@ final class NodeLoop: @unchecked Sendable {
         case .load(let id, let epoch, let mark):
             if let cluster = shared.cluster { return cluster.load(id, epoch, behind: mark) }
             load(id)
-        case .lost(let id): shared.cluster?.tellOwnership(.lost(id))
+        case .lost(let id):
+            shared.forgetLeap(of: id)
+            shared.cluster?.tellOwnership(.lost(id))
         case .serving(let id): shared.cluster?.tellOwnership(.serving(id))
-        case .gaveUp(let id, let epoch, let left): shared.cluster?.gaveUp(id, epoch, left: left)
+        case .gaveUp(let id, let epoch, let left):
+            shared.forgetLeap(of: id)
+            shared.cluster?.gaveUp(id, epoch, left: left)
         case .followed(let id): shared.cluster?.tellOwnership(.followed(id))
         case .look: shared.cluster?.tellOwnership(.nudged)
         case .stop(let reason): shared.stop(reason)
@@ -170,6 +176,9 @@ final class NodeLoop: @unchecked Sendable {
             log.error(
                 "a partition is read again",
                 metadata: ["partition": "\(id.rawValue)", "reason": "\(reason)"])
+        case .partition(let id, let notice):
+            counters.note(notice, of: id, log)
+            shared.note(notice, of: id)
         case .fingerprintsDiffer(let id, let with):
             counters.fingerprintDifferences.add(1, ordering: .relaxed)
             log.error(

@@ -40,6 +40,12 @@ final class NodeMetrics: Sendable {
         registry.counter(
             "tidecast_fingerprint_differences_total", "Pairs of partitions found to count different members.",
             read: { Double(counters.fingerprintDifferences.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_bodies_gone_total", "Messages that waited and are not in the journal any more.",
+            read: { Double(counters.bodiesGone.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_clock_leaps_total", "Times that a partition found the wall clock to have leapt.",
+            read: { Double(counters.clockLeaps.load(ordering: .relaxed)) })
         registry.gauge(
             "tidecast_partitions", "Partitions of the data.", read: { Double(shared.partitionCount) })
         let engine = shared.engines

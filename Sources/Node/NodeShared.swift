@@ -61,7 +61,47 @@ final class NodeShared: Sendable {
     // MARK: State of the node
 
     /// Why the node takes no traffic; `nil` where it does.
-    var notReady: String? { readiness.withLock { $0 } }
+    var notReady: String? { readiness.withLock { $0 } ?? clockReason }
+    /// Partitions that found the wall clock to have leapt, and do not believe it yet.
+    private let leaps = Mutex<Set<PartitionID>>([])
+    private var clockReason: String? {
+        leaps.withLock(\.isEmpty)
+            ? nil : "the wall clock leapt against the monotonic one: nothing expires until they agree"
+    }
+    func note(_ notice: PartitionNotice, of partition: PartitionID) {
+        switch notice {
+        case .bodiesGone: break
+        case .clockLeapt: leaps.withLock { _ = $0.insert(partition) }
+        case .clockAgrees: forgetLeap(of: partition)
+        }
+    }
+    /// Another clock says the same time, or does not. Where it does, partitions that doubt believe this one
+    /// again; where it does not, whoever is right, an operator should know.
+    func compareClock(with engine: any ClusterEngine) throws {
+        guard let theirs = try engine.wallClock() else { return }
+        let off = Clock.now().wall.milliseconds - theirs.milliseconds
+        guard off.magnitude <= Node.clockErrorMax.magnitude else {
+            let isNew = clockDiffers.exchange(true, ordering: .relaxed) == false
+            if isNew {
+                log.error(
+                    "this machine's clock and the database's are apart: let both follow the same time (NTP)",
+                    metadata: ["secondsAhead": "\(off / 1000)"])
+            }
+            return
+        }
+        clockDiffers.store(false, ordering: .relaxed)
+        guard !leaps.withLock(\.isEmpty) else { return }
+        for box in administrator.boxes {
+            box.run { loop in
+                loop.core.vouch(for: Clock.now())
+                loop.scheduleTurn()
+            }
+        }
+    }
+    private let clockDiffers = Atomic<Bool>(false)
+
+    /// The partition is not here any more, or begins anew.
+    func forgetLeap(of partition: PartitionID) { leaps.withLock { _ = $0.remove(partition) } }
     func become(notReady reason: String?) {
         readiness.withLock { if $0 != "draining" { $0 = reason } }
     }
@@ -94,6 +134,8 @@ final class NodeShared: Sendable {
 /// Counters that loops and shells add to, and that a scrape of the metrics reads.
 final class NodeCounters: Sendable {
     let fingerprintDifferences = Atomic<Int>(0)
+    let bodiesGone = Atomic<Int>(0)
+    let clockLeaps = Atomic<Int>(0)
     let partitionsLost = Atomic<Int>(0)
     let peerMessagesLost = Atomic<Int>(0)
     let peerMessagesBad = Atomic<Int>(0)

@@ -99,7 +99,7 @@ public struct GatewayStreams {
 
     /// The client has read enough that a stream which fell behind can take events again.
     public mutating func drained(_ number: UInt64) -> (PartitionID, StreamCommand)? {
-        guard let stream = streams[number], stream.isBehind else { return nil }
+        guard let stream = streams[number], stream.isWaiting else { return nil }
         streams[number]?.isWaiting = false
         return (stream.partition, .caughtUp(id(number, stream), stream.device))
     }
@@ -135,18 +135,37 @@ public struct GatewayStreams {
             write(events, after, deleted, to: id, device, partition, sink, &commands)
         case .push(let push):
             guard isCurrent(push.epoch, partition, &commands) else { return }
-            if outlivesOwners {
-                let last = numbers.updateValue(push.number, forKey: partition) ?? 0
-                // A frame before it was lost, and with it what its streams were to get: they are told anew,
-                // and read from the log what they missed.
-                if push.number != last + 1 {
-                    commands.append(contentsOf: reattach(partition, where: isPlaced))
-                }
-            }
+            notice(push.number, partition, &commands)
             for item in push.items { self.push(item, partition, sink, &commands) }
             if let last = push.items.last { pushed[partition] = last.position }
             commands.append(.processed(gateway, frame: push.number))
+        case .cutOff(let cut):
+            guard isCurrent(cut.epoch, partition, &commands) else { return }
+            notice(cut.number, partition, &commands)
+            cut.devices.forEach { freeze($0, partition) }
+            commands.append(.processed(gateway, frame: cut.number))
         }
+    }
+
+    /// Frames come in the order of their numbers. Where one is missing, so is what its streams were to get:
+    /// they are told anew, and read from the log what they missed.
+    private mutating func notice(
+        _ number: UInt64, _ partition: PartitionID, _ commands: inout [StreamCommand]
+    ) {
+        guard outlivesOwners else { return }
+        let last = numbers.updateValue(number, forKey: partition) ?? 0
+        if number != last &+ 1 { commands.append(contentsOf: reattach(partition, where: isPlaced)) }
+    }
+
+    /// The device's stream is live no longer: what is pushed from here on is not for it.
+    private mutating func freeze(_ index: UInt32, _ partition: PartitionID) {
+        let page = Int(index) / GatewayStreams.pageSize
+        guard let pages = byDevice[partition], page < pages.count, !pages[page].isEmpty else { return }
+        let number = pages[page][Int(index) % GatewayStreams.pageSize]
+        guard number > 0, var stream = streams[number] else { return }
+        stream.written = written(number, stream)
+        streams[number] = stream
+        unplace(number, stream)
     }
 
     /// Whether the partition's machine that says something is the newest that is known. With the first word

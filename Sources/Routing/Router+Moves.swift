@@ -24,15 +24,28 @@ extension Router {
     /// alone: "too old to tell" would be worse than waiting.
     static let repeatableNumbers: UInt64 = 512
 
+    // MARK: Waiting
+
     /// Nobody owns the partition at the moment, or not who was asked.
     func wait(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
-        guard var asked = pending[number] else { return }
-        asked.tries = asked.tries == .max ? .max : asked.tries + 1
-        pending[number] = asked
-        let step = min(Router.retryMax, Router.retryMin << UInt64(min(asked.tries, 5)))
-        let due = now.monotonic.advanced(by: step / 2 + random.next(upperBound: step / 2 + 1))
-        moved.append((number, due))
-        wakeRetry(at: due, &effects)
+        if let partition = pending[number]?.partition { lanes[partition]?.isOpen = false }
+        enter(number, now, &effects)
+    }
+
+    func enter(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
+        guard let asked = pending[number], !asked.isWaiting else { return }
+        pending[number]?.isWaiting = true
+        var lane = lanes.removeValue(forKey: asked.partition) ?? WaitingLane()
+        lane.add(number, isRepeated: asked.isRepeated)
+        if lane.due == nil { lane.due = due(&lane, now) }
+        lane.due.map { wakeRetry(at: $0, &effects) }
+        lanes[asked.partition] = lane
+    }
+
+    private func due(_ lane: inout WaitingLane, _ now: Instant) -> MonotonicTime {
+        lane.tries = lane.tries == .max ? .max : lane.tries + 1
+        let step = min(Router.retryMax, Router.retryMin << UInt64(min(lane.tries, 5)))
+        return now.monotonic.advanced(by: step / 2 + random.next(upperBound: step / 2 + 1))
     }
 
     private func wakeRetry(at: MonotonicTime, _ effects: inout [RouterEffect]) {
@@ -49,23 +62,51 @@ extension Router {
     public func retryMoved(now: Instant, into effects: inout [RouterEffect]) {
         guard let at = retryAt, at <= now.monotonic else { return }
         retryAt = nil
-        var due: [UInt64] = []
-        moved.removeAll { waiting in
-            guard waiting.due <= now.monotonic, due.count < Router.retriesAtOnce else { return false }
-            due.append(waiting.number)
-            return true
+        for partition in lanes.keys.sorted() {
+            guard let lane = lanes[partition], let due = lane.due, due <= now.monotonic else { continue }
+            askWaiting(partition, lane.isOpen ? Router.retriesAtOnce : 1, now, &effects)
         }
-        for number in due { askAgain(number, now, &effects) }
-        if let next = moved.map(\.due).min() {
-            wakeRetry(at: max(next, now.monotonic.advanced(by: Router.retryPause)), &effects)
-        }
+        if let next = lanes.values.compactMap(\.due).min() { wakeRetry(at: next, &effects) }
         askTheSilent(now, &effects)
         if pending.count > 0 { listenForSilence(now, &effects) }
     }
 
+    /// The partition's owner has looked at a request: who waits for it need not wait for the next try.
+    func heard(from partition: PartitionID, _ now: Instant, _ effects: inout [RouterEffect]) {
+        guard let lane = lanes[partition], !lane.isOpen else { return }
+        lanes[partition]?.isOpen = true
+        askWaiting(partition, Router.retriesAtOnce, now, &effects)
+    }
+
+    /// Asks the first of a lane: those that somebody may have done, in the order of their numbers, and then
+    /// those that nobody has looked at, in the order in which they came. So a partition meets no number that
+    /// is far below one that it knows.
+    private func askWaiting(
+        _ partition: PartitionID, _ limit: Int, _ now: Instant, _ effects: inout [RouterEffect]
+    ) {
+        guard var lane = lanes.removeValue(forKey: partition) else { return }
+        var due: [UInt64] = []
+        while due.count < limit, let number = lane.next(sendNumber) {
+            if pending[number]?.isWaiting ?? false { due.append(number) }
+        }
+        if lane.isEmpty {
+            lane.due = nil
+        } else if lane.isOpen {
+            lane.due = now.monotonic.advanced(by: Router.retryPause)
+        } else {
+            lane.due = self.due(&lane, now)
+        }
+        // An empty lane stays until its partition is heard of, so that the pause between two tries grows.
+        if !lane.isEmpty || !lane.isOpen { lanes[partition] = lane }
+        lane.due.map { wakeRetry(at: $0, &effects) }
+        for number in due { askAgain(number, now, &effects) }
+    }
+
+    private func sendNumber(_ number: UInt64) -> UInt64 { pending[number]?.request?.sendKey?.number ?? 0 }
+
     private func askTheSilent(_ now: Instant, _ effects: inout [RouterEffect]) {
         for number in pending.numbers(upTo: .max) {
-            guard var asked = pending[number], let request = asked.request,
+            guard var asked = pending[number], let request = asked.request, !asked.isWaiting,
                 now.monotonic.since(asked.asked) >= Router.silenceMin << UInt64(min(asked.repeats, 8))
             else { continue }
             if let key = request.sendKey,
@@ -75,25 +116,47 @@ extension Router {
             }
             asked.repeats = asked.repeats == .max ? .max : asked.repeats + 1
             pending[number] = asked
+            repeated(number)
             askAgain(number, now, &effects)
         }
     }
 
     /// These partitions have another owner, or the way to it was broken: whatever is under way there is asked
-    /// again.
+    /// again, together with what waits for them.
     public func rerouted(
         _ isMoved: (PartitionID) -> Bool, now: Instant, into effects: inout [RouterEffect]
     ) {
-        moved.removeAll { pending[$0.number].map { isMoved($0.partition) } ?? true }
+        var partitions: [PartitionID] = []
         for number in pending.numbers(upTo: .max) {
-            if let asked = pending[number], isMoved(asked.partition) { askAgain(number, now, &effects) }
+            guard let asked = pending[number], asked.request != nil, isMoved(asked.partition) else {
+                continue
+            }
+            if !partitions.contains(asked.partition) { partitions.append(asked.partition) }
+            guard !asked.isWaiting else { continue }
+            repeated(number)
+            enter(number, now, &effects)
+        }
+        for partition in partitions {
+            lanes[partition]?.isOpen = true
+            askWaiting(partition, Router.retriesAtOnce, now, &effects)
         }
     }
 
+    /// One who was asked may have done it.
+    func repeated(_ number: UInt64) {
+        guard let copies = pending[number]?.copies, copies < .max else { return }
+        pending[number]?.copies = copies + 1
+    }
+
+    /// What nobody has looked at gets a new number: only copies need one that their partition may know.
     private func askAgain(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
-        guard var asked = pending[number], let request = asked.request else { return }
+        guard var asked = pending[number], var request = asked.request else { return }
         asked.asked = now.monotonic
-        if asked.copies < .max { asked.copies += 1 }
+        asked.isWaiting = false
+        if request.sendKey != nil, !asked.isRepeated {
+            request.sendKey = nextKey(asked.partition)
+            asked.request = request
+        }
         pending[number] = asked
         let name = request.sendKey == nil ? Router.name(number, copy: asked.copies) : number
         let id = RequestID(gateway: options.gateway, number: name)
@@ -121,14 +184,70 @@ extension Router {
     }
 }
 
+/// What waits for a partition that has no owner, or none that serves it. One request at a time asks whether
+/// there is one again, and the others follow when it was looked at.
+struct WaitingLane {
+    /// Somebody may have done them. Those with the lowest numbers last, where they are in order.
+    private var repeated: [UInt64] = []
+    private var isInOrder = true
+    /// Nobody has looked at them.
+    private var unseen: [UInt64] = []
+    /// How many of the latter are gone already.
+    private var head = 0
+    /// When the next is asked; `nil` where none waits.
+    var due: MonotonicTime?
+    var tries: UInt8 = 0
+    /// The partition is served.
+    var isOpen = false
+
+    var isEmpty: Bool { repeated.isEmpty && head == unseen.count }
+
+    mutating func add(_ number: UInt64, isRepeated: Bool) {
+        if isRepeated {
+            repeated.append(number)
+            isInOrder = false
+        } else {
+            unseen.append(number)
+        }
+    }
+
+    /// Takes the next one out.
+    mutating func next(_ sendNumber: (UInt64) -> UInt64) -> UInt64? {
+        if !isInOrder { repeated.sort { sendNumber($0) > sendNumber($1) } }
+        isInOrder = true
+        if let number = repeated.popLast() { return number }
+        guard head < unseen.count else { return nil }
+        head += 1
+        if head == unseen.count {
+            defer { (unseen, head) = ([], 0) }
+            return unseen[head - 1]
+        }
+        return unseen[head - 1]
+    }
+}
+
 extension Request {
     /// The number by which the partition knows a repeat of a send.
     fileprivate var sendKey: RequestKey? {
-        switch self {
-        case .sendToTopic(let key, _, _, _, _), .sendToCondition(let key, _, _, _, _),
-            .sendToDevice(let key, _, _):
-            key
-        default: nil
+        get {
+            switch self {
+            case .sendToTopic(let key, _, _, _, _), .sendToCondition(let key, _, _, _, _),
+                .sendToDevice(let key, _, _):
+                key
+            default: nil
+            }
+        }
+        set {
+            switch self {
+            case .sendToTopic(_, let project, let topic, let message, let fanoutsMax):
+                self = .sendToTopic(newValue, project: project, topic, message, fanoutsMax: fanoutsMax)
+            case .sendToCondition(_, let project, let condition, let message, let fanoutsMax):
+                self = .sendToCondition(
+                    newValue, project: project, condition, message, fanoutsMax: fanoutsMax)
+            case .sendToDevice(_, let registration, let message):
+                self = .sendToDevice(newValue, registration, message)
+            default: break
+            }
         }
     }
 }

@@ -7,7 +7,10 @@ extension Router {
     /// A partition's reply. Replies to what is not known any more (past its deadline) are dropped.
     public func replied(_ name: UInt64, _ reply: Reply, now: Instant, into effects: inout [RouterEffect]) {
         guard let number = settled(name) else { return }
-        if options.isClustered, mustAskAgain(number, reply) { return wait(number, now, &effects) }
+        if options.isClustered {
+            if mustAskAgain(number, reply) { return wait(number, now, &effects) }
+            if !lanes.isEmpty, let asked = pending[number] { heard(from: asked.partition, now, &effects) }
+        }
         guard let asked = pending.remove(number) else { return }
         switch asked.kind {
         case .part(let whole, let places): finishPart(whole, places, reply, &effects)
@@ -22,7 +25,13 @@ extension Router {
     /// other one that was asked, so that its refusal here says nothing; asked again, its number tells.
     private func mustAskAgain(_ number: UInt64, _ reply: Reply) -> Bool {
         switch reply {
-        case .refused(.moved): return true
+        case .refused(.moved):
+            // The answer to this copy must not be taken for one to the next.
+            if let asked = pending[number], !asked.isSend { repeated(number) }
+            return true
+        case .refused(.handedOver):
+            repeated(number)
+            return true
         case .refused(.unavailable):
             guard let asked = pending[number], asked.isRepeated, case .send = asked.kind else { return false }
             return true
@@ -63,7 +72,7 @@ extension Router {
         case .indicesUsedUp: .unavailable("the partition takes no new devices")
         case .unavailable(let reason): .unavailable(reason)
         case .unknown: .deadlineExceeded
-        case .moved: .unavailable("the partition is being moved")
+        case .moved, .handedOver: .unavailable("the partition is being moved")
         }
     }
 

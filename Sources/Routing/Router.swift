@@ -57,8 +57,8 @@ public final class Router {
     var sendNumbers: [UInt64]
     var placements: [UInt32: DevicePlacement] = [:]
     private var wakeAt: MonotonicTime?
-    /// Requests that reached no owner, and when each is asked again.
-    var moved: [(number: UInt64, due: MonotonicTime)] = []
+    /// Requests that wait for their partition to have an owner.
+    var lanes: [PartitionID: WaitingLane] = [:]
     var retryAt: MonotonicTime?
     var lines: [LineKey: WaitingLine] = [:]
 
@@ -88,6 +88,9 @@ public final class Router {
         /// have done.
         var copies: UInt8 = 0
         var isRepeated: Bool { copies > 0 }
+        var isSend: Bool { if case .send = kind { true } else { false } }
+        /// Nobody has it now: it waits in its partition's lane.
+        var isWaiting = false
     }
 
     public init(options: Options, admission: Admission, random: any RandomNumberGenerator) {
@@ -202,7 +205,7 @@ public final class Router {
         }
     }
 
-    private func nextKey(_ partition: PartitionID) -> RequestKey {
+    func nextKey(_ partition: PartitionID) -> RequestKey {
         sendNumbers[Int(partition.rawValue)] += 1
         return RequestKey(session: options.session, number: sendNumbers[Int(partition.rawValue)])
     }
@@ -255,7 +258,13 @@ public final class Router {
                 ticket: ticket, kind: kind, partition: partition, deadline: deadline,
                 request: options.isClustered ? request : nil, asked: now.monotonic))
         note(number, now, &effects)
-        if options.isClustered { listenForSilence(now, &effects) }
+        if options.isClustered {
+            listenForSilence(now, &effects)
+            // Behind those that wait already, whose numbers are lower.
+            if !lanes.isEmpty, lanes[partition].map({ !$0.isEmpty }) ?? false {
+                return enter(number, now, &effects)
+            }
+        }
         effects.append(
             .ask(partition, RequestID(gateway: options.gateway, number: number), request, deadline))
     }

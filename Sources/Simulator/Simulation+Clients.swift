@@ -131,7 +131,7 @@ extension Simulation {
         let isKeyed = random.next(upperBound: UInt64(6)) == 0
         let key = isKeyed ? "key-\(random.next(upperBound: UInt64(2)))" : ""
         let envelope = Envelope(
-            id: MessageID(time: message, random: options.seed), event: Array("\(message)".utf8),
+            id: MessageID(time: message, random: options.seed), event: body(message),
             collapseKey: Array(key.utf8),
             sent: instant.wall, ttlSeconds: isShort ? 1 : 86_400)
         let fanoutsMax = options.fanoutsMax
@@ -172,6 +172,14 @@ extension Simulation {
         sendNumbers[to, default: 0] += 1
         let numbered = request(RequestKey(session: incarnation, number: sendNumbers[to] ?? 0))
         submit(Submission(client: client, place: place, to: to, request: numbered), after: 0)
+    }
+
+    /// The message's number, with so many zeros before it.
+    private func body(_ message: UInt64) -> [UInt8] {
+        let digits = Array("\(message)".utf8)
+        guard options.bodyBytesMax > 0 else { return digits }
+        let length = Int(random.next(upperBound: options.bodyBytesMax))
+        return Array(repeating: UInt8(ascii: "0"), count: max(0, length - digits.count)) + digits
     }
 
     /// A send on its way, as its gateway has it: repeated under the same number when its answer does not

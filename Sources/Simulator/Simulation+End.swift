@@ -47,6 +47,11 @@ extension Simulation {
             violations.append(
                 Violation(guarantee: "G1", description: "\(fingerprintDifferences) fingerprints differed"))
         }
+        if bodiesGone > 0 {
+            violations.append(
+                Violation(
+                    guarantee: "5.1", description: "\(bodiesGone) bodies of messages that waited are gone"))
+        }
         violations += imagesDiffer()
         violations += fanoutsLeft()
         return (history, violations)

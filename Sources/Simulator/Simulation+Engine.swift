@@ -15,6 +15,9 @@ extension Simulation {
 
     func append(_ id: PartitionID, _ sequence: Sequence, _ body: [UInt8]) {
         let number = Int(id.rawValue)
+        if body.count > options.recordBytesLimit {
+            broken = "record \(sequence.rawValue) of partition \(number) has \(body.count) bytes"
+        }
         var delay: UInt64 = 500_000 + random.next(upperBound: 8_000_000)
         var fate = Fate.durable
         if !isHealing {

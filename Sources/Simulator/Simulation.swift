@@ -28,6 +28,10 @@ public final class Simulation {
         public var lostAnswerPercent: UInt64 = 3
         /// Of 100 starts of a partition, at how many its newest snapshot cannot be read.
         public var unreadablePercent: UInt64 = 10
+        /// Bytes of a message, at most; 0 for only what it takes to know it again.
+        public var bodyBytesMax: UInt64 = 0
+        /// The longest body of a record that the engine takes.
+        public var recordBytesLimit = RecordCodec.bodyBytesMax
         /// Unfinished fan-outs that a partition may have.
         public var fanoutsMax = 1000
         public var partition: PartitionOptions
@@ -80,6 +84,8 @@ public final class Simulation {
     /// The gateway's numbers of sends to each partition, in this life.
     var sendNumbers: [PartitionID: UInt64] = [:]
     var fingerprintDifferences = 0
+    /// Bodies that somebody waited for and no journal had.
+    var bodiesGone = 0
     /// The most unfinished fan-outs that a partition ever had.
     var unfinishedMost = 0
 
@@ -163,8 +169,9 @@ public final class Simulation {
         case .recovered(let id, let life):
             if lives[Int(id.rawValue)] == life { recover(id) }
         case .snapshot(let id, let covering, let bytes):
-            snapshots[Int(id.rawValue)].insert((covering, bytes), at: 0)
-            snapshots[Int(id.rawValue)] = Array(snapshots[Int(id.rawValue)].prefix(2))
+            // A machine that was lost meanwhile may have had it written: the two newest are kept.
+            let stored = snapshots[Int(id.rawValue)] + [(covering, bytes)]
+            snapshots[Int(id.rawValue)] = Array(stored.sorted { $0.covering > $1.covering }.prefix(2))
             feed(id, .snapshotWritten(covering: covering))
         case .frame(let from, let frame): receive(frame, from)
         case .operate(let client): operate(client)
@@ -324,6 +331,7 @@ public final class Simulation {
             case .tell(let to, let told): transmit(to, .told(told.value))
             case .stream(_, let frame): deliver(frame.value, from: id)
             case .fingerprintsDiffer: fingerprintDifferences += 1
+            case .notice(let notice): if case .bodiesGone(let count) = notice { bodiesGone += count }
             }
         }
     }

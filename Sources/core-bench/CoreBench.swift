@@ -95,7 +95,7 @@ final class Bench {
                     post(.stream(.processed(gateway, frame: push.number)), id)
                 }
             case .writeSnapshot(let covering, _): post(.snapshotWritten(covering: covering), id)
-            case .readRecords, .trim, .wake, .fingerprintsDiffer: break
+            case .readRecords, .trim, .wake, .fingerprintsDiffer, .notice: break
             }
         }
     }

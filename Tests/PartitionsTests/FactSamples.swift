@@ -31,8 +31,8 @@ enum FactSamples {
     }
 
     /// None holds a large set.
-    static var small: [Fact] { facts(few) }
-    static var large: [Fact] { facts(many) }
+    static var small: [Fact] { facts(few) + [part(few), .gone([Position(1 << 50), Position(3)])] }
+    static var large: [Fact] { facts(many) + [part(many)] }
 
     private static func facts(_ devices: DeviceSet) -> [Fact] {
         let key = RequestKey(session: 1 << 63, number: 300)
@@ -77,6 +77,16 @@ enum FactSamples {
             .compared(generation: 3),
             .repair(to: PartitionID(3), slice),
         ]
+    }
+
+    /// Since version 2 of snapshots.
+    private static func part(_ devices: DeviceSet) -> Fact {
+        let entry = OutboxEntry(
+            number: Sequence(501), predecessor: Sequence(500),
+            items: [.message(project: project, message, devices)], fingerprint: 1)
+        return .receivePart(
+            from: PartitionID(17), history: History(8), entry: entry,
+            placings: [Placing(fate: .stored, position: Position(1 << 50))], behind: 300, isLast: false)
     }
 
     static func encoded(_ fact: Fact) -> [UInt8] {

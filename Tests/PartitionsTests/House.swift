@@ -23,9 +23,22 @@ final class House {
     /// Whether a test has broken a pair on purpose, and how often its ends noticed.
     var expectsDifferences = false
     private(set) var differences = 0
+    /// The longest body of a record, and the most bytes of one frame of outbox entries.
+    private(set) var recordBytesMost = 0
+    private(set) var offerBytesMost = 0
+    /// Partitions that hear nothing of others for now.
+    var away: Set<PartitionID> = []
     /// Whether the journal takes its time; what it has not answered comes with `releaseAppends`.
     var holdsAppends = false
     private var held: [(PartitionID, PartitionEvent)] = []
+    /// Whether snapshots take their time; they are reported with `releaseSnapshots`.
+    var holdsSnapshots = false
+    private var heldSnapshots: [(PartitionID, PartitionEvent)] = []
+    /// What was to be deleted of journals. It stays in this one.
+    private(set) var trims: [(below: Sequence, keeping: [Sequence])] = []
+    private(set) var notices: [PartitionNotice] = []
+    /// Reads of bodies.
+    private(set) var reads = 0
     private var nextRequest: UInt64 = 0
     private var nextMessage: UInt64 = 0
     private let options: PartitionOptions
@@ -56,6 +69,7 @@ final class House {
         queue.append((partition, event))
         while !queue.isEmpty {
             let (to, event) = queue.removeFirst()
+            if case .offered = event, away.contains(to) { continue }
             var effects: [PartitionEffect] = []
             partitions[Int(to.rawValue)].handle(event, now: now, into: &effects)
             partitions[Int(to.rawValue)].flush(now: now, into: &effects)
@@ -72,6 +86,23 @@ final class House {
         }
     }
 
+    /// Messages without a collapse key that wait for a device.
+    func waitingCount(_ partition: Int, _ index: UInt32) -> Int? {
+        guard let (page, place) = partitions[partition].state.devices.find(index) else { return nil }
+        return Int(page.waiting[place])
+    }
+
+    func outboxBytes(from: Int, to: UInt16) -> Int {
+        partitions[from].state.outboxes[PartitionID(to)]?.weight ?? 0
+    }
+
+    func releaseSnapshots() {
+        while !heldSnapshots.isEmpty {
+            let (partition, event) = heldSnapshots.removeFirst()
+            send(event, to: partition)
+        }
+    }
+
     func request(_ request: Request, of partition: PartitionID) -> Reply? {
         nextRequest += 1
         send(.request(RequestID(gateway: House.gateway, number: nextRequest), request), to: partition)
@@ -82,6 +113,7 @@ final class House {
         for effect in effects {
             switch effect {
             case .append(let sequence, let body):
+                recordBytesMost = max(recordBytesMost, body.count)
                 journal[Int(id.rawValue)].append((sequence, body))
                 if holdsAppends {
                     held.append((id, .appended(sequence)))
@@ -90,16 +122,26 @@ final class House {
                 }
             case .confirm(let token): queue.append((id, .confirmed(token)))
             case .readRecords(let sequences, let token):
+                reads += 1
+                guard reads < 100_000 else { fatalError("bodies are read for ever") }
                 let found = journal[Int(id.rawValue)].filter { sequences.contains($0.0) }
                 queue.append((id, .records(found.map { (sequence: $0.0, body: $0.1) }, token: token)))
-            case .writeSnapshot(let covering, _): queue.append((id, .snapshotWritten(covering: covering)))
+            case .writeSnapshot(let covering, _):
+                let written = (id, PartitionEvent.snapshotWritten(covering: covering))
+                if holdsSnapshots { heldSnapshots.append(written) } else { queue.append(written) }
             case .reply(let request, let reply): replies[request.number] = reply.value
-            case .offer(let to, let frame): queue.append((to, .offered(frame.value)))
+            case .offer(let to, let frame):
+                var writer = ByteWriter()
+                PartitionEvent.offered(frame.value).encode(into: &writer)
+                offerBytesMost = max(offerBytesMost, writer.count)
+                queue.append((to, .offered(frame.value)))
             case .acknowledge(let to, let said): queue.append((to, .acknowledged(said.value)))
             case .ask(let of, let question): queue.append((of, .asked(question.value)))
             case .tell(let to, let answer): queue.append((to, .told(answer.value)))
             case .stream(_, let frame): frames.append(frame.value)
-            case .trim, .wake: break
+            case .trim(let below, let keeping): trims.append((below, keeping))
+            case .notice(let notice): notices.append(notice)
+            case .wake: break
             case .fingerprintsDiffer(let with):
                 guard expectsDifferences else { fatalError("fingerprints of \(id) and \(with) differ") }
                 differences += 1
@@ -113,7 +155,7 @@ final class House {
         nextRequest += 1
         let secret = nextRequest &* 0x9E37_79B9_7F4A_7C15
         let reply = request(
-            .register(project: House.project, limit: 4096, nonce: UInt32(nextRequest), secret: secret),
+            .register(project: House.project, limit: 100_000, nonce: UInt32(nextRequest), secret: secret),
             of: PartitionID(partition))
         guard case .registered(let index, let nonce, let secret) = reply else { return nil }
         let registration = Registration(
@@ -179,6 +221,7 @@ final class House {
                         texts.append(String(decoding: item.event, as: UTF8.self))
                     }
                 }
+            case .cutOff: break
             case .attached: texts.append("attached")
             case .replaced: texts.append("replaced")
             case .ended: texts.append("ended")
@@ -207,6 +250,18 @@ final class House {
         carryOut(effects, of: PartitionID(UInt16(number)))
     }
 
+    /// Another owner begins from a snapshot of what is now: no body is in its memory.
+    func succeedFromSnapshot(_ number: Int) throws {
+        let former = partitions[number]
+        let partition = Partition(
+            id: former.id, history: former.history, options: options, names: TopicNames(), proofs: Proofs())
+        try partition.restore(snapshot: former.image())
+        partitions[number] = partition
+        var effects: [PartitionEffect] = []
+        partition.begin(now: now, life: 1, into: &effects)
+        carryOut(effects, of: partition.id)
+    }
+
     /// All partitions have new owners at once, which begin from the journals.
     func succeedAll(generation: UInt64) throws {
         partitions = try (0..<count).map { try replayed($0, generation: generation) }
@@ -216,6 +271,13 @@ final class House {
             carryOut(effects, of: partition.id)
         }
         settle()
+    }
+
+    /// Time passes, by both clocks, and every partition wakes.
+    func pass(seconds: Int64) {
+        now.monotonic = now.monotonic.advanced(by: .seconds(UInt64(seconds)))
+        now.wall = WallTime(milliseconds: now.wall.milliseconds + seconds * 1000)
+        for number in 0..<count { send(.woke, to: PartitionID(UInt16(number))) }
     }
 
     /// Lets bookkeeping that waits for company be written.

@@ -67,6 +67,14 @@ struct GatewayStreamsTests {
                 position: Position(position), event: [], targets: DeviceSet(index), deleted: DeviceSet())
             hear(.push(.init(epoch: Epoch(epoch), number: numbers[epoch] ?? 0, items: [item])))
         }
+        func cutOff(_ devices: DeviceSet, at position: UInt64) {
+            numbers[1, default: 0] += 1
+            hear(
+                .cutOff(
+                    .init(
+                        epoch: Epoch(1), number: numbers[1] ?? 0, position: Position(position),
+                        devices: devices)))
+        }
         var reportedBehind: [UInt64] {
             commands.compactMap {
                 if case .fellBehind(_, _, let written) = $0 { written.rawValue } else { nil }
@@ -188,6 +196,26 @@ struct GatewayStreamsTests {
         bench.events([], after: 30)
         bench.push(40, to: 3)
         #expect(bench.sink.written == [10, 20, 30, 40] && bench.attachCount == 1)
+    }
+
+    @Test("a stream that was cut off does not count as written by what others are pushed")
+    func cutOff() {
+        let bench = Bench()
+        bench.attached()
+        bench.events([], after: 0)
+        bench.push(10, to: 3)
+        bench.cutOff(DeviceSet(sorted: [3, 900_000]), at: 10)
+        bench.push(50, to: 4)
+        bench.push(60, to: 3)
+        bench.events([20, 40, 60], after: 10)
+        #expect(bench.sink.written == [10, 20, 40, 60])
+        bench.events([], after: 60)
+        bench.push(70, to: 3)
+        #expect(bench.sink.written == [10, 20, 40, 60, 70] && bench.attachCount == 0)
+        let confirmed = bench.commands.compactMap {
+            if case .processed(_, let frame) = $0 { frame } else { nil }
+        }
+        #expect(confirmed == [1, 2, 3, 4, 5])
     }
 
     @Test("no position of a peer ends the gateway")

@@ -41,7 +41,10 @@ import Testing
     static var replies: [Reply] {
         [
             .accepted(message.id), .changes([.changed(Day(3)), .unchanged(nil), .unchanged(Day(9))]),
-            .changes([.refused(.tooManyTopics), .refused(.tooManyFanouts(limit: 9)), .refused(.moved)]),
+            .changes([
+                .refused(.tooManyTopics), .refused(.tooManyFanouts(limit: 9)), .refused(.moved),
+                .refused(.handedOver),
+            ]),
             .subscriptions([(topic: topic, since: Day(3))]),
             .registered(index: DeviceIndex(3), nonce: 4, secret: 5), .full(holding: Int(9)), .done,
             .members(UInt64(12)),

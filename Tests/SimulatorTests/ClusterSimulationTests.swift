@@ -24,6 +24,20 @@ struct ClusterSimulationTests {
             "seed \(seed) does next to nothing")
     }
 
+    /// Gateways that confirm fewer frames than are on their way: their streams are cut off and come back.
+    @Test(
+        "keeps every promise where the window of pushes is small",
+        arguments: [
+            (2, 5), (2, 25), (4, 9), (4, 35), (4, 44), (16, 189), (2, 1), (2, 2), (2, 3), (3, 4), (3, 6),
+        ] as [(Int, UInt64)])
+    func pushWindow(window: Int, seed: UInt64) {
+        var options = ClusterSimulation.Options(seed: seed)
+        options.partition.pushWindow = window
+        options.pauseMax = .milliseconds(100)
+        let violations = ClusterSimulation(options).run().violations
+        #expect(violations.isEmpty, "window \(window), seed \(seed): \(violations.prefix(5))")
+    }
+
     @Test("keeps quotas over all gateways", arguments: UInt64(101)...106)
     func quotas(seed: UInt64) {
         let simulation = ClusterSimulation(ClusterSimulationTests.tight(seed))

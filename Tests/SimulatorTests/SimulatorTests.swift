@@ -57,6 +57,21 @@ struct SimulationTests {
         return options
     }
 
+    /// Records that hold a message or two, and an engine that takes no longer ones.
+    @Test("makes no record that its engine does not take", arguments: UInt64(1)...30)
+    func records(seed: UInt64) {
+        var options = Simulation.Options(seed: seed)
+        options.bodyBytesMax = 400
+        options.partition.recordBytesMax = 300
+        options.partition.entryBytesMax = 300
+        options.partition.offerBytesMax = 600
+        options.partition.recordsInFlightMax = 3
+        options.recordBytesLimit = 1000
+        let (history, violations) = Simulation(options).run()
+        #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+        #expect(history.deliveries.count > 20, "seed \(seed) does next to nothing")
+    }
+
     @Test("has every kind of fault in it")
     func faults() {
         var crashes = 0

@@ -14,7 +14,7 @@ TOOL, FAILOVER = os.path.join(ROOT, "tools/cluster"), os.path.join(ROOT, "deploy
 STATE = os.path.join(ROOT, ".build/cluster-replicas")
 SERVERS = ("db-1", "db-2", "db-3")
 ENVIRONMENT = {**os.environ, "TIDECAST": sys.argv[1], "TIDECAST_CLUSTER": "replicas", "TIDECAST_NETWORK": "10.79.0",
-               "COMPOSE": TOOL, "DATABASE_PASSWORD": "of this test"}
+               "COMPOSE": TOOL}
 
 
 # It takes twenty seconds, on a machine that does nothing else.

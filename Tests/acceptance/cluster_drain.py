@@ -41,10 +41,11 @@ def answer(node, path):
         return 0, b""
 
 
-def run(one, two):
-    for node in (one, two):
+def run(one, two, gateway):
+    gateway.options += ["--roles", "gateway"]
+    for node in (one, two, gateway):
         node.start()
-    for node in (one, two):
+    for node in (one, two, gateway):
         node.wait_ready()
     cluster.wait(lambda: owners(one) == {"one", "two"}, "both to own partitions")
 
@@ -79,6 +80,13 @@ def run(one, two):
     check(code == 0 and one.process.wait(timeout=60) == 0, "drained by the other")
     code, said = command(two, "cluster", "drain", "two", "--force")
     check(two.process.wait(timeout=60) == 0, "with --force the last shard goes too")
+    cluster.wait(lambda: b"no shard" in answer(gateway, "/readyz")[1], "the gateway to say that there is no shard")
+    check(answer(gateway, "/readyz")[0] == 503, "a cluster without shards is not ready, and says why")
+    check(command(gateway, "cluster", "uncordon", "one")[0] == 0, "a gateway lets a shard in again")
+    one.start()
+    one.wait_ready()
+    gateway.wait_ready()
+    check(owners(gateway) == {"one"}, "and is ready again when the shard has everything")
 
 
 def main():
@@ -86,7 +94,7 @@ def main():
     database, nodes = None, []
     try:
         database = cluster.Database(folder)
-        nodes = [cluster.Node(folder, name, database) for name in ("one", "two")]
+        nodes = [cluster.Node(folder, name, database) for name in ("one", "two", "gateway")]
         run(*nodes)
         print("cluster_drain: ok")
     except BaseException:

@@ -54,7 +54,7 @@ def dockerfile():
     words = {line.split()[0]: line.partition(" ")[2] for line in lines if line and not line.startswith("#")}
     check_command(json.loads(words["CMD"]), "Dockerfile")
     check(json.loads(words["ENTRYPOINT"]) == ["/usr/bin/tidecast"], "Dockerfile: another entry point")
-    check(words["USER"].strip().isdigit() and words["USER"].strip() != "0", "Dockerfile: it runs as root")
+    check(words["USER"].strip() == "10001:10001", f"Dockerfile: it runs as {words['USER']}")
     for line in lines:
         if line.startswith("COPY ") and "--from" not in line:
             for source in line.split()[1:-1]:
@@ -87,15 +87,29 @@ def dockerfile():
 
 
 def compose(name):
-    for service, fields in yaml.safe_load(text(name))["services"].items():
-        check_environment(fields.get("environment", {}), f"{name}, {service}")
-        if fields["image"] == "tidecast":
-            check_command(fields["command"], f"{name}, {service}")
-            check(fields["read_only"], f"{name}, {service}: its root can be written to")
+    found = yaml.safe_load(text(name))
+    check(found["name"].startswith("tidecast"), f"{name}: its project has no name of its own")
+    for service, fields in found["services"].items():
+        where = f"{name}, {service}"
+        if fields["image"].startswith("tidecast:") and "entrypoint" not in fields:
+            check_environment(fields.get("environment", {}), where)
+            check_command(fields["command"], where)
+            check(int(fields["stop_grace_period"].removesuffix("s")) > SECONDS_TO_END, f"{where}: no time to end in")
+        check(fields["read_only"], f"{where}: its root can be written to")
+        check(fields["cap_drop"] == ["ALL"] and fields["security_opt"] == ["no-new-privileges:true"],
+              f"{where}: it has rights that it does not need")
+        check("max-size" in fields["logging"]["options"], f"{where}: its log has no limit")
+        check("mem_limit" in fields or service == "setup", f"{where}: its memory has no limit")
+        for port in fields.get("ports", []):
+            check(port.startswith(("127.0.0.1:", "${TIDECAST_BIND:-127.0.0.1}:")), f"{where}: {port} is open to everybody")
+        for target in fields.get("tmpfs", []):
+            check("mode=" in target, f"{where}: {target} is root's when a container starts again")
         for volume in fields.get("volumes", []):
             source = volume.split(":")[0]
             check(not source.startswith(".") or os.access(os.path.join(ROOT, "deploy", source), os.X_OK),
-                  f"{name}, {service}: there is no {source} to run")
+                  f"{where}: there is no {source} to run")
+    built = [fields["build"]["target"] for fields in found["services"].values() if "build" in fields]
+    check(len(built) == len(set(built)), f"{name}: an image is built more than once")
 
 
 def kubernetes():
@@ -113,11 +127,12 @@ def kubernetes():
         check_environment(names, where)
         variables = set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
         check(variables <= set(names), f"{where}: {variables - set(names)} is not set")
-        for probe in ("readinessProbe", "livenessProbe"):
+        check(re.search(r":[0-9]+[.][0-9]+[.][0-9]+$", container["image"]), f"{where}: an image without a version")
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             check(answers(container[probe]["httpGet"]["path"]), f"{where}: {probe}")
         mounts = {mount["name"] for mount in container["volumeMounts"]}
         check(mounts == {volume["name"] for volume in spec["volumes"]}, f"{where}: volumes and mounts differ")
-        check("requests" in container["resources"], f"{where}: it requests nothing")
+        check({"requests", "limits"} <= set(container["resources"]), f"{where}: it requests nothing, or has no limits")
     check(sorted(kinds) == ["Deployment", "PodDisruptionBudget", "PodDisruptionBudget", "Service", "Service", "StatefulSet"],
           f"kubernetes.yaml has {kinds}")
 
@@ -130,8 +145,8 @@ def unit():
 
 
 dockerfile()
-compose("deploy/compose.yaml")
-compose("deploy/compose.replicated.yaml")
+for file in ("compose.yaml", "compose.replicated.yaml", "compose.single.yaml", "compose.dev.yaml"):
+    compose(f"deploy/{file}")
 kubernetes()
 unit()
 print("ok: flags, settings, paths, libraries and times are there")

@@ -17,6 +17,13 @@ BACKOFF = 0.5
 FAULTS = (OSError, http.client.HTTPException, ValueError)
 
 
+def connection(gateway, timeout):
+    """To a gateway's plain port; to one that is reached otherwise, as it says itself."""
+    if hasattr(gateway, "connection"):
+        return gateway.connection(timeout)
+    return http.client.HTTPConnection(gateway.address, API_PORT, timeout=timeout)
+
+
 class Client:
     """One thread's connections, kept open, one for each gateway."""
 
@@ -28,7 +35,7 @@ class Client:
         """(status, JSON). Status 0: the connection broke, and nobody knows what became of it."""
         link = self.kept.pop(gateway.name, None)
         if link is None:
-            link = http.client.HTTPConnection(gateway.address, API_PORT, timeout=TIMEOUT)
+            link = connection(gateway, TIMEOUT)
         try:
             if link.sock is None:
                 link.timeout = 3
@@ -60,7 +67,7 @@ class EventStream:
     """A device's stream of server-sent events; read by one thread, closed by any."""
 
     def __init__(self, gateway, project, device, credential, last_event=None):
-        self.link = http.client.HTTPConnection(gateway.address, API_PORT, timeout=3)
+        self.link = connection(gateway, 3)
         self.link.connect()
         # A comment comes every 25 s.
         self.link.sock.settimeout(35)

@@ -76,6 +76,7 @@ extension LoopCore {
             effects.append(.writeSnapshot(id, covering: covering, bytes: bytes))
         case .trim(let below, let keeping): trim(id, below: below, keeping: keeping)
         case .wake(let at): effects.append(.wake(.partition(id), at: at))
+        case .notice(let notice): effects.append(.noted(.partition(id, notice)))
         case .fingerprintsDiffer(let with): effects.append(.noted(.fingerprintsDiffer(id, with: with)))
         }
     }
@@ -226,6 +227,15 @@ extension LoopCore {
         }
     }
 
+    /// Another clock agrees with this reading: partitions that doubted the clock on the wall believe it.
+    public func vouch(for now: Instant) {
+        for id in partitions.keys.sorted() {
+            partitions[id]?.vouch(for: now, into: &partitionEffects)
+            dirty.insert(id)
+            carryOut(of: id)
+        }
+    }
+
     /// The partition is not this process's any more.
     func drop(_ id: PartitionID) {
         leaving.remove(id)
@@ -234,7 +244,7 @@ extension LoopCore {
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: true, reason: "the partition is another's", into: &replies)
         // The next owner knows what went in: a send that is repeated has its number in the window.
-        for (request, _) in replies { answer(request, .refused(.moved)) }
+        for (request, _) in replies { answer(request, .refused(.handedOver)) }
         grantor.close { home(of: $0) == id }
     }
 }

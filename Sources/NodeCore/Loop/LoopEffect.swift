@@ -62,4 +62,6 @@ public enum LoopNote: Sendable {
     case frameLost(to: UInt32)
     case partitionLost(PartitionID, reason: String)
     case fingerprintsDiffer(PartitionID, with: PartitionID)
+    /// What a partition has to say to the operator.
+    case partition(PartitionID, PartitionNotice)
 }

@@ -90,6 +90,15 @@ struct DeliveryLog: ~Copyable {
         }
     }
 
+    /// Frees the entry at `position`. Returns who waited for it.
+    mutating func drop(at position: Position, _ departure: Departure) -> DeviceSet {
+        guard let (block, place) = find(position) else { return DeviceSet() }
+        let targets = block.entries[place].targets
+        take(targets, outOf: block, place, departure)
+        if hasEmptied { prune() }
+        return targets
+    }
+
     /// Takes each of `devices` out of its oldest entries, none above `limit`, until `depth` without a
     /// collapse key are among them; those with a key between them go too. Returns the last of each device.
     mutating func dropOldest(
@@ -292,5 +301,8 @@ struct DeliveryLog: ~Copyable {
         guard let (block, place) = find(position), block.entries[place].body == nil else { return }
         block.entries[place].body = body
         cachedBytes += body.count
+        // The next sweep begins with it.
+        cacheSweep = min(cacheSweep, Position(block.first.rawValue - min(block.first.rawValue, 1)))
+        if cachedBytes > DeliveryLog.bodyCacheBytesMax { sweepCache() }
     }
 }

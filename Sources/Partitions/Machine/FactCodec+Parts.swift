@@ -202,6 +202,13 @@ extension ByteReader {
     }
 
     /// Far from where counting on would overflow.
+    mutating func sequence() throws(DecodeError) -> Sequence {
+        let value = try varint()
+        guard value <= 1 << 62 else { throw fail("a record that no journal reaches") }
+        return Sequence(value)
+    }
+
+    /// Far from where counting on would overflow.
     mutating func position() throws(DecodeError) -> Position {
         let value = try varint()
         guard value <= 1 << 62 else { throw fail("a position that no log reaches") }
@@ -284,9 +291,18 @@ extension ByteReader {
         return placing
     }
 
+    /// One for each message.
+    mutating func placings(of entry: OutboxEntry) throws(DecodeError) -> [Placing] {
+        var placings: [Placing] = []
+        for item in entry.items {
+            if case .message = item { placings.append(try placing()) }
+        }
+        return placings
+    }
+
     mutating func entry() throws(DecodeError) -> OutboxEntry {
-        let number = Sequence(try varint())
-        let predecessor = Sequence(try varint())
+        let number = try sequence()
+        let predecessor = try sequence()
         let fingerprint = try u64()
         let count = try self.count(max: Int(UInt32.max), elementBytesMin: 4)
         var items: [OutboxItem] = []

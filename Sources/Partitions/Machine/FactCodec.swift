@@ -63,6 +63,14 @@ extension Fact {
             out.u64(history.rawValue)
             out.entry(entry)
             for placing in placings { out.placing(placing) }
+        case .receivePart(let from, let history, let entry, let placings, let behind, let isLast):
+            out.u8(21)
+            out.varint(UInt64(from.rawValue))
+            out.u64(history.rawValue)
+            out.varint(UInt64(behind))
+            out.u8(isLast ? 1 : 0)
+            out.entry(entry)
+            for placing in placings { out.placing(placing) }
         default:
             encodeBookkeeping(into: &out)
         }
@@ -83,6 +91,10 @@ extension Fact {
         case .pass(let cursors):
             out.u8(18)
             out.cursors(cursors)
+        case .gone(let positions):
+            out.u8(22)
+            out.varint(positions.count)
+            for position in positions { out.varint(position.rawValue) }
         case .expire(let now):
             out.u8(13)
             out.u64(UInt64(bitPattern: now.milliseconds))
@@ -157,11 +169,20 @@ extension Fact {
             let from = try reader.partition()
             let history = History(try reader.u64())
             let entry = try reader.entry()
-            var placings: [Placing] = []
-            for item in entry.items {
-                if case .message = item { placings.append(try reader.placing()) }
-            }
+            let placings = try reader.placings(of: entry)
             return .receive(from: from, history: history, entry: entry, placings: placings)
+        case 21:
+            let from = try reader.partition()
+            let history = History(try reader.u64())
+            let behind = try reader.number()
+            let isLast = try reader.flag()
+            let entry = try reader.entry()
+            guard UInt32.max - behind > UInt32(clamping: entry.items.count) else {
+                throw reader.fail("an item that no entry has")
+            }
+            return .receivePart(
+                from: from, history: history, entry: entry, placings: try reader.placings(of: entry),
+                behind: behind, isLast: isLast)
         default: return try decodeBookkeeping(tag, from: &reader)
         }
     }
@@ -182,6 +203,10 @@ extension Fact {
         case 13: return .expire(now: try reader.wallTime())
         case 14: return .seen(day: Day(try reader.u16()), devices: try reader.devices())
         case 15: return .bury(session: try reader.u64())
+        case 22:
+            var positions: [Position] = []
+            for _ in 0..<(try reader.count(max: Int(UInt32.max))) { positions.append(try reader.position()) }
+            return .gone(positions)
         case 18: return .pass(try reader.cursors())
         case 17:
             let number = try reader.varint()

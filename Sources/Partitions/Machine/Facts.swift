@@ -34,12 +34,19 @@ enum Fact: Sendable {
         key: RequestKey?, project: ProjectNumber, index: UInt32, message: Envelope, placing: Placing)
     /// Applies one outbox entry of another partition. `placings` has one for each of its messages, in order.
     case receive(from: PartitionID, history: History, entry: OutboxEntry, placings: [Placing])
+    /// Applies some items of one that does not fit into a record with others: those behind the first
+    /// `behind`, and the last of all where `isLast` says so.
+    case receivePart(
+        from: PartitionID, history: History, entry: OutboxEntry, placings: [Placing], behind: UInt32,
+        isLast: Bool)
     /// What other partitions have durably applied of this one's outboxes.
     case acknowledge([OutboxMark])
     /// Devices that have read the log up to a position.
     case read([ReadUpTo])
     /// Devices whose streams were handed the log up to a position, more of it than is kept for them.
     case pass([ReadUpTo])
+    /// The bodies of the messages at these positions are gone: who waited for them is told of a loss.
+    case gone([Position])
     /// Minutes before `now` are over.
     case expire(now: WallTime)
     case seen(day: Day, devices: DeviceSet)
@@ -137,13 +144,55 @@ public enum OutboxItem: Sendable {
     case replace(PairSlice)
 }
 
+extension OutboxItem {
+    /// Bytes that it takes in an entry, at most.
+    var weight: Int {
+        switch self {
+        case .message(_, let message, let targets):
+            64 + message.event.count + message.collapseKey.count + targets.weight
+        case .join(_, let topic, let indices), .leave(_, let topic, let indices):
+            16 + topic.utf8.count + 5 * indices.count
+        case .replace(let slice):
+            slice.topics.reduce(16) { $0 + 12 + $1.topic.utf8.count + 5 * $1.indices.count }
+        }
+    }
+
+    /// Bytes that it takes in a record of its receiver, at most: where devices listen, what is decided of a
+    /// message names some of its targets twice more.
+    func weight(withListeners: Bool) -> Int {
+        guard case .message(_, _, let targets) = self else { return weight }
+        return weight + 32 + (withListeners ? 2 * targets.weight : 0)
+    }
+}
+
 /// All that one record of the sender has for one receiver.
 public struct OutboxEntry: Sendable {
     /// The sequence of the sender's record that made it.
     public var number: Sequence
     /// The number of the entry before it in this stream; 0 for the first.
     public var predecessor: Sequence
-    public var items: [OutboxItem]
+    public private(set) var items: [OutboxItem]
     /// The XOR fingerprint of the pair's members after this entry, as the sender has it.
     public var fingerprint: UInt64
+    /// Bytes that it takes in a frame, at most.
+    private(set) var weight: Int
+
+    init(number: Sequence, predecessor: Sequence, items: [OutboxItem], fingerprint: UInt64) {
+        self.number = number
+        self.predecessor = predecessor
+        self.items = items
+        self.fingerprint = fingerprint
+        weight = items.reduce(40) { $0 + $1.weight }
+    }
+
+    mutating func append(_ item: OutboxItem) {
+        items.append(item)
+        weight += item.weight
+    }
+
+    /// Some of its items.
+    func part(_ places: Range<Int>) -> OutboxEntry {
+        OutboxEntry(
+            number: number, predecessor: predecessor, items: Array(items[places]), fingerprint: fingerprint)
+    }
 }

@@ -30,6 +30,8 @@ struct Gated {
     var deliveries: [PartitionState.Delivery] = []
     /// Conditions that it accepted.
     var tickets: [ConditionTicket] = []
+    /// Streams that go on when it is durable.
+    var continuing: [(stream: StreamID, device: UInt32)] = []
     /// Streams that begin behind what their devices acknowledged by coming back. The record itself may have
     /// been on its way before they came, and then says nothing about the session now.
     var beginning: [(stream: StreamID, device: DeviceIndex, needsConfirmation: Bool)] = []
@@ -83,6 +85,8 @@ struct Ledger {
     var openSequence: Sequence { cursor.record }
     var isOpenEmpty: Bool { writer.count == 0 }
     var openBytes: Int { writer.count }
+    /// Bytes of the longest outbox entry that the open record makes.
+    var openEntryBytes: Int { cursor.entryBytes }
     /// The newest record that holds anything, durable or not.
     var newest: Sequence { isOpenEmpty ? Sequence(openSequence.rawValue - 1) : openSequence }
 

@@ -19,6 +19,9 @@ public struct PartitionOptions: Sendable {
     public var partitionCount: Int
     /// Bytes of an open record past which it is closed though another is in flight.
     public var recordBytesMax = 1 << 20
+    /// Bytes that one record may put into one outbox, past which it is closed as well: a record of the sender
+    /// makes larger ones at its receivers, where each message stands with all of its targets.
+    public var entryBytesMax = 2 << 20
     /// Rises when the engine may have lost its end: event ids of before are not believed any more.
     public var generation: UInt64 = 0
     /// Databases over which the partitions are spread: one of them may lose its end alone, and then the two
@@ -35,6 +38,11 @@ public struct PartitionOptions: Sendable {
     public var waitingBytesMax: UInt64 = 256 << 20
     /// Outbox entries offered to one partition and not yet acknowledged.
     public var outboxWindow = 64
+    /// Bytes of outbox entries offered to one partition and not yet acknowledged, but for the first of them.
+    public var offerBytesMax = 4 << 20
+    /// Bytes of entries to one partition that it has not acknowledged, past which changes of subscriptions to
+    /// its topics are refused. Messages have a bound of their own: the unfinished fan-outs of a project.
+    public var outboxBytesMax = 64 << 20
     /// Nanoseconds after which an unacknowledged outbox entry is offered again.
     public var outboxRetry: UInt64 = .seconds(1)
     /// Members in one record of those that tell a pair again, about.
@@ -52,6 +60,10 @@ public struct PartitionOptions: Sendable {
     public var bookkeepingDelay: UInt64 = .seconds(1)
     /// Days after which an unseen device ends (FCM: 270).
     public var deviceDaysMax: UInt16 = 270
+    /// Devices that may end in one day because they were not seen, or a share of all where that is more: what
+    /// a clock that is wrong without anybody's noticing can do.
+    public var sweptDayMax = 1000
+    static let sweptShare = 64
 
     #if DEBUG
         public var planted: Planted = []

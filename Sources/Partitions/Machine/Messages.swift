@@ -110,6 +110,9 @@ public enum PartitionRefusal: Error, Hashable, Sendable {
     case unknown
     /// The node that was asked does not own the partition: nothing was done, another is to be asked.
     case moved
+    /// It was asked before it gave the partition away, and may have done it: the next owner, asked under the
+    /// same number, knows.
+    case handedOver
 }
 
 /// Outbox entries in order. Without entries it asks for the receiver's mark.
@@ -185,6 +188,9 @@ public enum StreamFrame: Sendable {
     /// either it says that nothing more waits: from here on the stream is live, and pushes are for it too.
     case events(StreamID, DeviceIndex, Epoch, after: Position, deleted: Position?, [Event])
     case push(Push)
+    /// From here on these of the gateway's devices are pushed nothing: their streams are not live until they
+    /// are told so anew. Numbered like a push, so that its loss is noticed like one.
+    case cutOff(CutOff)
 
     public struct Event: Sendable {
         public var position: Position
@@ -198,6 +204,13 @@ public enum StreamFrame: Sendable {
         public var epoch: Epoch
         public var number: UInt64
         public var items: [PushItem]
+    }
+    public struct CutOff: Sendable {
+        public var epoch: Epoch
+        public var number: UInt64
+        /// Of the last push before it.
+        public var position: Position
+        public var devices: DeviceSet
     }
     public struct PushItem: Sendable {
         public var position: Position
@@ -246,4 +259,16 @@ public enum PartitionEffect: Sendable {
     case stream(GatewayID, Proven<StreamFrame>)
     /// Both ends of a pair count different members.
     case fingerprintsDiffer(with: PartitionID)
+    /// For the operator.
+    case notice(PartitionNotice)
+}
+
+/// What an operator should know of a partition.
+public enum PartitionNotice: Hashable, Sendable {
+    /// The bodies of so many messages that somebody waited for are not in the journal any more.
+    case bodiesGone(Int)
+    /// The wall clock is ahead by so much of where it should be, or behind: nothing expires, and no device
+    /// ends, until it agrees again or is vouched for.
+    case clockLeapt(milliseconds: Int64)
+    case clockAgrees
 }

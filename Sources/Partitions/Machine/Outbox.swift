@@ -11,16 +11,20 @@ struct Outbox {
     private var head = 0
     /// The number of the newest entry ever made; 0 for none.
     private(set) var last: Sequence = .zero
+    /// Bytes of the entries that are not acknowledged.
+    private(set) var weight = 0
     /// XOR over the members that the receiver should have of this partition, after `last`.
     var fingerprint: UInt64 = 0
 
     var unacknowledged: ArraySlice<OutboxEntry> { entries[head...] }
     var isEmpty: Bool { head == entries.count }
 
-    /// Adds `item` to the entry of `record`, which is the newest.
-    mutating func append(_ item: OutboxItem, record: Sequence) {
+    /// Adds `item` to the entry of `record`, which is the newest. Returns the bytes of that entry.
+    mutating func append(_ item: OutboxItem, record: Sequence) -> Int {
+        let before = last == record && !isEmpty ? entries[entries.count - 1].weight : 0
+        defer { weight += entries[entries.count - 1].weight - before }
         if last == record, !isEmpty {
-            entries[entries.count - 1].items.append(item)
+            entries[entries.count - 1].append(item)
             entries[entries.count - 1].fingerprint = fingerprint
         } else {
             precondition(record > last, "outbox numbers rise")
@@ -28,12 +32,14 @@ struct Outbox {
                 OutboxEntry(number: record, predecessor: last, items: [item], fingerprint: fingerprint))
             last = record
         }
+        return entries[entries.count - 1].weight
     }
 
     /// Lets go of entries up to `number`; calls `gone` for each.
     mutating func acknowledge(upTo number: Sequence, gone: (OutboxEntry) -> Void) {
         while head < entries.count, entries[head].number <= number {
             gone(entries[head])
+            weight -= entries[head].weight
             head += 1
         }
         if head == entries.count {
@@ -50,6 +56,7 @@ struct Outbox {
         self.entries = entries
         self.last = last
         self.fingerprint = fingerprint
+        weight = entries.reduce(0) { $0 + $1.weight }
     }
 
     init() {}
@@ -61,8 +68,23 @@ struct InboxMark: Hashable, Sendable {
     var history: History
     var generation: UInt64 = 0
     var number: Sequence
-    /// XOR over the members of the sender's devices in this partition's topics.
+    /// XOR over the members of the sender's devices in this partition's topics, after the entry `number`.
     var fingerprint: UInt64
+    /// What is applied of the entry behind `number`, where that did not fit into one record.
+    var part: Part?
+
+    struct Part: Hashable, Sendable {
+        var entry: Sequence
+        /// The first of its items, so many.
+        var items: UInt32
+        /// XOR over the members as they are now.
+        var fingerprint: UInt64
+    }
+
+    /// Whether the items behind the first `behind` are what follows of `entry`.
+    func isNext(_ entry: OutboxEntry, behind: UInt32) -> Bool {
+        entry.follows(number) && behind == (part?.entry == entry.number ? part?.items ?? 0 : 0)
+    }
 }
 
 enum Fingerprint {

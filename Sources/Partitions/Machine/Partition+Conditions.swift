@@ -43,6 +43,8 @@ extension Partition {
         guard var resolution = resolutions[told.ticket], told.place < resolution.members.count,
             let pending = state.conditions[told.ticket]
         else { return }
+        // Behind as the journal is, it is asked for again.
+        guard !isOverloaded else { return }
         resolution.members[told.place] = told.members
         resolutions[told.ticket] = resolution
         let members = resolution.members.compactMap { $0 }

@@ -11,10 +11,13 @@ extension Partition {
         let sent = max(offered[partition]?.upTo ?? .zero, acknowledged)
         var entries: [OutboxEntry] = []
         var outstanding = 0
+        var bytes = 0
         for entry in outbox.unacknowledged {
             if entry.number <= acknowledged { continue }
             outstanding += 1
+            bytes += entry.weight
             if entry.number > ledger.durable || outstanding > options.outboxWindow { break }
+            if outstanding > 1, bytes > options.offerBytesMax { break }
             if entry.number > sent { entries.append(entry) }
         }
         guard let last = entries.last else { return }
@@ -40,22 +43,67 @@ extension Partition {
             number = base
             applied = true
         }
+        if applied { noteApplied(frame.from) }
         for offered in frame.entries {
             if offered.number <= number { continue }
             let entry = following(offered, number)
-            guard entry.follows(number), !isOverloaded else { break }
-            propose(
-                .receive(
-                    from: frame.from, history: frame.history, entry: entry, placings: placings(entry, now)))
+            guard entry.follows(number) else { break }
+            let isWhole = receive(entry, from: frame.from, frame.history, now, &applied, &effects)
+            guard isWhole else { break }
             number = entry.number
+        }
+        if !applied { acknowledge(to: frame.from, ledger.confirmed(), &effects) }
+    }
+
+    private func noteApplied(_ partition: PartitionID) {
+        ledger.gated.applied.insert(partition)
+        ledger.isUrgent = true
+    }
+
+    /// Applies what is left of an entry, in as many records as it needs. False where the journal is behind:
+    /// the rest comes when the entry is offered again.
+    private func receive(
+        _ entry: OutboxEntry, from: PartitionID, _ history: History, _ now: Instant, _ applied: inout Bool,
+        _ effects: inout [PartitionEffect]
+    ) -> Bool {
+        let part = state.marks[from]?.part
+        var next = part?.entry == entry.number ? min(Int(part?.items ?? 0), entry.items.count) : 0
+        repeat {
+            guard makeRoom(&effects) else { return false }
+            let end = endOfPart(entry, from: next, now)
+            if next == 0, end == entry.items.count {
+                propose(
+                    .receive(from: from, history: history, entry: entry, placings: placings(entry, now)))
+            } else {
+                let items = entry.part(next..<end)
+                propose(
+                    .receivePart(
+                        from: from, history: history, entry: items, placings: placings(items, now),
+                        behind: UInt32(clamping: next), isLast: end == entry.items.count))
+            }
+            noteApplied(from)
             applied = true
+            next = end
+        } while next < entry.items.count
+        return true
+    }
+
+    /// Up to which item an entry fits into the open record; at least one is taken.
+    private func endOfPart(_ entry: OutboxEntry, from start: Int, _ now: Instant) -> Int {
+        let room = options.recordBytesMax - ledger.openBytes
+        let withListeners = mayHaveListeners(now)
+        var bytes = 0
+        var end = start
+        while end < entry.items.count {
+            bytes += entry.items[end].weight(withListeners: withListeners)
+            if bytes > room, end > start { break }
+            end += 1
         }
-        if applied {
-            ledger.gated.applied.insert(frame.from)
-            ledger.isUrgent = true
-        } else {
-            acknowledge(to: frame.from, ledger.confirmed(), &effects)
-        }
+        return end
+    }
+
+    private func mayHaveListeners(_ now: Instant) -> Bool {
+        streams.count > 0 || now.monotonic.since(begunAt) < options.listenersReturn
     }
 
     /// The entry as it was offered; a planted bug passes one off as the successor of `mark`.
@@ -214,8 +262,10 @@ extension Partition {
     /// heard of yet.
     private func mayListen(_ index: UInt32, isFresh: Bool) -> Bool {
         if let attachment = streams.attachment(index) {
-            if case .behind = attachment.state { return false }
-            return true
+            switch attachment.state {
+            case .behind, .cutOff: return false
+            case .beginning, .reading, .live: return true
+            }
         }
         guard isFresh else { return false }
         let oldest = state.log.waiting(for: index, after: .zero, limit: 1).first
@@ -225,8 +275,8 @@ extension Partition {
     private func exemptListeners(
         _ targets: DeviceSet, _ companions: UInt16, _ now: Instant, _ placing: inout Placing
     ) {
+        guard mayHaveListeners(now) else { return }
         let isFresh = now.monotonic.since(begunAt) < options.listenersReturn
-        guard streams.count > 0 || isFresh else { return }
         let near = DeliveryLimits.waitingMax - min(companions, DeliveryLimits.waitingMax)
         let passAt = DeliveryLimits.waitingMax + DeliveryLimits.passDepth
         // A gateway that confirms nothing must not keep the messages of all others waiting.

@@ -42,6 +42,12 @@ extension Partition {
     private func refuse(_ id: RequestID, _ refusal: PartitionRefusal) { reply(id, .refused(refusal)) }
 
     private static let behind = PartitionRefusal.unavailable("the journal is behind")
+    private static let topicBehind = PartitionRefusal.unavailable("the topic's partition is behind")
+
+    /// Whether more may be put into the outbox to a partition, which may be away for long.
+    func hasRoom(to partition: PartitionID) -> Bool {
+        (state.outboxes[partition]?.weight ?? 0) < options.outboxBytesMax
+    }
 
     // MARK: Devices
 
@@ -78,7 +84,7 @@ extension Partition {
         guard index < DeviceIndex.limit else { return refuse(id, .indicesUsedUp) }
         propose(
             .register(
-                index: index, project: project, nonce: nonce & 0xFF_FFFF, secret: secret, day: now.wall.day))
+                index: index, project: project, nonce: nonce & 0xFF_FFFF, secret: secret, day: today(now)))
         answerWithOpenRecord(
             Answer(
                 to: .request(id),
@@ -91,6 +97,8 @@ extension Partition {
     ) {
         if let refusal = examine(registration, authority).refusal { return refuse(id, refusal) }
         guard !isOverloaded else { return refuse(id, Partition.behind) }
+        let homes = state.homes(of: registration.index.rawValue)
+        guard homes.allSatisfy(hasRoom) else { return refuse(id, Partition.topicBehind) }
         propose(.end(index: registration.index.rawValue))
         endStream(of: registration.index, &effects)
         answerWithOpenRecord(Answer(to: .request(id), reply: .done))
@@ -142,12 +150,14 @@ extension Partition {
         _ devices: [Registration], _ authority: Authority, _ now: Instant
     ) {
         guard !isOverloaded else { return refuse(id, Partition.behind) }
+        let home = state.home(of: topic, in: project)
+        guard hasRoom(to: home) else { return refuse(id, Partition.topicBehind) }
         var outcomes: [DeviceChange] = []
         outcomes.reserveCapacity(devices.count)
         var changing: [UInt32] = []
         var pending: Set<UInt32> = []
         let number = state.names.number(of: topic.utf8, in: project)
-        let today = now.wall.day
+        let today = today(now)
         for registration in devices {
             let found = examine(registration, authority)
             guard let page = found.page, found.refusal == nil else {
@@ -187,7 +197,6 @@ extension Partition {
         }
         // Also "it was so already" says that T knows: it waits for whatever was on its way there when it was
         // asked.
-        let home = state.home(of: topic, in: project)
         var answer = Answer(to: .request(id), reply: .changes(outcomes))
         answer.outbox = state.outboxes[home].map { OutboxMark(partition: home, number: $0.last) }
         #if DEBUG

@@ -13,20 +13,54 @@ extension Partition {
                 attachment.stream.isSameStream(as: stream)
             else { return }
             passHandedOver(device.rawValue)
+            see(device.rawValue, now)
             _ = streams.detach(device.rawValue)
         case .fellBehind(let stream, let device, let written):
             guard streams.attachment(device.rawValue)?.stream == stream else { return }
             streams.setBehind(device.rawValue, written: written)
         case .caughtUp(let stream, let device):
-            guard let attachment = streams.attachment(device.rawValue), attachment.stream == stream,
-                case .behind = attachment.state
+            guard let attachment = streams.attachment(device.rawValue), attachment.stream == stream
             else { return }
-            catchUp(device.rawValue, now, &effects)
-        case .processed(let gateway, let frame):
-            for index in streams.processed(gateway, frame) {
-                if case .behind = streams.attachment(index)?.state { catchUp(index, now, &effects) }
+            switch attachment.state {
+            case .behind: catchUp(device.rawValue, now, &effects)
+            case .live:
+                // Its gateway does not take it for live, and may have written nothing of what it was sent.
+                cutOff(stream.gateway, DeviceSet(device.rawValue), &effects)
+                streams.setBehind(device.rawValue, written: .zero)
+                catchUp(device.rawValue, now, &effects)
+            // It is told when it is up to date.
+            case .beginning, .reading, .cutOff: break
             }
+        case .processed(let gateway, let frame):
+            if streams.processed(gateway, frame) { bringBack(gateway, now, &effects) }
         }
+    }
+
+    /// Some of those that were cut off read the log, and the rest when the gateway confirms what those are
+    /// sent: where nothing else is on its way, an empty push is to be confirmed.
+    private func bringBack(_ gateway: GatewayID, _ now: Instant, _ effects: inout [PartitionEffect]) {
+        for index in streams.returning(gateway, options.pushWindow) { catchUp(index, now, &effects) }
+        guard let link = streams.links[gateway], !link.cutOff.isEmpty, link.outstanding.isEmpty else {
+            return
+        }
+        probe(gateway, &effects)
+    }
+
+    /// An empty push, of which the gateway says that it came. With it everything before it is confirmed, also
+    /// what was lost.
+    private func probe(_ gateway: GatewayID, _ effects: inout [PartitionEffect]) {
+        let position = streams.newestPosition(gateway)
+        let number = streams.number(gateway, position)
+        say(.push(StreamFrame.Push(epoch: state.epoch, number: number, items: [])), to: gateway, &effects)
+    }
+
+    /// Up to date, but its gateway confirms too little for it to be live.
+    private func waitForWindow(
+        _ index: UInt32, _ gateway: GatewayID, _ effects: inout [PartitionEffect]
+    ) {
+        let isFirst = streams.links[gateway]?.cutOff.isEmpty ?? true
+        streams.setCutOff(index)
+        if isFirst { probe(gateway, &effects) }
     }
 
     /// Membership has buried the gateways of which `isGone` holds. Their frames are never confirmed any more,
@@ -62,7 +96,7 @@ extension Partition {
         _ now: Instant, _ effects: inout [PartitionEffect]
     ) {
         let found = examine(registration, authority)
-        guard let page = found.page, found.refusal == nil else {
+        guard found.refusal == nil else {
             answer(Answer(to: .stream(stream), reply: .refused(found.refusal ?? .unregistered)))
             return
         }
@@ -82,9 +116,7 @@ extension Partition {
             propose(.read([ReadUpTo(position: from, devices: DeviceSet(index))]))
         }
         passHandedOver(index)
-        if page.seen[found.place] != now.wall.day.rawValue {
-            propose(.seen(day: now.wall.day, devices: DeviceSet(index)))
-        }
+        see(index, now)
         streams.attach(index, stream, after: from)
         // That the stream opens tells its device that what it acknowledged by coming back is kept; and what
         // it is sent must not be what it acknowledged to a later owner, of which this one does not know yet.
@@ -134,6 +166,9 @@ extension Partition {
         let waiting = durableWaiting(index, after: attachment.written, now)
         let told = durableLoss(index, after: attachment.written)
         if waiting.isEmpty, told == nil {
+            guard !streams.isFull(attachment.stream.gateway, options.pushWindow) else {
+                return waitForWindow(index, attachment.stream.gateway, &effects)
+            }
             // Its gateway hands it no pushes until it hears that it is up to date.
             say(
                 .events(
@@ -144,12 +179,13 @@ extension Partition {
             return
         }
         let missing = Set(waiting.filter { $0.body == nil }.map(\.record)).sorted()
-        streams.setReading(index)
         guard missing.isEmpty else {
-            effects.append(.readRecords(missing, token: UInt64(index)))
+            let asked = Array(missing.prefix(StreamTable.readAtOnce))
+            effects.append(.readRecords(asked, token: streams.read(asked, for: index)))
             return
         }
-        sendWaiting(index, attachment, waiting, told, &effects)
+        streams.setReading(index)
+        sendWaiting(index, attachment, waiting[...], told, &effects)
         catchUp(index, now, &effects)
     }
 
@@ -171,16 +207,28 @@ extension Partition {
         return loss.record <= ledger.durable ? loss.told : nil
     }
 
+    /// Messages that came before a loss are said before it: a stream writes nothing below what it has.
     private func sendWaiting(
-        _ index: UInt32, _ attachment: StreamTable.Attachment, _ waiting: [LogEntry], _ told: Position?,
-        _ effects: inout [PartitionEffect]
+        _ index: UInt32, _ attachment: StreamTable.Attachment, _ waiting: ArraySlice<LogEntry>,
+        _ told: Position?, _ effects: inout [PartitionEffect]
     ) {
-        let events = waiting.map { StreamFrame.Event(position: $0.position, event: $0.body ?? []) }
+        let before = waiting.prefix { $0.position < told ?? .zero }
+        if !before.isEmpty { sendEvents(index, attachment, before, nil, &effects) }
+        let rest = waiting[before.endIndex...]
+        guard told != nil || !rest.isEmpty, let attachment = streams.attachment(index) else { return }
+        sendEvents(index, attachment, rest, told, &effects)
+    }
+
+    private func sendEvents(
+        _ index: UInt32, _ attachment: StreamTable.Attachment, _ entries: ArraySlice<LogEntry>,
+        _ told: Position?, _ effects: inout [PartitionEffect]
+    ) {
+        let events = entries.map { StreamFrame.Event(position: $0.position, event: $0.body ?? []) }
         let frame = StreamFrame.events(
             attachment.stream, DeviceIndex(index), state.epoch, after: attachment.written, deleted: told,
             events)
         say(frame, to: attachment.stream.gateway, &effects)
-        streams.setWritten(index, max(told ?? .zero, waiting.last?.position ?? .zero))
+        streams.setWritten(index, max(told ?? .zero, entries.last?.position ?? .zero))
     }
 
     func onRecords(
@@ -188,25 +236,48 @@ extension Partition {
         _ effects: inout [PartitionEffect]
     ) {
         let index = UInt32(truncatingIfNeeded: token)
-        guard let attachment = streams.attachment(index), case .reading = attachment.state else { return }
+        guard let attachment = streams.attachment(index), case .reading(let read?) = attachment.state,
+            UInt64(read.number) == token >> 32
+        else { return }
         var bodies: [Sequence: [[UInt8]]] = [:]
         for record in records { bodies[record.sequence] = Fact.events(in: record.body) }
         var waiting = durableWaiting(index, after: attachment.written, now)
+        var gone: [Position] = []
         for place in waiting.indices where waiting[place].body == nil {
-            guard let events = bodies[waiting[place].record], waiting[place].ordinal < events.count else {
-                continue
+            let entry = waiting[place]
+            if let events = bodies[entry.record], entry.ordinal < events.count {
+                waiting[place].body = events[Int(entry.ordinal)]
+                state.log.cache(events[Int(entry.ordinal)], at: entry.position)
+            } else if read.records.contains(entry.record) {
+                gone.append(entry.position)
             }
-            waiting[place].body = events[Int(waiting[place].ordinal)]
         }
+        if !gone.isEmpty { return give(up: gone, for: index, attachment.stream, &effects) }
         let ready = waiting.prefix { $0.body != nil }
         let told = durableLoss(index, after: attachment.written)
-        guard !ready.isEmpty || told != nil else {
-            // Nothing waits any more (its time was over meanwhile), or these bodies were asked for by a
-            // stream before this one. Where none came at all they are gone.
-            if waiting.isEmpty || !records.isEmpty { catchUp(index, now, &effects) }
-            return
-        }
-        sendWaiting(index, attachment, Array(ready), told, &effects)
+        if !ready.isEmpty || told != nil { sendWaiting(index, attachment, ready, told, &effects) }
+        catchUp(index, now, &effects)
+    }
+
+    /// Bodies that the journal was asked for and does not have are gone, whatever took them. The stream goes
+    /// on when that is durable.
+    private func give(
+        up gone: [Position], for index: UInt32, _ stream: StreamID, _ effects: inout [PartitionEffect]
+    ) {
+        effects.append(.notice(.bodiesGone(gone.count)))
+        propose(.gone(gone))
+        ledger.isUrgent = true
+        ledger.gated.continuing.append((stream, index))
+        streams.setReading(index)
+    }
+
+    /// A record that the stream waited for is durable.
+    func continueReading(
+        _ stream: StreamID, _ index: UInt32, _ now: Instant, _ effects: inout [PartitionEffect]
+    ) {
+        guard let attachment = streams.attachment(index), attachment.stream == stream,
+            case .reading(nil) = attachment.state
+        else { return }
         catchUp(index, now, &effects)
     }
 
@@ -225,14 +296,25 @@ extension Partition {
                         deleted: delivery.overflowed.intersection(live)))
             }
             guard let last = items.last else { continue }
-            if link.outstanding.count >= options.pushWindow, let sent = link.outstanding.last {
-                streams.cutOff(gateway, from: sent.position)
+            guard !streams.isFull(gateway, options.pushWindow) else {
+                cutOff(gateway, streams.cutOff(gateway), &effects)
                 continue
             }
             let number = streams.number(gateway, last.position)
             let frame = StreamFrame.push(StreamFrame.Push(epoch: state.epoch, number: number, items: items))
             effects.append(.stream(gateway, Proven(frame, restingOn: proof.upTo, by: proof)))
         }
+    }
+}
+
+extension Partition {
+    /// Streams that are live no longer here are live no longer at their gateway either, when it hears so.
+    private func cutOff(_ gateway: GatewayID, _ devices: DeviceSet, _ effects: inout [PartitionEffect]) {
+        let position = streams.newestPosition(gateway)
+        let number = streams.number(gateway, position)
+        let cut = StreamFrame.CutOff(
+            epoch: state.epoch, number: number, position: position, devices: devices)
+        say(.cutOff(cut), to: gateway, &effects)
     }
 }
 
@@ -247,7 +329,7 @@ extension Fact {
             case .accept(_, _, _, let message), .acceptCondition(_, _, _, let message),
                 .acceptDirect(_, _, _, let message, _):
                 events.append(message.event)
-            case .receive(_, _, let entry, _):
+            case .receive(_, _, let entry, _), .receivePart(_, _, let entry, _, _, _):
                 for item in entry.items {
                     if case .message(_, let message, _) = item { events.append(message.event) }
                 }

@@ -43,8 +43,10 @@ public final class Partition {
     var begunAt = MonotonicTime(nanoseconds: 0)
     var begunBehind = Position.zero
     private var confirmInFlight = false
-    private var bookkeepingDue: MonotonicTime?
-    private var wakeAt: MonotonicTime?
+    var bookkeepingDue: MonotonicTime?
+    var wakeAt: MonotonicTime?
+    var clock: TrustedClock
+    var sweep = Sweep()
     var snapshots: SnapshotPlan
 
     struct Offered {
@@ -69,6 +71,8 @@ public final class Partition {
         state = PartitionState(
             id: id, history: history, partitionCount: options.partitionCount, names: names)
         ledger = Ledger(durable: .zero)
+        clock = TrustedClock(
+            Instant(monotonic: MonotonicTime(nanoseconds: 0), wall: WallTime(milliseconds: 0)))
         snapshots = SnapshotPlan(covering: .zero, bytesMin: options.snapshotBytesMin)
     }
 
@@ -100,10 +104,8 @@ public final class Partition {
         var cursor = PartitionState.Cursor(record: sequence)
         while !reader.isAtEnd {
             let fact = try Fact.decode(from: &reader)
-            if case .receive(let from, _, let entry, _) = fact,
-                !entry.follows(state.marks[from]?.number ?? .zero)
-            {
-                throw reader.fail("an entry of partition \(from.rawValue) that does not follow its mark")
+            guard state.follows(fact) else {
+                throw reader.fail("an outbox entry that does not follow its mark")
             }
             state.apply(fact, &cursor)
         }
@@ -122,6 +124,7 @@ public final class Partition {
     /// is offered. `life` tells this machine from former ones of the same partition, whose confirmations may
     /// still be on their way.
     public func begin(now: Instant, life: UInt32 = 0, into effects: inout [PartitionEffect]) {
+        clock = TrustedClock(now)
         lastToken = UInt64(life) << 32
         (begunAt, begunBehind) = (now.monotonic, state.log.last)
         #if DEBUG
@@ -156,6 +159,8 @@ public final class Partition {
     // MARK: Events
 
     public func handle(_ event: PartitionEvent, now: Instant, into effects: inout [PartitionEffect]) {
+        let now = believed(now, &effects)
+        makeRoom(&effects)
         switch event {
         case .request(let id, let request): onRequest(id, request, now, &effects)
         case .offered(let frame): onOffered(frame, now, &effects)
@@ -174,18 +179,18 @@ public final class Partition {
 
     /// The end of a turn of the loop: closes the open record if the journal is free for it.
     public func flush(now: Instant, into effects: inout [PartitionEffect]) {
+        let now = believed(now, &effects)
         #if DEBUG
             breakRules(now, &effects)
         #endif
-        let mayWait = !ledger.isUrgent && ledger.openBytes < options.recordBytesMax / 4
+        let mayWait = !ledger.isUrgent && ledger.openBytes < options.recordBytesMax / 4 && !isFull
         if mayWait, !ledger.isOpenEmpty, bookkeepingDue == nil {
             bookkeepingDue = now.monotonic.advanced(by: options.bookkeepingDelay)
         }
         let due = bookkeepingDue.map { $0 <= now.monotonic } ?? false
         let isFree =
             ledger.inFlight.isEmpty
-            || (ledger.openBytes >= options.recordBytesMax
-                && ledger.inFlight.count < options.recordsInFlightMax)
+            || (isFull && ledger.inFlight.count < options.recordsInFlightMax)
         if isFree, !ledger.isOpenEmpty, !mayWait || due { seal(&effects) }
         if !confirmInFlight, let newest = confirmations.last {
             confirmInFlight = true
@@ -199,7 +204,10 @@ public final class Partition {
         bookkeepingDue = nil
         effects.append(.append(record.sequence, body: record.body))
         snapshots.note(bytes: record.body.count)
-        if snapshots.isDue { snapshots.begin(covering: record.sequence, bytes: state.snapshot()) }
+        if snapshots.isDue {
+            let keeping = state.log.records.keys.sorted().map { Sequence($0) }
+            snapshots.begin(covering: record.sequence, bytes: state.snapshot(), keeping: keeping)
+        }
         #if DEBUG
             if options.planted.contains(.snapshotVolatile),
                 let made = snapshots.ready(durable: record.sequence)
@@ -209,9 +217,22 @@ public final class Partition {
         #endif
     }
 
-    /// Whether another request may be folded in, or the journal is too far behind.
-    var isOverloaded: Bool {
-        ledger.openBytes >= options.recordBytesMax && ledger.inFlight.count >= options.recordsInFlightMax
+    /// Whether the open record takes no more: it is long, or one of the outbox entries that it makes is.
+    private var isFull: Bool {
+        ledger.openBytes >= options.recordBytesMax || ledger.openEntryBytes >= options.entryBytesMax
+    }
+
+    /// Whether nothing more may be folded in: the journal is too far behind.
+    var isOverloaded: Bool { isFull && ledger.inFlight.count >= options.recordsInFlightMax }
+
+    /// Closes a full record before anything is added to it. Each event adds a bounded number of bytes, and
+    /// what adds more asks for room in between, so no record grows past what can be written.
+    @discardableResult
+    func makeRoom(_ effects: inout [PartitionEffect]) -> Bool {
+        guard isFull else { return true }
+        guard ledger.inFlight.count < options.recordsInFlightMax else { return false }
+        seal(&effects)
+        return true
     }
 
     // MARK: The journal's answers
@@ -233,6 +254,7 @@ public final class Partition {
                 begin(stream, device, now, &effects)
             }
         }
+        for (stream, device) in gated.continuing { continueReading(stream, device, now, &effects) }
         for ticket in gated.tickets { beginResolution(ticket, proof, now, &effects) }
         if !repairs.isEmpty { continueRepairs() }
         if let ready = snapshots.ready(durable: sequence) {
@@ -316,56 +338,6 @@ public final class Partition {
             #endif
             replies.append((id, .refused(unknown ? .unknown : .unavailable(reason))))
         }
-    }
-
-    // MARK: Time
-
-    private func onWoke(_ now: Instant, _ effects: inout [PartitionEffect]) {
-        wakeAt = nil
-        retryOutboxes(now, &effects)
-        retryComparison(now, &effects)
-        retryResolutions(now, &effects)
-        if let expiry = state.log.nextExpiry, expiry <= now.wall {
-            propose(.expire(now: now.wall))
-        }
-        endUnseen(now)
-    }
-
-    private func scheduleWake(_ now: Instant, _ effects: inout [PartitionEffect]) {
-        // While a record is in flight its answer is what lets the next one go; a wake-up could do nothing.
-        var next = ledger.inFlight.isEmpty ? bookkeepingDue : nil
-        func consider(_ time: MonotonicTime?) {
-            guard let time else { return }
-            next = min(next ?? time, time)
-        }
-        offered.forEach { _, last in consider(last.at.advanced(by: options.outboxRetry)) }
-        consider(comparison.map { $0.at.advanced(by: options.outboxRetry) })
-        consider(resolutions.values.map { $0.askedAt.advanced(by: options.outboxRetry) }.min())
-        if let expiry = state.log.nextExpiry {
-            let wait = UInt64(max(0, expiry.milliseconds - now.wall.milliseconds))
-            consider(now.monotonic.advanced(by: .milliseconds(min(wait, 3_600_000) + 1)))
-        }
-        if state.devices.count > 0 { consider(now.monotonic.advanced(by: .seconds(6 * 3600))) }
-        guard let next, next < (wakeAt ?? MonotonicTime(nanoseconds: .max)) else { return }
-        wakeAt = next
-        effects.append(.wake(at: next))
-    }
-
-    private var lastSweep: Day?
-
-    /// Devices that were not seen for `deviceDaysMax` days end; looked for once a day.
-    private func endUnseen(_ now: Instant) {
-        let today = now.wall.day
-        guard lastSweep != today else { return }
-        lastSweep = today
-        guard today.rawValue > options.deviceDaysMax else { return }
-        let oldest = today.rawValue - options.deviceDaysMax
-        var unseen: [UInt32] = []
-        state.devices.forEach { index, page, place in
-            if page.seen[place] < oldest, streams.attachment(index) == nil { unseen.append(index) }
-            return unseen.count < 100_000
-        }
-        for index in unseen { propose(.end(index: index)) }
     }
 }
 

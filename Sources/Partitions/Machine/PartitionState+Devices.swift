@@ -6,6 +6,14 @@ extension PartitionState {
         Placement.partition(of: topic, in: project, count: partitionCount)
     }
 
+    /// The partitions of the topics that a device is subscribed to.
+    func homes(of index: UInt32) -> Set<PartitionID> {
+        guard let (page, place) = devices.find(index) else { return [] }
+        let project = ProjectNumber(page.projects[place])
+        let list = page.topics[place]
+        return Set((0..<list.count).map { home(of: names.name(list[$0].topic), in: project) })
+    }
+
     mutating func subscribe(
         _ project: ProjectNumber, _ topic: TopicName, _ day: Day, _ indices: [UInt32], _ cursor: inout Cursor
     ) {
@@ -163,6 +171,11 @@ extension PartitionState {
             page.collapsible[place] += 1
         }
         return DeviceSet()
+    }
+
+    /// The body of a message is gone: it leaves the log, and those who waited for it are told so.
+    mutating func lose(_ position: Position, _ record: Sequence) {
+        log.drop(at: position, departure(&devices)).forEach { note(passed: position, by: $0, record) }
     }
 
     /// What was handed to a device's stream counts as delivered up to a position.

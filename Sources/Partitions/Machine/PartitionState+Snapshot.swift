@@ -4,7 +4,8 @@ import Model
 // A partition's state as bytes. Written in a fixed order, so that equal states are equal bytes.
 
 extension PartitionState {
-    static let snapshotVersion: UInt8 = 1
+    /// 2: marks say what is applied of an entry that did not fit into one record. 1 is read as well.
+    static let snapshotVersion: UInt8 = 2
 
     func snapshot() -> [UInt8] {
         var out = ByteWriter(capacity: 64 + devices.count * 40)
@@ -32,7 +33,7 @@ extension PartitionState {
     mutating func restore(_ bytes: [UInt8]) throws(DecodeError) {
         var reader = ByteReader(bytes)
         let version = try reader.u8()
-        guard version == PartitionState.snapshotVersion else {
+        guard (1...PartitionState.snapshotVersion).contains(version) else {
             throw reader.fail("snapshot version \(version)")
         }
         guard try reader.u64() == history.rawValue else { throw reader.fail("a snapshot of another history") }
@@ -55,7 +56,7 @@ extension PartitionState {
         try readDevices(numbers, &reader)
         try readTopics(numbers, &reader)
         try readLog(&reader)
-        try readStreams(&reader)
+        try readStreams(&reader, version)
         try reader.expectEnd()
     }
 
@@ -254,6 +255,12 @@ extension PartitionState {
             out.varint(mark.generation)
             out.varint(mark.number.rawValue)
             out.u64(mark.fingerprint)
+            out.u8(mark.part == nil ? 0 : 1)
+            if let part = mark.part {
+                out.varint(part.entry.rawValue)
+                out.varint(UInt64(part.items))
+                out.u64(part.fingerprint)
+            }
         }
         out.varint(windows.count)
         for (session, window) in windows.sorted(by: <) {
@@ -271,7 +278,7 @@ extension PartitionState {
         }
     }
 
-    private mutating func readStreams(_ reader: inout ByteReader) throws(DecodeError) {
+    private mutating func readStreams(_ reader: inout ByteReader, _ version: UInt8) throws(DecodeError) {
         var parts: [MessageID: (project: ProjectNumber, count: Int)] = [:]
         for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 11)) {
             let partition = try reader.partition()
@@ -291,9 +298,16 @@ extension PartitionState {
         }
         for (message, part) in parts { fanouts.begin(part.project, message, parts: part.count) }
         for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 19)) {
-            marks[try reader.partition()] = InboxMark(
+            let partition = try reader.partition()
+            var mark = InboxMark(
                 history: History(try reader.u64()), generation: try reader.varint(),
                 number: Sequence(try reader.varint()), fingerprint: try reader.u64())
+            if version >= 2, try reader.flag() {
+                mark.part = InboxMark.Part(
+                    entry: Sequence(try reader.varint()), items: try reader.number(),
+                    fingerprint: try reader.u64())
+            }
+            marks[partition] = mark
         }
         for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 137)) {
             let session = try reader.u64()

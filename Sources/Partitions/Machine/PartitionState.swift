@@ -66,6 +66,8 @@ struct PartitionState: ~Copyable {
         var ordinal: UInt32 = 0
         /// What this record put into outboxes.
         var touched = PartitionSet()
+        /// Bytes of the longest outbox entry that it made.
+        var entryBytes = 0
         /// What this record has for devices that listen.
         var deliveries: [Delivery] = []
     }
@@ -139,30 +141,53 @@ struct PartitionState: ~Copyable {
             insert(key)
             deliver(project, message, DeviceSet(index), placing, &cursor)
         case .receive(let from, let history, let entry, let placings):
-            receive(from, history, entry, placings, &cursor)
+            receive(from, history, entry, placings, behind: 0, isLast: true, &cursor)
+        case .receivePart(let from, let history, let entry, let placings, let behind, let isLast):
+            receive(from, history, entry, placings, behind: behind, isLast: isLast, &cursor)
         case .acknowledge(let marks):
             for mark in marks { acknowledge(mark) }
         case .read(let cursors):
             for cursor in cursors { read(cursor) }
         case .pass(let cursors):
             for passed in cursors { pass(passed, cursor.record) }
+        case .gone(let positions):
+            for position in positions { lose(position, cursor.record) }
         case .expire(let now):
             log.expire(now, departure(&devices))
         case .seen(let day, let seen):
             seen.forEach { index in
-                if let (page, place) = devices.find(index) { page.seen[place] = day.rawValue }
+                if let (page, place) = devices.find(index) {
+                    page.seen[place] = max(page.seen[place], day.rawValue)
+                }
             }
         case .bury(let session):
             windows[session] = nil
         case .generation(let number, let leftOut): begin(generation: number, leftOut, cursor.record)
         case .rebase(let from, let history, let generation, let number):
-            var mark = marks[from] ?? InboxMark(history: history, number: .zero, fingerprint: 0)
+            var mark = mark(of: from, history)
             (mark.generation, mark.number) = (generation, number)
+            // Its number may be given anew: what is applied of it stays, and all of it is applied again.
+            if let part = mark.part { (mark.fingerprint, mark.part) = (part.fingerprint, nil) }
             marks[from] = mark
         case .compared(let generation): comparedGeneration = max(comparedGeneration, generation)
         case .repair(let to, let slice):
             repair(to, slice, &cursor)
         }
+    }
+
+    /// Whether a fact that applies an outbox entry, or a part of one, applies the next one.
+    func follows(_ fact: Fact) -> Bool {
+        switch fact {
+        case .receive(let from, let history, let entry, _):
+            mark(of: from, history).isNext(entry, behind: 0)
+        case .receivePart(let from, let history, let entry, _, let behind, _):
+            mark(of: from, history).isNext(entry, behind: behind)
+        default: true
+        }
+    }
+
+    func mark(of partition: PartitionID, _ history: History) -> InboxMark {
+        marks[partition] ?? InboxMark(history: history, number: .zero, fingerprint: 0)
     }
 
     private mutating func insert(_ key: RequestKey?) {
@@ -173,7 +198,8 @@ struct PartitionState: ~Copyable {
     // MARK: Outboxes
 
     mutating func send(_ item: OutboxItem, to partition: PartitionID, _ cursor: inout Cursor) {
-        outboxes[partition, default: Outbox()].append(item, record: cursor.record)
+        let bytes = outboxes[partition, default: Outbox()].append(item, record: cursor.record)
+        cursor.entryBytes = max(cursor.entryBytes, bytes)
         cursor.touched.insert(partition)
     }
 
@@ -190,12 +216,12 @@ struct PartitionState: ~Copyable {
 
     private mutating func receive(
         _ from: PartitionID, _ history: History, _ entry: OutboxEntry, _ placings: [Placing],
-        _ cursor: inout Cursor
+        behind: UInt32, isLast: Bool, _ cursor: inout Cursor
     ) {
-        var mark = marks[from] ?? InboxMark(history: history, number: .zero, fingerprint: 0)
-        precondition(entry.follows(mark.number), "only the entry that follows the mark is applied")
-        mark.number = entry.number
+        var mark = mark(of: from, history)
+        precondition(mark.isNext(entry, behind: behind), "only the entry that follows the mark is applied")
         mark.history = history
+        var fingerprint = mark.part?.fingerprint ?? mark.fingerprint
         var next = 0
         for item in entry.items {
             switch item {
@@ -203,13 +229,19 @@ struct PartitionState: ~Copyable {
                 deliver(project, message, targets, placings[next], &cursor)
                 next += 1
             case .join(let project, let topic, let indices):
-                mark.fingerprint ^= topics.join(names, project, topic, from, indices)
+                fingerprint ^= topics.join(names, project, topic, from, indices)
             case .leave(let project, let topic, let indices):
-                mark.fingerprint ^= topics.leave(names, project, topic, from, indices)
+                fingerprint ^= topics.leave(names, project, topic, from, indices)
             case .replace(let slice):
                 replace(slice, of: from)
-                if slice.isLast { mark.fingerprint = topics.fingerprint(names, of: from) }
+                if slice.isLast { fingerprint = topics.fingerprint(names, of: from) }
             }
+        }
+        if isLast {
+            (mark.number, mark.fingerprint, mark.part) = (entry.number, fingerprint, nil)
+        } else {
+            let items = behind + UInt32(entry.items.count)
+            mark.part = InboxMark.Part(entry: entry.number, items: items, fingerprint: fingerprint)
         }
         marks[from] = mark
     }

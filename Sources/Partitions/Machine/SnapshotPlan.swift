@@ -13,7 +13,11 @@ struct SnapshotPlan {
     private var size = 0
     private var bytesSince = 0
     private var made: (covering: Sequence, bytes: [UInt8])?
-    private var isWriting = false
+    /// Records whose bodies somebody waited for in the state of the newest snapshot that was made. What waits
+    /// in any later state and stands in a record that the snapshot covers is among them.
+    private(set) var keeping: [Sequence] = []
+    /// What the one that is being written covers.
+    private var writing: Sequence?
 
     init(covering: Sequence, bytesMin: Int) {
         self.covering = covering
@@ -24,29 +28,33 @@ struct SnapshotPlan {
 
     /// Due when the journal since the last one outweighs it, so that writing snapshots costs as much as
     /// journaling.
-    var isDue: Bool { made == nil && !isWriting && bytesSince >= max(bytesMin, size) }
+    var isDue: Bool { made == nil && writing == nil && bytesSince >= max(bytesMin, size) }
 
-    mutating func begin(covering: Sequence, bytes: [UInt8]) {
+    mutating func begin(covering: Sequence, bytes: [UInt8], keeping: [Sequence]) {
         made = (covering, bytes)
+        self.keeping = keeping
         bytesSince = 0
     }
 
     mutating func ready(durable: Sequence) -> (covering: Sequence, bytes: [UInt8])? {
         guard let snapshot = made, snapshot.covering <= durable else { return nil }
         made = nil
-        isWriting = true
+        writing = snapshot.covering
         size = snapshot.bytes.count
         return snapshot
     }
 
-    mutating func written(_ sequence: Sequence) {
-        isWriting = false
+    /// False where it is another machine's: what that one kept is not known here.
+    mutating func written(_ sequence: Sequence) -> Bool {
+        guard writing == sequence else { return false }
+        writing = nil
         former = covering
         covering = sequence
+        return true
     }
 
     /// Tried again after as much journal once more.
-    mutating func failed() { isWriting = false }
+    mutating func failed() { writing = nil }
 
     mutating func restored(_ sequence: Sequence, bytes: Int) {
         covering = sequence
@@ -57,13 +65,14 @@ struct SnapshotPlan {
 
 extension Partition {
     func onSnapshotWritten(_ covering: Sequence, _ effects: inout [PartitionEffect]) {
-        snapshots.written(covering)
+        guard snapshots.written(covering) else { return }
         var below = snapshots.former
         #if DEBUG
             if options.planted.contains(.trimToNewest) { below = covering }
         #endif
         guard below > .zero else { return }
-        var keeping = state.log.records.keys.filter { $0 < below.rawValue }.sorted().map { Sequence($0) }
+        // Not what waits now: that rests on acknowledgements that may not be durable.
+        var keeping = snapshots.keeping.filter { $0 < below }
         #if DEBUG
             if options.planted.contains(.forgetBodies) { keeping = [] }
         #endif

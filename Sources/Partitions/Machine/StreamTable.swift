@@ -13,13 +13,20 @@ struct StreamTable {
         enum State {
             /// What its device acknowledged by coming back is not durable yet: nothing is said.
             case beginning
-            /// Waits for bodies that are being read.
-            case reading
+            /// Waits for bodies that are being read, or for a record that says that some are gone.
+            case reading(BodyRead?)
             /// Since the frame of this number was sent to its gateway.
             case live(since: UInt64)
             /// The stream is full; its gateway will say when it is not.
             case behind
+            /// Its gateway confirms too little; it reads the log when that confirms more.
+            case cutOff
         }
+    }
+    /// Bodies that were asked for.
+    struct BodyRead {
+        var number: UInt32
+        var records: [Sequence]
     }
     /// The ordered link to one gateway.
     struct Link {
@@ -32,11 +39,17 @@ struct StreamTable {
         var outstanding: [(number: UInt64, position: Position)] = []
         /// Every push up to here was handed to its streams.
         var processedPosition = Position.zero
-        /// Devices that were cut off because the gateway confirmed too little; read the log when it has
-        /// caught up.
-        var cutOff: [UInt32] = []
+        /// Those that are `cutOff`. Never shared: changed in place.
+        let cutOff = Bitmap()
     }
 
+    /// Of those that were cut off, how many read the log before their gateway must confirm something.
+    static let returningAtOnce = 256
+
+    /// Records whose bodies are asked for in one go for one device.
+    static let readAtOnce = 64
+
+    private var lastRead: UInt32 = 0
     private var attachments: [UInt32: Attachment] = [:]
     private(set) var links: [GatewayID: Link] = [:]
 
@@ -74,12 +87,13 @@ struct StreamTable {
 
     mutating func detach(_ index: UInt32) -> Attachment? {
         guard let attachment = attachments.removeValue(forKey: index) else { return nil }
-        if case .live = attachment.state { leaveLive(index, attachment.stream.gateway) }
+        leave(index, attachment)
         return attachment
     }
 
     mutating func setLive(_ index: UInt32) {
         guard let attachment = attachments[index] else { return }
+        leave(index, attachment)
         attachments[index]?.state = .live(since: links[attachment.stream.gateway]?.sent ?? 0)
         if links[attachment.stream.gateway]?.live.add(index) ?? false {
             links[attachment.stream.gateway]?.liveCount += 1
@@ -88,12 +102,32 @@ struct StreamTable {
 
     mutating func setBehind(_ index: UInt32, written: Position) {
         guard let attachment = attachments[index] else { return }
-        if case .live = attachment.state { leaveLive(index, attachment.stream.gateway) }
+        leave(index, attachment)
         attachments[index]?.state = .behind
         attachments[index]?.written = written
     }
 
-    mutating func setReading(_ index: UInt32) { attachments[index]?.state = .reading }
+    /// It comes back with those that were cut off.
+    mutating func setCutOff(_ index: UInt32) {
+        guard let attachment = attachments[index] else { return }
+        leave(index, attachment)
+        attachments[index]?.state = .cutOff
+        _ = links[attachment.stream.gateway]?.cutOff.add(index)
+    }
+
+    mutating func setReading(_ index: UInt32, _ read: BodyRead? = nil) {
+        guard let attachment = attachments[index] else { return }
+        leave(index, attachment)
+        attachments[index]?.state = .reading(read)
+    }
+
+    /// Waits for bodies of these records. The token names the question: an answer to an earlier one says
+    /// nothing about what is missing now.
+    mutating func read(_ records: [Sequence], for index: UInt32) -> UInt64 {
+        lastRead &+= 1
+        setReading(index, BodyRead(number: lastRead, records: records))
+        return UInt64(lastRead) << 32 | UInt64(index)
+    }
     mutating func setWritten(_ index: UInt32, _ position: Position) {
         guard let attachment = attachments[index], attachment.written < position else { return }
         attachments[index]?.written = position
@@ -112,8 +146,14 @@ struct StreamTable {
         links[gateway]?.outstanding = [first]
     }
 
-    private mutating func leaveLive(_ index: UInt32, _ gateway: GatewayID) {
-        if links[gateway]?.live.remove(index) ?? false { links[gateway]?.liveCount -= 1 }
+    /// Out of the sets of its link that its state stands for.
+    private mutating func leave(_ index: UInt32, _ attachment: Attachment) {
+        let gateway = attachment.stream.gateway
+        switch attachment.state {
+        case .live: if links[gateway]?.live.remove(index) ?? false { links[gateway]?.liveCount -= 1 }
+        case .cutOff: _ = links[gateway]?.cutOff.remove(index)
+        case .beginning, .reading, .behind: break
+        }
     }
 
     /// Numbers a frame whose newest push is at `position`.
@@ -124,24 +164,43 @@ struct StreamTable {
         return number
     }
 
-    /// Returns the devices to bring back when everything was confirmed and some had been cut off.
-    mutating func processed(_ gateway: GatewayID, _ number: UInt64) -> [UInt32] {
-        guard var link = links[gateway], number > link.processed, number <= link.sent else { return [] }
+    /// Frames up to this one were handed to their streams. False where that was known.
+    mutating func processed(_ gateway: GatewayID, _ number: UInt64) -> Bool {
+        guard var link = links[gateway], number > link.processed, number <= link.sent else { return false }
         link.processed = number
         let confirmed = link.outstanding.prefix { $0.number <= number }
         if let last = confirmed.last { link.processedPosition = max(link.processedPosition, last.position) }
         link.outstanding.removeFirst(confirmed.count)
-        var returning: [UInt32] = []
-        if link.outstanding.isEmpty { swap(&returning, &link.cutOff) }
         links[gateway] = link
-        return returning
+        return true
     }
 
-    /// The gateway confirms too little: its live devices read the log later.
-    mutating func cutOff(_ gateway: GatewayID, from position: Position) {
-        guard let live = links[gateway]?.live else { return }
-        let devices = DeviceSet(live.copy()).sorted
-        for index in devices { setBehind(index, written: position) }
-        links[gateway]?.cutOff += devices
+    /// Of the last push to the gateway.
+    func newestPosition(_ gateway: GatewayID) -> Position {
+        guard let link = links[gateway] else { return .zero }
+        return link.outstanding.last?.position ?? link.processedPosition
+    }
+
+    /// Whether as many frames to the gateway are unconfirmed as may be.
+    func isFull(_ gateway: GatewayID, _ window: Int) -> Bool {
+        (links[gateway]?.outstanding.count ?? 0) >= window
+    }
+
+    /// The next of those that were cut off from the gateway, when there is room in its window.
+    func returning(_ gateway: GatewayID, _ window: Int) -> [UInt32] {
+        guard let link = links[gateway], link.outstanding.count < window else { return [] }
+        return link.cutOff.first(StreamTable.returningAtOnce)
+    }
+
+    /// The live devices of the gateway are cut off. Returns who they are.
+    mutating func cutOff(_ gateway: GatewayID) -> DeviceSet {
+        guard let link = links[gateway] else { return DeviceSet() }
+        let devices = DeviceSet(link.live.copy())
+        let position = newestPosition(gateway)
+        devices.forEach { index in
+            setWritten(index, position)
+            setCutOff(index)
+        }
+        return devices
     }
 }

@@ -66,6 +66,19 @@ final class Bitmap: @unchecked Sendable {
         }
     }
 
+    /// The smallest, so many.
+    func first(_ count: Int) -> [UInt32] {
+        var iterator = roaring_uint32_iterator_t()
+        roaring_init_iterator(raw, &iterator)
+        return [UInt32](unsafeUninitializedCapacity: count) { buffer, got in
+            guard let base = buffer.baseAddress else { return }
+            got = Int(roaring_read_uint32_iterator(&iterator, base, UInt32(count)))
+        }
+    }
+
+    /// How long `serialized` is.
+    var serializedCount: Int { Int(roaring_bitmap_portable_size_in_bytes(raw)) }
+
     /// The portable Roaring format (RoaringFormatSpec).
     func serialized() -> [UInt8] {
         let size = roaring_bitmap_portable_size_in_bytes(raw)

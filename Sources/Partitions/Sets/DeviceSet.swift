@@ -31,6 +31,17 @@ public struct DeviceSet: Sendable {
     /// Shares `bitmap` as it is now.
     init(_ bitmap: Bitmap) { storage = bitmap.isEmpty ? .none : .many(bitmap) }
 
+    /// Bytes that it takes in a record, at most.
+    var weight: Int {
+        switch storage {
+        case .none: 1
+        case .one: 6
+        case .few(let indices): 2 + 5 * indices.count
+        case .many(let bitmap):
+            max(10 + bitmap.serializedCount, 2 + 5 * min(bitmap.count, DeviceSet.arrayMax))
+        }
+    }
+
     public var isEmpty: Bool {
         if case .none = storage { return true }
         return false

@@ -102,8 +102,10 @@ public final class TopicNames {
         return slot
     }
 
-    /// Spreads names over a table; it protects nothing and is part of no format.
+    /// Spreads names over tables; it protects nothing. It is part of the format of journals and of what nodes
+    /// say: fingerprints of pairs are made of it, and it deals topics into the slices that tell a pair again.
     static func hash(_ name: some RandomAccessCollection<UInt8>, _ project: ProjectNumber) -> UInt64 {
+        // The values are tested: another function would make all pairs differ.
         var hash = 0x9E37_79B9_7F4A_7C15 ^ UInt64(project.rawValue)
         for byte in name { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
         hash ^= hash >> 32

@@ -65,7 +65,7 @@ extension PartitionEvent {
                 let generation = try reader.varint()
                 frame.cuts.append(.init(generation: generation, kept: Sequence(try reader.varint())))
             }
-            frame.floor = Sequence(try reader.varint())
+            frame.floor = try reader.sequence()
             for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 11)) {
                 frame.entries.append(try reader.entry())
             }
@@ -74,7 +74,7 @@ extension PartitionEvent {
             return .acknowledged(
                 OutboxAcknowledgement(
                     from: try reader.partition(), history: History(try reader.u64()),
-                    generation: try reader.varint(), mark: Sequence(try reader.varint()),
+                    generation: try reader.varint(), mark: try reader.sequence(),
                     fingerprint: try reader.u64()))
         case 4:
             let asker = try reader.partition()
@@ -182,6 +182,12 @@ extension StreamFrame {
                 out.position(event.position)
                 out.string(event.event)
             }
+        case .cutOff(let cut):
+            // As a push to nobody that tells of a loss: nodes that do not know the word take it for a push to
+            // nobody, and confirm it.
+            let item = PushItem(
+                position: cut.position, event: [], targets: DeviceSet(), deleted: cut.devices)
+            StreamFrame.push(Push(epoch: cut.epoch, number: cut.number, items: [item])).encode(into: &out)
         case .push(let push):
             out.u8(6)
             out.varint(push.epoch.rawValue)
@@ -229,6 +235,11 @@ extension StreamFrame {
                         position: try reader.position(),
                         event: try reader.string(max: WireLimits.eventBytesMax),
                         targets: try reader.devices(), deleted: try reader.devices()))
+            }
+            if items.count == 1, items[0].targets.isEmpty, !items[0].deleted.isEmpty {
+                return .cutOff(
+                    CutOff(
+                        epoch: epoch, number: number, position: items[0].position, devices: items[0].deleted))
             }
             return .push(Push(epoch: epoch, number: number, items: items))
         default: throw reader.fail("an unknown frame")

@@ -74,6 +74,7 @@ extension ByteWriter {
             text(String(reason.prefix(WireLimits.textBytesMax / 4)))
         case .unknown: u8(8)
         case .moved: u8(9)
+        case .handedOver: u8(10)
         }
     }
 
@@ -180,6 +181,7 @@ extension ByteReader {
         case 7: return .unavailable(try text())
         case 8: return .unknown
         case 9: return .moved
+        case 10: return .handedOver
         default: throw fail("an unknown refusal")
         }
     }

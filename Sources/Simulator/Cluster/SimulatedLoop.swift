@@ -157,6 +157,7 @@ final class SimulatedLoop {
         case .partitionLost: world.count("partitions lost")
         case .fingerprintsDiffer(let id, let with):
             world.violate("G1", "partitions \(id.rawValue) and \(with.rawValue) differ in their members")
+        case .partition(let id, let notice): world.violate("5.1", "partition \(id.rawValue): \(notice)")
         }
     }
 

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CResolv
 import Foundation
 import Node
 
@@ -25,20 +26,20 @@ enum HostName {
         return String(name)
     }
 
-    /// The name that the network has for the host's own address.
+    /// The name that the network has for the host's own address. DNS alone is asked: the hosts file of a
+    /// container has the id for that address.
     static func reverse(_ host: String) -> String? {
         var hints = addrinfo()
+        hints.ai_family = AF_INET
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         var found: UnsafeMutablePointer<addrinfo>?
         guard getaddrinfo(host, nil, &hints, &found) == 0, let first = found else { return nil }
         defer { freeaddrinfo(first) }
+        guard let address = first.pointee.ai_addr else { return nil }
+        let number = address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { $0.pointee.sin_addr }
         var name = [CChar](repeating: 0, count: Int(NI_MAXHOST))
-        let code = getnameinfo(
-            first.pointee.ai_addr, first.pointee.ai_addrlen, &name, socklen_t(name.count), nil, 0,
-            Int32(NI_NAMEREQD))
-        guard code == 0 else { return nil }
-        let text = String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-        return text == host ? nil : text
+        guard name_by_dns(number, &name, Int32(name.count)) != 0 else { return nil }
+        return String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 }
 

@@ -1,0 +1,54 @@
+import NIOCore
+import Synchronization
+
+// How a node leaves its cluster, and in which order its threads end.
+
+extension Cluster {
+    /// Gives everything up; returns when nothing is left, or the time is over.
+    func leave(within limit: TimeAmount) async {
+        await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
+            let once = Once { done.resume() }
+            eventLoop.execute { self.whenLeft.append { once.run() } }
+            eventLoop.scheduleTask(in: limit) { once.run() }
+            tellOwnership(.leave)
+        }
+    }
+
+    /// After everything was given up: the session ends, so that nobody waits for its lease; then gossip, and
+    /// the threads that ask the databases. The event loop goes on, since others may still speak to it.
+    func end() async {
+        tell(.end)
+        let session = shared.session
+        try? lanes[0].control.wait { engine in try engine.fence(session) }
+        try? await eventLoop.flatSubmit { self.socket.close() }.get()
+        let away = current.away
+        for lane in lanes where !away.contains(lane.number) {
+            if lane.number > 0 { lane.control.perform({ try $0.fence(session) }) { _ in } }
+            lane.shutdown()
+        }
+    }
+
+    /// The end of a node that did not start: nothing was taken, and nobody waits for its lease.
+    func abandon() {
+        tell(.end)
+        let session = shared.session
+        try? lanes[0].control.wait { engine in try engine.fence(session) }
+        hasEnded.store(true, ordering: .releasing)
+        _ = try? eventLoop.flatSubmit { self.socket.close() }.wait()
+        for lane in lanes { lane.shutdown() }
+        try? group.syncShutdownGracefully()
+    }
+
+    /// When nobody is left who could say anything: the last to go.
+    func endLoop() async {
+        hasEnded.store(true, ordering: .releasing)
+        try? await group.shutdownGracefully()
+    }
+}
+
+/// Runs something at most once, from whichever thread is first.
+private final class Once: Sendable {
+    private let body: Mutex<(@Sendable () -> Void)?>
+    init(_ body: @escaping @Sendable () -> Void) { self.body = Mutex(body) }
+    func run() { body.withLock { $0.take() }?() }
+}

@@ -1,0 +1,116 @@
+import Journal
+import Model
+
+// What time alone does: offering again, expiring, ending devices that nobody has seen for long.
+
+/// The looking for devices that were not seen for long, day by day.
+struct Sweep {
+    var day: Day?
+    /// Where it goes on, and how many may still end today. `nil` when all were looked at.
+    var next: UInt32?
+    var left = 0
+}
+
+extension Partition {
+    /// The reading with the wall time that is believed; says when that has changed sides.
+    func believed(_ now: Instant, _ effects: inout [PartitionEffect]) -> Instant {
+        let was = clock.isTrusted
+        let wall = clock.read(now)
+        if was != clock.isTrusted {
+            effects.append(.notice(clock.leap.map { .clockLeapt(milliseconds: $0) } ?? .clockAgrees))
+        }
+        return Instant(monotonic: now.monotonic, wall: wall)
+    }
+
+    /// Another clock agrees with this reading.
+    public func vouch(for now: Instant, into effects: inout [PartitionEffect]) {
+        if !clock.isTrusted { effects.append(.notice(.clockAgrees)) }
+        clock.vouch(for: now)
+    }
+
+    /// Not before the day of the newest message, whatever the clock says: it may have begun wrong.
+    func today(_ now: Instant) -> Day {
+        max(now.wall.day, WallTime(milliseconds: Int64(clamping: state.log.last.rawValue / 1000)).day)
+    }
+
+    func onWoke(_ now: Instant, _ effects: inout [PartitionEffect]) {
+        wakeAt = nil
+        retryOutboxes(now, &effects)
+        retryComparison(now, &effects)
+        retryResolutions(now, &effects)
+        guard clock.isTrusted else { return }
+        if let expiry = state.log.nextExpiry, expiry <= now.wall {
+            propose(.expire(now: now.wall))
+        }
+        endUnseen(now, &effects)
+    }
+
+    func scheduleWake(_ now: Instant, _ effects: inout [PartitionEffect]) {
+        // While a record is in flight its answer is what lets the next one go; a wake-up could do nothing.
+        var next = ledger.inFlight.isEmpty ? bookkeepingDue : nil
+        func consider(_ time: MonotonicTime?) {
+            guard let time else { return }
+            next = min(next ?? time, time)
+        }
+        offered.forEach { _, last in consider(last.at.advanced(by: options.outboxRetry)) }
+        consider(comparison.map { $0.at.advanced(by: options.outboxRetry) })
+        consider(resolutions.values.map { $0.askedAt.advanced(by: options.outboxRetry) }.min())
+        if !clock.isTrusted {
+            consider(now.monotonic.advanced(by: .seconds(60)))
+        } else if let expiry = state.log.nextExpiry {
+            let wait = UInt64(max(0, expiry.milliseconds - now.wall.milliseconds))
+            consider(now.monotonic.advanced(by: .milliseconds(min(wait, 3_600_000) + 1)))
+        }
+        if sweep.next != nil, sweep.left > 0 { consider(now.monotonic.advanced(by: .seconds(1))) }
+        if state.devices.count > 0 { consider(now.monotonic.advanced(by: .seconds(6 * 3600))) }
+        guard let next, next < (wakeAt ?? MonotonicTime(nanoseconds: .max)) else { return }
+        wakeAt = next
+        effects.append(.wake(at: next))
+    }
+
+    /// Devices that were not seen for `deviceDaysMax` days end: looked for once a day, a bounded number of
+    /// them in a day. Those that listen are seen each day, so an owner that does not know yet who listens, and
+    /// has waited for them to return, ends none that did.
+    private func endUnseen(_ now: Instant, _ effects: inout [PartitionEffect]) {
+        guard now.monotonic.since(begunAt) >= options.listenersReturn else { return }
+        let today = today(now)
+        if sweep.day != today {
+            let share = state.devices.count / PartitionOptions.sweptShare
+            sweep = Sweep(day: today, next: 0, left: max(options.sweptDayMax, share))
+            seeListeners(today)
+        }
+        guard let start = sweep.next, sweep.left > 0, today.rawValue > options.deviceDaysMax else { return }
+        let oldest = today.rawValue - options.deviceDaysMax
+        var unseen: [UInt32] = []
+        let limit = sweep.left
+        state.devices.forEach(from: start) { index, page, place in
+            if page.seen[place] < oldest, streams.attachment(index) == nil { unseen.append(index) }
+            return unseen.count < limit
+        }
+        for index in unseen {
+            // The rest a second later.
+            guard makeRoom(&effects), state.homes(of: index).allSatisfy(hasRoom) else {
+                return sweep.next = index
+            }
+            propose(.end(index: index))
+            sweep.left -= 1
+        }
+        sweep.next = unseen.count < limit ? nil : unseen.last
+    }
+
+    /// All that listen are seen today.
+    private func seeListeners(_ today: Day) {
+        let listening = streams.devices { _ in true }.filter { index in
+            guard let (page, place) = state.devices.find(index) else { return false }
+            return page.seen[place] < today.rawValue
+        }
+        if !listening.isEmpty { propose(.seen(day: today, devices: DeviceSet(sorted: listening))) }
+    }
+
+    /// A device that comes, or that goes after it has listened for long.
+    func see(_ index: UInt32, _ now: Instant) {
+        guard let (page, place) = state.devices.find(index) else { return }
+        let today = today(now)
+        if page.seen[place] < today.rawValue { propose(.seen(day: today, devices: DeviceSet(index))) }
+    }
+}

@@ -1,0 +1,137 @@
+import Journal
+import Model
+import Testing
+
+@testable import Partitions
+
+/// Whatever was acknowledged fits into the records that it makes, at its topic and at its devices.
+@Suite("Records and outbox entries are bounded in bytes")
+struct RecordBoundTests {
+    /// Every second device of one partition subscribes to a topic of another, so many of them: a set that
+    /// takes two bytes for each.
+    private func subscribe(_ count: Int, _ house: House) throws -> (devices: PartitionID, topic: String) {
+        let topic = try #require(
+            (0..<100).lazy.map { "news-\($0)" }.first { house.home($0) == PartitionID(1) })
+        let devices = (0..<2 * count).compactMap { _ in house.register(in: 0)?.0 }
+        #expect(devices.count == 2 * count)
+        let subscribing = devices.filter { $0.index.rawValue % 2 == 0 }
+        for start in stride(from: 0, to: count, by: 1000) {
+            _ = house.change(.subscribe, topic, Array(subscribing[start..<min(start + 1000, count)]))
+        }
+        return (PartitionID(0), topic)
+    }
+
+    /// A quarter of every bound, and of the 500 sends of a commit that the journal was slow with.
+    @Test("125 sends to 4,000 devices in one commit arrive, in records of at most a megabyte")
+    func oneEntry() throws {
+        let house = House(count: 2) {
+            $0.recordBytesMax = 1 << 18
+            $0.entryBytesMax = 1 << 19
+            $0.offerBytesMax = 1 << 20
+        }
+        let (devices, topic) = try subscribe(4000, house)
+        let text = String(repeating: "x", count: 1000)
+        house.holdsAppends = true
+        var accepted = 0
+        for _ in 0..<126 {
+            if case .accepted = house.publish(text, to: topic) { accepted += 1 }
+        }
+        #expect(accepted == 0, "nothing is durable yet")
+        house.holdsAppends = false
+        house.releaseAppends()
+        house.settle()
+        for case .accepted in house.replies.values { accepted += 1 }
+        #expect(accepted == 126)
+        // Each device has room for 100, and has lost what came before.
+        #expect(house.waitingCount(0, 0) == 26)
+        #expect(house.partitions[1].state.outboxes[devices]?.isEmpty ?? false)
+        #expect(house.recordBytesMost <= 1 << 20)
+        #expect(house.offerBytesMost <= 3 << 19)
+    }
+
+    @Test("a backlog of 64 records of 17 sends of 4 kB comes in when its receiver is back")
+    func backlog() throws {
+        let house = House(count: 2)
+        let (devices, topic) = try subscribe(60, house)
+        let text = String(repeating: "x", count: 4000)
+        house.away = [devices]
+        house.holdsAppends = true
+        house.publish("first", to: topic, key: "k")
+        for _ in 0..<64 {
+            for _ in 0..<17 { house.publish(text, to: topic, key: "k") }
+            house.releaseAppends(1)
+        }
+        house.holdsAppends = false
+        house.releaseAppends()
+        house.away = []
+        for _ in 0..<4 { house.settle() }
+        #expect(house.partitions[1].state.outboxes[devices]?.isEmpty ?? false)
+        #expect(house.recordBytesMost <= RecordCodec.bodyBytesMax)
+        #expect(house.offerBytesMost <= 5 << 20)
+    }
+
+    /// A partition that is away for long does not fill the memory of those that have something for it.
+    @Test("changes are refused while too much waits for the topic's partition, and go on when it is back")
+    func outboxes() throws {
+        let house = House(count: 2) { $0.outboxBytesMax = 2000 }
+        let (_, topic) = try subscribe(40, house)
+        let devices = (0..<200).compactMap { _ in house.register(in: 0)?.0 }
+        house.away = [PartitionID(1)]
+        for device in devices { _ = house.change(.subscribe, topic, [device]) }
+        #expect((2000..<2200).contains(house.outboxBytes(from: 0, to: 1)))
+        let last = try #require(devices.last)
+        guard
+            case .refused(.unavailable) = house.request(
+                .change(
+                    .subscribe, project: House.project, topic: TopicName(checked: Array(topic.utf8)),
+                    devices: [last], by: .backend), of: PartitionID(0))
+        else {
+            Issue.record("it is not refused")
+            return
+        }
+        house.away = []
+        house.settle()
+        #expect(house.outboxBytes(from: 0, to: 1) == 0)
+        #expect(house.change(.subscribe, topic, [last]) == [.changed(house.now.wall.day)])
+    }
+
+    /// Entries that were acknowledged before there was a bound stand in journals: they must come in.
+    @Test("an entry that is larger than a record is received in parts", arguments: [1 << 20, 4000])
+    func parts(recordBytesMax: Int) throws {
+        let house = House(count: 2) { $0.recordBytesMax = recordBytesMax }
+        let (devices, topic) = try subscribe(600, house)
+        let all = DeviceSet(sorted: (0..<600).map { UInt32($0 * 2) })
+        let mark =
+            house.partitions[0].state.marks[PartitionID(1)]
+            ?? InboxMark(history: house.partitions[1].history, number: .zero, fingerprint: 0)
+        var items: [OutboxItem] = []
+        for number in 0..<90 {
+            let text = String(repeating: "x", count: 20_000 / (recordBytesMax == 4000 ? 20 : 1))
+            items.append(
+                .message(project: House.project, house.envelope("\(number) \(text)"), all))
+        }
+        let entry = OutboxEntry(
+            number: Sequence(1_000), predecessor: mark.number, items: items, fingerprint: mark.fingerprint)
+        let frame = OutboxFrame(
+            from: PartitionID(1), history: house.partitions[1].history, entries: [entry])
+        house.away = []
+        for _ in 0..<30 {
+            house.send(.offered(frame), to: devices)
+            if house.partitions[0].state.marks[PartitionID(1)]?.number == Sequence(1_000) { break }
+        }
+        _ = topic
+        #expect(house.partitions[0].state.marks[PartitionID(1)]?.number == Sequence(1_000))
+        #expect(house.recordBytesMost <= max(recordBytesMax * 2, 10_000))
+        #expect(house.waitingCount(0, 598) == 90)
+        #expect(try house.replayed(0).image() == house.partitions[0].image())
+        // The parts' bodies are found by the place of their records.
+        let partition = try house.replayed(0)
+        let entries = partition.state.log.waiting(for: 598, after: .zero, limit: 1000)
+        let texts = entries.compactMap { entry -> String? in
+            guard let body = house.journal[0].first(where: { $0.0 == entry.record })?.1 else { return nil }
+            let event = Fact.events(in: body)[Int(entry.ordinal)]
+            return String(decoding: event, as: UTF8.self).split(separator: " ").first.map(String.init)
+        }
+        #expect(texts == (0..<90).map(String.init))
+    }
+}

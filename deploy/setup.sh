@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# What a cluster of the compose files needs before it starts: made at the first start, and never again. It is the one-shot service
+# `setup`, and writes into the volume `secrets`, where each file is readable only by the user who needs it:
+#
+#   database/password      of the user `tidecast` in PostgreSQL; the file is PostgreSQL's
+#   node/engine            the database's URL with that password; the nodes'
+#   node/ca.pem peer.pem peer.key   mutual TLS between nodes
+#   edge/edge.pem          the balancer's certificate and key, for the names in TIDECAST_NAMES
+#   edge/ca.pem            the authority of that certificate, which clients must trust; anybody's
+#
+# `setup edge` makes the balancer's certificate anew, by a new authority, for other names or when it runs out.
+set -euo pipefail
+umask 077
+root=/secrets
+node=10001 database=999 edge=10002
+
+make_edge() {
+  read -r -a names <<< "${TIDECAST_NAMES:-localhost 127.0.0.1}"
+  rm -rf $root/edge.new
+  tidecast cert make --out $root/edge.new --name "${names[@]}" > /dev/null
+  cat $root/edge.new/server.pem $root/edge.new/server.key > $root/edge.new/edge.pem
+  rm $root/edge.new/server.*
+  chmod 0755 $root/edge.new
+  chmod 0644 $root/edge.new/ca.pem
+  chmod 0400 $root/edge.new/edge.pem
+  chown $edge:$edge $root/edge.new/edge.pem
+  rm -rf $root/edge
+  mv $root/edge.new $root/edge
+  echo "setup: the balancer's certificate is for ${names[*]}"
+}
+
+case ${1:-} in
+  edge) make_edge; exit ;;
+  '') ;;
+  *) sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
+
+if [ -e $root/made ]; then
+  echo "setup: everything was made at the first start"
+  exit
+fi
+# An earlier try may have ended half-way; nothing was started on what it left.
+rm -rf $root/database $root/node
+mkdir $root/database $root/node
+password=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')
+printf '%s' "$password" > $root/database/password
+printf 'postgres://tidecast:%s@%s\n' "$password" "${DATABASE:-db/tidecast}" > $root/node/engine
+tidecast cert make --cluster --out $root/node > /dev/null
+make_edge
+chmod 0400 $root/database/* $root/node/*
+chmod 0755 $root $root/database $root/node
+chown $database:$database $root/database/*
+chown $node:$node $root/node/*
+touch $root/made
+echo "setup: the database's password and the nodes' certificates are made"
