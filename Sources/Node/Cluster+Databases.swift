@@ -151,8 +151,8 @@ extension Cluster {
         }
     }
 
-    /// A partition's machine has ended, and nothing of it is in flight any more: its row is given up, and what
-    /// is left in the buckets of its projects is kept for its next owner.
+    /// A partition's machine has ended, and nothing of it is in flight any more: its row is given up, and
+    /// what is left in the buckets of its projects is kept for its next owner.
     func gaveUp(_ id: PartitionID, _ epoch: Epoch, left quotas: [ProjectNumber: [UInt64]]) {
         let session = shared.session
         lane(of: id).control.perform({ engine in

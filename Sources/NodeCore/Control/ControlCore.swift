@@ -35,8 +35,9 @@ public struct ControlOptions: Sendable {
     }
 }
 
-/// Everything that a node's part in its cluster decides: who is there and who owns what, what this node takes,
-/// gives up and fences, whether it is ready, and what its loops and the other nodes are told of all that.
+/// Everything that a node's part in its cluster decides: who is there and who owns what, what this node
+/// takes, gives up and fences, whether it is ready, and what its loops and the other nodes are told of
+/// all that.
 ///
 /// Events come in, effects go out; it does no I/O. After each event the shell carries out `effects`, in their
 /// order.
