@@ -4,8 +4,8 @@ import Model
 ///
 /// The thread works in rounds: a few jobs, then what the appender wants done, up to one append. So a stream
 /// of jobs does not hold appends up, nor the other way round. What an append has settled leaves before the
-/// next jobs run. A pause holds up everything: it is made where the engine's last answer was lost, and jobs would
-/// meet the same engine.
+/// next jobs run. A pause holds up everything: it is made where the engine's last answer was lost, and jobs
+/// would meet the same engine.
 ///
 /// The thread adds what was posted to it, then calls `beginRound` and carries out steps until there is none.
 public struct EngineSchedule<Job> {

@@ -3,8 +3,8 @@ import Model
 /// The network between the processes of a cluster: connections that carry frames in order, late, and break.
 ///
 /// As with `PeerLink`, each loop has one connection to each other process on which it sends, made when there
-/// is something to say. A reset loses what is under way and is told to both ends. A cut of one direction or both
-/// says nothing: what is sent waits, arrives late if the cut heals, and is lost when an end that hears
+/// is something to say. A reset loses what is under way and is told to both ends. A cut of one direction or
+/// both says nothing: what is sent waits, arrives late if the cut heals, and is lost when an end that hears
 /// nothing gives the connection up.
 final class SimulatedNetwork {
     final class Connection {
