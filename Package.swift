@@ -60,7 +60,9 @@ let core: [Target] = [
     .floor("Routing", on: ["Model", "Journal", "Placement", "Partitions", "Quotas"]),
     .floor(
         "NodeCore",
-        on: ["Model", "Journal", "Placement", "Partitions", "Quotas", "Ownership", "Routing"]),
+        on: [
+            "Model", "Journal", "Placement", "Partitions", "Quotas", "Membership", "Ownership", "Routing",
+        ]),
 ]
 
 let api: [Target] = [
@@ -147,7 +149,9 @@ let tests: [Target] = [
     .tests(of: "Routing", with: ["Model", "Journal", "Placement", "Partitions", "Quotas"]),
     .tests(
         of: "NodeCore",
-        with: ["Model", "Journal", "Placement", "Partitions", "Quotas", "Ownership", "Routing"]),
+        with: [
+            "Model", "Journal", "Placement", "Partitions", "Quotas", "Membership", "Ownership", "Routing",
+        ]),
     .tests(of: "FCMAPI", with: ["Model", "HTTPMessages", "Routing", "Quotas"]),
     .tests(of: "Edge", with: ["HTTPMessages", "COpenSSL", "CNghttp2"] + nio),
     .target(

@@ -2,9 +2,9 @@ import Model
 
 /// What an engine's thread does next: the order of the appends and of the jobs of one engine.
 ///
-/// The thread works in rounds: a few jobs, then what the appender wants done, up to one append. So a stream of
-/// jobs does not hold appends up, nor the other way round. What an append has settled leaves before the next
-/// jobs run. A pause holds up everything: it is made where the engine's last answer was lost, and jobs would
+/// The thread works in rounds: a few jobs, then what the appender wants done, up to one append. So a stream
+/// of jobs does not hold appends up, nor the other way round. What an append has settled leaves before the
+/// next jobs run. A pause holds up everything: it is made where the engine's last answer was lost, and jobs would
 /// meet the same engine.
 ///
 /// The thread adds what was posted to it, then calls `beginRound` and carries out steps until there is none.

@@ -51,7 +51,7 @@ final class Administrator: Sendable {
             return value
         }) { result in
             let contents = self.current
-            mailbox.run { $0.shared.cluster?.announce() }
+            mailbox.run { $0.shared.cluster?.tell(.announce) }
             for other in self.mailboxes.withLock({ $0 }) {
                 other.run { $0.adopt(contents) }
             }
@@ -196,7 +196,7 @@ final class Administrator: Sendable {
             { loop, result in
                 switch result {
                 case .success:
-                    loop.shared.cluster?.tellToLeave(member.session)
+                    loop.shared.cluster?.tell(.tellToLeave(member.session))
                     answer(loop, APIAnswer.object([("node", .text(node)), ("state", .text("leaving"))]))
                 case .failure(let error): answer(loop, APIFailure.unavailable("\(error)"))
                 }

@@ -10,18 +10,17 @@ extension Cluster {
             let once = Once { done.resume() }
             eventLoop.execute { self.whenLeft.append { once.run() } }
             eventLoop.scheduleTask(in: limit) { once.run() }
-            handle(.leave)
+            tellOwnership(.leave)
         }
     }
 
     /// After everything was given up: the session ends, so that nobody waits for its lease; then gossip, and
     /// the threads that ask the databases. The event loop goes on, since others may still speak to it.
     func end() async {
-        isOver.store(true, ordering: .relaxed)
+        tell(.end)
         let session = shared.session
         try? lanes[0].control.wait { engine in try engine.fence(session) }
-        try? await eventLoop.flatSubmit { self.gossip?.close() ?? self.eventLoop.makeSucceededVoidFuture() }
-            .get()
+        try? await eventLoop.flatSubmit { self.socket.close() }.get()
         let away = current.away
         for lane in lanes where !away.contains(lane.number) {
             if lane.number > 0 { lane.control.perform({ try $0.fence(session) }) { _ in } }
@@ -31,12 +30,11 @@ extension Cluster {
 
     /// The end of a node that did not start: nothing was taken, and nobody waits for its lease.
     func abandon() {
-        isOver.store(true, ordering: .relaxed)
+        tell(.end)
         let session = shared.session
         try? lanes[0].control.wait { engine in try engine.fence(session) }
         hasEnded.store(true, ordering: .releasing)
-        _ = try? eventLoop.flatSubmit { self.gossip?.close() ?? self.eventLoop.makeSucceededVoidFuture() }
-            .wait()
+        _ = try? eventLoop.flatSubmit { self.socket.close() }.wait()
         for lane in lanes { lane.shutdown() }
         try? group.syncShutdownGracefully()
     }

@@ -151,7 +151,7 @@ extension Node {
             received: { life, bytes, after in Node.receive(bytes, from: life, after, shared, boxes) },
             reset: { life in
                 for box in boxes { box.post(.linkReset(life)) }
-                shared.cluster?.linkReset(life)
+                shared.cluster?.tell(.linkReset(life))
             },
             renewed: { life in for box in boxes { box.post(.linkReset(life)) } },
             refused: { reason in
@@ -159,7 +159,9 @@ extension Node {
                 let isNew = shared.refusalsTold.withLock { $0.pass(reason, now: Clock.monotonic()) != nil }
                 if isNew { log.warning("a peer was refused", metadata: ["reason": "\(reason)"]) }
             },
-            link: { shared.cluster?.link($0, $1, $2) })
+            link: { life, loop, report in
+                shared.cluster?.tell(.link(life, loop: loop, LinkReport(report)))
+            })
         let tls = try settings.peerTLS.map {
             try TLSContext(
                 peerCertificateFile: $0.certificateFile, keyFile: $0.keyFile, authorityFile: $0.authorityFile)
@@ -219,15 +221,17 @@ extension Node {
             shared.log.error(
                 "a peer's message cannot be read", metadata: ["from": "\(life)", "error": "\(mistake)"])
         }
-        for word in frame.words {
-            switch word {
-            case .nudge: shared.cluster?.handle(.nudged)
-            case .leave: NodeShared.endInOrder()
-            case .gossip(let packet): shared.cluster?.heardOverLink(packet)
-            case .follow(let id): shared.cluster?.offered(id, by: life)
-            case .followed(let id): shared.cluster?.isFollowed(id, by: life)
-            }
-        }
+        for word in frame.words { shared.cluster?.tell(.peer(life, word)) }
         for (box, batch) in zip(boxes, frame.batches) { box.post(batch) }
+    }
+}
+
+extension LinkReport {
+    init(_ report: PeerEvents.Report) {
+        switch report {
+        case .stands: self = .stands
+        case .broke: self = .broke
+        case .failed(let reason): self = .failed(reason)
+        }
     }
 }

@@ -145,7 +145,8 @@ public final class Node: Sendable {
         // Partitions go to their heirs while this node still answers and passes on.
         await cluster?.leave(within: .seconds(8))
         shared.beginDraining()
-        // A balancer that asks for /readyz finds out, and chooses others; until then it is answered as before.
+        // A balancer that asks for /readyz finds out, and chooses others; until then it is answered as
+        // before.
         if cluster != nil, edge.isInUse { try? await Task.sleep(for: .milliseconds(1500)) }
         for box in shared.administrator.boxes { box.run { $0.front.endStreams() } }
         await edge.drain(within: limit)

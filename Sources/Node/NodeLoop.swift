@@ -146,13 +146,13 @@ final class NodeLoop: @unchecked Sendable {
             load(id)
         case .lost(let id):
             shared.forgetLeap(of: id)
-            shared.cluster?.handle(.lost(id))
-        case .serving(let id): shared.cluster?.handle(.serving(id))
+            shared.cluster?.tellOwnership(.lost(id))
+        case .serving(let id): shared.cluster?.tellOwnership(.serving(id))
         case .gaveUp(let id, let epoch, let left):
             shared.forgetLeap(of: id)
             shared.cluster?.gaveUp(id, epoch, left: left)
-        case .followed(let id): shared.cluster?.handle(.followed(id))
-        case .look: shared.cluster?.handle(.nudged)
+        case .followed(let id): shared.cluster?.tellOwnership(.followed(id))
+        case .look: shared.cluster?.tellOwnership(.nudged)
         case .stop(let reason): shared.stop(reason)
         case .wake(let timer, let at): wake(timer, at: at)
         case .noted(let note): tell(note)

@@ -1,5 +1,6 @@
 import Edge
 import Glibc
+import NodeCore
 import SQLiteEngine
 import Synchronization
 

@@ -2,6 +2,7 @@ import FCMAPI
 import Glibc
 import HTTPMessages
 import Model
+import NodeCore
 import Ownership
 
 // What operators ask of a cluster.

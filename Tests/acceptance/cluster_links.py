@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 os.environ.setdefault("TIDECAST", sys.argv[1])
@@ -101,7 +100,7 @@ def stop_in_order(nodes):
 
 
 def main():
-    folder = tempfile.mkdtemp()
+    folder = cluster.make_folder()
     nodes = []
     database = cluster.Database(folder)
     try:

@@ -85,8 +85,8 @@ public final class LoopCore<Host: LoopHost> {
     var inherited: [PartitionID: Partition] = [:]
     /// Partitions that are being given up.
     var leaving: Set<PartitionID> = []
-    /// Partitions whose machines have ended and of which the journal's writer may still have rows, and what is
-    /// left in the buckets of their projects.
+    /// Partitions whose machines have ended and of which the journal's writer may still have rows, and what
+    /// is left in the buckets of their projects.
     var closing: [PartitionID: [ProjectNumber: [UInt64]]] = [:]
     /// What earlier owners have left in the buckets of projects that are not asked for yet.
     var handedOver: [ProjectNumber: [UInt64]] = [:]

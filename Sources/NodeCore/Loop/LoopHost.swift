@@ -45,5 +45,7 @@ open class LoopObserver {
         public static let ignoreEpochs = PlantedInNode(rawValue: 32)
         /// A process that loses what was said to another does not tell it.
         public static let oweNothing = PlantedInNode(rawValue: 64)
+        /// A suspicion is enough to fence (design 3.5).
+        public static let hastyFence = PlantedInNode(rawValue: 128)
     }
 #endif

@@ -8,6 +8,8 @@ extension ClusterSimulation {
         public var seed: UInt64
         public var nodeCount = 5
         public var partitionCount = 8
+        /// Databases over which the partitions are spread.
+        public var databaseCount: Int
         /// Event loops of each process.
         public var loopCount: Int
         public var deviceCount = 12
@@ -46,6 +48,7 @@ extension ClusterSimulation {
         public init(seed: UInt64) {
             self.seed = seed
             loopCount = 1 + Int(seed % 3)
+            databaseCount = [1, 1, 2, 1, 3][Int(seed % 5)]
             partition = PartitionOptions(partitionCount: partitionCount)
             partition.snapshotBytesMin = 2000
         }
@@ -78,7 +81,5 @@ extension QuotaLimits {
         public static let skipFence = PlantedInCluster(rawValue: 1)
         /// The database takes appends of sessions that are dead (design 3.5).
         public static let appendUnchecked = PlantedInCluster(rawValue: 2)
-        /// A suspicion is enough to fence (design 3.5).
-        public static let hastyFence = PlantedInCluster(rawValue: 4)
     }
 #endif

@@ -10,8 +10,10 @@ extension ClusterSimulation {
     func settle() {
         isHealing = true
         network.healAll()
-        database.unreachable = []
-        database.isAway = false
+        for database in databases {
+            database.unreachable = []
+            database.isAway = false
+        }
         for process in slots.compactMap(\.process) + ghosts where process.frozenUntil > now {
             process.frozenUntil = now
             thaw(process)
@@ -148,8 +150,10 @@ extension ClusterSimulation {
                 let lived = partition.image()
                 let id = partition.id
                 var kept: [StoredPartition] = []
-                if let stored = try? StoredPartition(id, from: database.engine) { kept.append(stored) }
-                let past = database.records(of: id)
+                if let stored = try? StoredPartition(id, from: database(of: id).engine) {
+                    kept.append(stored)
+                }
+                let past = database(of: id).records(of: id)
                 if !past.isEmpty { kept.append(StoredPartition(id, records: past)) }
                 for stored in kept where stored.folded(options)?.image() != lived {
                     found.append(

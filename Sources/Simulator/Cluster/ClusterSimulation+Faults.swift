@@ -59,7 +59,7 @@ extension ClusterSimulation {
     }
 
     private func whenPolling(_ process: SimulatedProcess, tries: Int, _ body: @escaping () -> Void) {
-        if tries == 0 || process.control.isBusy { return body() }
+        if tries == 0 || process.lanes[0].control.isBusy { return body() }
         after(1_000_000, .fault) { self.whenPolling(process, tries: tries - 1, body) }
     }
 
@@ -106,39 +106,45 @@ extension ClusterSimulation {
         }
     }
 
+    private var anyDatabase: SimulatedDatabase {
+        databases[databases.count > 1 ? Int(roll(UInt64(databases.count))) : 0]
+    }
+
     private func blind(_ place: Int, for length: UInt64) {
+        let database = anyDatabase
         guard !database.unreachable.contains(place) else { return }
-        fault("\(slots[place].name) cannot reach the database")
+        fault("\(slots[place].name) cannot reach \(database.name)")
         database.unreachable.insert(place)
         hinder(place, until: now + length)
-        after(length, .fault) { self.database.unreachable.remove(place) }
+        after(length, .fault) { database.unreachable.remove(place) }
     }
 
     private func takeDatabaseAway() {
+        let database = anyDatabase
         guard !database.isAway else { return }
         let isCrash = roll(2) == 0
-        fault(isCrash ? "the database crashes" : "the database cannot be reached")
+        fault(isCrash ? "\(database.name) crashes" : "\(database.name) cannot be reached")
         database.isAway = true
         let keeps = roll(2) == 0
         after(.milliseconds(200) + roll(.seconds(5)), .fault) {
-            if isCrash { self.database.crash(keepsUnacknowledged: keeps) }
-            self.database.isAway = false
+            if isCrash { database.crash(keepsUnacknowledged: keeps) }
+            database.isAway = false
         }
     }
 
     private func stallDatabase(_ place: Int) {
         guard let process = slots[place].process, process.isRunning else { return }
         let length = .milliseconds(100) + roll(.milliseconds(2500))
-        fault("a connection of \(slots[place].name) to the database stalls")
-        let lanes: [EngineConnection] = [process.control, process.journal, process.loader]
-        let lane = lanes[Int(roll(3))]
-        lane.stallsUntil = now + length
-        if lane === process.control { hinder(place, until: now + length + .milliseconds(500)) }
+        let lane = process.lanes[Int(roll(UInt64(process.lanes.count)))]
+        fault("a connection of \(slots[place].name) to \(lane.control.database.name) stalls")
+        let connection = lane.all[Int(roll(3))]
+        connection.stallsUntil = now + length
+        if connection === lane.control { hinder(place, until: now + length + .milliseconds(500)) }
     }
 
     /// Another process begins under the name of one that sleeps, or runs on.
     private func supersede(_ place: Int) {
-        guard let process = slots[place].process, process.isRunning, database.reaches(place) else { return }
+        guard let process = slots[place].process, process.isRunning, home.reaches(place) else { return }
         fault("\(slots[place].name) is superseded")
         ghosts.append(process)
         if roll(2) == 0 { freeze(process, for: .milliseconds(200) + roll(.seconds(5))) }

@@ -6,8 +6,8 @@ extension ClusterSimulation {
     func start(_ place: Int) {
         guard slots[place].process?.isRunning != true else { return }
         // A database that starts later than its nodes is nothing unusual.
-        guard database.reaches(place),
-            let session = try? database.engine.beginSession(node: slots[place].name)
+        guard home.reaches(place),
+            let session = try? home.engine.beginSession(node: slots[place].name)
         else { return restart(place, in: .seconds(1)) }
         note(session.rawValue)
         slots[place].startsAt = nil
@@ -28,7 +28,9 @@ extension ClusterSimulation {
         guard process.isRunning else { return }
         process.isRunning = false
         hinder(process.place, until: now + .seconds(3))
-        if fences, database.reaches(process.place) { try? database.engine.fence(process.session) }
+        for database in databases where fences && database.reaches(process.place) {
+            try? database.engine.fence(process.session)
+        }
         network.ended(process, isSilent: isSilent)
         let calls = process.calls.sorted { $0.key < $1.key }
         process.calls = [:]

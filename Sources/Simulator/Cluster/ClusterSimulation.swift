@@ -1,7 +1,7 @@
 import Journal
 import Model
+import NodeCore
 import Partitions
-import Placement
 import Quotas
 
 /// A whole cluster in virtual time, by seed: several nodes, each with the machines of a real one (ownership,
@@ -44,7 +44,10 @@ public final class ClusterSimulation {
     var violations: [Violation] = []
     private var queue = EventQueue<Happening>()
 
-    private(set) lazy var database = SimulatedDatabase(self)
+    /// The home first.
+    private(set) lazy var databases = (0..<map.databaseCount).map { SimulatedDatabase(self, number: $0) }
+    var home: SimulatedDatabase { databases[0] }
+    let map: NodeMap
     private(set) lazy var network = SimulatedNetwork(self)
     var slots: [Slot] = []
     /// Former processes of machines on which another has begun: they run on until they find out.
@@ -89,6 +92,9 @@ public final class ClusterSimulation {
         self.options = options
         random = SeededGenerator(seed: options.seed)
         meter = QuotaMeter(options.limits)
+        map = NodeMap(
+            partitionCount: options.partitionCount, loopCount: options.loopCount,
+            databaseCount: options.databaseCount)
         clients = (0..<options.deviceCount).map { ClusterClient(number: $0) }
         for number in 0..<options.nodeCount {
             let role = options.role(of: number)
@@ -199,7 +205,7 @@ public final class ClusterSimulation {
         let limit = now + ClusterSimulation.recovery
         while now < limit, !isServed { run(until: now + .milliseconds(100)) }
         if !isServed { violate("G7", "the cluster does not come up: \(unserved) are not served") }
-        database.makeProject(ClusterSimulation.project)
+        home.makeProject(ClusterSimulation.project)
         run(until: now + .seconds(2))
     }
 
@@ -207,8 +213,8 @@ public final class ClusterSimulation {
         Model.History(UInt64(partition.rawValue) + 7)
     }
 
-    func home(of project: ProjectNumber) -> PartitionID {
-        Placement.home(of: project, count: options.partitionCount)
+    func database(of partition: PartitionID) -> SimulatedDatabase {
+        databases[map.database(of: partition)]
     }
 
     func process(of life: UInt32) -> SimulatedProcess? {
@@ -219,7 +225,7 @@ public final class ClusterSimulation {
     }
 
     var unserved: [Int] {
-        let rows = (try? database.engine.partitions()) ?? []
+        let rows = databases.flatMap { (try? $0.engine.partitions()) ?? [] }.sorted { $0.id < $1.id }
         return rows.filter { row in
             guard let owner = row.owner else { return true }
             return !slots.contains { slot in

@@ -5,18 +5,20 @@ import Model
 class EngineConnection {
     enum Kind { case append, write, read }
     unowned let process: SimulatedProcess
+    let database: SimulatedDatabase
     let world: ClusterSimulation
     /// Until when calls on this connection hang.
     var stallsUntil: UInt64 = 0
 
-    init(_ process: SimulatedProcess) {
+    init(_ process: SimulatedProcess, _ database: SimulatedDatabase) {
         self.process = process
+        self.database = database
         world = process.world
     }
 
     /// `execute` carries the call out and gives back what the process does when it hears of it.
     final func call(_ kind: Kind, _ execute: @escaping (SimulatedDatabase.Fate) -> () -> Void) {
-        let database = world.database
+        let database = database
         var delay = database.travel(isWrite: kind != .read)
         if stallsUntil > world.now { delay += stallsUntil - world.now }
         if kind == .append, world.isLoading, !world.isHealing, world.options.hasFaults,
@@ -66,7 +68,7 @@ final class EngineLane: EngineConnection {
         _ kind: Kind, _ body: @escaping (SimulatedDatabase) throws -> Value,
         then: @escaping (Result<Value, any Error>) -> Void
     ) {
-        jobs.append((kind, EngineConnection.execute(body, at: world.database, then: then)))
+        jobs.append((kind, EngineConnection.execute(body, at: database, then: then)))
         begin()
     }
 
@@ -106,12 +108,12 @@ final class SimulatedEngine: EngineConnection {
     private let closed: (PartitionID) -> Void
 
     init(
-        _ process: SimulatedProcess, report: @escaping ([Resolved]) -> Void,
+        _ process: SimulatedProcess, _ database: SimulatedDatabase, report: @escaping ([Resolved]) -> Void,
         closed: @escaping (PartitionID) -> Void
     ) {
         self.report = report
         self.closed = closed
-        super.init(process)
+        super.init(process, database)
         schedule.begin(process.session)
     }
 
@@ -136,7 +138,7 @@ final class SimulatedEngine: EngineConnection {
         then: @escaping (Result<Value, any Error>) -> Void
     ) {
         mailbox.jobs.append(
-            Job(kind: kind, execute: EngineConnection.execute(body, at: world.database, then: then)))
+            Job(kind: kind, execute: EngineConnection.execute(body, at: database, then: then)))
         work()
     }
 
@@ -164,7 +166,7 @@ final class SimulatedEngine: EngineConnection {
         switch step {
         case .job(let job): occupy(job.kind, job.execute)
         case .append(let session, let batch, let rows):
-            let database = world.database
+            let database = database
             occupy(.append) { fate in
                 let outcome = database.append(session: session, batch: batch, rows: rows, fate)
                 return {
@@ -174,7 +176,7 @@ final class SimulatedEngine: EngineConnection {
             }
         case .look(let partition, let sequence):
             let look = EngineConnection.execute(
-                { try $0.engine.look(partition, sequence) }, at: world.database
+                { try $0.engine.look(partition, sequence) }, at: database
             ) { result in
                 switch result {
                 case .success(let batch): self.schedule.looked(partition, sequence, batch)
@@ -204,4 +206,21 @@ final class SimulatedEngine: EngineConnection {
             }
         }
     }
+}
+
+/// A process's connections to one database, as `DatabaseLane` and the thread that writes the journals in it.
+final class SimulatedLane {
+    let control: EngineLane
+    let loader: EngineLane
+    let journal: SimulatedEngine
+
+    init(_ process: SimulatedProcess, _ database: SimulatedDatabase) {
+        control = EngineLane(process, database)
+        loader = EngineLane(process, database)
+        journal = SimulatedEngine(
+            process, database, report: { [unowned process] in process.report($0) },
+            closed: { [unowned process] in process.loop(of: $0).post(.engine(.closed($0))) })
+    }
+
+    var all: [EngineConnection] { [control, journal, loader] }
 }

@@ -2,11 +2,11 @@ import Journal
 import Model
 import Partitions
 
-/// The one database of a simulated cluster: an engine in memory, behind connections that take their time,
+/// One database of a simulated cluster: an engine in memory, behind connections that take their time,
 /// break, and cannot always be made; and an auditor that looks at every record as it goes in (G5).
 final class SimulatedDatabase {
     private unowned let world: ClusterSimulation
-    let engine = MemoryEngine()
+    let engine: MemoryEngine
     /// Machines that cannot reach it.
     var unreachable: Set<Int> = []
     var isAway = false
@@ -29,8 +29,10 @@ final class SimulatedDatabase {
     /// Partitions that their owner has given up itself.
     private var releases: Set<PartitionID> = []
 
-    init(_ world: ClusterSimulation) {
+    init(_ world: ClusterSimulation, number: Int) {
         self.world = world
+        engine = MemoryEngine(
+            share: EngineShare(number: number, of: world.options.databaseCount) ?? EngineShare())
         keepsPast = world.options.keepsPast
         let partitionCount = world.options.partitionCount
         past = Array(repeating: [], count: partitionCount)
@@ -40,13 +42,16 @@ final class SimulatedDatabase {
     }
 
     func makeProject(_ project: ProjectNumber) {
-        let home = world.home(of: project)
+        let home = world.map.home(of: project)
         births[project] = row(home)?.epoch
     }
 
     func row(_ id: PartitionID) -> PartitionRow? {
         (try? engine.partitions())?.first { $0.id == id }
     }
+
+    /// For sentences.
+    var name: String { engine.share.isHome ? "the home database" : "database \(engine.share.number + 1)" }
 
     func reaches(_ place: Int) -> Bool { !isAway && !unreachable.contains(place) }
 

@@ -46,10 +46,12 @@ final class SimulatedLoop {
 
     private func makeCore() -> LoopCore<SimulatedLoop> {
         let count = world.options.partitionCount
+        var partition = world.options.partition
+        partition.databaseCount = process.map.databaseCount
         var options = LoopOptions(
             map: process.map, session: process.session,
             histories: (0..<count).map { ClusterSimulation.history(of: PartitionID(UInt16($0))) },
-            partition: world.options.partition)
+            partition: partition)
         options.number = number
         options.life = life
         options.isClustered = true
@@ -125,9 +127,9 @@ final class SimulatedLoop {
         case .send(let bytes, let life):
             world.keepSpecimen(bytes)
             core.sent(to: life, isTaken: world.network.send(bytes, from: self, to: life))
-        case .open(let id, let next): process.journal.open(id, next: next)
-        case .close(let id): process.journal.close(id)
-        case .append(let rows): process.journal.submit(rows)
+        case .open(let id, let next): process.lane(of: id).journal.open(id, next: next)
+        case .close(let id): process.lane(of: id).journal.close(id)
+        case .append(let rows): process.submit(rows)
         case .confirm(let id, let token): process.confirm(id, token)
         case .readRecords(let id, let sequences, let token): process.read(id, sequences, token)
         case .writeSnapshot(let id, let covering, let bytes): process.writeSnapshot(id, covering, bytes)

@@ -2,8 +2,8 @@ import Model
 
 /// The network between the processes of a cluster: connections that carry frames in order, late, and break.
 ///
-/// As with `PeerLink`, each loop has one connection to each other process on which it sends, made when there is
-/// something to say. A reset loses what is under way and is told to both ends. A cut of one direction or both
+/// As with `PeerLink`, each loop has one connection to each other process on which it sends, made when there
+/// is something to say. A reset loses what is under way and is told to both ends. A cut of one direction or both
 /// says nothing: what is sent waits, arrives late if the cut heals, and is lost when an end that hears
 /// nothing gives the connection up.
 final class SimulatedNetwork {
@@ -135,7 +135,7 @@ final class SimulatedNetwork {
         for _ in 0..<(world.chance(world.options.lostDatagramsPerMille) ? 2 : 1) {
             world.after(latency(from.place, place), .network) {
                 guard let process = self.world.slots[place].process else { return }
-                self.world.after(0, .arrived, process) { process.gossip(.datagram(packet, from: name)) }
+                self.world.after(0, .arrived, process) { process.handle(.datagram(packet, from: name)) }
             }
         }
     }
@@ -174,6 +174,7 @@ final class SimulatedNetwork {
             from.peers[life]?.isConnecting = false
             from.peers[life]?.backoff = .milliseconds(100)
             from.peers[life]?.connection = connection
+            from.report(life, .stands)
             let waiting = from.peers[life]?.waiting ?? []
             from.peers[life]?.waiting = []
             self.ping(connection)
@@ -191,6 +192,7 @@ final class SimulatedNetwork {
         from.peers[life]?.isConnecting = false
         from.peers[life]?.waiting = []
         from.peers[life]?.isBackingOff = true
+        from.report(life, .failed("no connection"))
         from.peers[life]?.backoff = min(peer.backoff * 2, .milliseconds(1500))
         world.after(peer.backoff, .network, from.process) {
             guard let peer = from.peers[life] else { return }
@@ -219,7 +221,10 @@ final class SimulatedNetwork {
                 connection.isOpenAtFrom = false
                 let life = connection.to.life
                 let loop = connection.from
-                if loop.peers[life]?.connection === connection { loop.peers[life]?.connection = nil }
+                if loop.peers[life]?.connection === connection {
+                    loop.peers[life]?.connection = nil
+                    loop.report(life, .broke)
+                }
                 process.linkReset(life)
             } else {
                 guard connection.isOpenAtTo else { return }

@@ -5,32 +5,21 @@ import Ownership
 import Partitions
 import Routing
 
-// The process's part in its cluster: carries out what `Ownership` decides, as `Cluster` does.
+// The process's part in its cluster: the world around the real control side, in the shape of `Cluster`.
 
 extension SimulatedProcess {
     /// From any of the process's threads.
-    func tellOwnership(_ event: Ownership.Event) {
+    func tell(_ event: ControlEvent) {
         world.after(20_000, .control, self) { self.handle(event) }
     }
+    func tellOwnership(_ event: Ownership.Event) { tell(.ownership(event)) }
 
-    private func handle(_ event: Ownership.Event) {
-        var effects: [Ownership.Effect] = []
-        ownership.handle(event, now: clock.monotonic, into: &effects)
+    /// On the control side's thread.
+    func handle(_ event: ControlEvent) {
+        core.handle(event, now: clock.monotonic)
+        var effects: [ControlEffect] = []
+        swap(&effects, &core.effects)
         for effect in effects { carryOut(effect) }
-    }
-
-    /// A connection that broke.
-    func suspect(_ life: UInt32) {
-        world.after(20_000, .control, self) {
-            for member in self.members where member.session.life == life {
-                #if DEBUG
-                    if self.world.options.plantedInCluster.contains(.hastyFence) {
-                        self.fence(member.session)
-                    }
-                #endif
-                self.gossip(.linkReset(member.session))
-            }
-        }
     }
 
     func leave() {
@@ -41,48 +30,48 @@ extension SimulatedProcess {
         world.after(.seconds(8), .timer, self) { self.world.end(self, fences: true) }
     }
 
-    private func carryOut(_ effect: Ownership.Effect) {
+    private func carryOut(_ effect: ControlEffect) {
         switch effect {
         case .poll(let info): poll(info)
+        case .readTable(let database, let look, let registers):
+            readTable(database, look: look, registers: registers)
+        case .bury(let session, let database):
+            lanes[database].control.perform(.write) {
+                try $0.engine.fence(session)
+            } then: { _ in
+            }
+        case .askFormer(let row, let former): ask(row, former)
         case .fence(let session): fence(session)
-        case .take(let row): take(row)
-        case .load(let id, let epoch, _):
-            publish(id, epoch)
-            order(.serve(id, epoch), of: id)
-        case .release(let id): order(.release(id), of: id)
-        case .offer(let id, let heir): loops[0].post(.order(.say(.follow(id), to: [heir.life])))
+        case .take(let row, let former): take(row, burying: former)
         case .follow(let id): follow(id)
-        case .tellFollowed(let id, let owner): loops[0].post(.order(.say(.followed(id), to: [owner.life])))
-        case .unfollow(let id): order(.unfollow(id), of: id)
-        case .drop(let id): order(.drop(id), of: id)
-        case .routes(let routes):
-            self.routes = routes
-            publish()
-        case .members(let members):
-            let gone = Set(self.members.map { $0.session.life })
-                .subtracting(members.map { $0.session.life })
-            self.members = members
-            tellGossip(members)
-            let living = Set(members.map(\.session))
-            for loop in loops { loop.post(.order(.members(living: living, gone: gone))) }
-            publish()
-        case .nudge:
-            let lives = members.map { $0.session.life }.filter { $0 != life }
-            loops[0].post(.order(.say(.nudge, to: lives)))
+        case .order(let order, let id): loop(of: id).post(.order(order))
+        case .orderAll(let order): for loop in loops { loop.post(.order(order)) }
+        case .say(let message, let lives): loops[0].post(.order(.say(message, to: lives)))
+        case .peers(let addresses): adopt(addresses)
+        case .datagram(let packet, let address):
+            world.network.send(datagram: packet, from: self, to: address)
+        case .wake(let timer, let at):
+            world.after(delay(to: at), .timer, self) { self.handle(.timer(timer)) }
+        case .notReady, .view: break
+        case .endInOrder: if !world.isPoisoning { leave() }
         case .stepDown: world.end(self, fences: false)
-        case .status: break
-        case .left:
-            gossip(.leave)
-            world.retire(self)
-        case .wake(let at): world.after(delay(to: at), .timer, self) { self.handle(.woke) }
+        case .left: world.retire(self)
+        case .noted(let note):
+            if case .malformedGossip = note { world.count("gossip that cannot be read") }
         }
     }
 
+    private func adopt(_ addresses: [UInt32: String]) {
+        let known = addresses.compactMapValues { name in world.slots.firstIndex { $0.name == name } }
+        for loop in loops { world.after(20_000, .loop, self) { loop.adopt(peers: known) } }
+    }
+
+    // MARK: The databases
+
     private func poll(_ info: Ownership.NodeInfo) {
-        gossip(.describe(info.encoded))
         let session = session
         let asked = clock.monotonic
-        control.perform(.write) { database in
+        lanes[0].control.perform(.write) { database in
             try database.engine.renewLease(session, info: info.encoded)
             let poll = Ownership.Poll(
                 sessions: try database.engine.sessions(), partitions: try database.engine.partitions())
@@ -92,20 +81,22 @@ extension SimulatedProcess {
             case .success(let (poll, births)):
                 self.authority = asked.advanced(by: Ownership.Options().lease)
                 if births != self.births { self.adopt(births) }
-                self.tellOwnership(.polled(poll, asked: asked))
+                self.tell(.polled(poll, asked: asked))
             case .failure(EngineError.fenced): self.tellOwnership(.fenced)
             case .failure(let error): self.tellOwnership(.pollFailed("\(error)"))
             }
         }
     }
 
+    /// The catalog has changed.
     private func adopt(_ births: [ProjectNumber: Epoch]) {
         self.births = births
         for loop in loops { world.after(20_000, .loop, self) { loop.adopt(births: births) } }
+        tell(.catalog(version: UInt64(births.count)))
     }
 
     private func fence(_ session: SessionID) {
-        control.perform(.write) { [place, world] database in
+        lanes[0].control.perform(.write) { [place, world] database in
             world.fenced(session, by: place)
             #if DEBUG
                 if world.options.plantedInCluster.contains(.skipFence) {
@@ -117,30 +108,70 @@ extension SimulatedProcess {
             #endif
             try database.engine.fence(session)
         } then: { result in
-            var effects: [Ownership.Effect] = []
             switch result {
-            case .success: self.ownership.fenced(session, now: self.clock.monotonic, into: &effects)
-            case .failure: self.ownership.fenceFailed(session)
+            case .success: self.tell(.fenced(session))
+            case .failure: self.tell(.fenceFailed(session))
             }
-            for effect in effects { self.carryOut(effect) }
         }
     }
 
-    private func take(_ row: PartitionRow) {
+    private func readTable(_ number: Int, look: UInt64, registers: Bool) {
         let session = session
-        control.perform(.write) {
-            try $0.take(row, by: session)
+        let name = world.slots[place].name
+        lanes[number].control.perform(.write) { database in
+            if registers { try database.engine.register(session, node: name) }
+            try database.engine.renewLease(session, info: [])
+            return try database.engine.partitions()
+        } then: { result in
+            switch result {
+            case .success(let rows): self.tell(.tableRead(database: number, look: look, rows))
+            case .failure(EngineError.fenced): self.tellOwnership(.fenced)
+            case .failure(let error):
+                self.tell(.tableFailed(database: number, look: look, "\(error)"))
+            }
+        }
+    }
+
+    /// Whether the row's former owner lives.
+    private func ask(_ row: PartitionRow, _ former: SessionID) {
+        lanes[0].control.perform(.read) {
+            try $0.engine.isAlive(former)
+        } then: { result in
+            switch result {
+            case .success(let isAlive): self.tell(.former(row, former, isAlive: isAlive))
+            case .failure(let error): self.tell(.notTaken(row.id, "\(error)"))
+            }
+        }
+    }
+
+    private func take(_ row: PartitionRow, burying former: SessionID?) {
+        let session = session
+        lane(of: row.id).control.perform(.write) { database in
+            if let former { try database.engine.fence(former) }
+            return try database.take(row, by: session)
         } then: { result in
             switch result {
             case .success(let epoch): self.tellOwnership(.taken(row.id, epoch))
-            case .failure: self.tellOwnership(.takeFailed(row.id))
+            case .failure(let error): self.tell(.notTaken(row.id, "\(error)"))
+            }
+        }
+    }
+
+    /// Reads a partition while another process owns it.
+    private func follow(_ id: PartitionID) {
+        lane(of: id).loader.perform(.read) { database in
+            try StoredPartition(id, from: database.engine)
+        } then: { result in
+            switch result {
+            case .success(let loaded): self.loop(of: id).post(.engine(.followed(loaded)))
+            case .failure: self.tellOwnership(.followFailed(id))
             }
         }
     }
 
     /// Reads a partition for its loop: what came behind the mark, or everything.
     func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
-        loader.perform(.read) { database in
+        lane(of: id).loader.perform(.read) { database in
             var quotas: [ProjectNumber: [UInt64]] = [:]
             if let left = database.left.removeValue(forKey: id), left.epoch.rawValue + 1 == epoch.rawValue {
                 quotas = left.tokens
@@ -156,10 +187,10 @@ extension SimulatedProcess {
         }
     }
 
-    /// A partition's machine has ended.
+    /// A partition's machine has ended, and nothing of it is in flight any more.
     func gaveUp(_ id: PartitionID, _ epoch: Epoch, left: [ProjectNumber: [UInt64]]) {
         let session = session
-        control.perform(.write) { database in
+        lane(of: id).control.perform(.write) { database in
             if !left.isEmpty { database.left[id] = (epoch, left) }
             try database.release(id, by: session)
         } then: { result in
@@ -169,26 +200,10 @@ extension SimulatedProcess {
             }
         }
     }
-
-    /// Tells the loops where partitions and processes are.
-    private func publish() {
-        let own = session
-        let places = PartitionPlaces(routes, members: members, own: own)
-        var known: [UInt32: Int] = [:]
-        for member in members where member.session != own {
-            known[member.session.life] = world.slots.firstIndex {
-                $0.name == member.name
-            }
-        }
-        for loop in loops {
-            world.after(20_000, .loop, self) { loop.adopt(peers: known) }
-            loop.post(.order(.places(places, away: [])))
-        }
-    }
 }
 
 extension SimulatedLoop {
-    /// The processes that are members now.
+    /// The processes that are members now, and on which machines they are.
     func adopt(peers known: [UInt32: Int]) {
         for life in peers.keys.sorted() where known[life] == nil {
             if let connection = peers[life]?.connection { world.network.forget(connection) }
@@ -197,5 +212,10 @@ extension SimulatedLoop {
         for (life, place) in known.sorted(by: { $0.key < $1.key }) where peers[life] == nil {
             peers[life] = Peer(place: place)
         }
+    }
+
+    /// What became of a connection to the process.
+    func report(_ life: UInt32, _ report: LinkReport) {
+        process.tell(.link(life, loop: number, report))
     }
 }

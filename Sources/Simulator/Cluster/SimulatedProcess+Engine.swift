@@ -20,11 +20,19 @@ extension SimulatedProcess {
         }
     }
 
+    /// Each database has a queue and a batch in flight of its own.
+    func submit(_ rows: [Row]) {
+        for (number, lane) in lanes.enumerated() {
+            let part = rows.filter { map.database(of: $0.partition) == number }
+            if !part.isEmpty { lane.journal.submit(part) }
+        }
+    }
+
     // MARK: Jobs
 
     func confirm(_ id: PartitionID, _ token: UInt64) {
         let session = session
-        journal.perform(.read) {
+        lane(of: id).journal.perform(.read) {
             try $0.engine.isAlive(session)
         } then: { result in
             switch result {
@@ -36,7 +44,7 @@ extension SimulatedProcess {
     }
 
     func read(_ id: PartitionID, _ sequences: [Sequence], _ token: UInt64) {
-        journal.perform(.read) { database in
+        lane(of: id).journal.perform(.read) { database in
             try database.engine.read(id, rows: sequences).map { row in
                 (
                     sequence: row.sequence,
@@ -54,7 +62,7 @@ extension SimulatedProcess {
 
     func writeSnapshot(_ id: PartitionID, _ covering: Sequence, _ bytes: [UInt8]) {
         let session = session
-        journal.perform(.write) { database in
+        lane(of: id).journal.perform(.write) { database in
             try database.engine.writeSnapshot(
                 session: session, partition: id, covering: covering, bytes: bytes)
         } then: { result in
@@ -67,7 +75,7 @@ extension SimulatedProcess {
 
     func trim(_ id: PartitionID, _ below: Sequence, _ keeping: [Sequence]) {
         let session = session
-        journal.perform(.write) { database in
+        lane(of: id).journal.perform(.write) { database in
             try database.engine.trim(
                 session: session, partition: id, below: below, keeping: keeping, limit: 500)
         } then: { result in

@@ -1,5 +1,4 @@
 import Journal
-import Membership
 import Model
 import NodeCore
 import Ownership
@@ -27,18 +26,12 @@ final class SimulatedProcess {
     var isRetiring = false
 
     // The part in the cluster.
-    var ownership: Ownership
-    var membership: Membership
-    var members: [Ownership.Member] = []
-    var routes: [Ownership.Route?] = []
+    let core: ControlCore
     /// Until when nobody else can be owner of what is here.
     var authority = MonotonicTime(nanoseconds: 0)
     var births: [ProjectNumber: Epoch] = [:]
-    private(set) lazy var control = EngineLane(self)
-    private(set) lazy var loader = EngineLane(self)
-    private(set) lazy var journal = SimulatedEngine(
-        self, report: { [unowned self] in report($0) },
-        closed: { [unowned self] in loop(of: $0).post(.engine(.closed($0))) })
+    /// One for each database, the home first.
+    private(set) lazy var lanes = world.databases.map { SimulatedLane(self, $0) }
 
     private(set) var loops: [SimulatedLoop] = []
     /// Connections of clients that wait for an answer: what they are told when the process ends.
@@ -49,24 +42,29 @@ final class SimulatedProcess {
         self.place = place
         self.session = session
         life = session.life
-        map = NodeMap(partitionCount: world.options.partitionCount, loopCount: world.options.loopCount)
+        map = world.map
         clockOffset = world.roll(.seconds(100_000))
         wallError = Int64(world.roll(400)) - 200
         let slot = world.slots[place]
         let mono = MonotonicTime(nanoseconds: world.now + clockOffset)
         let info = Ownership.NodeInfo(
             isShard: slot.isShard, isGateway: slot.isGateway, peer: slot.name, gossip: slot.name)
-        ownership = Ownership(session: session, name: slot.name, info: info, now: mono)
-        membership = Membership(
-            session: session, name: slot.name, address: slot.name, info: info.encoded,
-            seed: world.random.next(), now: mono)
+        var options = ControlOptions(
+            session: session, name: slot.name, info: info, map: map,
+            histories: (0..<map.partitionCount).map {
+                ClusterSimulation.history(of: PartitionID(UInt16($0)))
+            },
+            seed: world.random.next())
+        #if DEBUG
+            options.planted = world.options.planted
+        #endif
+        core = ControlCore(options, now: mono)
         loops = (0..<map.loopCount).map { SimulatedLoop(self, number: $0) }
     }
 
     func begin() {
         for loop in loops { loop.begin() }
-        tellOwnership(.nudged)
-        world.after(0, .control, self) { self.gossip(.woke) }
+        tell(.begin(seeds: []))
     }
 
     /// Its monotonic clock at a moment of the world.
@@ -80,6 +78,8 @@ final class SimulatedProcess {
     }
 
     func delay(to time: MonotonicTime) -> UInt64 { time.since(clock.monotonic) }
+
+    func lane(of partition: PartitionID) -> SimulatedLane { lanes[map.database(of: partition)] }
 
     // MARK: Loops
 
@@ -104,23 +104,13 @@ final class SimulatedProcess {
     /// Whether somebody waits for an answer.
     var isBusy: Bool { loops.contains { !$0.tickets.isEmpty } }
 
-    func order(_ order: LoopOrder, of id: PartitionID) { loop(of: id).post(.order(order)) }
-
     // MARK: Peers
 
     /// A frame of a peer. It was sent after this moment of the world.
     func received(_ bytes: [UInt8], from life: UInt32, after moment: UInt64) {
         let frame = PeerFrame(bytes, from: life, after: clock(at: moment), map)
         if frame.mistake != nil { world.count("frames that cannot be read") }
-        for word in frame.words {
-            switch word {
-            case .nudge: tellOwnership(.nudged)
-            case .leave: if !world.isPoisoning { leave() }
-            case .follow(let id): fromPeer(life) { .offered(id, by: $0) }
-            case .followed(let id): fromPeer(life) { .isFollowed(id, by: $0) }
-            case .gossip(let packet): world.after(20_000, .control, self) { self.gossip(.stream(packet)) }
-            }
-        }
+        for word in frame.words { tell(.peer(life, word)) }
         for (loop, batch) in zip(loops, frame.batches) { loop.post(batch) }
     }
 
@@ -129,7 +119,7 @@ final class SimulatedProcess {
         world.count("links reset")
         world.debug("\(place) (life \(self.life)): link to \(life) reset")
         renewed(life)
-        suspect(life)
+        tell(.linkReset(life))
     }
 
     /// What was said to a process may be lost.

@@ -1,0 +1,76 @@
+import Logging
+import Membership
+import Model
+import NodeCore
+import Ownership
+
+// What operators are told of a node's part in the cluster. On the cluster's event loop.
+
+extension Cluster {
+    func tellOperators(_ note: ControlNote) {
+        switch note {
+        case .members(let names):
+            log.info("members", metadata: ["names": "\(names.joined(separator: ","))"])
+        case .status(let status): log.info("status", metadata: ["status": "\(status)"])
+        case .fences(let session):
+            log.warning("a session is fenced", metadata: ["session": "\(session.rawValue)"])
+        case .notTaken(let id, let reason):
+            log.warning(
+                "a partition was not taken", metadata: ["partition": "\(id.rawValue)", "error": "\(reason)"])
+        case .ready: log.notice("ready")
+        case .notReady(let reason): log.warning("not ready", metadata: ["reason": "\(reason)"])
+        case .databaseAway(let number, let reason):
+            log.error(
+                "a database is away: the partitions in it wait",
+                metadata: ["database": "\(number + 1)", "reason": "\(reason)"])
+        case .databaseBack(let number):
+            log.notice("a database is back", metadata: ["database": "\(number + 1)"])
+        case .linkDown(let name, let address, let reason, let isLeaving):
+            log.log(
+                level: isLeaving ? .debug : .warning, "a node cannot be reached over TCP",
+                metadata: ["node": "\(name)", "address": "\(address)", "reason": "\(reason)"])
+        case .linkUp(let name, let nanoseconds):
+            log.notice(
+                "a node is reached again",
+                metadata: ["node": "\(name)", "seconds": "\(nanoseconds / .seconds(1))"])
+        case .member, .isolated, .malformedGossip, .silentSeed: tellOfGossip(note)
+        }
+    }
+
+    private func tellOfGossip(_ note: ControlNote) {
+        switch note {
+        case .member(let member): tell(member)
+        case .isolated(let isAlone):
+            let line = isAlone ? "no other node is heard" : "others are heard again"
+            if changesTold.pass(line, now: Clock.monotonic()) != nil { log.warning("\(line)") }
+        case .malformedGossip(let reason):
+            shared.counters.gossipRefused.add(1, ordering: .relaxed)
+            log.warning("gossip that makes no sense", metadata: ["reason": "\(reason)"])
+        case .silentSeed(let address):
+            log.warning(
+                "nobody of this cluster answers at a --join address: another cluster's, or closed for UDP?",
+                metadata: ["address": "\(address)"])
+        default: break
+        }
+    }
+
+    private func tell(_ member: Membership.Member) {
+        let key = "\(member.state) \(member.name)"
+        guard let withheld = changesTold.pass(key, now: Clock.monotonic()) else { return }
+        var metadata: Logger.Metadata = [
+            "node": "\(member.name)", "session": "\(member.session.rawValue)",
+            "incarnation": "\(member.incarnation)",
+        ]
+        if withheld > 0 { metadata["withheld"] = "\(withheld)" }
+        log.info("a node is \(member.state)", metadata: metadata)
+    }
+
+    /// A datagram that is none of this cluster's: counted, and told once a minute for each reason.
+    func refused(_ reason: String, _ from: String) {
+        shared.counters.gossipRefused.add(1, ordering: .relaxed)
+        let now = Clock.monotonic()
+        if let last = refusalsTold[reason], now.since(last) < .seconds(60) { return }
+        refusalsTold[reason] = now
+        log.warning("gossip was refused", metadata: ["reason": "\(reason)", "from": "\(from)"])
+    }
+}

@@ -1,0 +1,69 @@
+import Membership
+import Model
+import Ownership
+import Partitions
+import Routing
+
+/// What is told by facts of gossip, in the highest byte of their keys.
+enum GossipTopic: UInt32 {
+    /// Who owns a partition, by its number: the epoch is the version, the session the value.
+    case owner = 1
+    /// The catalog's version.
+    case catalog = 2
+
+    func key(_ number: UInt32 = 0) -> UInt32 { rawValue << 24 | number }
+}
+
+// What gossip and ownership tell each other.
+
+extension ControlCore {
+    func gossip(_ event: Membership.Event) {
+        var wanted: [Membership.Effect] = []
+        membership.handle(event, now: now, into: &wanted)
+        for effect in wanted { carryOut(effect) }
+    }
+
+    private func carryOut(_ effect: Membership.Effect) {
+        switch effect {
+        case .datagram(let packet, let address): effects.append(.datagram(packet, to: address))
+        case .stream(let packet, let session): effects.append(.say(.gossip(packet), to: [session.life]))
+        case .changed(let member):
+            effects.append(.noted(.member(member)))
+            if member.state == .dead || member.state == .alive {
+                later(.suspected(member.session, member.state == .dead))
+            }
+            isViewStale = true
+        case .isolated(let isAlone):
+            effects.append(.noted(.isolated(isAlone)))
+            later(.isolated(isAlone))
+        case .learned(let fact): learned(fact)
+        case .malformed(let reason): effects.append(.noted(.malformedGossip(reason)))
+        case .wake(let at): effects.append(.wake(.gossip, at: at))
+        }
+    }
+
+    private func learned(_ fact: Membership.Fact) {
+        switch GossipTopic(rawValue: fact.key >> 24) {
+        case .owner:
+            let number = fact.key & 0xFF_FFFF
+            guard number < UInt32(PartitionID.countMax) else { return }
+            let route = Ownership.Route(session: SessionID(fact.value), epoch: Epoch(fact.version))
+            later(.heard(PartitionID(UInt16(number)), route))
+        case .catalog: if fact.version > catalogVersion { later(.nudged) }
+        case nil: break
+        }
+    }
+
+    func publish(_ topic: GossipTopic, number: UInt32 = 0, version: UInt64, _ value: UInt64) {
+        gossip(.publish(Membership.Fact(key: topic.key(number), version: version, value: value)))
+    }
+
+    /// The engine's table is a list of seeds, and of those that are fenced.
+    func tellGossip(_ members: [Ownership.Member]) {
+        let rows = members.map {
+            Membership.Row(
+                session: $0.session, name: $0.name, address: $0.info.gossip, info: $0.info.encoded)
+        }
+        gossip(.table(rows))
+    }
+}

@@ -1,0 +1,374 @@
+import Journal
+import Membership
+import Model
+import Ownership
+import Partitions
+import Routing
+
+/// What is fixed for the control side's lifetime.
+public struct ControlOptions: Sendable {
+    public var session: SessionID
+    public var name: String
+    /// What the node says of itself; with the address of its gossip.
+    public var info: Ownership.NodeInfo
+    public var map: NodeMap
+    /// By partition number.
+    public var histories: [History]
+    /// For the order of gossip's probes.
+    public var seed: UInt64
+    /// In which version the catalog was read.
+    public var catalogVersion: UInt64 = 0
+    #if DEBUG
+        public var planted: PlantedInNode = []
+    #endif
+
+    public init(
+        session: SessionID, name: String, info: Ownership.NodeInfo, map: NodeMap, histories: [History],
+        seed: UInt64
+    ) {
+        self.session = session
+        self.name = name
+        self.info = info
+        self.map = map
+        self.histories = histories
+        self.seed = seed
+    }
+}
+
+/// Everything that a node's part in its cluster decides: who is there and who owns what, what this node
+/// takes, gives up and fences, whether it is ready, and what its loops and the other nodes are told of
+/// all that.
+///
+/// Events come in, effects go out; it does no I/O. After each event the shell carries out `effects`, in their
+/// order.
+///
+/// Confined to one thread.
+public final class ControlCore {
+    let options: ControlOptions
+    var ownership: Ownership
+    var membership: Membership
+    public internal(set) var members: [Ownership.Member] = []
+    private(set) var routes: [Ownership.Route?] = []
+    private var links = PeerLinks()
+    private var tables: PartitionTables
+    /// Which databases were away when the loops were told last.
+    private var awayTold: Set<Int> = []
+    /// Why the node is not ready, whatever it can reach; `nil` where nothing speaks against it.
+    private var standing: String? = ControlCore.joining
+    private static let joining = "joining the cluster"
+    /// It was ready when that was looked at last.
+    private var wasAble = false
+    var catalogVersion: UInt64
+    var seeds: [String] = []
+    /// The session is ended by this node itself.
+    private var isOver = false
+    private var queue: [ControlEvent] = []
+    private var isHandling = false
+    var isViewStale = false
+    var now: MonotonicTime
+
+    /// What the shell is to carry out, in this order; it takes them away.
+    public var effects: [ControlEffect] = []
+
+    public init(_ options: ControlOptions, now: MonotonicTime) {
+        self.options = options
+        self.now = now
+        catalogVersion = options.catalogVersion
+        ownership = Ownership(session: options.session, name: options.name, info: options.info, now: now)
+        membership = Membership(
+            session: options.session, name: options.name, address: options.info.gossip,
+            info: options.info.encoded, seed: options.seed, now: now)
+        tables = PartitionTables(options.map, histories: options.histories)
+    }
+
+    private var session: SessionID { options.session }
+
+    // MARK: Events
+
+    public func handle(_ event: ControlEvent, now: MonotonicTime) {
+        queue.append(event)
+        guard !isHandling else { return }
+        isHandling = true
+        self.now = now
+        while !queue.isEmpty { carryIn(queue.removeFirst()) }
+        isHandling = false
+        if isViewStale { effects.append(.view(view)) }
+        isViewStale = false
+    }
+
+    /// Behind what is being handled now.
+    func later(_ event: Ownership.Event) { queue.append(.ownership(event)) }
+
+    private func carryIn(_ event: ControlEvent) {
+        switch event {
+        case .begin(let seeds): begin(seeds)
+        case .ownership(let event):
+            // Dead in one of the databases: nothing of the look under way counts any more.
+            if case .fenced = event { tables.forget() }
+            own { $0.handle(event, now: $1, into: &$2) }
+        case .peer(let life, let word): heard(word, from: life)
+        case .linkReset(let life): linkReset(life)
+        case .link(let life, let loop, let report): link(life, loop, report)
+        case .datagram(let packet, let from): gossip(.datagram(packet, from: from))
+        case .catalog(let version):
+            catalogVersion = version
+            publish(.catalog, version: version, 0)
+        case .announce: nudge()
+        case .tellToLeave(let session): tellToLeave(session)
+        case .end: isOver = true
+        case .polled(let poll, let asked): polled(poll, asked: asked)
+        case .tableRead(let database, let look, let rows):
+            tables.read(database, look: look, rows)
+            finishLook(isPatient: true)
+        case .tableFailed(let database, _, let reason):
+            tables.failed(database, reason)
+            finishLook(isPatient: true)
+        case .fenced(let session):
+            for database in 1..<max(1, options.map.databaseCount) {
+                effects.append(.bury(session, database: database))
+            }
+            own { $0.fenced(session, now: $1, into: &$2) }
+        case .fenceFailed(let session): ownership.fenceFailed(session)
+        case .former(let row, let former, let isAlive):
+            guard isAlive else { return effects.append(.take(row, burying: former)) }
+            notTaken(row.id, "session \(former.rawValue) lives")
+        case .notTaken(let id, let reason): notTaken(id, reason)
+        case .timer(let timer): woke(timer)
+        }
+    }
+
+    private func begin(_ seeds: [String]) {
+        self.seeds = seeds
+        own { $0.handle(.nudged, now: $1, into: &$2) }
+        gossip(.seeds(seeds))
+        if !seeds.isEmpty { effects.append(.wake(.seeds, at: now.advanced(by: .seconds(10)))) }
+        gossip(.woke)
+    }
+
+    private func woke(_ timer: ControlTimer) {
+        switch timer {
+        case .ownership: own { $0.handle(.woke, now: $1, into: &$2) }
+        case .gossip: gossip(.woke)
+        case .patience(let look): if tables.look == look { finishLook(isPatient: false) }
+        case .seeds:
+            for seed in seeds where !membership.isReached(seed) { effects.append(.noted(.silentSeed(seed))) }
+        }
+    }
+
+    private func heard(_ word: PeerWord, from life: UInt32) {
+        switch word {
+        case .nudge: own { $0.handle(.nudged, now: $1, into: &$2) }
+        case .leave: effects.append(.endInOrder)
+        case .gossip(let packet): gossip(.stream(packet))
+        case .follow(let id): if let peer = session(of: life) { later(.offered(id, by: peer)) }
+        case .followed(let id): if let peer = session(of: life) { later(.isFollowed(id, by: peer)) }
+        }
+    }
+
+    private func session(of life: UInt32) -> SessionID? {
+        members.first { $0.session.life == life }?.session
+    }
+
+    // MARK: Ownership
+
+    private func own(_ body: (inout Ownership, MonotonicTime, inout [Ownership.Effect]) -> Void) {
+        var wanted: [Ownership.Effect] = []
+        body(&ownership, now, &wanted)
+        for effect in wanted { carryOut(effect) }
+    }
+
+    private func carryOut(_ effect: Ownership.Effect) {
+        switch effect {
+        case .poll(let info): poll(info)
+        case .fence(let session): fence(session)
+        case .take(let row): take(row)
+        case .load(let id, let epoch, _):
+            publish(.owner, number: UInt32(id.rawValue), version: epoch.rawValue, session.rawValue)
+            effects.append(.order(.serve(id, epoch), of: id))
+        case .release(let id): effects.append(.order(.release(id), of: id))
+        case .offer(let id, let heir): effects.append(.say(.follow(id), to: [heir.life]))
+        case .follow(let id): effects.append(.follow(id))
+        case .tellFollowed(let id, let owner): effects.append(.say(.followed(id), to: [owner.life]))
+        case .unfollow(let id): effects.append(.order(.unfollow(id), of: id))
+        case .drop(let id): effects.append(.order(.drop(id), of: id))
+        case .routes(let routes):
+            self.routes = routes
+            publish()
+        case .members(let members): adopt(members)
+        case .nudge: nudge()
+        case .stepDown: if !isOver { effects.append(.stepDown) }
+        case .status(let status): adopt(status)
+        case .left:
+            gossip(.leave)
+            effects.append(.left)
+        case .wake(let at): effects.append(.wake(.ownership, at: at))
+        }
+    }
+
+    private func adopt(_ members: [Ownership.Member]) {
+        let gone = Set(self.members.map { $0.session.life }).subtracting(members.map { $0.session.life })
+        self.members = members
+        links.adopt(members.map(\.session).filter { $0 != session })
+        tellGossip(members)
+        effects.append(.orderAll(.members(living: Set(members.map(\.session)), gone: gone)))
+        effects.append(.noted(.members(members.map(\.name))))
+        publish()
+    }
+
+    private func adopt(_ status: Ownership.Status) {
+        switch status {
+        case .joining: standing = ControlCore.joining
+        case .serving: standing = nil
+        case .leaving: standing = "leaving the cluster"
+        case .cutOff: standing = "cut off: less than half of the other nodes are heard"
+        case .unreachable(let reason): standing = reason
+        }
+        effects.append(.noted(.status(status)))
+        publish()
+    }
+
+    private func nudge() {
+        let lives = members.map { $0.session.life }.filter { $0 != session.life }
+        effects.append(.say(.nudge, to: lives))
+    }
+
+    private func tellToLeave(_ session: SessionID) {
+        guard session.life != self.session.life else { return effects.append(.endInOrder) }
+        effects.append(.say(.leave, to: [session.life]))
+    }
+
+    // MARK: The databases
+
+    private func poll(_ info: Ownership.NodeInfo) {
+        gossip(.describe(info.encoded))
+        for (database, registers) in tables.ask() {
+            effects.append(.readTable(database: database, look: tables.look, registers: registers))
+        }
+        effects.append(.poll(info))
+    }
+
+    private func polled(_ poll: Ownership.Poll, asked: MonotonicTime) {
+        tables.join(poll, asked: asked)
+        finishLook(isPatient: true)
+        guard tables.isWaiting else { return }
+        let end = now.advanced(by: PartitionTables.patience)
+        effects.append(.wake(.patience(look: tables.look), at: end))
+    }
+
+    private func finishLook(isPatient: Bool) {
+        var notes: [ControlNote] = []
+        guard let (poll, asked) = tables.finish(isPatient: isPatient, notes: &notes) else { return }
+        for note in notes { effects.append(.noted(note)) }
+        later(.polled(poll, asked: asked))
+        // Patience with links that are down ends without anything happening.
+        tellReadiness()
+        if tables.awayDatabases != awayTold { publish() }
+    }
+
+    /// The home's word is final: the session is marked dead in the others once it is dead there.
+    private func fence(_ session: SessionID) {
+        effects.append(.noted(.fences(session)))
+        effects.append(.fence(session))
+    }
+
+    /// In the home the engine's own word is enough. Elsewhere the former owner must be dead in the home, then
+    /// in the partition's database; only then is it taken there.
+    private func take(_ row: PartitionRow) {
+        guard options.map.database(of: row.id) > 0, let former = row.owner, former != session else {
+            return effects.append(.take(row, burying: nil))
+        }
+        effects.append(.askFormer(row, former))
+    }
+
+    private func notTaken(_ id: PartitionID, _ reason: String) {
+        effects.append(.noted(.notTaken(id, reason)))
+        later(.takeFailed(id))
+    }
+
+    // MARK: Links
+
+    /// What was under way on the connection may be lost, and the process may be gone.
+    private func linkReset(_ life: UInt32) {
+        for member in members where member.session.life == life {
+            #if DEBUG
+                if options.planted.contains(.hastyFence) { fence(member.session) }
+            #endif
+            gossip(.linkReset(member.session))
+        }
+    }
+
+    private func link(_ life: UInt32, _ loop: Int, _ report: LinkReport) {
+        switch report {
+        case .stands: tell(links.stands(life, loop: loop, now: now))
+        case .broke: links.broke(life, loop: loop, now: now)
+        case .failed(let reason): tell(links.failed(life, loop: loop, reason: reason, now: now))
+        }
+        isViewStale = true
+        tellReadiness()
+    }
+
+    private func tell(_ news: PeerLinks.News?) {
+        func member(_ session: SessionID) -> Ownership.Member? { members.first { $0.session == session } }
+        switch news {
+        case .isDown(let session, let reason):
+            let known = member(session)
+            // A node that leaves in order ends its connections: that is no failure.
+            let note = ControlNote.linkDown(
+                name: known?.name ?? "\(session.rawValue)", address: known?.info.peer ?? "", reason: reason,
+                isLeaving: known?.info.isLeaving ?? false)
+            effects.append(.noted(note))
+        case .isUpAgain(let session, let nanoseconds):
+            let name = member(session)?.name ?? "\(session.rawValue)"
+            effects.append(.noted(.linkUp(name: name, nanosecondsDown: nanoseconds)))
+        case nil: break
+        }
+    }
+
+    /// A node is ready where nothing speaks against it by its leases and partitions, and it could serve
+    /// something.
+    private func tellReadiness() {
+        let inability = links.inability(routes: routes, members: members, own: session, now: now)
+        if let standing {
+            // A node that joins waits for owners: where there can be none, that says more.
+            let isJoining = standing == ControlCore.joining
+            return effects.append(.notReady(isJoining ? inability ?? standing : standing))
+        }
+        if let inability {
+            if wasAble { effects.append(.noted(.notReady(inability))) }
+            wasAble = false
+        } else if !wasAble {
+            effects.append(.noted(.ready))
+            wasAble = true
+        }
+        effects.append(.notReady(inability))
+    }
+
+    // MARK: What others are told
+
+    /// Tells every loop where partitions and processes are.
+    private func publish() {
+        var addresses: [UInt32: String] = [:]
+        for member in members where member.session != session {
+            addresses[member.session.life] = member.info.peer
+        }
+        awayTold = tables.awayDatabases
+        // First the addresses: what is asked again of a new owner goes there at once.
+        effects.append(.peers(addresses))
+        let places = PartitionPlaces(routes, members: members, own: session)
+        effects.append(.orderAll(.places(places, away: tables.away)))
+        isViewStale = true
+        tellReadiness()
+    }
+
+    private var view: ClusterView {
+        var view = ClusterView()
+        view.members = members
+        view.routes = routes
+        view.own = session
+        view.gossip = membership.members
+        view.localHealth = membership.localHealth
+        view.away = tables.awayDatabases
+        view.linksDown = links.down
+        return view
+    }
+}
