@@ -37,6 +37,14 @@ struct ClusterSimulationTests {
         #expect(violations.isEmpty, "window \(window), seed \(seed): \(violations.prefix(5))")
     }
 
+    @Test("keeps every promise where the bounds of partitions are small", arguments: UInt64(1)...10)
+    func narrow(seed: UInt64) {
+        var options = ClusterSimulation.Options(seed: seed)
+        options.drawBounds()
+        let violations = ClusterSimulation(options).run().violations
+        #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+    }
+
     @Test("keeps quotas over all gateways", arguments: UInt64(101)...106)
     func quotas(seed: UInt64) {
         let simulation = ClusterSimulation(ClusterSimulationTests.tight(seed))
