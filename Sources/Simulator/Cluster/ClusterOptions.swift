@@ -57,6 +57,7 @@ extension ClusterSimulation {
             partition.offerBytesMax = draw(100, 4000)
             partition.recordsInFlightMax = draw(2, 8)
             partition.outboxWindow = draw(1, 64)
+            partition.deferredBytesMax = draw(0, 8000)
             partition.snapshotBytesMin = draw(500, 5000)
             pauseMax = .milliseconds(UInt64(draw(50, 1200)))
         }
