@@ -65,8 +65,13 @@ public protocol ClusterEngine: Engine {
     func wallClock() throws(EngineError) -> WallTime?
     /// In a database that is not the home of its cluster: makes a session known that was begun in the home,
     /// and marks all former ones of the node dead. Nothing where it is known and lives; `fenced` where it is
-    /// dead here.
+    /// dead here; `refused` where it is another node's, which only a home that went back can bring about.
     func register(_ session: SessionID, node: String) throws(EngineError)
+    /// The highest session that was ever known here; 0 for none.
+    func lastSession() throws(EngineError) -> SessionID
+    /// In the home: sessions that begin from now on are higher than this one. A home that was restored from
+    /// an old copy alone would otherwise give out numbers that the other databases know as somebody's.
+    func skipSessions(through last: SessionID) throws(EngineError)
     /// Gives a partition up: its row has no owner any more. Everything of this session is in before.
     func release(_ partition: PartitionID, by session: SessionID) throws(EngineError)
 }

@@ -29,7 +29,13 @@ extension MemoryEngine: ClusterEngine {
     public func register(_ session: SessionID, node: String) throws(EngineError) {
         try works()
         guard !share.isHome, session.rawValue > 0 else { throw .refused("in the home a session begins") }
-        if lives(session) { return }
+        if lives(session) {
+            let holder = sessionList[Int(session.rawValue) - 1].node
+            guard holder == node else {
+                throw .refused("session \(session.rawValue) is of node \(holder) here")
+            }
+            return
+        }
         makeRoom(for: session)
         let place = Int(session.rawValue) - 1
         let isSuperseded = sessionList[(place + 1)...].contains { $0.node == node && $0.isAlive }
@@ -38,6 +44,16 @@ extension MemoryEngine: ClusterEngine {
         for index in 0..<place where sessionList[index].node == node { sessionList[index].isAlive = false }
         sessionList[place] = (node: node, isAlive: true)
         leases[session] = (0, [])
+    }
+
+    public func lastSession() throws(EngineError) -> SessionID {
+        try works()
+        return SessionID(UInt64(sessionList.count))
+    }
+
+    public func skipSessions(through last: SessionID) throws(EngineError) {
+        try works()
+        while sessionList.count < last.rawValue { sessionList.append((node: "", isAlive: false)) }
     }
 
     /// Sessions that were begun in the home and are not known here yet have their places in the list.

@@ -122,6 +122,9 @@ extension Node {
             databases[number].options.knownPast = try Generation.knownPast(of: number, engine)
         }
         let contents = try Catalog.load(engine)
+        for other in further {
+            if let last = try other?.lastSession() { try engine.skipSessions(through: last) }
+        }
         let session = try engine.beginSession(node: configuration.name)
         return Opened(
             session: session,

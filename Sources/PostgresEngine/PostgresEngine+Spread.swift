@@ -12,7 +12,14 @@ extension PostgresEngine {
     public func register(_ session: SessionID, node: String) throws(EngineError) {
         guard !options.share.isHome else { throw .refused("in the home a session begins, and is known") }
         try PostgresEngine.check(key: node, value: [])
-        if try isAlive(session) { return }
+        if let holder = try holder(of: session) {
+            guard holder == node else {
+                throw .refused(
+                    "session \(session.rawValue) is of node \(holder) here: the cluster's home database went"
+                        + " back; start this node again, it then begins a session that is nobody's")
+            }
+            return
+        }
         let parameters = [Parameter.uint(session.rawValue), .text(node)]
         _ = try ask { connection throws(Fault) in
             try connection.run(
@@ -37,6 +44,35 @@ extension PostgresEngine {
                 """, parameters)
         }
         guard try isAlive(session) else { throw .fenced }
+    }
+
+    /// The node of a session that lives here.
+    private func holder(of session: SessionID) throws(EngineError) -> String? {
+        try ask { connection throws(Fault) in
+            let reply = try connection.run(
+                "SELECT node FROM tidecast.session WHERE id = $1::int8 AND alive", [.uint(session.rawValue)])
+            return reply.count == 1 ? try reply.text(0, 0) : nil
+        }
+    }
+
+    public func lastSession() throws(EngineError) -> SessionID {
+        try ask { connection throws(Fault) in
+            let reply = try connection.run("SELECT coalesce(max(id), 0) FROM tidecast.session")
+            return SessionID(try reply.uint(0, 0))
+        }
+    }
+
+    public func skipSessions(through last: SessionID) throws(EngineError) {
+        guard options.share.isHome else { throw .refused("sessions begin in the cluster's home database") }
+        guard last.rawValue > 0 else { return }
+        _ = try ask { connection throws(Fault) in
+            // Of two nodes that do so at once the one that is later may not set it back.
+            try connection.run(
+                """
+                SELECT setval(pg_get_serial_sequence('tidecast.session', 'id'), $1::int8)
+                FROM tidecast.session_id_seq WHERE last_value < $1
+                """, [.uint(last.rawValue)])
+        }
     }
 
     /// Marks a session dead, also one that was never known here.

@@ -3,11 +3,11 @@ import Simulator
 
 /// Runs simulated clusters by seed, and says what was found wrong and how fast they ran.
 ///
-///     simulate [--seeds A-B] [--seconds N] [--no-faults] [--tight] [--dense]
+///     simulate [--seeds A-B] [--seconds N] [--no-faults] [--tight] [--dense] [--narrow]
 ///              [--verbose] [--trace FROM-TO]
 ///
 /// `--seconds`: virtual seconds of load for each seed; `--tight`: with quotas that clients meet; `--dense`:
-/// few devices and topics, and clients in a hurry; `--verbose` lists the faults; `--trace` prints what
+/// few devices and topics, and clients in a hurry; `--narrow`: small bounds, drawn from the seed; `--verbose` lists the faults; `--trace` prints what
 /// happened between two virtual milliseconds. Ends with 1 where a promise was broken.
 @main
 struct Simulate {
@@ -16,6 +16,7 @@ struct Simulate {
     private var hasFaults = true
     private var isTight = false
     private var isDense = false
+    private var isNarrow = false
     private var isVerbose = false
     private var traced: ClosedRange<UInt64>?
     private var isMistaken = false
@@ -24,7 +25,7 @@ struct Simulate {
         var simulate = Simulate()
         simulate.read(Array(CommandLine.arguments.dropFirst()))
         guard !simulate.isMistaken else {
-            print("simulate [--seeds A-B] [--seconds N] [--no-faults] [--tight] [--dense]")
+            print("simulate [--seeds A-B] [--seconds N] [--no-faults] [--tight] [--dense] [--narrow]")
             print("         [--verbose] [--trace FROM-TO]")
             exit(2)
         }
@@ -41,6 +42,7 @@ struct Simulate {
             case "--no-faults": hasFaults = false
             case "--tight": isTight = true
             case "--dense": isDense = true
+            case "--narrow": isNarrow = true
             case "--verbose": isVerbose = true
             default: isMistaken = true
             }
@@ -70,6 +72,7 @@ struct Simulate {
                 (options.deviceCount, options.topicCount) = (6, 2)
                 options.pauseMax = 250_000_000
             }
+            if isNarrow { options.drawBounds() }
             if isTight { options.limits = .tight }
             options.keepsPast = seconds <= 120
             let simulation = ClusterSimulation(options)

@@ -92,6 +92,10 @@ final class House {
         return Int(page.waiting[place])
     }
 
+    func mark(of sender: UInt16, at receiver: Int) -> Sequence {
+        partitions[receiver].state.marks[PartitionID(sender)]?.number ?? .zero
+    }
+
     func outboxBytes(from: Int, to: UInt16) -> Int {
         partitions[from].state.outboxes[PartitionID(to)]?.weight ?? 0
     }

@@ -70,6 +70,32 @@ struct RecordBoundTests {
         #expect(house.offerBytesMost <= 5 << 20)
     }
 
+    @Test("a frame for which the journal has no room comes in without being offered again")
+    func deferred() throws {
+        let house = House(count: 2) {
+            $0.recordBytesMax = 1000
+            $0.recordsInFlightMax = 2
+        }
+        let (devices, _) = try subscribe(3, house)
+        let mark = house.mark(of: 1, at: 0)
+        var entries: [OutboxEntry] = []
+        for number in 1...50 as ClosedRange<UInt64> {
+            let text = String(repeating: "x", count: 300)
+            entries.append(
+                OutboxEntry(
+                    number: Sequence(mark.rawValue + number),
+                    predecessor: Sequence(mark.rawValue + number - 1),
+                    items: [.message(project: House.project, house.envelope(text), DeviceSet(0))],
+                    fingerprint: 0))
+        }
+        house.send(
+            .offered(
+                OutboxFrame(from: PartitionID(1), history: house.partitions[1].history, entries: entries)),
+            to: devices)
+        #expect(house.waitingCount(0, 0) == 50)
+        #expect(house.recordBytesMost < 2000)
+    }
+
     /// A partition that is away for long does not fill the memory of those that have something for it.
     @Test("changes are refused while too much waits for the topic's partition, and go on when it is back")
     func outboxes() throws {

@@ -64,6 +64,30 @@ private struct Two {
 }
 
 @Suite(.enabled(if: Server.isInstalled, Server.missing)) struct SpreadTests {
+    /// The home alone is restored from a copy of before session 1 began. Its next session would have that
+    /// number, which in the other database is of another node, lives, and owns partitions.
+    @Test func sessionsOfARestoredHomeAreNobodyElses() throws {
+        let two = try Two()
+        let first = try two.begin("a")
+        #expect(try two.takeAll(two.other, by: first) == [Epoch(1), Epoch(1)])
+        let restored = try Server()
+        var options = PostgresEngine.Options()
+        options.share = try #require(EngineShare(number: 0, of: 2))
+        let home = try PostgresEngine(restored.connection("postgres"), options: options)
+        try home.createPartitions(count: 5, histories: Two.histories)
+        let again = try home.beginSession(node: "b")
+        #expect(again == first)
+        #expect(throws: EngineError.self) { try two.other.register(again, node: "b") }
+
+        try home.skipSessions(through: try two.other.lastSession())
+        let next = try home.beginSession(node: "b")
+        #expect(next > first)
+        try two.other.register(next, node: "b")
+        #expect(try two.append(two.other, next, 1, 2) == .rows([.unowned]))
+        try home.skipSessions(through: first)
+        #expect(try home.beginSession(node: "c") > next, "never back")
+    }
+
     @Test func eachDatabaseHasItsOwnPartitionsAndTakesNoOthers() throws {
         let two = try Two()
         #expect(try two.home.partitions().map(\.id) == [p(0), p(2), p(4)])

@@ -38,6 +38,16 @@ struct ClusterSimulationTests {
         #expect(violations.isEmpty, "window \(window), seed \(seed): \(violations.prefix(5))")
     }
 
+    @Test(
+        "keeps every promise where the bounds of partitions are small",
+        arguments: [1, 2, 3, 4, 5, 6, 848] as [UInt64])
+    func narrow(seed: UInt64) {
+        var options = ClusterSimulation.Options(seed: seed)
+        options.drawBounds()
+        let violations = ClusterSimulation(options).run().violations
+        #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+    }
+
     @Test("keeps quotas over all gateways", arguments: UInt64(101)...106)
     func quotas(seed: UInt64) {
         let simulation = ClusterSimulation(ClusterSimulationTests.tight(seed))

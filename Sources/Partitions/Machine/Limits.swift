@@ -40,6 +40,8 @@ public struct PartitionOptions: Sendable {
     public var outboxWindow = 64
     /// Bytes of outbox entries offered to one partition and not yet acknowledged, but for the first of them.
     public var offerBytesMax = 4 << 20
+    /// Bytes of offered entries that are kept until the journal has room for them.
+    public var deferredBytesMax = 16 << 20
     /// Bytes of entries to one partition that it has not acknowledged, past which changes of subscriptions to
     /// its topics are refused. Messages have a bound of their own: the unfinished fan-outs of a project.
     public var outboxBytesMax = 64 << 20

@@ -131,6 +131,8 @@ public struct OutboxFrame: Sendable {
     /// The receiver has told that it has everything up to here.
     var floor = Sequence.zero
     public var entries: [OutboxEntry]
+
+    var weight: Int { entries.reduce(0) { $0 + $1.weight } }
 }
 
 /// How far a receiver has durably applied an outbox.

@@ -49,10 +49,27 @@ extension Partition {
             let entry = following(offered, number)
             guard entry.follows(number) else { break }
             let isWhole = receive(entry, from: frame.from, frame.history, now, &applied, &effects)
-            guard isWhole else { break }
+            guard isWhole else {
+                keep(frame)
+                break
+            }
             number = entry.number
         }
         if !applied { acknowledge(to: frame.from, ledger.confirmed(), &effects) }
+    }
+
+    /// The journal is behind: what is left of the frame is applied when a record is durable. Past a bound it is
+    /// dropped, and offered again a second later.
+    private func keep(_ frame: OutboxFrame) {
+        deferred.removeAll { $0.from == frame.from }
+        let held = deferred.reduce(0) { $0 + $1.weight }
+        if held + frame.weight <= options.deferredBytesMax { deferred.append(frame) }
+    }
+
+    func takeDeferred(_ now: Instant, _ effects: inout [PartitionEffect]) {
+        let frames = deferred
+        deferred = []
+        for frame in frames { onOffered(frame, now, &effects) }
     }
 
     private func noteApplied(_ partition: PartitionID) {

@@ -30,6 +30,8 @@ public final class Partition {
     var acknowledged = PartitionMap<Sequence>()
     /// The newest outbox entry that was offered to each, and when.
     var offered = PartitionMap<Offered>()
+    /// Frames of others of which something is left to be applied, at most one of each.
+    var deferred: [OutboxFrame] = []
     var outboxWaiters = PartitionMap<[OutboxWaiter]>()
     var resolutions: [ConditionTicket: Resolution] = [:]
     /// Pairs that are to be compared because a database has lost its end.
@@ -257,6 +259,7 @@ public final class Partition {
         for (stream, device) in gated.continuing { continueReading(stream, device, now, &effects) }
         for ticket in gated.tickets { beginResolution(ticket, proof, now, &effects) }
         if !repairs.isEmpty { continueRepairs() }
+        if !deferred.isEmpty { takeDeferred(now, &effects) }
         if let ready = snapshots.ready(durable: sequence) {
             effects.append(.writeSnapshot(covering: ready.covering, bytes: ready.bytes))
         }

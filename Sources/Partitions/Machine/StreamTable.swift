@@ -47,7 +47,7 @@ struct StreamTable {
     static let returningAtOnce = 256
 
     /// Records whose bodies are asked for in one go for one device.
-    static let readAtOnce = 64
+    static let readAtOnce = 32
 
     private var lastRead: UInt32 = 0
     private var attachments: [UInt32: Attachment] = [:]

@@ -53,6 +53,23 @@ extension ClusterSimulation {
             partition.snapshotBytesMin = 2000
         }
 
+        /// Small bounds of partitions, drawn from the seed, and clients in a hurry, so that all are reached.
+        public mutating func drawBounds() {
+            var random = SeededGenerator(seed: seed ^ 0xB0_07D5)
+            func draw(_ from: Int, _ to: Int) -> Int {
+                from + Int(random.next(upperBound: UInt64(to - from + 1)))
+            }
+            partition.pushWindow = 2 << draw(0, 4)
+            partition.recordBytesMax = draw(100, 2000)
+            partition.entryBytesMax = draw(100, 2000)
+            partition.offerBytesMax = draw(100, 4000)
+            partition.recordsInFlightMax = draw(2, 8)
+            partition.outboxWindow = draw(1, 64)
+            partition.deferredBytesMax = draw(0, 8000)
+            partition.snapshotBytesMin = draw(500, 5000)
+            pauseMax = .milliseconds(UInt64(draw(50, 1200)))
+        }
+
         /// Two of five are gateways alone, two shards alone, one is both.
         func role(of number: Int) -> (isGateway: Bool, isShard: Bool) {
             switch number % 5 {
