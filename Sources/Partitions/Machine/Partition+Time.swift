@@ -69,8 +69,8 @@ extension Partition {
     }
 
     /// Devices that were not seen for `deviceDaysMax` days end: looked for once a day, a bounded number of
-    /// them in a day. Those that listen are seen each day, so an owner that does not know yet who listens, and
-    /// has waited for them to return, ends none that did.
+    /// them in a day. Those that listen are seen each day, so an owner that does not know yet who listens,
+    /// and has waited for them to return, ends none that did.
     private func endUnseen(_ now: Instant, _ effects: inout [PartitionEffect]) {
         guard now.monotonic.since(begunAt) >= options.listenersReturn else { return }
         let today = today(now)
