@@ -9,18 +9,19 @@ extension PostgresEngine {
     private static let pageBytes = 8 << 20
 
     /// The first row says that the session lives, the others which places were free, and which rows are of
-    /// partitions that the session does not own, without a sequence. Nothing comes back for a dead session.
+    /// partitions that the session does not own, without a sequence. Below the floor no place is free: a copy
+    /// of an append that comes late would put back what was trimmed. Nothing comes back for a dead session.
     private static let appendStatement: StaticString = """
         WITH living AS MATERIALIZED (
             SELECT id FROM tidecast.session WHERE id = $1::int8 AND alive FOR SHARE),
         owned AS MATERIALIZED (
-            SELECT p.id FROM living JOIN tidecast.partition AS p ON p.owner = living.id
+            SELECT p.id, p.floor FROM living JOIN tidecast.partition AS p ON p.owner = living.id
             WHERE p.id = ANY ($3::int4[])),
         added AS (
             INSERT INTO tidecast.journal (partition, sequence, batch, payload)
             SELECT r.partition, r.sequence, $2::int8, r.payload
-            FROM living, unnest($3::int4[], $4::int8[], $5::bytea[]) AS r (partition, sequence, payload)
-            WHERE r.partition IN (SELECT id FROM owned)
+            FROM unnest($3::int4[], $4::int8[], $5::bytea[]) AS r (partition, sequence, payload)
+            JOIN owned ON owned.id = r.partition AND owned.floor <= r.sequence
             ON CONFLICT DO NOTHING RETURNING partition, sequence)
         SELECT NULL::int4, NULL::int8 FROM living UNION ALL SELECT partition, sequence FROM added
         UNION ALL SELECT r.partition, NULL FROM living, unnest($3::int4[]) AS r (partition)

@@ -21,6 +21,7 @@ public enum EngineContract {
         Rule(description: "twoSnapshotsAreKeptAndTrimmingStopsAtTheOlder") {
             try twoSnapshotsAreKeptAndTrimmingStopsAtTheOlder($0)
         },
+        Rule(description: "whatWasTrimmedDoesNotComeBack") { try whatWasTrimmedDoesNotComeBack($0) },
         Rule(description: "theLastSequenceOutlivesItsRow") { try theLastSequenceOutlivesItsRow($0) },
         Rule(description: "theCatalogKeepsWhatItIsGiven") { try theCatalogKeepsWhatItIsGiven($0) },
     ]
@@ -170,6 +171,26 @@ public enum EngineContract {
             #expect(try engine.read(p(0), from: .zero, bytesMax: .max).count == 10)
             #expect(try engine.partitions()[0].floor == Sequence(21))
         }
+    }
+
+    /// A copy of an append that comes late. The embedded engine has none: nothing stands between it and its
+    /// disk.
+    private static func whatWasTrimmedDoesNotComeBack(_ engine: any Engine) throws {
+        guard engine is any ClusterEngine else { return }
+        let session = try begin(engine)
+        let rows = try (2...30).map { try row(0, $0) }
+        _ = engine.append(session: session, batch: BatchID(1), rows: rows)
+        for covering: UInt64 in [20, 25] {
+            try engine.writeSnapshot(
+                session: session, partition: p(0), covering: Sequence(covering), bytes: [1])
+        }
+        _ = try engine.trim(
+            session: session, partition: p(0), below: Sequence(20), keeping: [], limit: 1000)
+        #expect(try engine.look(p(0), Sequence(10)) == nil)
+        let late = engine.append(
+            session: session, batch: BatchID(1), rows: [try row(0, 10), try row(0, 31)])
+        #expect(late == .rows([.taken, .appended]))
+        #expect(try engine.look(p(0), Sequence(10)) == nil)
     }
 
     private static func theLastSequenceOutlivesItsRow(_ engine: any Engine) throws {

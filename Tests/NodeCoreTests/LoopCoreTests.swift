@@ -102,6 +102,23 @@ import Testing
         #expect(lost.count == 1)
     }
 
+    /// A connection takes no frame past its bound: what a turn has for one process may be more.
+    @Test("hands much over in several frames, in order")
+    func manyFrames() {
+        let desk = LoopDesk()
+        desk.serve()
+        let packets = (0..<4).map { [UInt8](repeating: UInt8($0), count: 6 << 20) }
+        let effects = desk.turn(
+            .order(.say(.gossip(packets[0]), to: [LoopDesk.otherLife])),
+            .order(.say(.gossip(packets[1]), to: [LoopDesk.otherLife])),
+            .order(.say(.gossip(packets[2]), to: [LoopDesk.otherLife])),
+            .order(.say(.gossip(packets[3]), to: [LoopDesk.otherLife])))
+        let sizes = effects.compactMap { effect -> Int? in
+            if case .send(let bytes, _) = effect { bytes.count >> 20 } else { nil }
+        }
+        #expect(sizes == [18, 6])
+    }
+
     @Test("gives a partition up when nothing of it is in flight, and takes no work for it meanwhile")
     func givingUp() {
         let desk = LoopDesk()

@@ -76,6 +76,10 @@ extension LoopCore {
         if toPeers.isEmpty { toPeersSince = host.monotonic }
         if let index = toPeers.firstIndex(where: { $0.life == life }) {
             message.encode(into: &toPeers[index].writer)
+            guard toPeers[index].writer.count >= LoopCore.frameBytesTarget else { return }
+            let full = toPeers[index].writer.bytes
+            toPeers[index].writer = ByteWriter()
+            handOver(full, to: life)
         } else {
             var writer = ByteWriter()
             message.encode(into: &writer)
@@ -83,19 +87,24 @@ extension LoopCore {
         }
     }
 
-    /// Everything that a turn had for another process leaves as one frame.
+    /// Bytes of messages past which a frame is full. One message has less than a quarter of what a connection
+    /// takes.
+    static var frameBytesTarget: Int { 16 << 20 }
+
+    /// What a turn had for another process leaves as one frame, or as a few where it is much.
     func flushPeers() {
         guard !toPeers.isEmpty else { return }
-        // A process that slept since it wrote has written of deadlines that are over.
-        let isLate = host.monotonic.since(toPeersSince) > Deadline.handoverMax
-        for (life, writer) in toPeers {
-            if isLate {
-                sent(to: life, isTaken: false)
-            } else {
-                effects.append(.send(writer.bytes, to: life))
-            }
-        }
+        for (life, writer) in toPeers where writer.count > 0 { handOver(writer.bytes, to: life) }
         toPeers.removeAll(keepingCapacity: true)
+    }
+
+    private func handOver(_ frame: [UInt8], to life: UInt32) {
+        // A process that slept since it wrote has written of deadlines that are over.
+        if host.monotonic.since(toPeersSince) > Deadline.handoverMax {
+            sent(to: life, isTaken: false)
+        } else {
+            effects.append(.send(frame, to: life))
+        }
     }
 
     /// Whether the connection to the process took its frame.
