@@ -113,6 +113,7 @@ public final class LoopCore<Host: LoopHost> {
     var lives: UInt32 = 0
     var partitionEffects: [PartitionEffect] = []
     private var routerEffects: [RouterEffect] = []
+    private var admissionsTold = (sends: 0, changes: 0)
     var now: Instant
 
     /// What the shell is to carry out, in this order; it takes them away.
@@ -171,6 +172,7 @@ public final class LoopCore<Host: LoopHost> {
         }
         for loop in outgoing.indices where !outgoing[loop].isEmpty { effects.append(.post(toLoop: loop)) }
         flushPeers()
+        checkInvariants()
     }
 
     /// Hands over what waits for another loop.
@@ -303,6 +305,7 @@ public final class LoopCore<Host: LoopHost> {
 
     /// Carries out what the router wants done. Nothing of it comes back to the router at once.
     func carryOutRouting() {
+        if let observer { tellAdmissions(observer) }
         guard !routerEffects.isEmpty else { return }
         for effect in routerEffects {
             switch effect {
@@ -317,6 +320,13 @@ public final class LoopCore<Host: LoopHost> {
             }
         }
         routerEffects.removeAll(keepingCapacity: true)
+    }
+
+    private func tellAdmissions(_ observer: LoopObserver) {
+        let (sends, changes) = (router.admission.admittedSends, router.admission.admittedChanges)
+        guard (sends, changes) != admissionsTold else { return }
+        observer.admits(sends: sends - admissionsTold.sends, changes: changes - admissionsTold.changes)
+        admissionsTold = (sends, changes)
     }
 
     func reroute(_ affected: [Bool]) {
