@@ -94,7 +94,7 @@ final class Front {
             responder.respond(
                 HTTPResponse(
                     status: reason == nil ? 200 : 503, fields: Front.text,
-                    body: Array("\(reason ?? "ready")\n".utf8)))
+                    body: Array("\(reason ?? loop.shared.readyWord)\n".utf8)))
         case .metrics:
             responder.respond(
                 HTTPResponse(

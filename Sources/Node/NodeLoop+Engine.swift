@@ -20,7 +20,7 @@ extension NodeLoop {
             // What is in flight meanwhile may go in, or be in.
             case .success(false):
                 mailbox.post(.lost(id, mayHaveAppended: true, reason: "the session was fenced"))
-            case .failure(let error): mailbox.post(.lost(id, mayHaveAppended: true, reason: "\(error)"))
+            case .failure: mailbox.post(.engine(.confirmFailed(id, token: token)))
             }
         }
     }

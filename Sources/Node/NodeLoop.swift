@@ -131,7 +131,7 @@ final class NodeLoop: @unchecked Sendable {
         case .send(let bytes, let life):
             core.sent(to: life, isTaken: peers?.send(bytes, to: life) ?? false)
         case .open(let id, let next):
-            shared.forgetLeap(of: id)
+            shared.forgetDoubts(of: id)
             shared.engines.open(id, next: next)
         case .close(let id):
             let mailbox = mailboxes[number]
@@ -145,15 +145,14 @@ final class NodeLoop: @unchecked Sendable {
             if let cluster = shared.cluster { return cluster.load(id, epoch, behind: mark) }
             load(id)
         case .lost(let id):
-            shared.forgetLeap(of: id)
+            shared.forgetDoubts(of: id)
             shared.cluster?.tellOwnership(.lost(id))
         case .serving(let id): shared.cluster?.tellOwnership(.serving(id))
         case .gaveUp(let id, let epoch, let left):
-            shared.forgetLeap(of: id)
+            shared.forgetDoubts(of: id)
             shared.cluster?.gaveUp(id, epoch, left: left)
         case .followed(let id): shared.cluster?.tellOwnership(.followed(id))
         case .look: shared.cluster?.tellOwnership(.nudged)
-        case .stop(let reason): shared.stop(reason)
         case .wake(let timer, let at): wake(timer, at: at)
         case .noted(let note): tell(note)
         }
@@ -175,6 +174,11 @@ final class NodeLoop: @unchecked Sendable {
             counters.partitionsLost.add(1, ordering: .relaxed)
             log.error(
                 "a partition is read again",
+                metadata: ["partition": "\(id.rawValue)", "reason": "\(reason)"])
+        case .quarantined(let id, let reason):
+            shared.quarantine(id, reason)
+            log.critical(
+                "a partition is quarantined: it is not served, and its rows stay as they are",
                 metadata: ["partition": "\(id.rawValue)", "reason": "\(reason)"])
         case .partition(let id, let notice):
             counters.note(notice, of: id, log)

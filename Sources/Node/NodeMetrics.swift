@@ -40,6 +40,10 @@ final class NodeMetrics: Sendable {
         registry.counter(
             "tidecast_fingerprint_differences_total", "Pairs of partitions found to count different members.",
             read: { Double(counters.fingerprintDifferences.load(ordering: .relaxed)) })
+        registry.gauge(
+            "tidecast_partitions_quarantined",
+            "Partitions whose journals cannot be folded, so not served here.",
+            read: { Double(shared.quarantined.count) })
         registry.counter(
             "tidecast_bodies_gone_total", "Messages that waited and are not in the journal any more.",
             read: { Double(counters.bodiesGone.load(ordering: .relaxed)) })

@@ -44,6 +44,16 @@ extension NodeShared {
             ("unowned", .number(UInt64(view.routes.count { $0 == nil }))), ("partitions", .list(partitions)),
             ("cordoned", .list(administrator.current.cordoned.sorted().map { .text($0) })),
             ("databasesAway", .list(view.away.sorted().map { .number(UInt64($0 + 1)) })),
+            (
+                "quarantined",
+                .list(
+                    quarantined.map {
+                        .object([
+                            ("partition", .number(UInt64($0.partition.rawValue))),
+                            ("reason", .text($0.reason)),
+                        ])
+                    })
+            ),
             ("linksDown", .list(NodeShared.linksDown(from: view, asked: cluster.name, names))),
         ])
     }

@@ -102,6 +102,25 @@ final class NodeShared: Sendable {
 
     /// The partition is not here any more, or begins anew.
     func forgetLeap(of partition: PartitionID) { leaps.withLock { _ = $0.remove(partition) } }
+    func forgetDoubts(of partition: PartitionID) {
+        forgetLeap(of: partition)
+        quarantines.withLock { $0[partition] = nil }
+    }
+
+    /// What a node that is ready says of itself.
+    var readyWord: String {
+        let numbers = quarantined.map { "\($0.partition.rawValue)" }.joined(separator: ", ")
+        return numbers.isEmpty ? "ready" : "ready, but for quarantined partitions: \(numbers)"
+    }
+
+    /// Partitions that are here and cannot be served, and why.
+    private let quarantines = Mutex<[PartitionID: String]>([:])
+    func quarantine(_ partition: PartitionID, _ reason: String) {
+        quarantines.withLock { $0[partition] = reason }
+    }
+    var quarantined: [(partition: PartitionID, reason: String)] {
+        quarantines.withLock { known in known.sorted { $0.key < $1.key }.map { ($0.key, $0.value) } }
+    }
     func become(notReady reason: String?) {
         readiness.withLock { if $0 != "draining" { $0 = reason } }
     }

@@ -7,8 +7,9 @@ import Simulator
 ///              [--verbose] [--trace FROM-TO]
 ///
 /// `--seconds`: virtual seconds of load for each seed; `--tight`: with quotas that clients meet; `--dense`:
-/// few devices and topics, and clients in a hurry; `--narrow`: small bounds, drawn from the seed; `--verbose` lists the faults; `--trace` prints what
-/// happened between two virtual milliseconds. Ends with 1 where a promise was broken.
+/// few devices and topics, and clients in a hurry; `--narrow`: small bounds, drawn from the seed;
+/// `--verbose` lists the faults; `--trace` prints what happened between two virtual milliseconds. Ends with
+/// 1 where a promise was broken.
 @main
 struct Simulate {
     private var seeds: ClosedRange<UInt64> = 1...20

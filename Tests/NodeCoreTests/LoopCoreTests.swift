@@ -151,7 +151,9 @@ import Testing
         let desk = LoopDesk(isClustered: false)
         desk.turn(.engine(.loaded(LoopDesk.stored(), quotas: [:])))
         let lost = desk.turn(.lost(LoopDesk.partition, mayHaveAppended: false, reason: "a test"))
-        #expect(lost.contains { if case .load(LoopDesk.partition, _, nil) = $0 { true } else { false } })
+        #expect(lost.closing == [LoopDesk.partition], "rows of the lost machine are settled first")
+        let closed = desk.turn(.engine(.closed(LoopDesk.partition)))
+        #expect(closed.contains { if case .load(LoopDesk.partition, _, nil) = $0 { true } else { false } })
         let failed = desk.turn(.engine(.loadFailed(LoopDesk.partition)))
         guard case .wake(.loadAgain(LoopDesk.partition), let at)? = failed.first else {
             Issue.record("\(failed)")
@@ -176,7 +178,62 @@ import Testing
         isSeen("another process") { $0.say(.nudge, to: LoopDesk.otherLife) }
         isSeen("awaited") { $0.inherited[LoopDesk.partition] = $0.partitions[LoopDesk.partition] }
         isSeen("not settled") { $0.closing[LoopDesk.partition] = [:] }
+        isSeen("quarantined") { $0.quarantined[LoopDesk.partition] = "a test" }
         isSeen("in the place of") { $0.partitions[PartitionID(1)] = $0.partitions[LoopDesk.partition] }
+    }
+
+    @Test("waits longer after each try to read a partition that fails, half a minute at most")
+    func loadingAgain() {
+        let desk = LoopDesk(isClustered: false)
+        let waits = (0..<8).map { _ -> UInt64 in
+            guard case .wake(_, let at)? = desk.turn(.engine(.loadFailed(LoopDesk.partition))).first else {
+                return 0
+            }
+            return at.since(desk.host.monotonic) / .seconds(1)
+        }
+        #expect(waits == [1, 2, 4, 8, 16, 30, 30, 30])
+    }
+
+    /// A database that does not answer says nothing of the session.
+    @Test("asks again whether its session lives when the engine did not say, and throws nothing away")
+    func confirming() {
+        let desk = LoopDesk()
+        desk.serve()
+        let failed = desk.turn(.engine(.confirmFailed(LoopDesk.partition, token: 7)))
+        guard case .wake(.confirmAgain(LoopDesk.partition, 7), _)? = failed.first, failed.count == 1 else {
+            Issue.record("\(failed)")
+            return
+        }
+        let again = desk.turn(.timer(.confirmAgain(LoopDesk.partition, token: 7)))
+        #expect(again.contains { if case .confirm(LoopDesk.partition, 7) = $0 { true } else { false } })
+        #expect(desk.core.partitions[LoopDesk.partition] != nil)
+        desk.turn(.lost(LoopDesk.partition, mayHaveAppended: true, reason: "a test"))
+        #expect(desk.turn(.timer(.confirmAgain(LoopDesk.partition, token: 7))).isEmpty)
+    }
+
+    @Test("keeps a partition that cannot be folded out of service, and serves the others")
+    func quarantine() {
+        let desk = LoopDesk()
+        desk.serve()
+        desk.turn(.order(.release(LoopDesk.partition)))
+        desk.turn(.engine(.closed(LoopDesk.partition)))
+        desk.turn(.order(.serve(LoopDesk.partition, Epoch(5))))
+        let torn = StoredPartition(LoopDesk.partition, records: [(Sequence(1), [255, 255, 255])])
+        let effects = desk.turn(.engine(.loaded(torn, quotas: [:])))
+        #expect(effects.contains { if case .noted(.quarantined) = $0 { true } else { false } })
+        #expect(effects.contains { if case .serving(LoopDesk.partition) = $0 { true } else { false } })
+        let deadline = desk.host.monotonic.advanced(by: .seconds(5))
+        let asked = desk.turn(LoopDesk.registration(epoch: Epoch(5), deadline: deadline))
+        guard asked.rows.isEmpty, case .refused(.unavailable(let why))? = asked.replies.first else {
+            Issue.record("\(asked)")
+            return
+        }
+        #expect(why.contains("quarantined"))
+        desk.turn(.order(.serve(PartitionID(1), Epoch(3))))
+        desk.turn(.engine(.loaded(LoopDesk.stored(PartitionID(1)), quotas: [:])))
+        #expect(desk.core.partitions[PartitionID(1)] != nil)
+        desk.turn(.order(.release(LoopDesk.partition)))
+        #expect(desk.core.quarantined.isEmpty, "whoever takes it next finds out anew")
     }
 
     @Test("deletes rows slice by slice until none is left")

@@ -13,6 +13,9 @@ extension LoopCore {
         if let id = inherited.keys.first(where: { partitions[$0] != nil }) {
             return "partition \(id.rawValue) is served, and the rest of it is awaited"
         }
+        if let id = quarantined.keys.first(where: { partitions[$0] != nil }) {
+            return "partition \(id.rawValue) is served, and quarantined"
+        }
         if let id = closing.keys.first(where: { partitions[$0] != nil }) {
             return "partition \(id.rawValue) is served, and its former machine's rows are not settled"
         }

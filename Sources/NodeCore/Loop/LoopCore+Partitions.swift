@@ -35,6 +35,10 @@ extension LoopCore {
     private func refuse(_ event: PartitionEvent, _ partition: PartitionID) {
         switch event {
         case .request(let id, _):
+            if let why = quarantined[partition] {
+                return answer(
+                    id, .refused(.unavailable("partition \(partition.rawValue) is quarantined: \(why)")))
+            }
             let reason = "the partition is being read from its journal"
             answer(id, .refused(options.isClustered ? absence(of: partition) : .unavailable(reason)))
         case .stream(.attach(let stream, _, _, _)) where options.isClustered:
@@ -111,7 +115,12 @@ extension LoopCore {
             handedOver.merge(quotas) { $1 }
             restore(loaded)
             if options.isClustered { effects.append(.serving(loaded.id)) }
-        case .loadFailed(let id): wake(.loadAgain(id), in: .seconds(1))
+        case .loadFailed(let id):
+            // What is damaged stays so, and each try reads all of it.
+            let tries = failedLoads[id, default: 0]
+            failedLoads[id] = tries + 1
+            wake(.loadAgain(id), in: min(.seconds(1) << min(tries, 6), .seconds(30)))
+        case .confirmFailed(let id, let token): wake(.confirmAgain(id, token: token), in: .milliseconds(100))
         case .followed(let loaded):
             follow(loaded)
             effects.append(.followed(loaded.id))
@@ -144,6 +153,7 @@ extension LoopCore {
 
     /// Folds a partition from what was read, and begins to serve it.
     private func restore(_ loaded: StoredPartition) {
+        failedLoads[loaded.id] = nil
         let followed = inherited.removeValue(forKey: loaded.id)
         // Given up and thrown away while the rest was read.
         if loaded.isTail, followed == nil { return }
@@ -151,13 +161,18 @@ extension LoopCore {
         do {
             partition = try fold(loaded, into: loaded.isTail ? followed : nil)
         } catch {
-            // What was verified by checksum and still cannot be folded is a fault that going on would make
-            // worse.
-            let what = "partition \(loaded.id.rawValue) cannot be folded from its journal: \(error)"
-            return effects.append(.stop(what))
+            return quarantine(loaded.id, reason: "its journal cannot be folded: \(error)")
         }
+        quarantined[loaded.id] = nil
         effects.append(.open(loaded.id, next: partition.applied.next))
         begin(partition)
+    }
+
+    /// What was verified by checksum and still cannot be folded would stop the next owner as well. It stays
+    /// here, unserved and unwritten, while the node serves the rest.
+    private func quarantine(_ id: PartitionID, reason: String) {
+        quarantined[id] = reason
+        effects.append(.noted(.quarantined(id, reason: reason)))
     }
 
     private func fold(_ loaded: StoredPartition, into followed: Partition?) throws -> Partition {
@@ -196,12 +211,14 @@ extension LoopCore {
             return effects.append(.lost(id))
         }
         for loop in 0..<options.map.loopCount { send(.endStreams(of: id), toLoop: loop) }
-        effects.append(.load(id, epoch(of: id), behind: nil))
+        // Rows of the lost machine may still wait or be in doubt: what is read must not be behind them.
+        effects.append(.close(id))
     }
 
     /// Takes no more work for the partition; it is given up when nothing of it is in flight.
     func release(_ id: PartitionID) {
         inherited[id] = nil
+        quarantined[id] = nil
         guard partitions[id] != nil else { return close(id, left: [:]) }
         leaving.insert(id)
     }
@@ -214,6 +231,7 @@ extension LoopCore {
     }
 
     private func closed(_ id: PartitionID) {
+        guard options.isClustered else { return effects.append(.load(id, epoch(of: id), behind: nil)) }
         guard let left = closing.removeValue(forKey: id) else { return }
         effects.append(.gaveUp(id, epoch(of: id), left: left))
     }
@@ -240,6 +258,7 @@ extension LoopCore {
     func drop(_ id: PartitionID) {
         leaving.remove(id)
         inherited[id] = nil
+        quarantined[id] = nil
         guard let partition = partitions.removeValue(forKey: id) else { return }
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: true, reason: "the partition is another's", into: &replies)

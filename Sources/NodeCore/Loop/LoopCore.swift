@@ -85,6 +85,10 @@ public final class LoopCore<Host: LoopHost> {
     var inherited: [PartitionID: Partition] = [:]
     /// Partitions that are being given up.
     var leaving: Set<PartitionID> = []
+    /// Partitions that cannot be folded from their journals, and why.
+    var quarantined: [PartitionID: String] = [:]
+    /// How often each partition could not be read, since it was last.
+    var failedLoads: [PartitionID: UInt64] = [:]
     /// Partitions whose machines have ended and of which the journal's writer may still have rows, and what
     /// is left in the buckets of their projects.
     var closing: [PartitionID: [ProjectNumber: [UInt64]]] = [:]
@@ -246,6 +250,8 @@ public final class LoopCore<Host: LoopHost> {
         case .readAgain(let id, let sequences, let token):
             if partitions[id] != nil { effects.append(.readRecords(id, sequences, token: token)) }
         case .loadAgain(let id): effects.append(.load(id, epoch(of: id), behind: nil))
+        case .confirmAgain(let id, let token):
+            if partitions[id] != nil { effects.append(.confirm(id, token: token)) }
         case .unreachable(let life):
             unreachable.remove(life)
             askAgain(of: life)

@@ -22,7 +22,8 @@ public enum LoopEffect: Sendable {
     /// Drop what waits of the partition, and settle what is in flight. Answered by `.closed`.
     case close(PartitionID)
     case append([Row])
-    /// Whether this session lives. Answered by `.confirmed` to the partition, or by `.lost`.
+    /// Whether this session lives. Answered by `.confirmed` to the partition, by `.lost`, or by
+    /// `.confirmFailed`.
     case confirm(PartitionID, token: UInt64)
     /// Answered by `.records` to the partition, or by `.readFailed`.
     case readRecords(PartitionID, [Sequence], token: UInt64)
@@ -46,8 +47,6 @@ public enum LoopEffect: Sendable {
     case followed(PartitionID)
     /// Something is missing here that the tables may have: look at them.
     case look
-    /// The node must end: going on would make it worse.
-    case stop(String)
 
     /// Answered by `.timer`.
     case wake(LoopTimer, at: MonotonicTime)
@@ -61,6 +60,8 @@ public enum LoopNote: Sendable {
     /// A frame could not be handed to a connection.
     case frameLost(to: UInt32)
     case partitionLost(PartitionID, reason: String)
+    /// What was read of the partition cannot be folded. It is not served here, and kept for a look.
+    case quarantined(PartitionID, reason: String)
     case fingerprintsDiffer(PartitionID, with: PartitionID)
     /// What a partition has to say to the operator.
     case partition(PartitionID, PartitionNotice)

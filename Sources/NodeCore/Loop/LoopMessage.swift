@@ -54,6 +54,8 @@ public enum EngineAnswer: Sendable {
     /// Read for serving it, with what its former owner left in the buckets of its projects.
     case loaded(StoredPartition, quotas: [ProjectNumber: [UInt64]])
     case loadFailed(PartitionID)
+    /// Nobody knows whether the session lives: the engine did not say.
+    case confirmFailed(PartitionID, token: UInt64)
     /// Read while another process owns it.
     case followed(StoredPartition)
 }
@@ -83,6 +85,7 @@ public enum LoopTimer: Sendable {
     case quotas
     case readAgain(PartitionID, [Sequence], token: UInt64)
     case loadAgain(PartitionID)
+    case confirmAgain(PartitionID, token: UInt64)
     /// A process to which something could not be handed over.
     case unreachable(UInt32)
     case reattach(PartitionID)

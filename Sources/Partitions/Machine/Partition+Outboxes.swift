@@ -58,8 +58,8 @@ extension Partition {
         if !applied { acknowledge(to: frame.from, ledger.confirmed(), &effects) }
     }
 
-    /// The journal is behind: what is left of the frame is applied when a record is durable. Past a bound it is
-    /// dropped, and offered again a second later.
+    /// The journal is behind: what is left of the frame is applied when a record is durable. Past a bound it
+    /// is dropped, and offered again a second later.
     private func keep(_ frame: OutboxFrame) {
         deferred.removeAll { $0.from == frame.from }
         let held = deferred.reduce(0) { $0 + $1.weight }

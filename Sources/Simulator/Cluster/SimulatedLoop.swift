@@ -140,7 +140,6 @@ final class SimulatedLoop {
         case .gaveUp(let id, let epoch, let left): process.gaveUp(id, epoch, left: left)
         case .followed(let id): process.tellOwnership(.followed(id))
         case .look: process.tellOwnership(.nudged)
-        case .stop(let reason): world.violate("I4", reason)
         case .wake(let timer, let at):
             world.after(process.delay(to: at), .timer, process) {
                 self.core.enqueue(.timer(timer))
@@ -155,6 +154,7 @@ final class SimulatedLoop {
         case .requestLate: world.count("late requests")
         case .frameLost: world.count("frames lost")
         case .partitionLost: world.count("partitions lost")
+        case .quarantined(let id, let reason): world.violate("I4", "partition \(id.rawValue): \(reason)")
         case .fingerprintsDiffer(let id, let with):
             world.violate("G1", "partitions \(id.rawValue) and \(with.rawValue) differ in their members")
         case .partition(let id, let notice): world.violate("5.1", "partition \(id.rawValue): \(notice)")

@@ -37,8 +37,9 @@ extension SimulatedProcess {
         } then: { result in
             switch result {
             case .success(true): self.loop(of: id).post(.partition(id, .confirmed(token)))
-            case .success(false), .failure:
-                self.loop(of: id).post(.lost(id, mayHaveAppended: true, reason: "not confirmed"))
+            case .success(false):
+                self.loop(of: id).post(.lost(id, mayHaveAppended: true, reason: "fenced"))
+            case .failure: self.loop(of: id).post(.engine(.confirmFailed(id, token: token)))
             }
         }
     }

@@ -105,6 +105,9 @@ struct Cluster: ParsableCommand {
         }
         let gone = answer["gone"] as? [String] ?? []
         if !gone.isEmpty { print("not there any more: \(gone.joined(separator: ", "))") }
+        for one in answer["quarantined"] as? [[String: Any]] ?? [] {
+            print("quarantined here: partition \(one["partition"] ?? ""): \(one["reason"] ?? "")")
+        }
         let cordoned = answer["cordoned"] as? [String] ?? []
         if !cordoned.isEmpty {
             print("kept out until `cluster uncordon`: \(cordoned.joined(separator: ", "))")
