@@ -14,6 +14,9 @@ public struct Admission {
 
     private var spender: QuotaSpender
     private var limits: [ProjectNumber: QuotaLimits] = [:]
+    /// How many sends and changes were admitted, for a check of all gateways together.
+    public private(set) var admittedSends = 0
+    public private(set) var admittedChanges = 0
     /// What the spender wants done; taken by the router after each call.
     var effects: [QuotaSpender.Effect] = []
 
@@ -28,11 +31,20 @@ public struct Admission {
         -> Decision
     {
         switch spender.take(UInt64(count), kind, project, now: now, into: &effects) {
-        case .admitted(let taken): .admitted(Int(taken))
+        case .admitted(let taken): admitted(Int(taken), kind)
         case .refused(let refusal): .refused(refusal)
         case .unanswered: .unanswered
         case .wait(let until): .wait(until: until)
         }
+    }
+
+    private mutating func admitted(_ count: Int, _ kind: QuotaKind) -> Decision {
+        switch kind {
+        case .sends: admittedSends += count
+        case .subscriptionChanges: admittedChanges += count
+        default: break
+        }
+        return .admitted(count)
     }
 
     mutating func receive(_ grant: QuotaGrant, now: MonotonicTime) {

@@ -179,6 +179,26 @@ import Testing
         #expect(at.since(desk.host.monotonic) == .seconds(1))
     }
 
+    @Test("sees when one of its laws does not hold")
+    func laws() {
+        let desk = LoopDesk()
+        desk.serve()
+        #expect(desk.core.brokenInvariant == nil)
+        func isSeen(_ word: String, _ change: (LoopCore<LoopDesk.Host>) -> Void) {
+            let desk = LoopDesk()
+            desk.serve()
+            change(desk.core)
+            #expect(desk.core.brokenInvariant?.contains(word) ?? false, "\(word)")
+        }
+        isSeen("given up") { $0.leaving.insert(PartitionID(1)) }
+        isSeen("rows") { $0.rows = [Row(partition: PartitionID(1), sequence: Sequence(1), payload: [])] }
+        isSeen("another process") { $0.say(.nudge, to: LoopDesk.otherLife) }
+        isSeen("awaited") { $0.inherited[LoopDesk.partition] = $0.partitions[LoopDesk.partition] }
+        isSeen("not settled") { $0.closing[LoopDesk.partition] = [:] }
+        isSeen("quarantined") { $0.quarantined[LoopDesk.partition] = "a test" }
+        isSeen("in the place of") { $0.partitions[PartitionID(1)] = $0.partitions[LoopDesk.partition] }
+    }
+
     @Test("waits longer after each try to read a partition that fails, half a minute at most")
     func loadingAgain() {
         let desk = LoopDesk(isClustered: false)

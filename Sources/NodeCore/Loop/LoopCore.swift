@@ -85,12 +85,12 @@ public final class LoopCore<Host: LoopHost> {
     var inherited: [PartitionID: Partition] = [:]
     /// Partitions that are being given up.
     var leaving: Set<PartitionID> = []
-    /// Partitions whose machines have ended and of which the journal's writer may still have rows, and what
-    /// is left in the buckets of their projects.
     /// Partitions that cannot be folded from their journals, and why.
     var quarantined: [PartitionID: String] = [:]
     /// How often each partition could not be read, since it was last.
     var failedLoads: [PartitionID: UInt64] = [:]
+    /// Partitions whose machines have ended and of which the journal's writer may still have rows, and what
+    /// is left in the buckets of their projects.
     var closing: [PartitionID: [ProjectNumber: [UInt64]]] = [:]
     /// What earlier owners have left in the buckets of projects that are not asked for yet.
     var handedOver: [ProjectNumber: [UInt64]] = [:]
@@ -117,6 +117,7 @@ public final class LoopCore<Host: LoopHost> {
     var lives: UInt32 = 0
     var partitionEffects: [PartitionEffect] = []
     private var routerEffects: [RouterEffect] = []
+    private var admissionsTold = (sends: 0, changes: 0)
     var now: Instant
 
     /// What the shell is to carry out, in this order; it takes them away.
@@ -175,6 +176,7 @@ public final class LoopCore<Host: LoopHost> {
         }
         for loop in outgoing.indices where !outgoing[loop].isEmpty { effects.append(.post(toLoop: loop)) }
         flushPeers()
+        checkInvariants()
     }
 
     /// Hands over what waits for another loop.
@@ -309,6 +311,7 @@ public final class LoopCore<Host: LoopHost> {
 
     /// Carries out what the router wants done. Nothing of it comes back to the router at once.
     func carryOutRouting() {
+        if let observer { tellAdmissions(observer) }
         guard !routerEffects.isEmpty else { return }
         for effect in routerEffects {
             switch effect {
@@ -323,6 +326,13 @@ public final class LoopCore<Host: LoopHost> {
             }
         }
         routerEffects.removeAll(keepingCapacity: true)
+    }
+
+    private func tellAdmissions(_ observer: LoopObserver) {
+        let (sends, changes) = (router.admission.admittedSends, router.admission.admittedChanges)
+        guard (sends, changes) != admissionsTold else { return }
+        observer.admits(sends: sends - admissionsTold.sends, changes: changes - admissionsTold.changes)
+        admissionsTold = (sends, changes)
     }
 
     func reroute(_ affected: [Bool]) {

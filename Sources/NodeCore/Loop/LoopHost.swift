@@ -18,8 +18,12 @@ open class LoopObserver {
 
     /// The loop asks a partition's owner to carry out a request before the deadline.
     open func asks(_ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline) {}
+    /// A project's clients were admitted so many more operations.
+    open func admits(sends: Int, changes: Int) {}
     /// The loop hands a request to the partition that it serves.
     open func carriesOut(_ id: RequestID) {}
+    /// A law of the core does not hold.
+    open func isBroken(_ law: String) {}
     /// A line of what happens.
     open func trace(_ line: @autoclosure () -> String) {}
 }

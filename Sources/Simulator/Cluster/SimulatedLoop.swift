@@ -285,7 +285,6 @@ extension SimulatedLoop: LoopHost {
 private final class SimulatedObserver: LoopObserver {
     private unowned let loop: SimulatedLoop
     private let world: ClusterSimulation
-    private var lastAsked: UInt64 = 0
 
     init(_ loop: SimulatedLoop) {
         self.loop = loop
@@ -297,26 +296,22 @@ private final class SimulatedObserver: LoopObserver {
     ) {
         world.debug(
             "\(loop.place) (life \(loop.life)) asks \(partition.rawValue) number \(id.number) \(request)")
-        meter(id, request)
         world.deadlines[id] = world.now + loop.process.delay(to: deadline.time)
     }
 
-    /// Notes what the project was admitted: each request once, however often it is asked again.
-    private func meter(_ id: RequestID, _ request: Request) {
-        // Copies have names past all numbers.
-        guard id.number > lastAsked, id.number >> Router.copyShift == 0 else { return }
-        lastAsked = id.number
-        switch request {
-        case .sendToTopic, .sendToCondition, .sendToDevice: world.admitted(1, .sends)
-        case .change(_, _, _, let devices, _): world.admitted(devices.count, .subscriptionChanges)
-        default: break
-        }
+    override func admits(sends: Int, changes: Int) {
+        if sends > 0 { world.admitted(sends, .sends) }
+        if changes > 0 { world.admitted(changes, .subscriptionChanges) }
     }
 
     override func carriesOut(_ id: RequestID) {
         if world.now > world.deadlines[id] ?? .max {
             world.violate("5.12", "\(loop.place) carries out request \(id.number) past its deadline")
         }
+    }
+
+    override func isBroken(_ law: String) {
+        world.violate("invariant", "\(loop.place), loop \(loop.number): \(law)")
     }
 
     override func trace(_ line: @autoclosure () -> String) {
