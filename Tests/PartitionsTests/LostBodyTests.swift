@@ -43,7 +43,9 @@ struct LostBodyTests {
     }
 
     /// A device with so many waiting messages, whose bodies nobody has in memory and of which some are gone.
-    private func lose(_ gone: Set<Int>, of count: Int) throws -> (House, Registration, DeviceProof) {
+    private func lose(
+        _ gone: Set<Int>, of count: Int, holdingAppends: Bool = false
+    ) throws -> (House, Registration, DeviceProof) {
         let house = House(count: 1)
         let (device, credential) = try #require(house.register(in: 0))
         for number in 1...count {
@@ -52,6 +54,7 @@ struct LostBodyTests {
             if gone.contains(number) { house.journal[0].removeAll { $0.0 > former } }
         }
         try house.succeedFromSnapshot(0)
+        house.holdsAppends = holdingAppends
         house.listen(device, credential, stream: 1)
         house.settle()
         return (house, device, credential)
@@ -64,6 +67,16 @@ struct LostBodyTests {
         _ = house.request(.sendToDevice(nil, device, house.envelope("m2")), of: PartitionID(0))
         #expect(house.takeEvents() == ["m2"])
         #expect(house.partitions[0].waitingEntryCount == 1)
+    }
+
+    /// An owner that was succeeded and does not know it finds gone what its heir has trimmed.
+    @Test("that are gone are told to nobody, the operator included, before that is durable")
+    func goneForAFormerOwner() throws {
+        let (house, _, _) = try lose([1], of: 1, holdingAppends: true)
+        #expect(!house.takeEvents().contains("deleted"))
+        #expect(!house.notices.contains(.bodiesGone(1)))
+        let (owner, _, _) = try lose([1], of: 1)
+        #expect(owner.notices.contains(.bodiesGone(1)))
     }
 
     @Test("that are gone hide none that are there", arguments: [[1], [2], [3], [1, 3], [2, 3]])

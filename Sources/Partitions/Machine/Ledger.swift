@@ -32,6 +32,8 @@ struct Gated {
     var tickets: [ConditionTicket] = []
     /// Streams that go on when it is durable.
     var continuing: [(stream: StreamID, device: UInt32)] = []
+    /// Bodies that it says are gone.
+    var bodiesGone = 0
     /// Streams that begin behind what their devices acknowledged by coming back. The record itself may have
     /// been on its way before they came, and then says nothing about the session now.
     var beginning: [(stream: StreamID, device: DeviceIndex, needsConfirmation: Bool)] = []

@@ -260,12 +260,13 @@ extension Partition {
     }
 
     /// Bodies that the journal was asked for and does not have are gone, whatever took them. The stream goes
-    /// on when that is durable.
+    /// on when that is durable, and only then it is told: to an owner of before, which does not know that it
+    /// was succeeded, what its heir has trimmed looks gone.
     private func give(
         up gone: [Position], for index: UInt32, _ stream: StreamID, _ effects: inout [PartitionEffect]
     ) {
-        effects.append(.notice(.bodiesGone(gone.count)))
         propose(.gone(gone))
+        ledger.gated.bodiesGone += gone.count
         ledger.isUrgent = true
         ledger.gated.continuing.append((stream, index))
         streams.setReading(index)

@@ -256,6 +256,7 @@ public final class Partition {
                 begin(stream, device, now, &effects)
             }
         }
+        if gated.bodiesGone > 0 { effects.append(.notice(.bodiesGone(gated.bodiesGone))) }
         for (stream, device) in gated.continuing { continueReading(stream, device, now, &effects) }
         for ticket in gated.tickets { beginResolution(ticket, proof, now, &effects) }
         if !repairs.isEmpty { continueRepairs() }
