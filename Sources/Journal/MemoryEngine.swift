@@ -135,11 +135,10 @@ public final class MemoryEngine: Engine {
             guard index < partitionsByID.count, partitionsByID[index].row.owner == session else {
                 return .unowned
             }
-            // Below the floor no place is free: a copy of an append that comes late would put back what was
+            // Below the floor nobody writes: a copy of an append that comes late would put back what was
             // trimmed.
-            guard partitionsByID[index].journal[row.sequence] == nil,
-                row.sequence >= partitionsByID[index].row.floor
-            else { return .taken }
+            guard row.sequence >= partitionsByID[index].row.floor else { return .unowned }
+            guard partitionsByID[index].journal[row.sequence] == nil else { return .taken }
             partitionsByID[index].journal[row.sequence] = Stored(batch: batch, payload: row.payload)
             return .appended
         }

@@ -130,12 +130,12 @@ extension Cluster {
             )
         }) { result in
             switch result {
-            case .success(let (quotas, loaded)): box.post(.engine(.loaded(loaded, quotas: quotas)))
+            case .success(let (quotas, loaded)): box.post(.engine(.loaded(loaded, epoch, quotas: quotas)))
             case .failure(let error):
                 self.log.error(
                     "a partition could not be read",
                     metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
-                self.tellOwnership(.lost(id))
+                box.post(.engine(.loadFailed(id, epoch, of: error)))
             }
         }
     }

@@ -85,18 +85,27 @@ extension NodeLoop {
     }
 
     /// On a node of its own: reads a partition from the journal.
-    func load(_ id: PartitionID) {
+    func load(_ id: PartitionID, _ epoch: Epoch) {
         let mailbox = mailbox
         let log = log
         shared.engines[id].perform({ engine in try StoredPartition(id, from: engine) }) { result in
             switch result {
-            case .success(let loaded): mailbox.post(.engine(.loaded(loaded, quotas: [:])))
+            case .success(let loaded): mailbox.post(.engine(.loaded(loaded, epoch, quotas: [:])))
             case .failure(let error):
                 log.error(
                     "a partition could not be read",
                     metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
-                mailbox.post(.engine(.loadFailed(id)))
+                mailbox.post(.engine(.loadFailed(id, epoch, of: error)))
             }
         }
+    }
+}
+
+extension EngineAnswer {
+    /// What is damaged stays so; anything else may have been the engine's bad moment.
+    static func loadFailed(_ id: PartitionID, _ epoch: Epoch, of error: any Error) -> EngineAnswer {
+        var isDamaged = error is RecoveryError || error is DecodeError
+        if case EngineError.corrupt = error { isDamaged = true }
+        return .loadFailed(id, epoch, isDamaged: isDamaged, reason: "\(error)")
     }
 }

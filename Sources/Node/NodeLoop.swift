@@ -143,7 +143,7 @@ final class NodeLoop: @unchecked Sendable {
         case .trim(let id, let below, let keeping): trim(id, below: below, keeping: keeping)
         case .load(let id, let epoch, let mark):
             if let cluster = shared.cluster { return cluster.load(id, epoch, behind: mark) }
-            load(id)
+            load(id, epoch)
         case .lost(let id):
             shared.forgetDoubts(of: id)
             shared.cluster?.tellOwnership(.lost(id))
@@ -175,6 +175,7 @@ final class NodeLoop: @unchecked Sendable {
             log.error(
                 "a partition is read again",
                 metadata: ["partition": "\(id.rawValue)", "reason": "\(reason)"])
+        case .dropped(let id): shared.forgetDoubts(of: id)
         case .quarantined(let id, let reason):
             shared.quarantine(id, reason)
             log.critical(

@@ -79,7 +79,8 @@ final class NodeShared: Sendable {
     /// again; where it does not, whoever is right, an operator should know.
     func compareClock(with engine: any ClusterEngine) throws {
         guard let theirs = try engine.wallClock() else { return }
-        let off = Clock.now().wall.milliseconds - theirs.milliseconds
+        let reading = Clock.now()
+        let off = reading.wall.milliseconds - theirs.milliseconds
         guard off.magnitude <= Node.clockErrorMax.magnitude else {
             let isNew = clockDiffers.exchange(true, ordering: .relaxed) == false
             if isNew {
@@ -93,7 +94,7 @@ final class NodeShared: Sendable {
         guard !leaps.withLock(\.isEmpty) else { return }
         for box in administrator.boxes {
             box.run { loop in
-                loop.core.vouch(for: Clock.now())
+                loop.core.vouch(for: reading)
                 loop.scheduleTurn()
             }
         }

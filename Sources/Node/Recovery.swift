@@ -30,7 +30,7 @@ enum Recovery {
 extension NodeLoop {
     /// A partition of a node of its own was read as the node begins. On the loop.
     func begin(_ loaded: StoredPartition) {
-        enqueue(.engine(.loaded(loaded, quotas: [:])))
+        enqueue(.engine(.loaded(loaded, Epoch(0), quotas: [:])))
         turn()
     }
 }

@@ -99,11 +99,12 @@ public struct Ownership {
             effects.append(.nudge)
             poll(now, &effects)
         case .lost(let id):
-            // It begins anew, under another epoch, so that everybody who spoke with it notices.
-            if let epoch = holdings[id]?.epoch {
-                holdings[id] = .releasing(epoch)
-                effects.append(.release(id))
-            }
+            // It begins anew, under another epoch, so that everybody who spoke with it notices. One that is
+            // being given up already is given up once.
+            guard let holding = holdings[id], let epoch = holding.epoch else { return }
+            if case .releasing = holding { return }
+            holdings[id] = .releasing(epoch)
+            effects.append(.release(id))
         case .releaseFailed(let id):
             // Its machine has ended already. Whether the row is still ours the next look at the table says.
             guard case .releasing = holdings[id] else { return }

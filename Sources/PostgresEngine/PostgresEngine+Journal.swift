@@ -8,9 +8,9 @@ extension PostgresEngine {
     private static let pageRows = 4096
     private static let pageBytes = 8 << 20
 
-    /// The first row says that the session lives, the others which places were free, and which rows are of
-    /// partitions that the session does not own, without a sequence. Below the floor no place is free: a copy
-    /// of an append that comes late would put back what was trimmed. Nothing comes back for a dead session.
+    /// The first row says that the session lives, the others which places were free, and, with sequences below
+    /// zero, which rows are of partitions that the session does not own or stand below the floor: a copy of an
+    /// append that comes late would put back what was trimmed. Nothing comes back for a dead session.
     private static let appendStatement: StaticString = """
         WITH living AS MATERIALIZED (
             SELECT id FROM tidecast.session WHERE id = $1::int8 AND alive FOR SHARE),
@@ -24,8 +24,9 @@ extension PostgresEngine {
             JOIN owned ON owned.id = r.partition AND owned.floor <= r.sequence
             ON CONFLICT DO NOTHING RETURNING partition, sequence)
         SELECT NULL::int4, NULL::int8 FROM living UNION ALL SELECT partition, sequence FROM added
-        UNION ALL SELECT r.partition, NULL FROM living, unnest($3::int4[]) AS r (partition)
-        WHERE r.partition NOT IN (SELECT id FROM owned)
+        UNION ALL SELECT r.partition, -r.sequence
+        FROM living, unnest($3::int4[], $4::int8[]) AS r (partition, sequence)
+        WHERE NOT EXISTS (SELECT FROM owned WHERE owned.id = r.partition AND owned.floor <= r.sequence)
         """
 
     public func append(session: SessionID, batch: BatchID, rows: [Row]) -> AppendOutcome {
@@ -66,24 +67,23 @@ extension PostgresEngine {
             return Array(repeating: rows.isEmpty ? .appended : .taken, count: max(1, rows.count))
         }
         var places: Set<Place> = []
-        var unowned: Set<UInt16> = []
+        var unowned: Set<Place> = []
         for index in reply.rows where !reply.isNull(index, 0) {
-            if reply.isNull(index, 1) {
-                unowned.insert(UInt16(truncatingIfNeeded: try reply.int(index, 0)))
-                continue
+            let partition = UInt16(truncatingIfNeeded: try reply.int(index, 0))
+            let sequence = try reply.int(index, 1)
+            if sequence < 0 {
+                unowned.insert(Place(partition: partition, sequence: sequence.magnitude))
+            } else {
+                places.insert(Place(partition: partition, sequence: sequence.magnitude))
             }
-            places.insert(
-                Place(
-                    partition: UInt16(truncatingIfNeeded: try reply.int(index, 0)),
-                    sequence: try reply.uint(index, 1)))
         }
         if unowned.isEmpty, places.count == rows.count {
             return Array(repeating: .appended, count: rows.count)
         }
         // Of two rows at one place in one batch the first went in.
         return rows.map { row in
-            if unowned.contains(row.partition.rawValue) { return .unowned }
             let place = Place(partition: row.partition.rawValue, sequence: row.sequence.rawValue)
+            if unowned.contains(place) { return .unowned }
             return places.remove(place) == nil ? .taken : .appended
         }
     }

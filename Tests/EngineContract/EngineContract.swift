@@ -189,7 +189,7 @@ public enum EngineContract {
         #expect(try engine.look(p(0), Sequence(10)) == nil)
         let late = engine.append(
             session: session, batch: BatchID(1), rows: [try row(0, 10), try row(0, 31)])
-        #expect(late == .rows([.taken, .appended]))
+        #expect(late == .rows([.unowned, .appended]))
         #expect(try engine.look(p(0), Sequence(10)) == nil)
     }
 

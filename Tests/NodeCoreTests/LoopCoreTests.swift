@@ -166,12 +166,13 @@ import Testing
     @Test("on a node of its own, loads a lost partition again, and a second later where that fails")
     func loading() {
         let desk = LoopDesk(isClustered: false)
-        desk.turn(.engine(.loaded(LoopDesk.stored(), quotas: [:])))
+        desk.turn(.engine(.loaded(LoopDesk.stored(), Epoch(3), quotas: [:])))
         let lost = desk.turn(.lost(LoopDesk.partition, mayHaveAppended: false, reason: "a test"))
         #expect(lost.closing == [LoopDesk.partition], "rows of the lost machine are settled first")
         let closed = desk.turn(.engine(.closed(LoopDesk.partition)))
         #expect(closed.contains { if case .load(LoopDesk.partition, _, nil) = $0 { true } else { false } })
-        let failed = desk.turn(.engine(.loadFailed(LoopDesk.partition)))
+        let failed = desk.turn(
+            .engine(.loadFailed(LoopDesk.partition, Epoch(0), isDamaged: false, reason: "a test")))
         guard case .wake(.loadAgain(LoopDesk.partition), let at)? = failed.first else {
             Issue.record("\(failed)")
             return
@@ -199,16 +200,60 @@ import Testing
         isSeen("in the place of") { $0.partitions[PartitionID(1)] = $0.partitions[LoopDesk.partition] }
     }
 
-    @Test("waits longer after each try to read a partition that fails, half a minute at most")
-    func loadingAgain() {
-        let desk = LoopDesk(isClustered: false)
-        let waits = (0..<8).map { _ -> UInt64 in
-            guard case .wake(_, let at)? = desk.turn(.engine(.loadFailed(LoopDesk.partition))).first else {
-                return 0
-            }
+    @Test("reads a damaged partition three times more, then quarantines it")
+    func damaged() {
+        let desk = LoopDesk()
+        desk.turn(.order(.serve(LoopDesk.partition, Epoch(3))))
+        let answer = EngineAnswer.loadFailed(LoopDesk.partition, Epoch(3), isDamaged: true, reason: "a gap")
+        let waits = (0..<3).map { _ -> UInt64 in
+            guard case .wake(.loadAgain, let at)? = desk.turn(.engine(answer)).first else { return 0 }
             return at.since(desk.host.monotonic) / .seconds(1)
         }
-        #expect(waits == [1, 2, 4, 8, 16, 30, 30, 30])
+        #expect(waits == [1, 2, 4])
+        let last = desk.turn(.engine(answer))
+        #expect(last.contains { if case .noted(.quarantined) = $0 { true } else { false } })
+        #expect(last.contains { if case .serving = $0 { true } else { false } })
+        #expect(desk.turn(.timer(.loadAgain(LoopDesk.partition))).isEmpty)
+    }
+
+    /// It was given up while it was read, and perhaps taken again since.
+    @Test("serves nothing on an answer for an epoch that is over")
+    func staleLoad() {
+        let desk = LoopDesk()
+        desk.turn(.order(.serve(LoopDesk.partition, Epoch(3))))
+        desk.turn(.order(.drop(LoopDesk.partition)))
+        desk.turn(.engine(.loaded(LoopDesk.stored(), Epoch(3), quotas: [:])))
+        #expect(desk.core.partitions.isEmpty)
+        desk.turn(.order(.serve(LoopDesk.partition, Epoch(5))))
+        desk.turn(.engine(.loaded(LoopDesk.stored(), Epoch(3), quotas: [:])))
+        #expect(desk.core.partitions.isEmpty)
+        desk.turn(.engine(.loaded(LoopDesk.stored(), Epoch(5), quotas: [:])))
+        #expect(desk.core.partitions[LoopDesk.partition] != nil)
+    }
+
+    @Test("closes a partition once, however often it is told to give it up, and not one that it has anew")
+    func closingOnce() {
+        let desk = LoopDesk()
+        desk.serve()
+        #expect(desk.turn(.order(.release(LoopDesk.partition))).closing == [LoopDesk.partition])
+        #expect(desk.turn(.order(.release(LoopDesk.partition))).closing.isEmpty)
+        desk.turn(.order(.serve(LoopDesk.partition, Epoch(5))))
+        #expect(desk.turn(.engine(.closed(LoopDesk.partition))).givenUp.isEmpty)
+    }
+
+    /// A partition that begins after the leap has nothing to compare the clock with; its loop has.
+    @Test("lets no partition begin with a clock that has leapt")
+    func leap() {
+        let desk = LoopDesk()
+        desk.turn(.order(.serve(LoopDesk.partition, Epoch(3))))
+        desk.years = 1
+        desk.turn()
+        let effects = desk.turn(.engine(.loaded(LoopDesk.stored(), Epoch(3), quotas: [:])))
+        let later = effects + desk.turn(.timer(.partition(LoopDesk.partition)))
+        #expect(
+            later.contains {
+                if case .noted(.partition(LoopDesk.partition, .clockLeapt)) = $0 { true } else { false }
+            })
     }
 
     /// A database that does not answer says nothing of the session.
@@ -236,7 +281,7 @@ import Testing
         desk.turn(.engine(.closed(LoopDesk.partition)))
         desk.turn(.order(.serve(LoopDesk.partition, Epoch(5))))
         let torn = StoredPartition(LoopDesk.partition, records: [(Sequence(1), [255, 255, 255])])
-        let effects = desk.turn(.engine(.loaded(torn, quotas: [:])))
+        let effects = desk.turn(.engine(.loaded(torn, Epoch(5), quotas: [:])))
         #expect(effects.contains { if case .noted(.quarantined) = $0 { true } else { false } })
         #expect(effects.contains { if case .serving(LoopDesk.partition) = $0 { true } else { false } })
         let deadline = desk.host.monotonic.advanced(by: .seconds(5))
@@ -247,7 +292,7 @@ import Testing
         }
         #expect(why.contains("quarantined"))
         desk.turn(.order(.serve(PartitionID(1), Epoch(3))))
-        desk.turn(.engine(.loaded(LoopDesk.stored(PartitionID(1)), quotas: [:])))
+        desk.turn(.engine(.loaded(LoopDesk.stored(PartitionID(1)), Epoch(3), quotas: [:])))
         #expect(desk.core.partitions[PartitionID(1)] != nil)
         desk.turn(.order(.release(LoopDesk.partition)))
         #expect(desk.core.quarantined.isEmpty, "whoever takes it next finds out anew")

@@ -48,12 +48,18 @@ final class LoopDesk {
         options.life = isClustered ? LoopDesk.ownLife : 0
         core = LoopCore(
             options, host: host, proofs: Proofs(), random: SeededGenerator(seed: 1),
-            now: Instant(monotonic: host.monotonic, wall: WallTime(milliseconds: 1)))
+            now: Instant(monotonic: host.monotonic, wall: WallTime(milliseconds: 1_800_000_000_000)))
         gateway = core.gateway
         core.adopt(projects: [LoopDesk.project], limits: [:], births: [:], now: now)
     }
 
-    var now: Instant { Instant(monotonic: host.monotonic, wall: WallTime(milliseconds: 1_800_000_000_000)) }
+    /// By which the clock on the wall has leapt.
+    var years: Int64 = 0
+    var now: Instant {
+        Instant(
+            monotonic: host.monotonic,
+            wall: WallTime(milliseconds: 1_800_000_000_000 + years * 31_536_000_000))
+    }
 
     /// A turn with these messages, and what it wants done.
     @discardableResult
@@ -76,7 +82,7 @@ final class LoopDesk {
     /// The loop serves the partition since epoch 3, and all others are the other process's.
     func serve() {
         turn(.order(.serve(LoopDesk.partition, Epoch(3))))
-        turn(.engine(.loaded(LoopDesk.stored(), quotas: [:])))
+        turn(.engine(.loaded(LoopDesk.stored(), Epoch(3), quotas: [:])))
         turn(.order(.places(LoopDesk.places(own: [LoopDesk.partition]), away: [])))
     }
 

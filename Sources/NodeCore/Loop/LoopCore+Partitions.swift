@@ -111,20 +111,36 @@ extension LoopCore {
             effects.append(.trim(id, below: trim.below, keeping: trim.keeping))
         case .trimFailed(let id): trims[id] = nil
         case .closed(let id): closed(id)
-        case .loaded(let loaded, let quotas):
+        case .loaded(let loaded, let epoch, let quotas):
+            guard isExpected(loaded.id, epoch) else { return }
             handedOver.merge(quotas) { $1 }
             restore(loaded)
             if options.isClustered { effects.append(.serving(loaded.id)) }
-        case .loadFailed(let id):
-            // What is damaged stays so, and each try reads all of it.
+        case .loadFailed(let id, let epoch, let isDamaged, let reason):
+            guard isExpected(id, epoch) else { return }
             let tries = failedLoads[id, default: 0]
             failedLoads[id] = tries + 1
-            wake(.loadAgain(id), in: min(.seconds(1) << min(tries, 6), .seconds(30)))
+            guard isDamaged else { return wake(.loadAgain(id), in: .seconds(1)) }
+            // What is damaged may be a reader's bad moment, once or twice.
+            guard tries >= LoopCore.damagedLoadsMax else {
+                return wake(.loadAgain(id), in: .seconds(1) << tries)
+            }
+            quarantine(id, reason: reason)
+            if options.isClustered { effects.append(.serving(id)) }
         case .confirmFailed(let id, let token): wake(.confirmAgain(id, token: token), in: .milliseconds(100))
         case .followed(let loaded):
             follow(loaded)
             effects.append(.followed(loaded.id))
         }
+    }
+
+    /// How often a damaged partition is read again before it is quarantined.
+    private static var damagedLoadsMax: UInt64 { 3 }
+
+    /// Whether the partition is to be loaded for this epoch: it may have been given up meanwhile, and taken
+    /// again. On a node of its own nobody else has it.
+    private func isExpected(_ id: PartitionID, _ epoch: Epoch) -> Bool {
+        options.isClustered ? loading[id] == epoch : partitions[id] == nil
     }
 
     /// Deletes what is not needed any more, slice by slice; one run for a partition at a time.
@@ -139,6 +155,8 @@ extension LoopCore {
     /// The partition is this node's since the epoch: what was read of it before waits for the rest.
     func serve(_ id: PartitionID, _ epoch: Epoch) {
         epochs[Int(id.rawValue)] = epoch
+        loading[id] = epoch
+        closing[id] = nil
         let known = followed.removeValue(forKey: id)
         inherited[id] = known?.partition
         effects.append(.load(id, epoch, behind: known?.mark))
@@ -154,6 +172,7 @@ extension LoopCore {
     /// Folds a partition from what was read, and begins to serve it.
     private func restore(_ loaded: StoredPartition) {
         failedLoads[loaded.id] = nil
+        loading[loaded.id] = nil
         let followed = inherited.removeValue(forKey: loaded.id)
         // Given up and thrown away while the rest was read.
         if loaded.isTail, followed == nil { return }
@@ -171,6 +190,8 @@ extension LoopCore {
     /// What was verified by checksum and still cannot be folded would stop the next owner as well. It stays
     /// here, unserved and unwritten, while the node serves the rest.
     private func quarantine(_ id: PartitionID, reason: String) {
+        loading[id] = nil
+        failedLoads[id] = nil
         quarantined[id] = reason
         effects.append(.noted(.quarantined(id, reason: reason)))
     }
@@ -190,7 +211,8 @@ extension LoopCore {
         partitions[partition.id] = partition
         servedSince[partition.id] = now.monotonic
         lives &+= 1
-        partition.begin(now: now, life: lives, into: &partitionEffects)
+        let believed = Instant(monotonic: now.monotonic, wall: wallClock.read(now))
+        partition.begin(now: believed, life: lives, into: &partitionEffects)
         partition.forgetWindows(living: livingSessions)
         dirty.insert(partition.id)
         carryOut(of: partition.id)
@@ -212,6 +234,7 @@ extension LoopCore {
         }
         for loop in 0..<options.map.loopCount { send(.endStreams(of: id), toLoop: loop) }
         // Rows of the lost machine may still wait or be in doubt: what is read must not be behind them.
+        loading[id] = epoch(of: id)
         effects.append(.close(id))
     }
 
@@ -219,6 +242,7 @@ extension LoopCore {
     func release(_ id: PartitionID) {
         inherited[id] = nil
         quarantined[id] = nil
+        loading[id] = nil
         guard partitions[id] != nil else { return close(id, left: [:]) }
         leaving.insert(id)
     }
@@ -226,12 +250,16 @@ extension LoopCore {
     /// Gives the partition up through the journal's writer, which may still have rows of a machine that was
     /// lost: they could go in behind the next owner's barrier.
     private func close(_ id: PartitionID, left: [ProjectNumber: [UInt64]]) {
+        let isUnderWay = closing[id] != nil
         closing[id, default: [:]].merge(left) { $1 }
-        effects.append(.close(id))
+        if !isUnderWay { effects.append(.close(id)) }
     }
 
     private func closed(_ id: PartitionID) {
-        guard options.isClustered else { return effects.append(.load(id, epoch(of: id), behind: nil)) }
+        guard options.isClustered else {
+            if let epoch = loading[id] { effects.append(.load(id, epoch, behind: nil)) }
+            return
+        }
         guard let left = closing.removeValue(forKey: id) else { return }
         effects.append(.gaveUp(id, epoch(of: id), left: left))
     }
@@ -247,6 +275,7 @@ extension LoopCore {
 
     /// Another clock agrees with this reading: partitions that doubted the clock on the wall believe it.
     public func vouch(for now: Instant) {
+        wallClock.vouch(for: now)
         for id in partitions.keys.sorted() {
             partitions[id]?.vouch(for: now, into: &partitionEffects)
             dirty.insert(id)
@@ -259,6 +288,8 @@ extension LoopCore {
         leaving.remove(id)
         inherited[id] = nil
         quarantined[id] = nil
+        loading[id] = nil
+        effects.append(.noted(.dropped(id)))
         guard let partition = partitions.removeValue(forKey: id) else { return }
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: true, reason: "the partition is another's", into: &replies)

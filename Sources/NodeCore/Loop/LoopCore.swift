@@ -87,6 +87,12 @@ public final class LoopCore<Host: LoopHost> {
     var leaving: Set<PartitionID> = []
     /// Partitions that cannot be folded from their journals, and why.
     var quarantined: [PartitionID: String] = [:]
+    /// Partitions that are being read, and since which epoch they are this node's: an answer for another one
+    /// is of an owner of before.
+    var loading: [PartitionID: Epoch] = [:]
+    /// The clock on the wall, as far as it is believed: a partition that begins after a leap does not know of
+    /// it.
+    var wallClock: TrustedClock
     /// How often each partition could not be read, since it was last.
     var failedLoads: [PartitionID: UInt64] = [:]
     /// Partitions whose machines have ended and of which the journal's writer may still have rows, and what
@@ -135,6 +141,7 @@ public final class LoopCore<Host: LoopHost> {
         self.options = options
         self.host = host
         self.proofs = proofs
+        wallClock = TrustedClock(now)
         self.now = now
         var random = random
         epochs = options.epochs
@@ -163,6 +170,7 @@ public final class LoopCore<Host: LoopHost> {
 
     public func turn(_ messages: [LoopMessage], now: Instant) {
         self.now = now
+        _ = wallClock.read(now)
         queue.append(contentsOf: messages)
         repeat {
             var batch: [LoopMessage] = []
@@ -249,7 +257,8 @@ public final class LoopCore<Host: LoopHost> {
             carryOutRouting()
         case .readAgain(let id, let sequences, let token):
             if partitions[id] != nil { effects.append(.readRecords(id, sequences, token: token)) }
-        case .loadAgain(let id): effects.append(.load(id, epoch(of: id), behind: nil))
+        case .loadAgain(let id):
+            if let epoch = loading[id] { effects.append(.load(id, epoch, behind: nil)) }
         case .confirmAgain(let id, let token):
             if partitions[id] != nil { effects.append(.confirm(id, token: token)) }
         case .unreachable(let life):

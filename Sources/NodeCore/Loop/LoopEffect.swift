@@ -62,6 +62,8 @@ public enum LoopNote: Sendable {
     case partitionLost(PartitionID, reason: String)
     /// What was read of the partition cannot be folded. It is not served here, and kept for a look.
     case quarantined(PartitionID, reason: String)
+    /// The partition is another's now.
+    case dropped(PartitionID)
     case fingerprintsDiffer(PartitionID, with: PartitionID)
     /// What a partition has to say to the operator.
     case partition(PartitionID, PartitionNotice)

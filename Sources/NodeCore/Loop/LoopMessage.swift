@@ -51,9 +51,10 @@ public enum EngineAnswer: Sendable {
     case trimFailed(PartitionID)
     /// Nothing of the partition is in flight or in doubt any more.
     case closed(PartitionID)
-    /// Read for serving it, with what its former owner left in the buckets of its projects.
-    case loaded(StoredPartition, quotas: [ProjectNumber: [UInt64]])
-    case loadFailed(PartitionID)
+    /// Read for serving it since the epoch, with what its former owner left in the buckets of its projects.
+    case loaded(StoredPartition, Epoch, quotas: [ProjectNumber: [UInt64]])
+    /// It could not be read: what is stored is damaged, or the engine did not answer.
+    case loadFailed(PartitionID, Epoch, isDamaged: Bool, reason: String)
     /// Nobody knows whether the session lives: the engine did not say.
     case confirmFailed(PartitionID, token: UInt64)
     /// Read while another process owns it.

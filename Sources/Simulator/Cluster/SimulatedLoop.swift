@@ -154,6 +154,7 @@ final class SimulatedLoop {
         case .requestLate: world.count("late requests")
         case .frameLost: world.count("frames lost")
         case .partitionLost: world.count("partitions lost")
+        case .dropped: break
         case .quarantined(let id, let reason): world.violate("I4", "partition \(id.rawValue): \(reason)")
         case .fingerprintsDiffer(let id, let with):
             world.violate("G1", "partitions \(id.rawValue) and \(with.rawValue) differ in their members")

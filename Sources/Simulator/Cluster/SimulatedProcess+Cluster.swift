@@ -181,8 +181,11 @@ extension SimulatedProcess {
             switch result {
             case .success(let (quotas, loaded)):
                 self.world.count("partitions inherited as followed", loaded.isTail ? 1 : 0)
-                self.loop(of: id).post(.engine(.loaded(loaded, quotas: quotas)))
-            case .failure: self.tellOwnership(.lost(id))
+                self.loop(of: id).post(.engine(.loaded(loaded, epoch, quotas: quotas)))
+            case .failure(let error):
+                let isDamaged = error is RecoveryError || error is DecodeError
+                self.loop(of: id).post(
+                    .engine(.loadFailed(id, epoch, isDamaged: isDamaged, reason: "\(error)")))
             }
         }
     }
