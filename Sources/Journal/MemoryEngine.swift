@@ -144,6 +144,18 @@ public final class MemoryEngine: Engine {
         }
     }
 
+    #if DEBUG
+        /// An append that asks neither whether a session lives nor what it owns: a bug that tests plant.
+        public func appendUnchecked(batch: BatchID, rows: [Row]) -> [RowOutcome] {
+            rows.map { row in
+                let index = Int(row.partition.rawValue)
+                guard partitionsByID[index].journal[row.sequence] == nil else { return .taken }
+                partitionsByID[index].journal[row.sequence] = Stored(batch: batch, payload: row.payload)
+                return .appended
+            }
+        }
+    #endif
+
     public func look(_ partition: PartitionID, _ sequence: Sequence) throws(EngineError) -> BatchID? {
         partitionsByID[try self.partition(partition)].journal[sequence]?.batch
     }

@@ -182,22 +182,24 @@ final class Administrator: Sendable {
 
     /// Cordons the node, so that whatever restarts it does not bring it back, then tells it to leave.
     private func drain(_ node: String, force: Bool, on loop: NodeLoop, _ answer: @escaping Answer) {
-        let member: Ownership.Member
-        switch loop.shared.drainable(node, force: force) {
-        case .success(let found): member = found
+        let drain: NodeShared.Drain
+        switch loop.shared.drain(of: node, force: force) {
+        case .success(let found): drain = found
         case .failure(let refusal): return answer(loop, refusal.response)
         }
         change(
             on: loop,
             { engine, contents in
+                try drain.check(contents.cordoned)
                 try Catalog.cordon(node, to: engine)
                 contents.cordoned.insert(node)
             },
             { loop, result in
                 switch result {
                 case .success:
-                    loop.shared.cluster?.tell(.tellToLeave(member.session))
+                    loop.shared.cluster?.tell(.tellToLeave(drain.member.session))
                     answer(loop, APIAnswer.object([("node", .text(node)), ("state", .text("leaving"))]))
+                case .failure(let refusal as NodeShared.DrainRefusal): answer(loop, refusal.response)
                 case .failure(let error): answer(loop, APIFailure.unavailable("\(error)"))
                 }
             })

@@ -65,6 +65,8 @@ extension Cluster {
         perform { self.catalogVersion = version }
         tell(.catalog(version: Catalog.number(of: version)))
         shared.administrator.adopt(contents)
+        // Also where the word to leave was lost, or went to a process of before.
+        if contents.cordoned.contains(name) { NodeShared.endInOrder() }
     }
 
     func readTable(_ lane: DatabaseLane, look: UInt64, registers: Bool) {

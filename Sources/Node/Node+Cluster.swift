@@ -66,6 +66,7 @@ public struct ClusterConfiguration: Sendable {
     func waitForEngine(_ configuration: NodeConfiguration, _ log: Logger) throws -> PostgresEngine {
         var room: WaitingRoom?
         defer { room?.close() }
+        var told = LogLimit<String>()
         func wait(_ settings: DatabaseSettings) throws -> PostgresEngine {
             while true {
                 do throws(EngineError) {
@@ -74,9 +75,11 @@ public struct ClusterConfiguration: Sendable {
                     guard case .refused(let reason) = error, reason.contains("cannot reach") else {
                         throw error
                     }
-                    log.warning(
-                        "waiting for the database",
-                        metadata: ["database": "\(settings.number + 1)", "reason": "\(reason)"])
+                    if told.pass(reason, now: Clock.monotonic()) != nil {
+                        log.warning(
+                            "waiting for the database",
+                            metadata: ["database": "\(settings.number + 1)", "reason": "\(reason)"])
+                    }
                     if room == nil { room = try WaitingRoom(configuration, reason: reason) }
                     room?.say(reason)
                     sleep(1)

@@ -122,6 +122,9 @@ extension Node {
             databases[number].options.knownPast = try Generation.knownPast(of: number, engine)
         }
         let contents = try Catalog.load(engine)
+        guard !contents.cordoned.contains(configuration.name) else {
+            throw NodeError("\(configuration.name) was drained while it began: it stays out of the cluster")
+        }
         for other in further {
             if let last = try other?.lastSession() { try engine.skipSessions(through: last) }
         }

@@ -4,12 +4,17 @@ import HTTPMessages
 import Model
 import NodeCore
 import Ownership
+import Synchronization
 
 // What operators ask of a cluster.
 
 extension NodeShared {
-    /// As on SIGTERM.
-    static func endInOrder() { kill(getpid(), SIGTERM) }
+    private static let isEnding = Atomic<Bool>(false)
+
+    /// As on SIGTERM; once, however many say so.
+    static func endInOrder() {
+        if !isEnding.exchange(true, ordering: .relaxed) { kill(getpid(), SIGTERM) }
+    }
 
     /// The cluster as this node sees it: members, and who owns what since which epoch.
     func clusterAnswer() -> HTTPResponse {
@@ -90,26 +95,33 @@ extension NodeShared {
         var response: HTTPResponse
     }
 
-    /// The node that is to leave, or why it may not: it is not there, or no other shard would be left.
-    func drainable(_ node: String, force: Bool) -> Result<Ownership.Member, DrainRefusal> {
+    /// A node that is to leave, and the shards that would be left, `nil` where none is needed.
+    struct Drain {
+        var member: Ownership.Member
+        var shardsLeft: Set<String>?
+
+        /// Two drains at once may each count on the node of the other: those that are kept out are not left.
+        func check(_ cordoned: Set<String>) throws {
+            guard let shardsLeft, shardsLeft.isSubset(of: cordoned) else { return }
+            throw DrainRefusal(
+                response: APIFailure.precondition(
+                    "\(member.name) is the last shard: without it no partition has an owner, and no request is"
+                        + " served. Start another shard first, or say --force."))
+        }
+    }
+
+    /// The node that is to leave, or why it may not: it is not there.
+    func drain(of node: String, force: Bool) -> Result<Drain, DrainRefusal> {
         guard let cluster else { return .failure(DrainRefusal(response: NodeShared.alone)) }
         let view = cluster.current
         guard let member = view.members.first(where: { $0.name == node }) else {
             let response = APIFailure.unavailable("the cluster has no node \(node) at the moment")
             return .failure(DrainRefusal(response: response))
         }
-        let isNeeded =
-            member.info.isShard
-            && !view.members.contains {
-                $0.name != node && $0.info.isShard && !$0.info.isLeaving
-                    && view.state(of: $0.session) == .alive
-            }
-        guard force || !isNeeded else {
-            let response = APIFailure.precondition(
-                "\(node) is the last shard: without it no partition has an owner, and no request is served."
-                    + " Start another shard first, or say --force.")
-            return .failure(DrainRefusal(response: response))
+        let others = view.members.filter {
+            $0.name != node && $0.info.isShard && !$0.info.isLeaving && view.state(of: $0.session) == .alive
         }
-        return .success(member)
+        let isNeeded = member.info.isShard && !force
+        return .success(Drain(member: member, shardsLeft: isNeeded ? Set(others.map(\.name)) : nil))
     }
 }

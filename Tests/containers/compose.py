@@ -62,12 +62,22 @@ def one_message(tenant, first, second, third):
     check(stream.status == 200, f"{third.name}: listening was answered {stream.status}")
     name = request(second, "POST", f"/v1/projects/{tenant.id}/messages:send",
                    {"message": {"topic": "news", "data": {"k": "v"}}}, backend)["name"]
-    for line in stream:
-        if line.startswith(b"data: "):
-            check(json.loads(line[6:])["messageId"] in name, line)
-            break
+    seen = first_messages(stream, name)
+    check(seen[:1] and seen[0] in name, f"sent was {name}, and there came {seen}")
     link.close()
     return device
+
+
+def first_messages(stream, name, limit=60):
+    """The ids of messages up to the one of this name, or of those that came in time."""
+    seen, end = [], time.monotonic() + limit
+    # A comment comes each 25 s, so the loop always gets to look at the time.
+    for line in stream:
+        if line.startswith(b"data: "):
+            seen.append(json.loads(line[6:]).get("messageId", ""))
+        if (seen and seen[-1] and seen[-1] in name) or time.monotonic() > end:
+            break
+    return seen
 
 
 def hygiene(cluster):
@@ -196,12 +206,10 @@ def down_and_up(cluster, tenant, device):
     link = edge.connection(30)
     link.request("GET", f"/v1/projects/{tenant.id}/registrations/{device['token']}:listen", headers={
         "authorization": f"Bearer {device['credential']}"})
-    seen = []
-    for line in link.getresponse():
-        if line.startswith(b"data: "):
-            seen.append(json.loads(line[6:])["messageId"])
-            if seen[-1] in name:
-                break
+    stream = link.getresponse()
+    check(stream.status == 200, f"listening after `up` was answered {stream.status}")
+    seen = first_messages(stream, name)
+    check(seen and seen[-1] and seen[-1] in name, f"sent before `down` was {name}, and there came {seen}")
     link.close()
 
 

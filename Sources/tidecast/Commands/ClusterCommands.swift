@@ -48,22 +48,38 @@ struct Cluster: ParsableCommand {
         func run() throws {
             _ = try connection.call(
                 .POST, "/admin/cluster/drain", ["node": node, "force": force ? "true" : "false"])
-            for _ in 0..<120 {
-                // The node that is asked may be the one that goes.
-                guard let answer = try? connection.call(.GET, "/admin/cluster").object else { break }
-                let members = answer["members"] as? [[String: Any]] ?? []
-                guard let left = members.first(where: { $0["node"] as? String == node }) else { break }
-                if !connection.json {
-                    print("\(node) still has \(left["partitions"] ?? 0) partitions")
-                    fflush(nil)
-                }
-                usleep(250_000)
+            guard try hasLeft() else {
+                throw ClientError(
+                    "\(node) is still there. It is cordoned: once it has ended, nothing brings it back but"
+                        + " `tidecast cluster uncordon \(node)`")
             }
             if connection.json {
                 try Output.json(["node": node, "state": "left"])
             } else {
                 print("\(node) has left, and stays out until `tidecast cluster uncordon \(node)`")
             }
+        }
+
+        /// Looks for half a minute.
+        private func hasLeft() throws -> Bool {
+            var asked = ""
+            for _ in 0..<120 {
+                // The node that is asked may be the one that goes, and then answers no more.
+                guard let answer = try? connection.call(.GET, "/admin/cluster").object else {
+                    if asked == node { return true }
+                    usleep(250_000)
+                    continue
+                }
+                asked = answer["node"] as? String ?? ""
+                let members = answer["members"] as? [[String: Any]] ?? []
+                guard let left = members.first(where: { $0["node"] as? String == node }) else { return true }
+                if !connection.json {
+                    print("\(node) still has \(left["partitions"] ?? 0) partitions")
+                    fflush(nil)
+                }
+                usleep(250_000)
+            }
+            return false
         }
     }
 

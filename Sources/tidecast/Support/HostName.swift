@@ -18,17 +18,21 @@ enum HostName {
     /// A node's name on the host. A container's host name is by default its id, 12 hexadecimal digits, which
     /// changes whenever the container is made anew; its network knows it by its own name then, such as
     /// `tidecast-shard-2.tidecast_default`, of which the first part is taken.
-    static func nodeName(of host: String, _ reverse: (String) -> String?) -> String {
+    static func nodeName(of host: String, _ reverse: (String) throws -> String?) throws -> String {
         let isContainerID = host.utf8.count == 12 && host.allSatisfy(\.isHexDigit)
-        guard isContainerID, let name = reverse(host)?.split(separator: ".").first, !name.isEmpty else {
+        guard isContainerID, let name = try reverse(host)?.split(separator: ".").first, !name.isEmpty else {
             return host
         }
         return String(name)
     }
 
+    /// Tries before a name server counts as silent, and microseconds between two.
+    private static let tries = 5
+    private static let pause: UInt32 = 500_000
+
     /// The name that the network has for the host's own address. DNS alone is asked: the hosts file of a
     /// container has the id for that address.
-    static func reverse(_ host: String) -> String? {
+    static func reverse(_ host: String) throws -> String? {
         var hints = addrinfo()
         hints.ai_family = AF_INET
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
@@ -38,7 +42,16 @@ enum HostName {
         guard let address = first.pointee.ai_addr else { return nil }
         let number = address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { $0.pointee.sin_addr }
         var name = [CChar](repeating: 0, count: Int(NI_MAXHOST))
-        guard name_by_dns(number, &name, Int32(name.count)) != 0 else { return nil }
+        // Under its id the node would be another one to the cluster, drained or not.
+        var answer = name_by_dns(number, &name, Int32(name.count))
+        for _ in 1..<HostName.tries where answer < 0 {
+            usleep(HostName.pause)
+            answer = name_by_dns(number, &name, Int32(name.count))
+        }
+        guard answer >= 0 else {
+            throw ValidationError("--node auto: no name server says what this container's name is.")
+        }
+        guard answer > 0 else { return nil }
         return String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 }

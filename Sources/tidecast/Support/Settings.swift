@@ -143,7 +143,7 @@ struct Settings {
         }
         var peerAddress = try Server.address(peer)
         if peerAddress.host == HostName.auto { peerAddress.host = try HostName.own() }
-        if name == HostName.auto { name = HostName.nodeName(of: try HostName.own(), HostName.reverse) }
+        if name == HostName.auto { name = try HostName.nodeName(of: try HostName.own(), HostName.reverse) }
         configuration.name = name
         var cluster = ClusterConfiguration(url: engine, peer: peerAddress)
         let roles = try await config.string(flags.roles, "roles") ?? "gateway,shard"
