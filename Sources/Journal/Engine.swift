@@ -20,8 +20,8 @@ public enum RowOutcome: Hashable, Sendable {
     case fenced
     /// Another row has this sequence already, perhaps an earlier try of the same batch: `look` tells.
     case taken
-    /// The session does not own the partition (any more), or its journal was trimmed past this place: this row
-    /// is not in.
+    /// The session does not own the partition (any more), or its journal was trimmed past this place: this
+    /// row is not in.
     case unowned
 }
 

@@ -8,9 +8,10 @@ extension PostgresEngine {
     private static let pageRows = 4096
     private static let pageBytes = 8 << 20
 
-    /// The first row says that the session lives, the others which places were free, and, with sequences below
-    /// zero, which rows are of partitions that the session does not own or stand below the floor: a copy of an
-    /// append that comes late would put back what was trimmed. Nothing comes back for a dead session.
+    /// The first row says that the session lives, the others which places were free, and, with sequences
+    /// below zero, which rows are of partitions that the session does not own or stand below the floor: a
+    /// copy of an append that comes late would put back what was trimmed. Nothing comes back for a dead
+    /// session.
     private static let appendStatement: StaticString = """
         WITH living AS MATERIALIZED (
             SELECT id FROM tidecast.session WHERE id = $1::int8 AND alive FOR SHARE),
