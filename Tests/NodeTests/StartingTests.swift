@@ -1,5 +1,4 @@
-import Edge
-import Glibc
+import Foundation
 import Logging
 import NIOCore
 import NIOPosix
@@ -10,9 +9,8 @@ import Testing
 @Suite("A start that fails") struct StartingTests {
     private let folder: String
 
-    init() throws {
-        var template = Array("/tmp/tidecast-start-XXXXXX".utf8CString)
-        folder = try #require(mkdtemp(&template).map { String(cString: $0) })
+    init() {
+        folder = FileManager.default.temporaryDirectory.path + "/tidecast-start-\(UUID().uuidString)"
     }
 
     private func start(on ports: [Int]) throws -> Node {
@@ -27,6 +25,7 @@ import Testing
 
     /// Nothing of it goes on: its listeners are closed, and its folder can be opened again.
     @Test func takesBackWhatItHadBegun() async throws {
+        defer { try? FileManager.default.removeItem(atPath: folder) }
         let first = try start(on: [0])
         let taken = try #require(first.ports.first)
         await first.stop()
