@@ -126,10 +126,13 @@ public protocol Engine: AnyObject {
     /// These rows, as far as they are there, by rising sequence and each verified.
     func read(_ partition: PartitionID, rows: [Sequence]) throws(EngineError) -> [Row]
 
-    /// Stores a snapshot of everything up to and including `covering`. The two newest are kept.
+    /// Stores a part of a snapshot of everything up to and including `covering`. With its last part it is
+    /// there, and the two newest are kept; before that nobody sees it. Returns the number of the upload, by
+    /// which the parts behind the first say what they belong to. What is left of an upload that was not
+    /// finished goes with the partition's next snapshots.
     func writeSnapshot(
-        session: SessionID, partition: PartitionID, covering: Sequence, bytes: [UInt8]
-    ) throws(EngineError)
+        session: SessionID, partition: PartitionID, covering: Sequence, part: SnapshotPart
+    ) throws(EngineError) -> UInt64
     /// Newest first.
     func snapshots(_ partition: PartitionID) throws(EngineError) -> [SnapshotRow]
     /// Its bytes, verified.
@@ -167,6 +170,8 @@ public enum EngineRules {
     public static let keyBytesMax = 1024
     public static let catalogValueBytesMax = 1 << 20
     public static let snapshotBytesMax = 2 << 30
+    /// Bytes of one part of a snapshot.
+    public static let snapshotPartBytesMax = 1 << 20
     /// Snapshots kept of each partition.
     public static let snapshotsKept = 2
 
@@ -190,6 +195,16 @@ public enum EngineRules {
         guard value.count <= catalogValueBytesMax else {
             throw .refused("a catalog value has at most \(catalogValueBytesMax) bytes")
         }
+    }
+
+    /// Checks what is the same for every part of a snapshot.
+    public static func check(_ part: SnapshotPart) throws(EngineError) {
+        guard part.bytes.count <= snapshotPartBytesMax, part.end?.length ?? 0 <= snapshotBytesMax else {
+            throw .refused(
+                "a part of a snapshot has at most \(snapshotPartBytesMax) bytes, and all of them"
+                    + " \(snapshotBytesMax)")
+        }
+        guard part.number == 0 || part.upload != nil else { throw .refused("a part of no snapshot") }
     }
 
     /// Verifies rows as they are read.

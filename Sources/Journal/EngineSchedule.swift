@@ -2,10 +2,11 @@ import Model
 
 /// What an engine's thread does next: the order of the appends and of the jobs of one engine.
 ///
-/// The thread works in rounds: a few jobs, then what the appender wants done, up to one append. So a stream
-/// of jobs does not hold appends up, nor the other way round. What an append has settled leaves before the
-/// next jobs run. A pause holds up everything: it is made where the engine's last answer was lost, and jobs
-/// would meet the same engine.
+/// The thread works in rounds: a few small jobs and one large one, then what the appender wants done, up to
+/// one append. So a stream of jobs does not hold appends up, nor the other way round. A job is *large* where
+/// it reads or writes up to a megabyte: a part of a snapshot, bodies of records. What an append has settled
+/// leaves before the next jobs run. A pause holds up everything: it is made where the engine's last answer
+/// was lost, and jobs would meet the same engine.
 ///
 /// The thread adds what was posted to it, then calls `beginRound` and carries out steps until there is none.
 public struct EngineSchedule<Job> {
@@ -22,7 +23,7 @@ public struct EngineSchedule<Job> {
         case pause(UInt64)
     }
 
-    /// Jobs run between two appends.
+    /// Small jobs run between two appends.
     public static var jobsMax: Int { 4 }
     /// Pauses before a lost answer is followed up, doubling from the first to the last.
     static var pauseMin: UInt64 { .milliseconds(10) }
@@ -31,7 +32,9 @@ public struct EngineSchedule<Job> {
     private var appender: Appender?
     private var effects: [Appender.Effect] = []
     private var jobs: [Job] = []
+    private var largeJobs: [Job] = []
     private var jobsLeft = 0
+    private var mayRunLarge = false
     /// The round's append is done: what is settled leaves, then the round is over.
     private var hasAppended = false
     private var pause: UInt64 = 0
@@ -42,7 +45,9 @@ public struct EngineSchedule<Job> {
     public init() {}
 
     /// Whether nothing waits and nothing is in flight.
-    public var isIdle: Bool { effects.isEmpty && jobs.isEmpty && appender?.isIdle ?? true }
+    public var isIdle: Bool {
+        effects.isEmpty && jobs.isEmpty && largeJobs.isEmpty && appender?.isIdle ?? true
+    }
 
     // MARK: What was posted
 
@@ -82,18 +87,22 @@ public struct EngineSchedule<Job> {
                 }))
     }
 
-    public mutating func add(_ posted: [Job]) { jobs.append(contentsOf: posted) }
+    public mutating func add(_ posted: [Job], large: [Job] = []) {
+        jobs.append(contentsOf: posted)
+        largeJobs.append(contentsOf: large)
+    }
 
     /// The engine has failed, or is to end: what was not run.
     public mutating func takeJobs() -> [Job] {
-        defer { jobs = [] }
-        return jobs
+        defer { (jobs, largeJobs) = ([], []) }
+        return jobs + largeJobs
     }
 
     // MARK: Rounds
 
     public mutating func beginRound() {
         jobsLeft = EngineSchedule.jobsMax
+        mayRunLarge = true
         hasAppended = false
     }
 
@@ -106,6 +115,10 @@ public struct EngineSchedule<Job> {
         if jobsLeft > 0, !jobs.isEmpty, !hasAppended {
             jobsLeft -= 1
             return .job(jobs.removeFirst())
+        }
+        if mayRunLarge, !largeJobs.isEmpty, !hasAppended {
+            mayRunLarge = false
+            return .job(largeJobs.removeFirst())
         }
         switch effects.first {
         case .resolved(let resolved):

@@ -98,16 +98,31 @@ extension MemoryEngine {
     // MARK: Snapshots
 
     public func writeSnapshot(
-        session: SessionID, partition: PartitionID, covering: Sequence, bytes: [UInt8]
-    ) throws(EngineError) {
+        session: SessionID, partition: PartitionID, covering: Sequence, part: SnapshotPart
+    ) throws(EngineError) -> UInt64 {
         let index = try owned(partition, by: session)
+        try EngineRules.check(part)
         guard covering <= partitionsByID[index].last else {
             throw .refused("a snapshot covers durable records only")
         }
+        if part.number == 0 {
+            uploads += 1
+            partitionsByID[index].upload = (uploads, Snapshot(covering: covering))
+        }
+        guard var (number, snapshot) = partitionsByID[index].upload,
+            part.number == 0 || number == part.upload, snapshot.parts.count == part.number,
+            snapshot.covering == covering
+        else { throw .refused("a part of another snapshot") }
+        snapshot.parts.append(part.bytes)
+        partitionsByID[index].upload = (number, snapshot)
+        guard let end = part.end else { return number }
+        partitionsByID[index].upload = nil
+        snapshot.end = end
         var snapshots = partitionsByID[index].snapshots.filter { $0.covering != covering }
-        snapshots.append(Snapshot(covering: covering, bytes: bytes, checksum: Checksum.of(bytes)))
+        snapshots.append(snapshot)
         snapshots.sort { $0.covering > $1.covering }
         partitionsByID[index].snapshots = Array(snapshots.prefix(EngineRules.snapshotsKept))
+        return number
     }
 
     public func snapshots(_ partition: PartitionID) throws(EngineError) -> [SnapshotRow] {
@@ -121,10 +136,15 @@ extension MemoryEngine {
         guard let found = snapshots.first(where: { $0.covering == covering }) else {
             throw .refused("partition \(partition.rawValue) has no snapshot up to \(covering.rawValue)")
         }
-        guard Checksum.of(found.bytes) == found.checksum else {
+        var digest = SnapshotDigest(partition, covering: covering)
+        for part in found.parts { digest.add(part) }
+        let bytes = Array(found.parts.joined())
+        guard
+            found.end == .init(parts: found.parts.count, length: bytes.count, digest: digest.value)
+        else {
             throw .corrupt("the snapshot of partition \(partition.rawValue) up to \(covering.rawValue)")
         }
-        return found.bytes
+        return bytes
     }
 
     public func trim(

@@ -24,13 +24,15 @@ public final class MemoryEngine: Engine {
     }
     struct Snapshot {
         var covering: Sequence
-        var bytes: [UInt8]
-        var checksum: UInt64
+        var parts: [[UInt8]] = []
+        var end = SnapshotPart.End(parts: 0, length: 0, digest: 0)
     }
     struct Partition {
         var row: PartitionRow
         var journal: [Sequence: Stored] = [:]
         var snapshots: [Snapshot] = []
+        /// One that is not finished.
+        var upload: (number: UInt64, snapshot: Snapshot)?
         var last: Sequence { max(journal.keys.max() ?? .zero, Sequence(row.floor.rawValue - 1)) }
     }
 
@@ -48,6 +50,7 @@ public final class MemoryEngine: Engine {
     var sessionList: [(node: String, isAlive: Bool)] = []
     /// Where this is not the home: begun, and neither registered nor fenced here so far.
     var unknownSessions: Set<SessionID> = []
+    var uploads: UInt64 = 0
     var leases: [SessionID: (counter: UInt64, info: [UInt8])] = [:]
     var catalog: [CatalogTable: [String: [UInt8]]] = [:]
     /// Visible, and gone with a crash, until an append of later is acknowledged.

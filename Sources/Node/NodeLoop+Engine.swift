@@ -47,20 +47,21 @@ extension NodeLoop {
         }
     }
 
-    func writeSnapshot(_ id: PartitionID, _ covering: Sequence, _ bytes: [UInt8]) {
+    func writeSnapshot(_ id: PartitionID, _ covering: Sequence, _ part: SnapshotPart, _ token: UInt64) {
         let mailbox = mailbox
         let session = shared.session
         let log = log
-        shared.engines[id].perform({ engine in
-            try engine.writeSnapshot(session: session, partition: id, covering: covering, bytes: bytes)
-        }) { result in
+        shared.engines[id].perform(isLarge: true) { engine in
+            try engine.writeSnapshot(session: session, partition: id, covering: covering, part: part)
+        } then: { result in
             switch result {
-            case .success: mailbox.post(.partition(id, .snapshotWritten(covering: covering)))
+            case .success(let upload):
+                mailbox.post(.partition(id, .snapshotPart(upload: upload, token: token)))
             case .failure(let error):
                 log.error(
                     "a snapshot was not written",
                     metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
-                mailbox.post(.partition(id, .snapshotFailed))
+                mailbox.post(.partition(id, .snapshotFailed(token: token)))
             }
         }
     }

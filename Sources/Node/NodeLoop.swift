@@ -139,7 +139,8 @@ final class NodeLoop: @unchecked Sendable {
         case .append(let rows): shared.engines.submit(rows, for: number)
         case .confirm(let id, let token): confirm(id, token)
         case .readRecords(let id, let sequences, let token): read(id, sequences, token)
-        case .writeSnapshot(let id, let covering, let bytes): writeSnapshot(id, covering, bytes)
+        case .writeSnapshot(let id, let covering, let part, let token):
+            writeSnapshot(id, covering, part, token)
         case .trim(let id, let below, let keeping): trim(id, below: below, keeping: keeping)
         case .load(let id, let epoch, let mark):
             if let cluster = shared.cluster { return cluster.load(id, epoch, behind: mark) }

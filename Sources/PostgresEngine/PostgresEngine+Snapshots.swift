@@ -1,12 +1,14 @@
 import Journal
 import Model
 
-// Snapshots lie in the database in chunks. The chunks go in first, under a number that nothing names yet; the
-// row that names them is one statement under the living session that owns the partition. Chunks that no row
-// names are left by whoever stopped in between, and go with the partition's next snapshot.
+// Snapshots lie in the database in chunks, one for each part. The chunks go in first, under a number that
+// nothing names yet; the row that names them is one statement under the living session that owns the
+// partition. Chunks that no row names are of older snapshots, or were left by whoever stopped in between: two
+// of them go with each part that comes in, and at the end what is then left.
 
 extension PostgresEngine {
-    static let chunkBytesMax = 8 << 20
+    /// Chunks that go with one that comes.
+    private static let chunksDroppedMax = 2
     /// Rows that vanish while they are read: a newer snapshot was written meanwhile. Then from the beginning.
     private static let readTriesMax = 4
 
@@ -20,56 +22,57 @@ extension PostgresEngine {
         """
 
     public func writeSnapshot(
-        session: SessionID, partition: PartitionID, covering: Sequence, bytes: [UInt8]
-    ) throws(EngineError) {
-        guard bytes.count <= EngineRules.snapshotBytesMax else {
-            throw .refused("a snapshot of \(bytes.count) bytes; at most \(EngineRules.snapshotBytesMax)")
-        }
+        session: SessionID, partition: PartitionID, covering: Sequence, part: SnapshotPart
+    ) throws(EngineError) -> UInt64 {
+        try EngineRules.check(part)
         guard covering <= EngineRules.sequenceMax else {
             throw .refused("a snapshot covers durable records only")
         }
         let place = [Parameter.uint(session.rawValue), .partition(partition)]
-        let upload = try ask { connection throws(Fault) in
+        let upload = try write(part, place)
+        if let end = part.end {
+            try name(
+                place + [
+                    .uint(covering.rawValue), .int(upload), .int(Int64(end.parts)),
+                    .int(Int64(end.length)), .uint(end.digest),
+                ])
+        }
+        // What is left over costs room only, and the next part tries again.
+        _ = try? drop(chunksBut: upload, place)
+        return UInt64(bitPattern: upload)
+    }
+
+    private func write(_ part: SnapshotPart, _ place: [Parameter]) throws(EngineError) -> Int64 {
+        let upload = part.number > 0 ? Int64(bitPattern: part.upload ?? 0) : 0
+        return try ask { connection throws(Fault) in
             let reply = try connection.run(
-                PostgresEngine.owning + " SELECT nextval('tidecast.upload') FROM mine", place)
+                PostgresEngine.owning + """
+                    , upload AS MATERIALIZED (
+                        SELECT CASE WHEN $4::int8 = 0 THEN nextval('tidecast.upload') ELSE $3::int8 END
+                        AS number FROM mine)
+                    INSERT INTO tidecast.chunk (partition, upload, number, bytes)
+                    SELECT mine.id, upload.number, $4::int8::int4, $5::bytea FROM mine, upload
+                    ON CONFLICT (partition, upload, number) DO UPDATE SET bytes = excluded.bytes
+                    RETURNING upload
+                    """, place + [.int(upload), .int(Int64(part.number)), .bytes(part.bytes[...])])
             guard reply.count == 1 else { throw .engine(.fenced) }
             return try reply.int(0, 0)
         }
-        var chunks: Int64 = 0
-        for start in stride(from: 0, to: bytes.count, by: PostgresEngine.chunkBytesMax) {
-            let chunk = bytes[start..<min(bytes.count, start + PostgresEngine.chunkBytesMax)]
-            try write(chunk, [.int(upload), .int(chunks)], place)
-            chunks += 1
-        }
-        let sum = PostgresEngine.checksum(of: bytes, partition: partition, covering: covering)
-        try name(
-            place + [
-                .uint(covering.rawValue), .int(upload), .int(chunks), .int(Int64(bytes.count)), .uint(sum),
-            ])
-        // What is left over costs room only, and the next snapshot tries again.
-        _ = try? ask { connection throws(Fault) in
-            try connection.run(
-                PostgresEngine.owning + """
-                     DELETE FROM tidecast.chunk AS c USING mine WHERE c.partition = mine.id
-                    AND NOT EXISTS (
-                        SELECT FROM tidecast.snapshot AS s
-                        WHERE s.partition = c.partition AND s.upload = c.upload)
-                    """, place)
-        }
     }
 
-    private func write(
-        _ chunk: ArraySlice<UInt8>, _ number: [Parameter], _ place: [Parameter]
-    ) throws(EngineError) {
+    private func drop(chunksBut upload: Int64, _ place: [Parameter]) throws(EngineError) {
         try ask { connection throws(Fault) in
-            let reply = try connection.run(
+            _ = try connection.run(
                 PostgresEngine.owning + """
-                     INSERT INTO tidecast.chunk (partition, upload, number, bytes)
-                    SELECT mine.id, $3::int8, $4::int8::int4, $5::bytea FROM mine
-                    ON CONFLICT (partition, upload, number) DO UPDATE SET bytes = excluded.bytes
-                    RETURNING number
-                    """, place + number + [.bytes(chunk)])
-            guard reply.count == 1 else { throw .engine(.fenced) }
+                    , doomed AS MATERIALIZED (
+                        SELECT c.upload, c.number FROM mine, tidecast.chunk AS c
+                        WHERE c.partition = $2 AND c.upload <> $3::int8 AND NOT EXISTS (
+                            SELECT FROM tidecast.snapshot AS s
+                            WHERE s.partition = c.partition AND s.upload = c.upload)
+                        ORDER BY c.upload, c.number LIMIT \(PostgresEngine.chunksDroppedMax))
+                    DELETE FROM tidecast.chunk AS c USING doomed
+                    WHERE c.partition = $2 AND c.upload = doomed.upload AND c.number = doomed.number
+                    """, place + [.int(upload)])
         }
     }
 
@@ -104,7 +107,7 @@ extension PostgresEngine {
         }
     }
 
-    /// Seeded with what says which snapshot it is, so that none can stand in another's place.
+    /// Of a snapshot of before, whose parts had no digest of their own.
     private static func checksum(of bytes: [UInt8], partition: PartitionID, covering: Sequence) -> UInt64 {
         var header = ByteWriter(capacity: 18)
         header.u16(partition.rawValue)
@@ -150,6 +153,7 @@ extension PostgresEngine {
         }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(head.length)
+        var digest = SnapshotDigest(partition, covering: covering)
         for number in 0..<max(0, head.chunks) {
             let chunk = try ask { connection throws(Fault) in
                 let reply = try connection.run(
@@ -161,9 +165,12 @@ extension PostgresEngine {
             }
             guard let chunk, bytes.count + chunk.count <= head.length else { break }
             bytes += chunk
+            digest.add(chunk)
         }
         if bytes.count == head.length,
-            PostgresEngine.checksum(of: bytes, partition: partition, covering: covering) == head.checksum
+            digest.value == head.checksum
+                || PostgresEngine.checksum(of: bytes, partition: partition, covering: covering)
+                    == head.checksum
         {
             return bytes
         }

@@ -34,8 +34,8 @@ struct Worker: Sendable {
         let left = mailbox.post { content in
             content.isEnded = true
             content.commands = []
-            defer { content.jobs = [] }
-            return content.jobs
+            defer { (content.jobs, content.largeJobs) = ([], []) }
+            return content.jobs + content.largeJobs
         }
         for job in left { job(.failure(.ioFailure("the engine has ended"))) }
     }
@@ -55,16 +55,18 @@ struct Worker: Sendable {
 
     /// Takes what was posted.
     private func fetch(_ run: inout Run, waiting: Bool) {
-        let (commands, jobs, isClosing) = mailbox.wait(until: { !waiting || !$0.isEmpty || $0.isClosing }) {
-            content in
+        let (commands, jobs, large, isClosing) = mailbox.wait(
+            until: { !waiting || !$0.isEmpty || $0.isClosing }
+        ) { content in
             defer {
                 content.commands.removeAll(keepingCapacity: true)
                 content.jobs.removeAll(keepingCapacity: true)
+                content.largeJobs.removeAll(keepingCapacity: true)
             }
-            return (content.commands, content.jobs, content.isClosing)
+            return (content.commands, content.jobs, content.largeJobs, content.isClosing)
         }
         run.isClosing = isClosing
-        run.schedule.add(jobs)
+        run.schedule.add(jobs, large: large)
         for command in commands {
             switch command {
             case .session(let session): run.schedule.begin(session)

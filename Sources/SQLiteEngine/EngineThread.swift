@@ -60,9 +60,10 @@ public final class EngineThread: Sendable {
         mailbox.post { if !$0.isEnded { $0.commands.append(command) } }
     }
 
-    /// Runs `body` on the thread, between commits; `then` is called there with what came of it.
+    /// Runs `body` on the thread, between commits; `then` is called there with what came of it. Of those that
+    /// are large (`EngineSchedule`) one runs between two commits.
     public func perform<Value: Sendable>(
-        _ body: @escaping @Sendable (any Engine) throws -> Value,
+        isLarge: Bool = false, _ body: @escaping @Sendable (any Engine) throws -> Value,
         then: @escaping @Sendable (Result<Value, any Error>) -> Void
     ) {
         let job: Mailbox.Job = { engine in
@@ -70,8 +71,10 @@ public final class EngineThread: Sendable {
         }
         let refusal: EngineError? = mailbox.post { content in
             if content.isEnded { return .ioFailure("the engine has ended") }
-            if content.jobs.count >= EngineThread.jobsWaitingMax { return .refused("too many jobs wait") }
-            content.jobs.append(job)
+            if content.jobs.count + content.largeJobs.count >= EngineThread.jobsWaitingMax {
+                return .refused("too many jobs wait")
+            }
+            if isLarge { content.largeJobs.append(job) } else { content.jobs.append(job) }
             return nil
         }
         if let refusal { job(.failure(refusal)) }

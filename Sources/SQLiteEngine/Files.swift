@@ -42,18 +42,15 @@ enum Files {
         guard fsync(folder) == 0 else { throw .ioFailure("cannot sync \(path): \(reason())") }
     }
 
-    /// Writes a new file and syncs it. A full disk is `refused`, and the file is removed again.
-    static func write(_ path: String, _ parts: [[UInt8]]) throws(EngineError) {
-        let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    /// Writes a new file, or goes on with one, and syncs it. A full disk is `refused`: also where only the
+    /// sync finds out, and then the file is of no use.
+    static func write(_ path: String, _ bytes: [UInt8], isNew: Bool) throws(EngineError) {
+        let how = isNew ? O_CREAT | O_TRUNC : O_APPEND
+        let file = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | how, 0o600)
         guard file >= 0 else { throw failure("cannot make \(path)") }
         defer { close(file) }
-        do throws(EngineError) {
-            for part in parts { try write(part, to: file, path) }
-            guard fsync(file) == 0 else { throw .ioFailure("cannot sync \(path): \(reason())") }
-        } catch {
-            unlink(path)
-            throw error
-        }
+        try write(bytes, to: file, path)
+        guard fdatasync(file) == 0 else { throw failure("cannot sync \(path)") }
     }
 
     private static func write(_ bytes: [UInt8], to file: Int32, _ path: String) throws(EngineError) {
@@ -72,7 +69,7 @@ enum Files {
         }
     }
 
-    private static func failure(_ what: String) -> EngineError {
+    static func failure(_ what: String) -> EngineError {
         switch errno {
         case ENOSPC, EDQUOT: .refused("the disk is full")
         case EMFILE, ENFILE: .refused("too many open files")

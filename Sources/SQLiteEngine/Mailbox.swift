@@ -19,10 +19,11 @@ final class Mailbox: @unchecked Sendable {
     struct Content {
         var commands: [Command] = []
         var jobs: [Job] = []
+        var largeJobs: [Job] = []
         var isClosing = false
         /// Nothing is taken in any more.
         var isEnded = false
-        var isEmpty: Bool { commands.isEmpty && jobs.isEmpty }
+        var isEmpty: Bool { commands.isEmpty && jobs.isEmpty && largeJobs.isEmpty }
     }
 
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)

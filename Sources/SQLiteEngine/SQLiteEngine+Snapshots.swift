@@ -2,30 +2,110 @@ import Glibc
 import Journal
 import Model
 
-// Snapshots are files of their own: written aside, synced, renamed, the folder synced, and only then named by
-// a row under the session that owns the partition. A file that no row names does not count, and goes at the
-// next opening.
+// Snapshots are files of their own: written aside part by part, each synced, then renamed, the folder synced,
+// and only then named by a row under the session that owns the partition. A file that no row names does not
+// count, and goes with the partition's next snapshot or at the next opening.
 
 extension SQLiteEngine {
-    static let snapshotMagic: UInt64 = 0x3150_414e_5343_4454  // "TDCSNAP1", little endian
-    static let snapshotHeaderBytes = 34
+    /// "TDCSNAP1" and "TDCSNAP2", little endian. Those of the first kind are one piece behind its length and
+    /// checksum; they are read, and not written any more.
+    static let formerMagic: UInt64 = 0x3150_414e_5343_4454
+    static let snapshotMagic: UInt64 = 0x3250_414e_5343_4454
+    /// What stands in a file besides the parts, at most.
+    static let snapshotExtraBytesMax = 64 << 20
+
+    /// A file that is not finished.
+    struct Upload {
+        var number: UInt64
+        var covering: Sequence
+        var name: String
+        var parts = 0
+        /// Of the parts.
+        var length = 0
+        var aside: String { name + ".aside" }
+    }
 
     public func writeSnapshot(
-        session: SessionID, partition: PartitionID, covering: Sequence, bytes: [UInt8]
-    ) throws(EngineError) {
-        guard bytes.count <= EngineRules.snapshotBytesMax else {
-            throw .refused("a snapshot of \(bytes.count) bytes; at most \(EngineRules.snapshotBytesMax)")
-        }
-        // Asked before the long work as well as with the row.
+        session: SessionID, partition: PartitionID, covering: Sequence, part: SnapshotPart
+    ) throws(EngineError) -> UInt64 {
+        try EngineRules.check(part)
+        // Asked before the work as well as with the row.
         guard try isAlive(session), try partitionRow(partition).owner == session else { throw .fenced }
-        let name = "\(partition.rawValue)-\(covering.rawValue)-\(session.rawValue).snap"
+        var upload = try self.upload(of: part, partition, covering, session)
         do throws(EngineError) {
-            try place(name, partition: partition, covering: covering, bytes: bytes)
+            try write(part, &upload, partition)
         } catch {
+            uploads[partition] = upload
+            forget(partition)
             if case .ioFailure(let reason) = error { throw database.poison(reason) }
             throw error
         }
+        uploads[partition] = upload
+        guard part.end != nil else { return upload.number }
+        uploads[partition] = nil
         Failpoint.reach("snapshot.renamed")
+        try name(upload, partition, session)
+        return upload.number
+    }
+
+    private func upload(
+        of part: SnapshotPart, _ partition: PartitionID, _ covering: Sequence, _ session: SessionID
+    ) throws(EngineError) -> Upload {
+        if part.number == 0 {
+            forget(partition)
+            lastUpload += 1
+            let name = "\(partition.rawValue)-\(covering.rawValue)-\(session.rawValue).snap"
+            return Upload(number: lastUpload, covering: covering, name: name)
+        }
+        guard let upload = uploads[partition], upload.number == part.upload, upload.parts == part.number,
+            upload.covering == covering
+        else { throw .refused("a part of another snapshot") }
+        return upload
+    }
+
+    private func forget(_ partition: PartitionID) {
+        guard let upload = uploads.removeValue(forKey: partition) else { return }
+        unlink(snapshotFolder + "/" + upload.aside)
+    }
+
+    /// Each part stands behind its length; behind the last stand a zero and what all of them are.
+    private func write(
+        _ part: SnapshotPart, _ upload: inout Upload, _ partition: PartitionID
+    ) throws(EngineError) {
+        let aside = snapshotFolder + "/" + upload.aside
+        var bytes = ByteWriter(capacity: part.bytes.count + 64)
+        if part.number == 0 {
+            bytes.u64(SQLiteEngine.snapshotMagic)
+            bytes.u16(partition.rawValue)
+            bytes.u64(upload.covering.rawValue)
+        }
+        if !part.bytes.isEmpty {
+            bytes.u32(UInt32(part.bytes.count))
+            bytes.raw(part.bytes)
+        }
+        upload.parts += 1
+        upload.length += part.bytes.count
+        if let end = part.end {
+            guard end.parts == upload.parts, end.length == upload.length else {
+                throw .refused("the parts of a snapshot are not those that were written")
+            }
+            bytes.u32(0)
+            bytes.u64(UInt64(end.length))
+            bytes.u64(end.digest)
+        }
+        try Files.write(aside, bytes.bytes, isNew: part.number == 0)
+        guard part.end != nil else { return }
+        guard rename(aside, snapshotFolder + "/" + upload.name) == 0 else {
+            throw Files.failure("cannot rename \(aside)")
+        }
+        try Files.syncFolder(snapshotFolder)
+    }
+
+    /// From here on the snapshot counts. Drops those that are now too many.
+    private func name(
+        _ upload: Upload, _ partition: PartitionID, _ session: SessionID
+    ) throws(EngineError) {
+        let (covering, name) = (upload.covering, upload.name)
         let dropped = try database.transaction { () throws(EngineError) in
             let row = try owned(partition, by: session)
             guard covering <= (try lastSequence(partition, floor: row.floor)) else {
@@ -50,23 +130,6 @@ extension SQLiteEngine {
         for name in dropped { unlink(snapshotFolder + "/" + name) }
     }
 
-    private func place(
-        _ name: String, partition: PartitionID, covering: Sequence, bytes: [UInt8]
-    ) throws(EngineError) {
-        let aside = snapshotFolder + "/" + name + ".aside"
-        var header = ByteWriter(capacity: SQLiteEngine.snapshotHeaderBytes)
-        header.u64(SQLiteEngine.snapshotMagic)
-        header.u16(partition.rawValue)
-        header.u64(covering.rawValue)
-        header.u64(UInt64(bytes.count))
-        header.u64(Checksum.of(bytes, seed: Checksum.of(header.bytes)))
-        try Files.write(aside, [header.bytes, bytes])
-        guard rename(aside, snapshotFolder + "/" + name) == 0 else {
-            throw .ioFailure("cannot rename \(aside): \(Files.reason())")
-        }
-        try Files.syncFolder(snapshotFolder)
-    }
-
     public func snapshots(_ partition: PartitionID) throws(EngineError) -> [SnapshotRow] {
         let statement = try database.statement(
             "SELECT covering, name FROM snapshot WHERE partition = ?1 ORDER BY covering DESC")
@@ -88,7 +151,7 @@ extension SQLiteEngine {
         }
         let path = snapshotFolder + "/" + row.name
         let file = try Files.read(
-            path, bytesMax: EngineRules.snapshotBytesMax + SQLiteEngine.snapshotHeaderBytes)
+            path, bytesMax: EngineRules.snapshotBytesMax + SQLiteEngine.snapshotExtraBytesMax)
         do throws(DecodeError) {
             return try SQLiteEngine.open(file, partition: partition, covering: covering)
         } catch {
@@ -100,10 +163,36 @@ extension SQLiteEngine {
         _ file: [UInt8], partition: PartitionID, covering: Sequence
     ) throws(DecodeError) -> [UInt8] {
         var reader = ByteReader(file)
-        guard try reader.u64() == snapshotMagic else { throw reader.fail("is no snapshot of this version") }
+        let magic = try reader.u64()
+        guard magic == snapshotMagic || magic == formerMagic else {
+            throw reader.fail("is no snapshot of this version")
+        }
         guard try reader.u16() == partition.rawValue, try reader.u64() == covering.rawValue else {
             throw reader.fail("is another snapshot")
         }
+        if magic == formerMagic { return try former(file, &reader) }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(file.count)
+        var digest = SnapshotDigest(partition, covering: covering)
+        while true {
+            let count = Int(try reader.u32())
+            if count == 0 { break }
+            guard count <= reader.remaining else { throw reader.fail("ends in a part") }
+            let part = try reader.raw(count)
+            digest.add(part)
+            bytes += part
+        }
+        // A snapshot of nothing has one empty part.
+        if bytes.isEmpty { digest.add([]) }
+        guard try reader.u64() == UInt64(bytes.count) else { throw reader.fail("has another length") }
+        guard try reader.u64() == digest.value else { throw reader.fail("fails its checksum") }
+        try reader.expectEnd()
+        return bytes
+    }
+
+    private static func former(
+        _ file: [UInt8], _ reader: inout ByteReader
+    ) throws(DecodeError) -> [UInt8] {
         let length = try reader.u64()
         guard length <= UInt64(EngineRules.snapshotBytesMax), Int(length) == reader.remaining - 8 else {
             throw reader.fail("has another length")

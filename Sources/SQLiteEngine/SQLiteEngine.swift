@@ -29,6 +29,9 @@ public final class SQLiteEngine: Engine {
     let database: Connection
     /// Who owns which partition, as far as it was read or written by this engine.
     var owners: [PartitionID: SessionID] = [:]
+    /// Snapshots that are being written, and how many there were.
+    var uploads: [PartitionID: Upload] = [:]
+    var lastUpload: UInt64 = 0
     /// Declared behind the connection, so that it is let go last.
     private let lock: FolderLock
 

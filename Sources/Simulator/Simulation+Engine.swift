@@ -1,3 +1,4 @@
+import Journal
 import Model
 import Partitions
 
@@ -46,6 +47,22 @@ extension Simulation {
             if isIn { record(Int(id.rawValue), sequence, body) }
             lose(id, mayHaveAppended: true)
         }
+    }
+
+    /// A part of a snapshot, which counts when its last part is there. A machine that was lost meanwhile may
+    /// have had it written: the two newest are kept. Now and then the disk is full.
+    func store(_ id: PartitionID, _ covering: Sequence, _ part: SnapshotPart, _ token: UInt64) {
+        if !isHealing, random.next(upperBound: UInt64(100)) < options.refusedPercent {
+            return feed(id, .snapshotFailed(token: token))
+        }
+        if part.number == 0 { uploads.append([]) }
+        let upload = part.upload ?? UInt64(uploads.count - 1)
+        uploads[Int(upload)] += part.bytes
+        if part.end != nil {
+            let stored = snapshots[Int(id.rawValue)] + [(covering, uploads[Int(upload)])]
+            snapshots[Int(id.rawValue)] = Array(stored.sorted { $0.covering > $1.covering }.prefix(2))
+        }
+        feed(id, .snapshotPart(upload: upload, token: token))
     }
 
     /// As engines do it: never past what the older of two snapshots covers.

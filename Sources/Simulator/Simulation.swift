@@ -39,6 +39,8 @@ public final class Simulation {
             self.seed = seed
             partition = PartitionOptions(partitionCount: partitionCount)
             partition.snapshotBytesMin = 2000
+            partition.snapshotSliceBytes = 50 + Int(seed % 7) * 150
+            partition.snapshotPartBytes = 200 + Int(seed % 5) * 400
         }
     }
 
@@ -48,7 +50,7 @@ public final class Simulation {
         case operate(client: Int)
         case appended(PartitionID, life: UInt64, Sequence, [UInt8], Fate)
         case recovered(PartitionID, life: UInt64)
-        case snapshot(PartitionID, covering: Sequence, [UInt8])
+        case snapshot(PartitionID, covering: Sequence, SnapshotPart, token: UInt64)
         case crash
         case listen(device: Int)
     }
@@ -64,6 +66,8 @@ public final class Simulation {
     var journal: [[(sequence: Sequence, body: [UInt8])]]
     /// Two of each partition at most, newest first.
     var snapshots: [[(covering: Sequence, bytes: [UInt8])]]
+    /// Parts of snapshots that are not finished, of all partitions.
+    var uploads: [[UInt8]] = []
     /// Every record that was ever in, trimmed or not: for the check at the end.
     var past: [[(sequence: Sequence, body: [UInt8])]]
 
@@ -168,11 +172,7 @@ public final class Simulation {
             if lives[Int(id.rawValue)] == life { finishAppend(id, sequence, body, fate) }
         case .recovered(let id, let life):
             if lives[Int(id.rawValue)] == life { recover(id) }
-        case .snapshot(let id, let covering, let bytes):
-            // A machine that was lost meanwhile may have had it written: the two newest are kept.
-            let stored = snapshots[Int(id.rawValue)] + [(covering, bytes)]
-            snapshots[Int(id.rawValue)] = Array(stored.sorted { $0.covering > $1.covering }.prefix(2))
-            feed(id, .snapshotWritten(covering: covering))
+        case .snapshot(let id, let covering, let part, let token): store(id, covering, part, token)
         case .frame(let from, let frame): receive(frame, from)
         case .operate(let client): operate(client)
         case .listen(let device): listen(device)
@@ -187,7 +187,7 @@ public final class Simulation {
         case .appended(let id, _, let sequence, _, let fate):
             text = "d\(id.rawValue) \(sequence.rawValue) \(fate)"
         case .recovered(let id, _): text = "r\(id.rawValue)"
-        case .snapshot(let id, let covering, _): text = "s\(id.rawValue) \(covering.rawValue)"
+        case .snapshot(let id, let covering, _, _): text = "s\(id.rawValue) \(covering.rawValue)"
         case .frame(let from, _): text = "f\(from.rawValue)"
         case .operate(let client): text = "o\(client)"
         case .listen(let device): text = "l\(device)"
@@ -320,8 +320,10 @@ public final class Simulation {
                 let found = journal[Int(id.rawValue)].filter { sequences.contains($0.sequence) }
                 schedule(
                     .partition(id, .records(found, token: token)), in: random.next(upperBound: 3_000_000))
-            case .writeSnapshot(let covering, let bytes):
-                schedule(.snapshot(id, covering: covering, bytes), in: random.next(upperBound: 20_000_000))
+            case .writeSnapshot(let covering, let part, let token):
+                schedule(
+                    .snapshot(id, covering: covering, part, token: token),
+                    in: random.next(upperBound: 20_000_000))
             case .trim(let below, let keeping): trim(Int(id.rawValue), below, keeping)
             case .wake(let at): schedule(.partition(id, .woke), in: at.since(MonotonicTime(nanoseconds: now)))
             case .reply(let request, let reply): answer(request.number, reply.value)

@@ -13,22 +13,28 @@ final class Proofs: DeviceProofMaker {
 }
 
 final class Bench {
-    let count = 32
+    let count: Int
     let names = TopicNames()
     var partitions: [Partition] = []
     var replies = 0
     var pushed = 0
     var bytes = 0
+    /// In milliseconds, of one partition in one turn.
+    var longestTurn = 0.0
+    /// Parts of snapshots that were given to the engine.
+    var parts = 0
     var waitingRecords: [(PartitionID, Sequence)] = []
     var devices: [Registration] = []
     private var queue: [(PartitionID, PartitionEvent)] = []
+    private var wakes: [(MonotonicTime, PartitionID)] = []
     private var now = Instant(
         monotonic: MonotonicTime(nanoseconds: 1), wall: WallTime(milliseconds: 1_800_000_000_000))
     private var nextMessage: UInt64 = 0
     let project = ProjectNumber(1)
     let gateway = GatewayID(0)
 
-    init() {
+    init(count: Int = 32) {
+        self.count = count
         for number in 0..<count {
             let partition = Partition(
                 id: PartitionID(UInt16(number)), history: History(1),
@@ -47,20 +53,26 @@ final class Bench {
     func turn() {
         now.monotonic = now.monotonic.advanced(by: .milliseconds(1))
         now.wall = WallTime(milliseconds: now.wall.milliseconds + 1)
+        for (at, id) in wakes where at <= now.monotonic { post(.woke, id) }
+        wakes.removeAll { $0.0 <= now.monotonic }
         var effects: [PartitionEffect] = []
         var dirty: Set<Int> = []
         while !queue.isEmpty {
             var batch: [(PartitionID, PartitionEvent)] = []
             swap(&batch, &queue)
             for (to, event) in batch {
-                partitions[Int(to.rawValue)].handle(event, now: now, into: &effects)
+                let time = milliseconds {
+                    partitions[Int(to.rawValue)].handle(event, now: now, into: &effects)
+                }
+                longestTurn = max(longestTurn, time)
                 dirty.insert(Int(to.rawValue))
                 carryOut(effects, to)
                 effects.removeAll(keepingCapacity: true)
             }
         }
         for number in dirty {
-            partitions[number].flush(now: now, into: &effects)
+            let time = milliseconds { partitions[number].flush(now: now, into: &effects) }
+            longestTurn = max(longestTurn, time)
             carryOut(effects, PartitionID(UInt16(number)))
             effects.removeAll(keepingCapacity: true)
         }
@@ -94,8 +106,11 @@ final class Bench {
                     for item in push.items { item.targets.forEach { _ in pushed += 1 } }
                     post(.stream(.processed(gateway, frame: push.number)), id)
                 }
-            case .writeSnapshot(let covering, _): post(.snapshotWritten(covering: covering), id)
-            case .readRecords, .trim, .wake, .fingerprintsDiffer, .notice: break
+            case .writeSnapshot(_, _, let token):
+                parts += 1
+                post(.snapshotPart(upload: 1, token: token), id)
+            case .wake(let at): wakes.append((at, id))
+            case .readRecords, .trim, .fingerprintsDiffer, .notice: break
             }
         }
     }
@@ -126,6 +141,7 @@ func measure(_ name: String, _ operations: Int, _ body: () -> Void) {
 @main
 struct CoreBench {
     static func main() {
+        if CommandLine.arguments.contains("snapshots") { return snapshots() }
         sends()
         let bench = Bench()
         measure("register", 100_000) {

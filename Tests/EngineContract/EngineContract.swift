@@ -16,6 +16,7 @@ public enum EngineContract {
             try aPartitionThatTheSessionDoesNotOwnTakesNothing($0)
         },
         Rule(description: "aFencedSessionAppendsNothing") { try aFencedSessionAppendsNothing($0) },
+        Rule(description: "aSnapshotIsThereWithItsLastPart") { try aSnapshotIsThereWithItsLastPart($0) },
         Rule(description: "ofTwoThatTakeAPartitionOneWins") { try ofTwoThatTakeAPartitionOneWins($0) },
         Rule(description: "theNumberOfPartitionsNeverChanges") { try theNumberOfPartitionsNeverChanges($0) },
         Rule(description: "twoSnapshotsAreKeptAndTrimmingStopsAtTheOlder") {
@@ -171,6 +172,34 @@ public enum EngineContract {
             #expect(try engine.read(p(0), from: .zero, bytesMax: .max).count == 10)
             #expect(try engine.partitions()[0].floor == Sequence(21))
         }
+    }
+
+    private static func aSnapshotIsThereWithItsLastPart(_ engine: any Engine) throws {
+        let session = try begin(engine)
+        var digest = SnapshotDigest(p(0), covering: Sequence(1))
+        func write(_ upload: UInt64?, _ number: Int, _ bytes: [UInt8], isLast: Bool) throws -> UInt64 {
+            var part = SnapshotPart(upload: upload, number: number, bytes: bytes, end: nil)
+            if number == 0 { digest = SnapshotDigest(p(0), covering: Sequence(1)) }
+            digest.add(bytes)
+            if isLast { part.end = .init(parts: number + 1, length: 3 * number + 3, digest: digest.value) }
+            return try engine.writeSnapshot(
+                session: session, partition: p(0), covering: Sequence(1), part: part)
+        }
+        // One that is begun and never finished.
+        let left = try write(nil, 0, [9, 9, 9], isLast: false)
+        _ = try write(left, 1, [9, 9, 9], isLast: false)
+        let upload = try write(nil, 0, [1, 2, 3], isLast: false)
+        #expect(upload != left)
+        #expect(try write(upload, 1, [4, 5, 6], isLast: false) == upload)
+        #expect(try engine.snapshots(p(0)).isEmpty)
+        #expect(try write(upload, 2, [7, 8, 9], isLast: true) == upload)
+        #expect(try engine.snapshots(p(0)).map(\.covering) == [Sequence(1)])
+        #expect(try engine.readSnapshot(p(0), covering: Sequence(1)) == [1, 2, 3, 4, 5, 6, 7, 8, 9])
+        let huge = [UInt8](repeating: 1, count: EngineRules.snapshotPartBytesMax + 1)
+        #expect(throws: EngineError.self) { try write(nil, 0, huge, isLast: false) }
+        #expect(throws: EngineError.self) { try write(nil, 1, [1], isLast: false) }
+        try engine.fence(session)
+        #expect(throws: EngineError.fenced) { try write(nil, 0, [1], isLast: false) }
     }
 
     /// A copy of an append that comes late. The embedded engine has none: nothing stands between it and its

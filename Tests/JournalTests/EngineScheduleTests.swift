@@ -51,6 +51,15 @@ import Testing
         #expect(schedule.isIdle && round(&schedule).isEmpty)
     }
 
+    @Test("runs one large job before an append, behind the small ones")
+    func large() {
+        var schedule = schedule(jobs: 1, rows: 2)
+        schedule.add([], large: [10, 11, 12])
+        #expect(round(&schedule) == ["job 0", "job 10", "append 1", "resolved 1"])
+        #expect(round(&schedule) == ["job 11", "append 1", "resolved 1"])
+        #expect(!schedule.isIdle && schedule.takeJobs() == [12] && schedule.isIdle)
+    }
+
     @Test("goes on with jobs alone, and with appends alone")
     func alone() {
         var jobs = schedule(jobs: 5)

@@ -34,6 +34,10 @@ final class House {
     /// Whether snapshots take their time; they are reported with `releaseSnapshots`.
     var holdsSnapshots = false
     private var heldSnapshots: [(PartitionID, PartitionEvent)] = []
+    /// Whether snapshots are made as soon as they are begun.
+    var makesSnapshots = true
+    /// Parts of snapshots that were to be written.
+    private(set) var parts: [PartitionID: [SnapshotPart]] = [:]
     /// What was to be deleted of journals. It stays in this one.
     private(set) var trims: [(below: Sequence, keeping: [Sequence])] = []
     private(set) var notices: [PartitionNotice] = []
@@ -47,6 +51,7 @@ final class House {
     init(count: Int = 4, _ change: (inout PartitionOptions) -> Void = { _ in }) {
         self.count = count
         var options = PartitionOptions(partitionCount: count)
+        options.snapshotPause = 0
         change(&options)
         self.options = options
         journal = Array(repeating: [], count: count)
@@ -107,6 +112,19 @@ final class House {
         }
     }
 
+    /// The disk is full.
+    func failSnapshots() {
+        let failed = heldSnapshots
+        heldSnapshots = []
+        for case (let id, .snapshotPart(_, let token)) in failed {
+            send(.snapshotFailed(token: token), to: id)
+        }
+    }
+
+    func makeSlice(of number: Int) { send(.woke, to: PartitionID(UInt16(number))) }
+
+    func forgetParts(_ id: PartitionID, through last: Int) { parts[id]?.removeSubrange(...last) }
+
     func request(_ request: Request, of partition: PartitionID) -> Reply? {
         nextRequest += 1
         send(.request(RequestID(gateway: House.gateway, number: nextRequest), request), to: partition)
@@ -130,8 +148,9 @@ final class House {
                 guard reads < 100_000 else { fatalError("bodies are read for ever") }
                 let found = journal[Int(id.rawValue)].filter { sequences.contains($0.0) }
                 queue.append((id, .records(found.map { (sequence: $0.0, body: $0.1) }, token: token)))
-            case .writeSnapshot(let covering, _):
-                let written = (id, PartitionEvent.snapshotWritten(covering: covering))
+            case .writeSnapshot(_, let part, let token):
+                parts[id, default: []].append(part)
+                let written = (id, PartitionEvent.snapshotPart(upload: 1, token: token))
                 if holdsSnapshots { heldSnapshots.append(written) } else { queue.append(written) }
             case .reply(let request, let reply): replies[request.number] = reply.value
             case .offer(let to, let frame):
@@ -145,7 +164,7 @@ final class House {
             case .stream(_, let frame): frames.append(frame.value)
             case .trim(let below, let keeping): trims.append((below, keeping))
             case .notice(let notice): notices.append(notice)
-            case .wake: break
+            case .wake(let at): if makesSnapshots, at <= now.monotonic { queue.append((id, .woke)) }
             case .fingerprintsDiffer(let with):
                 guard expectsDifferences else { fatalError("fingerprints of \(id) and \(with) differ") }
                 differences += 1
@@ -236,13 +255,17 @@ final class House {
     }
 
     /// A partition made anew from the journal alone.
-    func replayed(_ number: Int, generation: UInt64 = 0) throws -> Partition {
+    func replayed(
+        _ number: Int, generation: UInt64 = 0, upTo last: Sequence? = nil
+    ) throws -> Partition {
         var options = options
         options.generation = generation
         let partition = Partition(
             id: PartitionID(UInt16(number)), history: History(UInt64(number) + 100),
             options: options, names: TopicNames(), proofs: Proofs())
-        for (sequence, body) in journal[number] { try partition.replay(sequence, body) }
+        for (sequence, body) in journal[number] where sequence <= last ?? sequence {
+            try partition.replay(sequence, body)
+        }
         return partition
     }
 

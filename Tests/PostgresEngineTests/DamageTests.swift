@@ -77,16 +77,38 @@ import Testing
         let other = try Other(place)
         // What somebody left who stopped in between.
         try other.run("INSERT INTO tidecast.chunk VALUES (0, 999999, 0, 'x'), (1, 999999, 0, 'x')")
+        func count(_ partition: Int) throws -> String? {
+            try other.value("SELECT count(*) FROM tidecast.chunk WHERE partition = \(partition)")
+        }
         let large = body(of: 1, partition: 0, bytes: 64 << 10)
-        let bytes = Array(repeatElement(large, count: 300).joined())
+        let bytes = Array(repeatElement(large, count: 40).joined())
         try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: bytes)
         #expect(try engine.readSnapshot(p(0), covering: Sequence(1)) == bytes)
-        #expect(try other.value("SELECT count(*) FROM tidecast.chunk WHERE partition = 0") == "3")
-        #expect(try other.value("SELECT max(length(bytes)) FROM tidecast.chunk") == "\(8 << 20)")
-        try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [7])
+        #expect(try count(0) == "10")
+        #expect(try other.value("SELECT max(length(bytes)) FROM tidecast.chunk") == "\(256 << 10)")
+        // What is replaced goes, two chunks with each part that comes.
+        try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: bytes)
+        #expect(try count(0) == "18")
+        for _ in 0..<20 {
+            try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [7])
+        }
         #expect(try engine.readSnapshot(p(0), covering: Sequence(1)) == [7])
-        #expect(try other.value("SELECT count(*) FROM tidecast.chunk WHERE partition = 0") == "1")
-        #expect(try other.value("SELECT count(*) FROM tidecast.chunk WHERE partition = 1") == "1")
+        #expect(try count(0) == "1")
+        #expect(try count(1) == "1")
+    }
+
+    @Test func aSnapshotOfBeforeIsRead() throws {
+        let place = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine)
+        try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1, 2, 3])
+        var header = ByteWriter()
+        header.u16(0)
+        header.u64(1)
+        header.u64(3)
+        let sum = Int64(bitPattern: Checksum.of([1, 2, 3], seed: Checksum.of(header.bytes)))
+        try Other(place).run("UPDATE tidecast.snapshot SET checksum = \(sum)")
+        #expect(try engine.readSnapshot(p(0), covering: Sequence(1)) == [1, 2, 3])
     }
 
     @Test func whatIsFarTooLargeOrSmallIsRefused() throws {

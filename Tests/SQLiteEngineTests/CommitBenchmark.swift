@@ -9,6 +9,9 @@ import Testing
 @Suite struct CommitBenchmark {
     @Test(.enabled(if: ProcessInfo.processInfo.environment["TIDECAST_BENCH"] == "1", "set TIDECAST_BENCH=1"))
     func commits() throws { try measureCommits() }
+
+    @Test(.enabled(if: ProcessInfo.processInfo.environment["TIDECAST_BENCH"] == "1", "set TIDECAST_BENCH=1"))
+    func snapshots() throws { try measureSnapshots() }
 }
 
 /// Commits of one row for each of 1, 16 or 32 partitions, of 1 and 64 KiB that do not compress.
@@ -42,4 +45,33 @@ func measureCommits() throws {
         ]
         print(figures.joined(separator: " "))
     }
+}
+
+/// How long the thread that commits is held by a snapshot of 12 MB: in one piece, and by each of its parts.
+func measureSnapshots() throws {
+    let folder = TemporaryFolder()
+    let engine = try SQLiteEngine(folder: folder.path)
+    let session = try begin(engine)
+    let large = body(of: 1, partition: 0, bytes: 256 << 10)
+    let bytes = Array(repeatElement(large, count: 48).joined())
+    var begun = Date()
+    try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: bytes)
+    let whole = Date().timeIntervalSince(begun)
+    var times: [Double] = []
+    var upload: UInt64?
+    var digest = SnapshotDigest(p(0), covering: Sequence(1))
+    for number in 0..<48 {
+        var part = SnapshotPart(upload: upload, number: number, bytes: large, end: nil)
+        digest.add(large)
+        if number == 47 { part.end = .init(parts: 48, length: bytes.count, digest: digest.value) }
+        begun = Date()
+        upload = try engine.writeSnapshot(
+            session: session, partition: p(0), covering: Sequence(1), part: part)
+        times.append(Date().timeIntervalSince(begun))
+    }
+    times.sort()
+    print(
+        String(
+            format: "a snapshot of 12 MB: whole %.1f ms; a part p50 %.2f ms, max %.2f ms", whole * 1e3,
+            times[24] * 1e3, times[47] * 1e3))
 }

@@ -152,6 +152,22 @@ import Testing
         #expect(engine.failure == nil)
     }
 
+    @Test func aSnapshotOfBeforeIsRead() throws {
+        let engine = try SQLiteEngine(folder: folder.path)
+        let session = try begin(engine)
+        try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1])
+        var file = ByteWriter()
+        file.raw(Array("TDCSNAP1".utf8))
+        file.u16(0)
+        file.u64(1)
+        file.u64(3)
+        file.u64(Checksum.of([4, 5, 6], seed: Checksum.of(file.bytes)))
+        file.raw([4, 5, 6])
+        let path = folder.path + "/snapshots/" + (try engine.snapshots(p(0))[0].name)
+        try Data(file.bytes).write(to: URL(fileURLWithPath: path))
+        #expect(try engine.readSnapshot(p(0), covering: Sequence(1)) == [4, 5, 6])
+    }
+
     /// A write that fails for another reason than a full disk: files may not grow past a limit.
     @Test func anyOtherErrorOfTheDiskStopsTheEngineForGood() async throws {
         let path = folder.path
@@ -205,6 +221,8 @@ import Testing
                 session: session, partition: p(0), covering: Sequence(1),
                 bytes: [UInt8](repeating: 1, count: 1 << 20))
         }
+        #expect(engine.failure == nil)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: engine.folder + "/snapshots").isEmpty)
         try FileManager.default.removeItem(atPath: ballast)
         let again = engine.append(
             session: session, batch: BatchID(5000), rows: [try row(0, sequence, bytes: 20_000)])

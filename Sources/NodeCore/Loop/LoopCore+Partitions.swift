@@ -76,8 +76,8 @@ extension LoopCore {
         case .confirm(let token): effects.append(.confirm(id, token: token))
         case .readRecords(let sequences, let token):
             effects.append(.readRecords(id, sequences, token: token))
-        case .writeSnapshot(let covering, let bytes):
-            effects.append(.writeSnapshot(id, covering: covering, bytes: bytes))
+        case .writeSnapshot(let covering, let part, let token):
+            effects.append(.writeSnapshot(id, covering: covering, part, token: token))
         case .trim(let below, let keeping): trim(id, below: below, keeping: keeping)
         case .wake(let at): effects.append(.wake(.partition(id), at: at))
         case .notice(let notice): effects.append(.noted(.partition(id, notice)))

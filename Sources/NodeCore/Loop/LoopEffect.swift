@@ -27,8 +27,8 @@ public enum LoopEffect: Sendable {
     case confirm(PartitionID, token: UInt64)
     /// Answered by `.records` to the partition, or by `.readFailed`.
     case readRecords(PartitionID, [Sequence], token: UInt64)
-    /// Answered by `.snapshotWritten` or `.snapshotFailed` to the partition.
-    case writeSnapshot(PartitionID, covering: Sequence, bytes: [UInt8])
+    /// A part of one. Answered by `.snapshotPart` or `.snapshotFailed` to the partition.
+    case writeSnapshot(PartitionID, covering: Sequence, SnapshotPart, token: UInt64)
     /// Delete a slice. Answered by `.trimmed` or `.trimFailed`.
     case trim(PartitionID, below: Sequence, keeping: [Sequence])
     /// Read the partition behind the mark, or whole, and in a cluster what its owner of the epoch before left

@@ -19,6 +19,8 @@ struct CollapseKeys {
     private var numbers: [Name: UInt32] = [:]
     private var keys: [UInt32: Key] = [:]
     private var next: UInt32 = 1
+    /// The names of keys that were forgotten while a snapshot of before is being written.
+    private var held: [UInt32: [UInt8]]?
 
     /// The key's number, made where it has none; 0 for the empty key, which is none.
     mutating func number(of bytes: [UInt8], in project: UInt32) -> UInt32 {
@@ -26,15 +28,22 @@ struct CollapseKeys {
         let name = Name(project: project, bytes: bytes)
         if let number = numbers[name] { return number }
         while keys[next] != nil || next == 0 { next &+= 1 }
-        numbers[name] = next
-        keys[next] = Key(name: name)
-        return next
+        let number = next
+        next &+= 1
+        numbers[name] = number
+        keys[number] = Key(name: name)
+        return number
     }
 
     /// Keys that have a number.
     var count: Int { numbers.count }
 
-    func bytes(of number: UInt32) -> [UInt8] { keys[number]?.name.bytes ?? [] }
+    func bytes(of number: UInt32) -> [UInt8] { keys[number]?.name.bytes ?? held?[number] ?? [] }
+
+    /// From now on the names of keys that are forgotten can still be asked for; no number is given anew
+    /// before billions of others were.
+    mutating func hold() { held = [:] }
+    mutating func letGo() { held = nil }
 
     mutating func add(_ number: UInt32, _ targets: DeviceSet, at position: Position) {
         keys[number]?.entries += 1
@@ -77,5 +86,6 @@ struct CollapseKeys {
         guard let key = keys[number], key.entries == 0 else { return }
         numbers[key.name] = nil
         keys[number] = nil
+        held?[number] = key.name.bytes
     }
 }

@@ -186,6 +186,13 @@ struct DeliveryLog: ~Copyable {
         }
     }
 
+    /// Its entries as they are now, block by block: shared, and copied by whoever changes them.
+    func frozen() -> [[LogEntry]] { spans.flatMap { $0.blocks.map(\.entries) } }
+
+    /// While a frozen log is read, its keys can be asked for.
+    mutating func holdKeys() { keys.hold() }
+    mutating func letKeysGo() { keys.letGo() }
+
     mutating func key(_ bytes: [UInt8], in project: UInt32) -> UInt32 { keys.number(of: bytes, in: project) }
 
     // MARK: Inside

@@ -1,3 +1,4 @@
+import Journal
 import Model
 
 // What goes into a partition and comes out of it. Everything is a value that may cross loops or, later, a
@@ -238,8 +239,9 @@ public enum PartitionEvent: Sendable {
     case confirmed(UInt64)
     /// The bodies of records that were asked for; those that are missing are gone.
     case records([(sequence: Sequence, body: [UInt8])], token: UInt64)
-    case snapshotWritten(covering: Sequence)
-    case snapshotFailed
+    /// The part is stored, under the upload of this number.
+    case snapshotPart(upload: UInt64, token: UInt64)
+    case snapshotFailed(token: UInt64)
     case woke
 }
 
@@ -249,7 +251,7 @@ public enum PartitionEffect: Sendable {
     case append(Sequence, body: [UInt8])
     case confirm(UInt64)
     case readRecords([Sequence], token: UInt64)
-    case writeSnapshot(covering: Sequence, bytes: [UInt8])
+    case writeSnapshot(covering: Sequence, SnapshotPart, token: UInt64)
     /// Records below are not needed any more, but for those in `keeping`, whose bodies somebody waits for.
     case trim(below: Sequence, keeping: [Sequence])
     case wake(at: MonotonicTime)

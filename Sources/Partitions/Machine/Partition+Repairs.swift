@@ -118,10 +118,10 @@ extension PartitionState {
                 let wanted = Set(members.indices)
                 let strangers = topics.members(number, of: from).filter { !wanted.contains($0) }
                 if !strangers.isEmpty {
-                    _ = topics.leave(names, members.project, members.topic, from, strangers)
+                    _ = leave(members.project, members.topic, from, strangers)
                 }
             }
-            _ = topics.join(names, members.project, members.topic, from, members.indices)
+            _ = join(members.project, members.topic, from, members.indices)
             if let number = names.number(of: members.topic.utf8, in: members.project) {
                 named.insert(number.rawValue)
             }
@@ -130,7 +130,7 @@ extension PartitionState {
             let (name, project) = (names.name(number), names.project(of: number))
             guard slice.covers(Fingerprint.topic(name.utf8, project)) else { continue }
             let strangers = topics.members(number, of: from)
-            if !strangers.isEmpty { _ = topics.leave(names, project, name, from, strangers) }
+            if !strangers.isEmpty { _ = leave(project, name, from, strangers) }
         }
     }
 }

@@ -35,6 +35,7 @@ extension Partition {
 
     func onWoke(_ now: Instant, _ effects: inout [PartitionEffect]) {
         wakeAt = nil
+        continueSnapshot(now, &effects)
         retryOutboxes(now, &effects)
         retryComparison(now, &effects)
         retryResolutions(now, &effects)
@@ -61,6 +62,7 @@ extension Partition {
             let wait = UInt64(max(0, expiry.milliseconds - now.wall.milliseconds))
             consider(now.monotonic.advanced(by: .milliseconds(min(wait, 3_600_000) + 1)))
         }
+        consider(nextSlice())
         if sweep.next != nil, sweep.left > 0 { consider(now.monotonic.advanced(by: .seconds(1))) }
         if state.devices.count > 0 { consider(now.monotonic.advanced(by: .seconds(6 * 3600))) }
         guard let next, next < (wakeAt ?? MonotonicTime(nanoseconds: .max)) else { return }

@@ -40,7 +40,7 @@ public final class Partition {
     var repairs = PartitionMap<Repair>()
     var streams = StreamTable()
     private var confirmations: [(token: UInt64, answer: Answer)] = []
-    private var lastToken: UInt64 = 0
+    var lastToken: UInt64 = 0
     /// When this owner began, and the last message of before.
     var begunAt = MonotonicTime(nanoseconds: 0)
     var begunBehind = Position.zero
@@ -173,8 +173,8 @@ public final class Partition {
         case .appended(let sequence): onAppended(sequence, now, &effects)
         case .confirmed(let token): onConfirmed(token, now, &effects)
         case .records(let records, let token): onRecords(records, token, now, &effects)
-        case .snapshotWritten(let covering): onSnapshotWritten(covering, &effects)
-        case .snapshotFailed: snapshots.failed()
+        case .snapshotPart(let upload, let token): onSnapshotPart(upload, token, &effects)
+        case .snapshotFailed(let token): onSnapshotFailed(token)
         case .woke: onWoke(now, &effects)
         }
     }
@@ -206,17 +206,7 @@ public final class Partition {
         bookkeepingDue = nil
         effects.append(.append(record.sequence, body: record.body))
         snapshots.note(bytes: record.body.count)
-        if snapshots.isDue {
-            let keeping = state.log.records.keys.sorted().map { Sequence($0) }
-            snapshots.begin(covering: record.sequence, bytes: state.snapshot(), keeping: keeping)
-        }
-        #if DEBUG
-            if options.planted.contains(.snapshotVolatile),
-                let made = snapshots.ready(durable: record.sequence)
-            {
-                effects.append(.writeSnapshot(covering: made.covering, bytes: made.bytes))
-            }
-        #endif
+        beginSnapshot()
     }
 
     /// Whether the open record takes no more: it is long, or one of the outbox entries that it makes is.
@@ -261,9 +251,7 @@ public final class Partition {
         for ticket in gated.tickets { beginResolution(ticket, proof, now, &effects) }
         if !repairs.isEmpty { continueRepairs() }
         if !deferred.isEmpty { takeDeferred(now, &effects) }
-        if let ready = snapshots.ready(durable: sequence) {
-            effects.append(.writeSnapshot(covering: ready.covering, bytes: ready.bytes))
-        }
+        writeNextPart(&effects)
     }
 
     private func onConfirmed(_ token: UInt64, _ now: Instant, _ effects: inout [PartitionEffect]) {

@@ -23,6 +23,7 @@ extension PartitionState {
             guard let (page, place) = devices.find(index) else {
                 preconditionFailure("subscribing a device that is gone")
             }
+            writer?.touch(device: index, self)
             names.retain(number)
             page.topics[place].append(number, since: day)
         }
@@ -41,6 +42,7 @@ extension PartitionState {
             else {
                 preconditionFailure("unsubscribing a device that is not subscribed")
             }
+            writer?.touch(device: index, self)
             page.topics[place].remove(at: at)
             names.release(number)
         }
@@ -51,6 +53,7 @@ extension PartitionState {
 
     mutating func end(_ index: UInt32, _ cursor: inout Cursor) {
         guard let (page, place) = devices.find(index) else { return }
+        writer?.touch(device: index, self)
         let project = ProjectNumber(page.projects[place])
         for at in 0..<page.topics[place].count {
             let number = page.topics[place][at].topic

@@ -1,7 +1,8 @@
 import Journal
 import Model
 
-// A partition's state as bytes. Written in a fixed order, so that equal states are equal bytes.
+// A partition's state in one piece, in a fixed order, so that equal states are equal bytes. Snapshots were
+// stored so before version 3; now they are made by `SnapshotWriter`, and this is for checks.
 
 extension PartitionState {
     /// 2: marks say what is applied of an entry that did not fit into one record. 1 is read as well.
@@ -10,18 +11,7 @@ extension PartitionState {
     func snapshot() -> [UInt8] {
         var out = ByteWriter(capacity: 64 + devices.count * 40)
         out.u8(PartitionState.snapshotVersion)
-        out.u64(history.rawValue)
-        out.varint(applied.rawValue)
-        out.varint(epoch.rawValue)
-        out.varint(generation)
-        out.varint(formerGenerations.count)
-        for former in formerGenerations {
-            out.varint(former.number)
-            out.varint(former.ended.rawValue)
-            out.varint(former.before.rawValue)
-            out.varint(former.next)
-        }
-        out.varint(comparedGeneration)
+        out.header(of: self)
         let order = writeNames(&out)
         writeDevices(order, &out)
         writeTopics(order, &out)
@@ -33,7 +23,7 @@ extension PartitionState {
     mutating func restore(_ bytes: [UInt8]) throws(DecodeError) {
         var reader = ByteReader(bytes)
         let version = try reader.u8()
-        guard (1...PartitionState.snapshotVersion).contains(version) else {
+        guard (1...SnapshotWriter.version).contains(version) else {
             throw reader.fail("snapshot version \(version)")
         }
         guard try reader.u64() == history.rawValue else { throw reader.fail("a snapshot of another history") }
@@ -49,6 +39,7 @@ extension PartitionState {
             formerGenerations.append(former)
         }
         comparedGeneration = try reader.varint()
+        if version > PartitionState.snapshotVersion { return try readItems(&reader) }
         // Each is retained once, until the tables have retained what they use.
         var numbers: [TopicNumber] = []
         defer { for number in numbers { names.release(number) } }
@@ -218,23 +209,27 @@ extension PartitionState {
     private mutating func readLog(_ reader: inout ByteReader) throws(DecodeError) {
         let last = try reader.position()
         for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 12)) {
-            let position = try reader.position()
-            guard position > log.last else { throw reader.fail("positions out of order") }
-            let expires = try reader.wallTime()
-            let project = try reader.project().rawValue
-            let key = log.key(try reader.string(max: 4096), in: project)
-            let entry = LogEntry(
-                position: position, expires: expires, project: project, key: key,
-                record: Sequence(try reader.varint()), ordinal: try reader.number(),
-                bytes: try reader.number(),
-                targets: try reader.devices())
-            entry.targets.forEach { index in
-                guard let (page, place) = devices.find(index) else { return }
-                if key == 0 { page.waiting[place] &+= 1 } else { page.collapsible[place] &+= 1 }
-            }
-            log.append(entry)
+            try readMessage(&reader)
         }
         log.skip(to: last)
+    }
+
+    mutating func readMessage(_ reader: inout ByteReader) throws(DecodeError) {
+        let position = try reader.position()
+        guard position > log.last else { throw reader.fail("positions out of order") }
+        let expires = try reader.wallTime()
+        let project = try reader.project().rawValue
+        let key = log.key(try reader.string(max: 4096), in: project)
+        let entry = LogEntry(
+            position: position, expires: expires, project: project, key: key,
+            record: Sequence(try reader.varint()), ordinal: try reader.number(),
+            bytes: try reader.number(),
+            targets: try reader.devices())
+        entry.targets.forEach { index in
+            guard let (page, place) = devices.find(index) else { return }
+            if key == 0 { page.waiting[place] &+= 1 } else { page.collapsible[place] &+= 1 }
+        }
+        log.append(entry)
     }
 
     // MARK: Outboxes, marks, windows, conditions
@@ -251,16 +246,7 @@ extension PartitionState {
         out.varint(marks.count)
         marks.forEach { partition, mark in
             out.varint(UInt64(partition.rawValue))
-            out.u64(mark.history.rawValue)
-            out.varint(mark.generation)
-            out.varint(mark.number.rawValue)
-            out.u64(mark.fingerprint)
-            out.u8(mark.part == nil ? 0 : 1)
-            if let part = mark.part {
-                out.varint(part.entry.rawValue)
-                out.varint(UInt64(part.items))
-                out.u64(part.fingerprint)
-            }
+            out.mark(mark)
         }
         out.varint(windows.count)
         for (session, window) in windows.sorted(by: <) {
@@ -270,11 +256,7 @@ extension PartitionState {
         }
         out.varint(conditions.count)
         for (ticket, pending) in conditions.sorted(by: { ConditionTicket.isBefore($0.key, $1.key) }) {
-            out.varint(ticket.record.rawValue)
-            out.varint(UInt64(ticket.ordinal))
-            out.varint(UInt64(pending.project.rawValue))
-            out.condition(pending.condition)
-            out.envelope(pending.message)
+            out.condition(ticket, pending)
         }
     }
 
@@ -298,31 +280,43 @@ extension PartitionState {
         }
         for (message, part) in parts { fanouts.begin(part.project, message, parts: part.count) }
         for _ in 0..<(try reader.count(max: PartitionID.countMax, elementBytesMin: 19)) {
-            let partition = try reader.partition()
-            var mark = InboxMark(
-                history: History(try reader.u64()), generation: try reader.varint(),
-                number: Sequence(try reader.varint()), fingerprint: try reader.u64())
-            if version >= 2, try reader.flag() {
-                mark.part = InboxMark.Part(
-                    entry: Sequence(try reader.varint()), items: try reader.number(),
-                    fingerprint: try reader.u64())
-            }
-            marks[partition] = mark
+            try readMark(&reader, version)
         }
         for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 137)) {
-            let session = try reader.u64()
-            let highest = try reader.varint()
-            var bits: [UInt64] = []
-            for _ in 0..<Int(RequestWindow.width / 64) { bits.append(try reader.u64()) }
-            windows[session] = RequestWindow(highest: highest, bits: bits)
+            try readWindow(&reader)
         }
         for _ in 0..<(try reader.count(max: Int(UInt32.max), elementBytesMin: 30)) {
-            let ticket = ConditionTicket(record: Sequence(try reader.varint()), ordinal: try reader.number())
-            let pending = PendingCondition(
-                project: try reader.project(), condition: try reader.condition(),
-                message: try reader.envelope())
-            fanouts.begin(pending.project, pending.message.id, parts: 1)
-            conditions[ticket] = pending
+            try readCondition(&reader)
         }
+    }
+
+    mutating func readMark(_ reader: inout ByteReader, _ version: UInt8) throws(DecodeError) {
+        let partition = try reader.partition()
+        var mark = InboxMark(
+            history: History(try reader.u64()), generation: try reader.varint(),
+            number: Sequence(try reader.varint()), fingerprint: try reader.u64())
+        if version >= 2, try reader.flag() {
+            mark.part = InboxMark.Part(
+                entry: Sequence(try reader.varint()), items: try reader.number(),
+                fingerprint: try reader.u64())
+        }
+        marks[partition] = mark
+    }
+
+    mutating func readWindow(_ reader: inout ByteReader) throws(DecodeError) {
+        let session = try reader.u64()
+        let highest = try reader.varint()
+        var bits: [UInt64] = []
+        for _ in 0..<Int(RequestWindow.width / 64) { bits.append(try reader.u64()) }
+        windows[session] = RequestWindow(highest: highest, bits: bits)
+    }
+
+    mutating func readCondition(_ reader: inout ByteReader) throws(DecodeError) {
+        let ticket = ConditionTicket(record: Sequence(try reader.varint()), ordinal: try reader.number())
+        let pending = PendingCondition(
+            project: try reader.project(), condition: try reader.condition(),
+            message: try reader.envelope())
+        fanouts.begin(pending.project, pending.message.id, parts: 1)
+        conditions[ticket] = pending
     }
 }

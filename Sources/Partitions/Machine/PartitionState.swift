@@ -34,6 +34,8 @@ struct PartitionState: ~Copyable {
     var windows = RecentMap<UInt64, RequestWindow>()
     var conditions: [ConditionTicket: PendingCondition] = [:]
     var fanouts = Fanouts()
+    /// The snapshot that is being made: told of what it has not written yet before that changes.
+    private(set) var writer: SnapshotWriter?
 
     init(id: PartitionID, history: History, partitionCount: Int, names: TopicNames) {
         self.id = id
@@ -44,6 +46,7 @@ struct PartitionState: ~Copyable {
 
     /// The names outlive a partition that is thrown away: it lets go of those that it used.
     deinit {
+        writer?.releaseNames(names)
         for number in topics.numbers { names.release(number) }
         devices.forEach { _, page, place in
             let list = page.topics[place]
@@ -106,6 +109,27 @@ struct PartitionState: ~Copyable {
         formerGenerations.filter { $0.next > generation }.reduce(number) { min($0, $1.before.former) }
     }
 
+    // MARK: The snapshot that is being made
+
+    /// Begins a snapshot of the state as it is.
+    mutating func beginSnapshot() {
+        writer = SnapshotWriter(self)
+        log.holdKeys()
+    }
+
+    /// Makes about so many bytes more of it.
+    mutating func continueSnapshot(_ bytes: Int) {
+        guard let writer else { return }
+        writer.advance(bytes, self)
+        if writer.isWritten { log.letKeysGo() }
+        endSnapshot()
+    }
+
+    /// Nothing of it is left to be made or taken.
+    mutating func endSnapshot() {
+        if let writer, writer.isDone, writer.waiting == 0 { self.writer = nil }
+    }
+
     mutating func apply(_ fact: Fact, _ cursor: inout Cursor) {
         switch fact {
         case .barrier(_, let epoch):
@@ -157,6 +181,7 @@ struct PartitionState: ~Copyable {
         case .seen(let day, let seen):
             seen.forEach { index in
                 if let (page, place) = devices.find(index) {
+                    writer?.touch(daysOf: index, page)
                     page.seen[place] = max(page.seen[place], day.rawValue)
                 }
             }
@@ -229,9 +254,9 @@ struct PartitionState: ~Copyable {
                 deliver(project, message, targets, placings[next], &cursor)
                 next += 1
             case .join(let project, let topic, let indices):
-                fingerprint ^= topics.join(names, project, topic, from, indices)
+                fingerprint ^= join(project, topic, from, indices)
             case .leave(let project, let topic, let indices):
-                fingerprint ^= topics.leave(names, project, topic, from, indices)
+                fingerprint ^= leave(project, topic, from, indices)
             case .replace(let slice):
                 replace(slice, of: from)
                 if slice.isLast { fingerprint = topics.fingerprint(names, of: from) }
@@ -247,6 +272,26 @@ struct PartitionState: ~Copyable {
     }
 
     // MARK: Topics
+
+    mutating func join(
+        _ project: ProjectNumber, _ topic: TopicName, _ from: PartitionID, _ indices: [UInt32]
+    ) -> UInt64 {
+        guard let writer else { return topics.join(names, project, topic, from, indices) }
+        // A new topic's number is known here before its name is given one.
+        let number = names.retain(topic.utf8, in: project)
+        writer.touch(topic: number, self)
+        defer { names.release(number) }
+        return topics.join(names, project, topic, from, indices)
+    }
+
+    mutating func leave(
+        _ project: ProjectNumber, _ topic: TopicName, _ from: PartitionID, _ indices: [UInt32]
+    ) -> UInt64 {
+        if let writer, let number = names.number(of: topic.utf8, in: project) {
+            writer.touch(topic: number, self)
+        }
+        return topics.leave(names, project, topic, from, indices)
+    }
 
     private mutating func fanOut(
         _ project: ProjectNumber, _ topic: TopicName, _ message: Envelope, _ cursor: inout Cursor

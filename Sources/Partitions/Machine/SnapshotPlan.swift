@@ -1,10 +1,11 @@
 import Journal
 import Model
 
-/// When a snapshot is due, and what is to be done with it.
+/// When a snapshot is due, and how far the one is that is being made and written.
 ///
-/// A snapshot is made at the moment a record is closed, when the state is exactly the fold up to that
-/// record; it is written only when that record is durable. Two are kept, and the journal back to the older.
+/// A snapshot is of the moment at which a record is closed, when the state is exactly the fold up to that
+/// record. It is made in slices, and its parts are written one by one, only when that record is durable.
+/// It counts when its last part is there. Two are kept, and the journal back to the older.
 struct SnapshotPlan {
     private let bytesMin: Int
     /// What the newest written snapshot covers, and the one before it.
@@ -12,12 +13,25 @@ struct SnapshotPlan {
     private(set) var former: Sequence = .zero
     private var size = 0
     private var bytesSince = 0
-    private var made: (covering: Sequence, bytes: [UInt8])?
-    /// Records whose bodies somebody waited for in the state of the newest snapshot that was made. What waits
-    /// in any later state and stands in a record that the snapshot covers is among them.
-    private(set) var keeping: [Sequence] = []
-    /// What the one that is being written covers.
-    private var writing: Sequence?
+    /// The one that is being made or written.
+    var current: Current?
+    /// When the newest slice was made.
+    var slicedAt = MonotonicTime(nanoseconds: 0)
+
+    struct Current {
+        /// Answers to another snapshot's parts, or of another machine's, say nothing about this one's.
+        var token: UInt64
+        var covering: Sequence
+        var upload: UInt64?
+        var parts = 0
+        var length = 0
+        var digest: SnapshotDigest
+        /// A part was given to the engine, which has not answered.
+        var isAsked = false
+        var isLast = false
+        /// Records whose bodies somebody waited for in the state that it is of.
+        var keeping: [Sequence] = []
+    }
 
     init(covering: Sequence, bytesMin: Int) {
         self.covering = covering
@@ -28,33 +42,20 @@ struct SnapshotPlan {
 
     /// Due when the journal since the last one outweighs it, so that writing snapshots costs as much as
     /// journaling.
-    var isDue: Bool { made == nil && writing == nil && bytesSince >= max(bytesMin, size) }
+    var isDue: Bool { current == nil && bytesSince >= max(bytesMin, size) }
 
-    mutating func begin(covering: Sequence, bytes: [UInt8], keeping: [Sequence]) {
-        made = (covering, bytes)
-        self.keeping = keeping
+    mutating func begin(_ id: PartitionID, covering: Sequence, token: UInt64) {
+        current = Current(
+            token: token, covering: covering, digest: SnapshotDigest(id, covering: covering))
         bytesSince = 0
     }
 
-    mutating func ready(durable: Sequence) -> (covering: Sequence, bytes: [UInt8])? {
-        guard let snapshot = made, snapshot.covering <= durable else { return nil }
-        made = nil
-        writing = snapshot.covering
-        size = snapshot.bytes.count
-        return snapshot
-    }
-
-    /// False where it is another machine's: what that one kept is not known here.
-    mutating func written(_ sequence: Sequence) -> Bool {
-        guard writing == sequence else { return false }
-        writing = nil
+    mutating func written(_ written: Current) {
+        current = nil
+        size = written.length
         former = covering
-        covering = sequence
-        return true
+        covering = written.covering
     }
-
-    /// Tried again after as much journal once more.
-    mutating func failed() { writing = nil }
 
     mutating func restored(_ sequence: Sequence, bytes: Int) {
         covering = sequence
@@ -64,15 +65,87 @@ struct SnapshotPlan {
 }
 
 extension Partition {
-    func onSnapshotWritten(_ covering: Sequence, _ effects: inout [PartitionEffect]) {
-        guard snapshots.written(covering) else { return }
+    /// The record that was just closed is the last that the snapshot covers.
+    func beginSnapshot() {
+        guard snapshots.isDue, state.writer == nil else { return }
+        lastToken += 1
+        snapshots.begin(id, covering: state.applied, token: lastToken)
+        state.beginSnapshot()
+    }
+
+    /// When the next slice is to be made; `nil` where none is, or enough parts wait to be written.
+    func nextSlice() -> MonotonicTime? {
+        guard let writer = state.writer, !writer.isDone, writer.waiting < 2 * options.snapshotPartBytes
+        else { return nil }
+        return snapshots.slicedAt.advanced(by: options.snapshotPause)
+    }
+
+    func continueSnapshot(_ now: Instant, _ effects: inout [PartitionEffect]) {
+        guard let next = nextSlice(), next <= now.monotonic else { return }
+        snapshots.slicedAt = now.monotonic
+        state.continueSnapshot(options.snapshotSliceBytes)
+        writeNextPart(&effects)
+    }
+
+    /// Gives the engine the next part, if it is made, the one before is written, and the record that the
+    /// snapshot covers is durable.
+    func writeNextPart(_ effects: inout [PartitionEffect]) {
+        guard let writer = state.writer, var current = snapshots.current, !current.isAsked,
+            mayStand(current.covering), writer.isWritten || writer.waiting >= options.snapshotPartBytes
+        else { return }
+        var part = SnapshotPart(
+            upload: current.upload, number: current.parts, bytes: writer.take(options.snapshotPartBytes),
+            end: nil)
+        current.parts += 1
+        current.length += part.bytes.count
+        current.digest.add(part.bytes)
+        current.isAsked = true
+        if writer.isWritten, writer.waiting == 0 {
+            current.isLast = true
+            current.keeping = writer.keeping
+            part.end = .init(parts: current.parts, length: current.length, digest: current.digest.value)
+        }
+        snapshots.current = current
+        state.endSnapshot()
+        effects.append(.writeSnapshot(covering: current.covering, part, token: current.token))
+    }
+
+    private func mayStand(_ covering: Sequence) -> Bool {
+        #if DEBUG
+            if options.planted.contains(.snapshotVolatile) { return true }
+        #endif
+        return covering <= ledger.durable
+    }
+
+    func onSnapshotPart(_ upload: UInt64, _ token: UInt64, _ effects: inout [PartitionEffect]) {
+        guard var current = snapshots.current, current.token == token, current.isAsked else { return }
+        guard current.isLast else {
+            current.upload = upload
+            current.isAsked = false
+            snapshots.current = current
+            return writeNextPart(&effects)
+        }
+        snapshots.written(current)
+        trim(keeping: current.keeping, &effects)
+    }
+
+    /// What was made of it is thrown away. It is tried again after as much journal once more.
+    func onSnapshotFailed(_ token: UInt64) {
+        guard snapshots.current?.token == token else { return }
+        snapshots.current = nil
+        state.writer?.abandon()
+    }
+
+    /// Only on the strength of two snapshots that are there.
+    private func trim(keeping waited: [Sequence], _ effects: inout [PartitionEffect]) {
         var below = snapshots.former
         #if DEBUG
-            if options.planted.contains(.trimToNewest) { below = covering }
+            if options.planted.contains(.trimToNewest) { below = snapshots.covering }
         #endif
         guard below > .zero else { return }
-        // Not what waits now: that rests on acknowledgements that may not be durable.
-        var keeping = snapshots.keeping.filter { $0 < below }
+        // Not what waits now: that rests on acknowledgements that may not be durable. What waits in any state
+        // behind the snapshot's, and stands in a record that it covers, waited in it.
+        var keeping = waited.filter { $0 < below }
         #if DEBUG
             if options.planted.contains(.forgetBodies) { keeping = [] }
         #endif

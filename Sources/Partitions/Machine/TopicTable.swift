@@ -1,26 +1,46 @@
 import Model
 
 /// The topics whose names hash to one partition, each with its members.
+///
+/// They lie in shards by their number, so that none of them takes long to walk, or to grow.
 struct TopicTable: ~Copyable {
-    private var sets: [UInt32: MemberSet] = [:]
+    static let shardCount = 64
+
+    private var shards: [[UInt32: MemberSet]] = Array(repeating: [:], count: shardCount)
 
     deinit {
-        for var set in sets.values { set.destroy() }
+        for shard in shards {
+            for var set in shard.values { set.destroy() }
+        }
     }
 
-    var count: Int { sets.count }
+    static func shard(of topic: TopicNumber) -> Int { Int(topic.rawValue) % shardCount }
+
+    private subscript(number: UInt32) -> MemberSet? {
+        get { shards[Int(number) % TopicTable.shardCount][number] }
+        _modify { yield &shards[Int(number) % TopicTable.shardCount][number] }
+    }
+
+    var count: Int { shards.reduce(0) { $0 + $1.count } }
+
+    func contains(_ topic: TopicNumber) -> Bool { self[topic.rawValue] != nil }
+
+    /// The topics of a shard, ascending.
+    func numbers(inShard shard: Int) -> [TopicNumber] {
+        shards[shard].keys.sorted().map { TopicNumber(rawValue: $0) }
+    }
 
     /// The members of each partition, ascending, as they are now: big parts are shared, not copied.
     func parts(_ topic: TopicNumber) -> [PartitionTargets] {
-        guard let set = sets[topic.rawValue] else { return [] }
+        guard let set = self[topic.rawValue] else { return [] }
         var parts: [PartitionTargets] = []
         set.forEachPart { parts.append(PartitionTargets(partition: $0, devices: $1)) }
         return parts
     }
 
-    func members(_ topic: TopicNumber) -> Int { sets[topic.rawValue]?.count ?? 0 }
+    func members(_ topic: TopicNumber) -> Int { self[topic.rawValue]?.count ?? 0 }
 
-    var numbers: [TopicNumber] { sets.keys.map { TopicNumber(rawValue: $0) } }
+    var numbers: [TopicNumber] { shards.flatMap { $0.keys.map { TopicNumber(rawValue: $0) } } }
 
     /// Returns the XOR of the fingerprints of those that were not there.
     mutating func join(
@@ -28,14 +48,15 @@ struct TopicTable: ~Copyable {
         _ indices: [UInt32]
     ) -> UInt64 {
         let number: TopicNumber
-        if let known = names.number(of: topic.utf8, in: project), sets[known.rawValue] != nil {
+        if let known = names.number(of: topic.utf8, in: project), self[known.rawValue] != nil {
             number = known
         } else {
             number = names.retain(topic.utf8, in: project)
         }
         let hash = Fingerprint.topic(topic.utf8, project)
         var changed: UInt64 = 0
-        sets[number.rawValue, default: MemberSet()].insert(from, indices) {
+        let shard = TopicTable.shard(of: number)
+        shards[shard][number.rawValue, default: MemberSet()].insert(from, indices) {
             changed ^= Fingerprint.of(hash, $0)
         }
         return changed
@@ -46,15 +67,15 @@ struct TopicTable: ~Copyable {
         _ names: TopicNames, _ project: ProjectNumber, _ topic: TopicName, _ from: PartitionID,
         _ indices: [UInt32]
     ) -> UInt64 {
-        guard let number = names.number(of: topic.utf8, in: project), sets[number.rawValue] != nil else {
+        guard let number = names.number(of: topic.utf8, in: project), self[number.rawValue] != nil else {
             return 0
         }
         let hash = Fingerprint.topic(topic.utf8, project)
         var changed: UInt64 = 0
-        sets[number.rawValue]?.remove(from, indices) { changed ^= Fingerprint.of(hash, $0) }
-        if sets[number.rawValue]?.isEmpty ?? false {
-            sets[number.rawValue]?.destroy()
-            sets[number.rawValue] = nil
+        self[number.rawValue]?.remove(from, indices) { changed ^= Fingerprint.of(hash, $0) }
+        if self[number.rawValue]?.isEmpty ?? false {
+            self[number.rawValue]?.destroy()
+            self[number.rawValue] = nil
             names.release(number)
         }
         return changed
@@ -62,20 +83,22 @@ struct TopicTable: ~Copyable {
 
     /// The members of one partition in a topic, ascending.
     func members(_ topic: TopicNumber, of partition: PartitionID) -> [UInt32] {
-        sets[topic.rawValue]?.part(partition).sorted ?? []
+        self[topic.rawValue]?.part(partition).sorted ?? []
     }
 
     /// Over all that one partition has here, counted anew.
     func fingerprint(_ names: TopicNames, of partition: PartitionID) -> UInt64 {
         var fingerprint: UInt64 = 0
-        for (number, set) in sets {
-            let topic = TopicNumber(rawValue: number)
-            let hash = TopicNames.hash(names.nameBytes(topic), names.project(of: topic))
-            fingerprint ^= Fingerprint.of(hash, set.part(partition).sorted)
+        for shard in shards {
+            for (number, set) in shard {
+                let topic = TopicNumber(rawValue: number)
+                let hash = TopicNames.hash(names.nameBytes(topic), names.project(of: topic))
+                fingerprint ^= Fingerprint.of(hash, set.part(partition).sorted)
+            }
         }
         return fingerprint
     }
 
     /// From a snapshot: a topic that is not there yet.
-    mutating func restore(_ number: TopicNumber, _ members: MemberSet) { sets[number.rawValue] = members }
+    mutating func restore(_ number: TopicNumber, _ members: MemberSet) { self[number.rawValue] = members }
 }

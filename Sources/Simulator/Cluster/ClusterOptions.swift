@@ -51,6 +51,9 @@ extension ClusterSimulation {
             databaseCount = [1, 1, 2, 1, 3][Int(seed % 5)]
             partition = PartitionOptions(partitionCount: partitionCount)
             partition.snapshotBytesMin = 2000
+            // Several slices and parts of each snapshot, and turns in between.
+            partition.snapshotSliceBytes = 50 + Int(seed % 7) * 150
+            partition.snapshotPartBytes = 200 + Int(seed % 5) * 400
         }
 
         /// Small bounds of partitions, drawn from the seed, and clients in a hurry, so that all are reached.

@@ -98,7 +98,8 @@ final class SimulatedEngine: EngineConnection {
     private struct Mailbox {
         var commands: [(inout EngineSchedule<Job>) -> Void] = []
         var jobs: [Job] = []
-        var isEmpty: Bool { commands.isEmpty && jobs.isEmpty }
+        var largeJobs: [Job] = []
+        var isEmpty: Bool { commands.isEmpty && jobs.isEmpty && largeJobs.isEmpty }
     }
     private var mailbox = Mailbox()
     private var schedule = EngineSchedule<Job>()
@@ -134,16 +135,16 @@ final class SimulatedEngine: EngineConnection {
 
     /// Runs `body` at the database between appends; `then` hears of it.
     func perform<Value>(
-        _ kind: Kind, _ body: @escaping (SimulatedDatabase) throws -> Value,
+        _ kind: Kind, isLarge: Bool = false, _ body: @escaping (SimulatedDatabase) throws -> Value,
         then: @escaping (Result<Value, any Error>) -> Void
     ) {
-        mailbox.jobs.append(
-            Job(kind: kind, execute: EngineConnection.execute(body, at: database, then: then)))
+        let job = Job(kind: kind, execute: EngineConnection.execute(body, at: database, then: then))
+        if isLarge { mailbox.largeJobs.append(job) } else { mailbox.jobs.append(job) }
         work()
     }
 
     private func fetch() {
-        schedule.add(mailbox.jobs)
+        schedule.add(mailbox.jobs, large: mailbox.largeJobs)
         for command in mailbox.commands { command(&schedule) }
         mailbox = Mailbox()
     }

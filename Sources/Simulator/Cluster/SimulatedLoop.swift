@@ -132,7 +132,8 @@ final class SimulatedLoop {
         case .append(let rows): process.submit(rows)
         case .confirm(let id, let token): process.confirm(id, token)
         case .readRecords(let id, let sequences, let token): process.read(id, sequences, token)
-        case .writeSnapshot(let id, let covering, let bytes): process.writeSnapshot(id, covering, bytes)
+        case .writeSnapshot(let id, let covering, let part, let token):
+            process.writeSnapshot(id, covering, part, token)
         case .trim(let id, let below, let keeping): process.trim(id, below, keeping)
         case .load(let id, let epoch, let mark): process.load(id, epoch, behind: mark)
         case .lost(let id): process.tellOwnership(.lost(id))

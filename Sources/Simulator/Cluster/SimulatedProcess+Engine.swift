@@ -61,15 +61,16 @@ extension SimulatedProcess {
         }
     }
 
-    func writeSnapshot(_ id: PartitionID, _ covering: Sequence, _ bytes: [UInt8]) {
+    func writeSnapshot(_ id: PartitionID, _ covering: Sequence, _ part: SnapshotPart, _ token: UInt64) {
         let session = session
-        lane(of: id).journal.perform(.write) { database in
+        lane(of: id).journal.perform(.write, isLarge: true) { database in
             try database.engine.writeSnapshot(
-                session: session, partition: id, covering: covering, bytes: bytes)
+                session: session, partition: id, covering: covering, part: part)
         } then: { result in
             switch result {
-            case .success: self.loop(of: id).post(.partition(id, .snapshotWritten(covering: covering)))
-            case .failure: self.loop(of: id).post(.partition(id, .snapshotFailed))
+            case .success(let upload):
+                self.loop(of: id).post(.partition(id, .snapshotPart(upload: upload, token: token)))
+            case .failure: self.loop(of: id).post(.partition(id, .snapshotFailed(token: token)))
             }
         }
     }
