@@ -123,8 +123,9 @@ public protocol Engine: AnyObject {
     /// Rows from `from` on, in order and each verified, until their payloads pass `bytesMax`; at least one if
     /// there is one. What is missing between them is the reader's to notice.
     func read(_ partition: PartitionID, from: Sequence, bytesMax: Int) throws(EngineError) -> [Row]
-    /// These rows, as far as they are there, by rising sequence and each verified.
-    func read(_ partition: PartitionID, rows: [Sequence]) throws(EngineError) -> [Row]
+    /// These rows, as far as they are there, by rising sequence and each verified; ends behind the row with
+    /// which their payloads reach `bytesMax`.
+    func read(_ partition: PartitionID, rows: [Sequence], bytesMax: Int) throws(EngineError) -> [Row]
 
     /// Stores a part of a snapshot of everything up to and including `covering`. With its last part it is
     /// there, and the two newest are kept; before that nobody sees it. Returns the number of the upload, by

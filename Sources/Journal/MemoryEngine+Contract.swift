@@ -84,11 +84,15 @@ extension MemoryEngine {
         return rows
     }
 
-    public func read(_ partition: PartitionID, rows: [Sequence]) throws(EngineError) -> [Row] {
+    public func read(
+        _ partition: PartitionID, rows: [Sequence], bytesMax: Int
+    ) throws(EngineError) -> [Row] {
         let journal = partitionsByID[try self.partition(partition)].journal
         var found: [Row] = []
-        for sequence in Set(rows).sorted() {
+        var bytes = 0
+        for sequence in Set(rows).sorted() where bytes < bytesMax {
             guard let stored = journal[sequence] else { continue }
+            bytes += stored.payload.count
             found.append(Row(partition: partition, sequence: sequence, payload: stored.payload))
         }
         for row in found { try EngineRules.verify(row) }

@@ -25,24 +25,19 @@ extension NodeLoop {
         }
     }
 
-    func read(_ id: PartitionID, _ sequences: [Sequence], _ token: UInt64) {
+    func read(_ id: PartitionID, _ sequences: [Sequence], _ bytesMax: Int, _ token: UInt64) {
         let mailbox = mailbox
         let log = log
-        shared.engines[id].perform({ engine in
-            try engine.read(id, rows: sequences).map { row in
-                (
-                    sequence: row.sequence,
-                    body: try RecordCodec.decode(row.payload, expecting: id, row.sequence).body
-                )
-            }
-        }) { result in
+        shared.engines[id].perform(isLarge: true) { engine in
+            try engine.readBodies(id, of: sequences, bytesMax: bytesMax)
+        } then: { result in
             switch result {
             case .success(let records): mailbox.post(.partition(id, .records(records, token: token)))
             case .failure(let error):
                 log.error(
                     "bodies could not be read",
                     metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
-                mailbox.post(.engine(.readFailed(id, sequences, token: token)))
+                mailbox.post(.engine(.readFailed(id, sequences, bytesMax: bytesMax, token: token)))
             }
         }
     }

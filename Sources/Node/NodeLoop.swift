@@ -138,7 +138,8 @@ final class NodeLoop: @unchecked Sendable {
             shared.engines[id].close(id) { mailbox.post(.engine(.closed(id))) }
         case .append(let rows): shared.engines.submit(rows, for: number)
         case .confirm(let id, let token): confirm(id, token)
-        case .readRecords(let id, let sequences, let token): read(id, sequences, token)
+        case .readRecords(let id, let sequences, let bytesMax, let token):
+            read(id, sequences, bytesMax, token)
         case .writeSnapshot(let id, let covering, let part, let token):
             writeSnapshot(id, covering, part, token)
         case .trim(let id, let below, let keeping): trim(id, below: below, keeping: keeping)

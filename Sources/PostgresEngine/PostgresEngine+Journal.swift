@@ -159,23 +159,32 @@ extension PostgresEngine {
         }
     }
 
-    public func read(_ partition: PartitionID, rows: [Sequence]) throws(EngineError) -> [Row] {
+    public func read(
+        _ partition: PartitionID, rows: [Sequence], bytesMax: Int
+    ) throws(EngineError) -> [Row] {
         let wanted = Set(rows).sorted().filter { $0 <= EngineRules.sequenceMax }
         var found: [Row] = []
-        for start in stride(from: 0, to: wanted.count, by: PostgresEngine.pageRows) {
+        var left = bytesMax
+        for start in stride(from: 0, to: wanted.count, by: PostgresEngine.pageRows) where left > 0 {
             let some = wanted[start..<min(wanted.count, start + PostgresEngine.pageRows)]
-            found += try ask { connection throws(Fault) in
+            let page = try ask { connection throws(Fault) in
                 let reply = try connection.run(
                     """
-                    SELECT sequence, payload FROM tidecast.journal
-                    WHERE partition = $1::int4 AND sequence = ANY ($2::int8[]) ORDER BY sequence
+                    SELECT sequence, payload FROM (
+                        SELECT sequence, payload, sum(octet_length(payload)) OVER (
+                            ORDER BY sequence ROWS UNBOUNDED PRECEDING) - octet_length(payload) AS before
+                        FROM tidecast.journal
+                        WHERE partition = $1::int4 AND sequence = ANY ($2::int8[])) AS counted
+                    WHERE before < $3::int8 ORDER BY sequence
                     """,
                     [
                         .partition(partition),
-                        .ints(some.map { Int64(bitPattern: $0.rawValue) }),
+                        .ints(some.map { Int64(bitPattern: $0.rawValue) }), .int(Int64(left)),
                     ])
                 return try PostgresEngine.rows(of: partition, reply)
             }
+            left -= page.reduce(0) { $0 + $1.payload.count }
+            found += page
         }
         for row in found { try EngineRules.verify(row) }
         return found

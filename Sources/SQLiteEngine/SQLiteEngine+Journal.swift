@@ -101,16 +101,20 @@ extension SQLiteEngine {
         return rows
     }
 
-    public func read(_ partition: PartitionID, rows: [Sequence]) throws(EngineError) -> [Row] {
+    public func read(
+        _ partition: PartitionID, rows: [Sequence], bytesMax: Int
+    ) throws(EngineError) -> [Row] {
         let statement = try database.statement(
             "SELECT payload FROM journal WHERE partition = ?1 AND sequence = ?2")
         var found: [Row] = []
-        for sequence in Set(rows).sorted() {
+        var bytes = 0
+        for sequence in Set(rows).sorted() where bytes < bytesMax {
             statement.bind(1, UInt64(partition.rawValue)).bind(2, sequence.rawValue)
             defer { statement.reset() }
             guard try statement.step() else { continue }
             let row = Row(partition: partition, sequence: sequence, payload: statement.bytes(0))
             try EngineRules.verify(row)
+            bytes += row.payload.count
             found.append(row)
         }
         return found

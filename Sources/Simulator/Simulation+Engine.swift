@@ -49,6 +49,20 @@ extension Simulation {
         }
     }
 
+    /// The bodies of records, until there are enough.
+    func bodies(_ id: PartitionID, _ sequences: [Sequence], _ bytesMax: Int) -> RecordBodies {
+        var read = RecordBodies(records: [], through: sequences.max() ?? .zero)
+        var bytes = 0
+        for record in journal[Int(id.rawValue)] where sequences.contains(record.sequence) {
+            read.records.append(record)
+            bytes += record.body.count
+            if bytes < bytesMax { continue }
+            read.through = record.sequence
+            break
+        }
+        return read
+    }
+
     /// A part of a snapshot, which counts when its last part is there. A machine that was lost meanwhile may
     /// have had it written: the two newest are kept. Now and then the disk is full.
     func store(_ id: PartitionID, _ covering: Sequence, _ part: SnapshotPart, _ token: UInt64) {

@@ -40,6 +40,8 @@ public final class Simulation {
             partition = PartitionOptions(partitionCount: partitionCount)
             partition.snapshotBytesMin = 2000
             partition.snapshotSliceBytes = 50 + Int(seed % 7) * 150
+            partition.bodiesAtOnce = 1 + Int(seed % 4)
+            partition.bodyBytesAtOnce = 1 + Int(seed % 3) * 100
             partition.snapshotPartBytes = 200 + Int(seed % 5) * 400
         }
     }
@@ -316,10 +318,9 @@ public final class Simulation {
                 append(id, sequence, body)
             case .confirm(let token):
                 schedule(.partition(id, .confirmed(token)), in: random.next(upperBound: 1_000_000))
-            case .readRecords(let sequences, let token):
-                let found = journal[Int(id.rawValue)].filter { sequences.contains($0.sequence) }
-                schedule(
-                    .partition(id, .records(found, token: token)), in: random.next(upperBound: 3_000_000))
+            case .readRecords(let sequences, let bytesMax, let token):
+                let read = bodies(id, sequences, bytesMax)
+                schedule(.partition(id, .records(read, token: token)), in: random.next(upperBound: 3_000_000))
             case .writeSnapshot(let covering, let part, let token):
                 schedule(
                     .snapshot(id, covering: covering, part, token: token),

@@ -57,6 +57,9 @@ public enum EngineContract {
             #expect(mixed == .rows([.taken, .appended]))
             #expect(try engine.look(p(0), Sequence(2)) == BatchID(1))
             #expect(try engine.read(p(0), rows: [Sequence(2)]) == [try row(0, 2)])
+            let both = [Sequence(2), Sequence(1)]
+            #expect(try engine.read(p(0), rows: both, bytesMax: .max).map(\.sequence) == both.sorted())
+            #expect(try engine.read(p(0), rows: both, bytesMax: 1).map(\.sequence) == [Sequence(1)])
         }
     }
 

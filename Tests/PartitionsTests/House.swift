@@ -43,6 +43,10 @@ final class House {
     private(set) var notices: [PartitionNotice] = []
     /// Reads of bodies.
     private(set) var reads = 0
+    private(set) var recordsRead = 0
+    /// Whether reads take their time, until `releaseReads`.
+    var holdsReads = false
+    private var heldReads: [(PartitionID, PartitionEvent)] = []
     private var nextRequest: UInt64 = 0
     private var nextMessage: UInt64 = 0
     private let options: PartitionOptions
@@ -112,6 +116,13 @@ final class House {
         }
     }
 
+    func releaseReads() {
+        while !heldReads.isEmpty {
+            let (partition, event) = heldReads.removeFirst()
+            send(event, to: partition)
+        }
+    }
+
     /// The disk is full.
     func failSnapshots() {
         let failed = heldSnapshots
@@ -143,11 +154,15 @@ final class House {
                     queue.append((id, .appended(sequence)))
                 }
             case .confirm(let token): queue.append((id, .confirmed(token)))
-            case .readRecords(let sequences, let token):
+            case .readRecords(let sequences, _, let token):
                 reads += 1
+                recordsRead += sequences.count
                 guard reads < 100_000 else { fatalError("bodies are read for ever") }
                 let found = journal[Int(id.rawValue)].filter { sequences.contains($0.0) }
-                queue.append((id, .records(found.map { (sequence: $0.0, body: $0.1) }, token: token)))
+                let read = RecordBodies(
+                    records: found.map { (sequence: $0.0, body: $0.1) }, through: sequences.max() ?? .zero)
+                let answer = (id, PartitionEvent.records(read, token: token))
+                if holdsReads { heldReads.append(answer) } else { queue.append(answer) }
             case .writeSnapshot(_, let part, let token):
                 parts[id, default: []].append(part)
                 let written = (id, PartitionEvent.snapshotPart(upload: 1, token: token))

@@ -60,6 +60,65 @@ struct LostBodyTests {
         return (house, device, credential)
     }
 
+    @Test("are read once for all the streams that come back for them", arguments: [1, 30])
+    func readOnce(streams: Int) throws {
+        let house = House(count: 1) { $0.bodiesAtOnce = 16 }
+        let devices = try (0..<streams).map { _ in try #require(house.register(in: 0)) }
+        _ = house.change(.subscribe, "news", devices.map(\.0))
+        let count = 90
+        for number in 0..<count { house.publish("m\(number)", to: "news") }
+        try house.succeedFromSnapshot(0)
+        house.holdsReads = true
+        for (number, device) in devices.enumerated() {
+            house.listen(device.0, device.1, stream: UInt64(number + 1))
+        }
+        #expect(house.reads == 1)
+        house.releaseReads()
+        #expect(house.recordsRead == count)
+        let events = house.takeEvents().filter { $0.hasPrefix("m") }
+        #expect(events.count == count * streams)
+        #expect(house.takeEvents().isEmpty)
+    }
+
+    @Test("that are gone are told to all the streams that came back for them")
+    func goneForAll() throws {
+        let house = House(count: 1)
+        let devices = try (0..<3).map { _ in try #require(house.register(in: 0)) }
+        _ = house.change(.subscribe, "news", devices.map(\.0))
+        let before = house.partitions[0].applied
+        house.publish("m", to: "news")
+        // The topic and its devices are in one partition, so a record of later holds what they wait for.
+        let record = try #require(
+            house.partitions[0].state.log.waiting(
+                for: devices[0].0.index.rawValue, after: .zero, limit: 1
+            ).first)
+        #expect(record.record > before)
+        house.journal[0].removeAll { $0.0 == record.record }
+        try house.succeedFromSnapshot(0)
+        house.holdsReads = true
+        for (number, device) in devices.enumerated() {
+            house.listen(device.0, device.1, stream: UInt64(number + 1))
+        }
+        house.releaseReads()
+        #expect(house.takeEvents().filter { $0 == "deleted" }.count == 3)
+    }
+
+    @Test("that are many bytes are read in several goes, one at a time")
+    func inPortions() {
+        var reads = BodyReads()
+        let records = (1...5).map { Sequence($0) }
+        reads.want(records, for: 7)
+        reads.want([Sequence(2)], for: 8)
+        #expect(reads.next(4, token: 1) == Array(records.prefix(4)))
+        #expect(reads.next(4, token: 2) == nil)
+        #expect(reads.answered(through: Sequence(9), token: 2) == nil)
+        let first = reads.answered(through: Sequence(2), token: 1)
+        #expect(first?.records == [Sequence(1), Sequence(2)] && first?.readers == [7, 8])
+        #expect(reads.next(4, token: 3) == Array(records.suffix(3)))
+        #expect(reads.answered(through: Sequence(5), token: 3)?.readers == [7])
+        #expect(reads.next(4, token: 4) == nil)
+    }
+
     @Test("that are gone are told as deleted, and what comes later is heard")
     func gone() throws {
         let (house, device, _) = try lose([1], of: 1)

@@ -74,8 +74,8 @@ extension LoopCore {
         case .tell(let to, let answer): send(.told(answer.value), to: to)
         case .stream(let gateway, let frame): tellStream(gateway, frame.value, from: id)
         case .confirm(let token): effects.append(.confirm(id, token: token))
-        case .readRecords(let sequences, let token):
-            effects.append(.readRecords(id, sequences, token: token))
+        case .readRecords(let sequences, let bytesMax, let token):
+            effects.append(.readRecords(id, sequences, bytesMax: bytesMax, token: token))
         case .writeSnapshot(let covering, let part, let token):
             effects.append(.writeSnapshot(id, covering: covering, part, token: token))
         case .trim(let below, let keeping): trim(id, below: below, keeping: keeping)
@@ -103,8 +103,8 @@ extension LoopCore {
 
     func handle(_ answer: EngineAnswer) {
         switch answer {
-        case .readFailed(let id, let sequences, let token):
-            wake(.readAgain(id, sequences, token: token), in: .milliseconds(500))
+        case .readFailed(let id, let sequences, let bytesMax, let token):
+            wake(.readAgain(id, sequences, bytesMax: bytesMax, token: token), in: .milliseconds(500))
         case .trimmed(let id, let left):
             guard let trim = trims[id] else { return }
             guard left > 0 else { return trims[id] = nil }

@@ -255,8 +255,9 @@ public final class LoopCore<Host: LoopHost> {
         case .quotas:
             router.quotaWoke(now: now, into: &routerEffects)
             carryOutRouting()
-        case .readAgain(let id, let sequences, let token):
-            if partitions[id] != nil { effects.append(.readRecords(id, sequences, token: token)) }
+        case .readAgain(let id, let sequences, let bytesMax, let token):
+            guard partitions[id] != nil else { return }
+            effects.append(.readRecords(id, sequences, bytesMax: bytesMax, token: token))
         case .loadAgain(let id):
             if let epoch = loading[id] { effects.append(.load(id, epoch, behind: nil)) }
         case .confirmAgain(let id, let token):

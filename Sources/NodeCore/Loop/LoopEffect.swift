@@ -26,7 +26,7 @@ public enum LoopEffect: Sendable {
     /// `.confirmFailed`.
     case confirm(PartitionID, token: UInt64)
     /// Answered by `.records` to the partition, or by `.readFailed`.
-    case readRecords(PartitionID, [Sequence], token: UInt64)
+    case readRecords(PartitionID, [Sequence], bytesMax: Int, token: UInt64)
     /// A part of one. Answered by `.snapshotPart` or `.snapshotFailed` to the partition.
     case writeSnapshot(PartitionID, covering: Sequence, SnapshotPart, token: UInt64)
     /// Delete a slice. Answered by `.trimmed` or `.trimFailed`.

@@ -44,8 +44,8 @@ public struct BucketLevel: Hashable, Sendable {
 
 /// What became of a job of a partition's engine, where the partition's machine is not told itself.
 public enum EngineAnswer: Sendable {
-    /// The bodies could not be read; the stream that waits for them hears nothing else until they are.
-    case readFailed(PartitionID, [Sequence], token: UInt64)
+    /// The bodies could not be read; the streams that wait for them hear nothing else until they are.
+    case readFailed(PartitionID, [Sequence], bytesMax: Int, token: UInt64)
     /// A slice was deleted; so many rows are left to delete.
     case trimmed(PartitionID, left: Int)
     case trimFailed(PartitionID)
@@ -84,7 +84,7 @@ public enum LoopTimer: Sendable {
     case deadlines
     case retryMoved
     case quotas
-    case readAgain(PartitionID, [Sequence], token: UInt64)
+    case readAgain(PartitionID, [Sequence], bytesMax: Int, token: UInt64)
     case loadAgain(PartitionID)
     case confirmAgain(PartitionID, token: UInt64)
     /// A process to which something could not be handed over.

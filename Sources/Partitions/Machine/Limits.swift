@@ -51,6 +51,9 @@ public struct PartitionOptions: Sendable {
     public var repairSliceMembers = 50_000
     /// Nanoseconds within which a pair that differs again is not told again.
     public var repairInterval: UInt64 = .seconds(60)
+    /// Records whose bodies are read at once, and bytes after which the rest of them waits for another time.
+    public var bodiesAtOnce = 32
+    public var bodyBytesAtOnce = 1 << 20
     /// Frames to one gateway that it has not confirmed, past which its streams fall behind.
     public var pushWindow = 1024
     /// Nanoseconds for which a new owner takes everybody for a listener: what it reads does not say who

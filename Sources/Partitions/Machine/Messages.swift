@@ -237,8 +237,8 @@ public enum PartitionEvent: Sendable {
     case appended(Sequence)
     /// The session was seen alive after the question with this token.
     case confirmed(UInt64)
-    /// The bodies of records that were asked for; those that are missing are gone.
-    case records([(sequence: Sequence, body: [UInt8])], token: UInt64)
+    /// The bodies of records that were asked for.
+    case records(RecordBodies, token: UInt64)
     /// The part is stored, under the upload of this number.
     case snapshotPart(upload: UInt64, token: UInt64)
     case snapshotFailed(token: UInt64)
@@ -250,7 +250,8 @@ public enum PartitionEvent: Sendable {
 public enum PartitionEffect: Sendable {
     case append(Sequence, body: [UInt8])
     case confirm(UInt64)
-    case readRecords([Sequence], token: UInt64)
+    /// One at a time.
+    case readRecords([Sequence], bytesMax: Int, token: UInt64)
     case writeSnapshot(covering: Sequence, SnapshotPart, token: UInt64)
     /// Records below are not needed any more, but for those in `keeping`, whose bodies somebody waits for.
     case trim(below: Sequence, keeping: [Sequence])

@@ -281,7 +281,7 @@ extension Partition {
         if let attachment = streams.attachment(index) {
             switch attachment.state {
             case .behind, .cutOff: return false
-            case .beginning, .reading, .live: return true
+            case .beginning, .reading, .losing, .live: return true
             }
         }
         guard isFresh else { return false }

@@ -29,7 +29,7 @@ extension Partition {
                 streams.setBehind(device.rawValue, written: .zero)
                 catchUp(device.rawValue, now, &effects)
             // It is told when it is up to date.
-            case .beginning, .reading, .cutOff: break
+            case .beginning, .reading, .losing, .cutOff: break
             }
         case .processed(let gateway, let frame):
             if streams.processed(gateway, frame) { bringBack(gateway, now, &effects) }
@@ -180,9 +180,9 @@ extension Partition {
         }
         let missing = Set(waiting.filter { $0.body == nil }.map(\.record)).sorted()
         guard missing.isEmpty else {
-            let asked = Array(missing.prefix(StreamTable.readAtOnce))
-            effects.append(.readRecords(asked, token: streams.read(asked, for: index)))
-            return
+            streams.setReading(index)
+            bodyReads.want(Array(missing.prefix(options.bodiesAtOnce)), for: index)
+            return readNext(&effects)
         }
         streams.setReading(index)
         sendWaiting(index, attachment, waiting[...], told, &effects)
@@ -231,16 +231,43 @@ extension Partition {
         streams.setWritten(index, max(told ?? .zero, entries.last?.position ?? .zero))
     }
 
+    private func readNext(_ effects: inout [PartitionEffect]) {
+        guard let records = bodyReads.next(options.bodiesAtOnce, token: lastToken + 1) else { return }
+        lastToken += 1
+        effects.append(.readRecords(records, bytesMax: options.bodyBytesAtOnce, token: lastToken))
+    }
+
     func onRecords(
-        _ records: [(sequence: Sequence, body: [UInt8])], _ token: UInt64, _ now: Instant,
+        _ read: RecordBodies, _ token: UInt64, _ now: Instant, _ effects: inout [PartitionEffect]
+    ) {
+        guard let (records, readers) = bodyReads.answered(through: read.through, token: token) else { return }
+        var bodies: [Sequence: [[UInt8]]] = [:]
+        for record in read.records { bodies[record.sequence] = Fact.events(in: record.body) }
+        var left = readers
+        let missing = records.filter { bodies[$0] == nil }
+        if !missing.isEmpty {
+            // Before anything leaves the log: all who waited for it are told of it.
+            let lost = readers.map { (index: $0, gone: waiting($0, for: missing, now)) }
+            let losing = lost.filter { !$0.gone.isEmpty }
+            give(up: Set(losing.flatMap(\.gone)), for: losing.map(\.index))
+            left = lost.filter(\.gone.isEmpty).map(\.index)
+        }
+        for index in left { onBodies(bodies, of: records, for: index, now, &effects) }
+        readNext(&effects)
+    }
+
+    /// The messages of these records that a stream waits for the bodies of.
+    private func waiting(_ index: UInt32, for records: Set<Sequence>, _ now: Instant) -> [Position] {
+        guard let attachment = streams.attachment(index), case .reading = attachment.state else { return [] }
+        return durableWaiting(index, after: attachment.written, now)
+            .filter { $0.body == nil && records.contains($0.record) }.map(\.position)
+    }
+
+    private func onBodies(
+        _ bodies: [Sequence: [[UInt8]]], of records: Set<Sequence>, for index: UInt32, _ now: Instant,
         _ effects: inout [PartitionEffect]
     ) {
-        let index = UInt32(truncatingIfNeeded: token)
-        guard let attachment = streams.attachment(index), case .reading(let read?) = attachment.state,
-            UInt64(read.number) == token >> 32
-        else { return }
-        var bodies: [Sequence: [[UInt8]]] = [:]
-        for record in records { bodies[record.sequence] = Fact.events(in: record.body) }
+        guard let attachment = streams.attachment(index), case .reading = attachment.state else { return }
         var waiting = durableWaiting(index, after: attachment.written, now)
         var gone: [Position] = []
         for place in waiting.indices where waiting[place].body == nil {
@@ -248,11 +275,11 @@ extension Partition {
             if let events = bodies[entry.record], entry.ordinal < events.count {
                 waiting[place].body = events[Int(entry.ordinal)]
                 state.log.cache(events[Int(entry.ordinal)], at: entry.position)
-            } else if read.records.contains(entry.record) {
+            } else if records.contains(entry.record) {
                 gone.append(entry.position)
             }
         }
-        if !gone.isEmpty { return give(up: gone, for: index, attachment.stream, &effects) }
+        if !gone.isEmpty { return give(up: Set(gone), for: [index]) }
         let ready = waiting.prefix { $0.body != nil }
         let told = durableLoss(index, after: attachment.written)
         if !ready.isEmpty || told != nil { sendWaiting(index, attachment, ready, told, &effects) }
@@ -262,14 +289,16 @@ extension Partition {
     /// Bodies that the journal was asked for and does not have are gone, whatever took them. The stream goes
     /// on when that is durable, and only then it is told: to an owner of before, which does not know that it
     /// was succeeded, what its heir has trimmed looks gone.
-    private func give(
-        up gone: [Position], for index: UInt32, _ stream: StreamID, _ effects: inout [PartitionEffect]
-    ) {
-        propose(.gone(gone))
+    private func give(up gone: Set<Position>, for readers: [UInt32]) {
+        guard !gone.isEmpty else { return }
+        propose(.gone(gone.sorted()))
         ledger.gated.bodiesGone += gone.count
         ledger.isUrgent = true
-        ledger.gated.continuing.append((stream, index))
-        streams.setReading(index)
+        for index in readers {
+            guard let attachment = streams.attachment(index) else { continue }
+            ledger.gated.continuing.append((attachment.stream, index))
+            streams.setReading(index, isLosing: true)
+        }
     }
 
     /// A record that the stream waited for is durable.
@@ -277,7 +306,7 @@ extension Partition {
         _ stream: StreamID, _ index: UInt32, _ now: Instant, _ effects: inout [PartitionEffect]
     ) {
         guard let attachment = streams.attachment(index), attachment.stream == stream,
-            case .reading(nil) = attachment.state
+            case .losing = attachment.state
         else { return }
         catchUp(index, now, &effects)
     }

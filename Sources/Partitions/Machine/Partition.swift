@@ -39,6 +39,7 @@ public final class Partition {
     /// Pairs that are being told again who is in their topics.
     var repairs = PartitionMap<Repair>()
     var streams = StreamTable()
+    var bodyReads = BodyReads()
     private var confirmations: [(token: UInt64, answer: Answer)] = []
     var lastToken: UInt64 = 0
     /// When this owner began, and the last message of before.
@@ -172,7 +173,7 @@ public final class Partition {
         case .stream(let command): onStream(command, now, &effects)
         case .appended(let sequence): onAppended(sequence, now, &effects)
         case .confirmed(let token): onConfirmed(token, now, &effects)
-        case .records(let records, let token): onRecords(records, token, now, &effects)
+        case .records(let bodies, let token): onRecords(bodies, token, now, &effects)
         case .snapshotPart(let upload, let token): onSnapshotPart(upload, token, &effects)
         case .snapshotFailed(let token): onSnapshotFailed(token)
         case .woke: onWoke(now, &effects)

@@ -13,8 +13,10 @@ struct StreamTable {
         enum State {
             /// What its device acknowledged by coming back is not durable yet: nothing is said.
             case beginning
-            /// Waits for bodies that are being read, or for a record that says that some are gone.
-            case reading(BodyRead?)
+            /// Waits for bodies that are being read.
+            case reading
+            /// Waits for a record that says that some bodies are gone.
+            case losing
             /// Since the frame of this number was sent to its gateway.
             case live(since: UInt64)
             /// The stream is full; its gateway will say when it is not.
@@ -22,11 +24,6 @@ struct StreamTable {
             /// Its gateway confirms too little; it reads the log when that confirms more.
             case cutOff
         }
-    }
-    /// Bodies that were asked for.
-    struct BodyRead {
-        var number: UInt32
-        var records: [Sequence]
     }
     /// The ordered link to one gateway.
     struct Link {
@@ -46,10 +43,6 @@ struct StreamTable {
     /// Of those that were cut off, how many read the log before their gateway must confirm something.
     static let returningAtOnce = 256
 
-    /// Records whose bodies are asked for in one go for one device.
-    static let readAtOnce = 32
-
-    private var lastRead: UInt32 = 0
     private var attachments: [UInt32: Attachment] = [:]
     private(set) var links: [GatewayID: Link] = [:]
 
@@ -115,18 +108,10 @@ struct StreamTable {
         _ = links[attachment.stream.gateway]?.cutOff.add(index)
     }
 
-    mutating func setReading(_ index: UInt32, _ read: BodyRead? = nil) {
+    mutating func setReading(_ index: UInt32, isLosing: Bool = false) {
         guard let attachment = attachments[index] else { return }
         leave(index, attachment)
-        attachments[index]?.state = .reading(read)
-    }
-
-    /// Waits for bodies of these records. The token names the question: an answer to an earlier one says
-    /// nothing about what is missing now.
-    mutating func read(_ records: [Sequence], for index: UInt32) -> UInt64 {
-        lastRead &+= 1
-        setReading(index, BodyRead(number: lastRead, records: records))
-        return UInt64(lastRead) << 32 | UInt64(index)
+        attachments[index]?.state = isLosing ? .losing : .reading
     }
     mutating func setWritten(_ index: UInt32, _ position: Position) {
         guard let attachment = attachments[index], attachment.written < position else { return }
@@ -152,7 +137,7 @@ struct StreamTable {
         switch attachment.state {
         case .live: if links[gateway]?.live.remove(index) ?? false { links[gateway]?.liveCount -= 1 }
         case .cutOff: _ = links[gateway]?.cutOff.remove(index)
-        case .beginning, .reading, .behind: break
+        case .beginning, .reading, .losing, .behind: break
         }
     }
 

@@ -53,6 +53,8 @@ extension ClusterSimulation {
             partition.snapshotBytesMin = 2000
             // Several slices and parts of each snapshot, and turns in between.
             partition.snapshotSliceBytes = 50 + Int(seed % 7) * 150
+            partition.bodiesAtOnce = 1 + Int(seed % 4)
+            partition.bodyBytesAtOnce = 1 + Int(seed % 3) * 100
             partition.snapshotPartBytes = 200 + Int(seed % 5) * 400
         }
 

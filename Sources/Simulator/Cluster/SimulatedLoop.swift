@@ -131,7 +131,8 @@ final class SimulatedLoop {
         case .close(let id): process.lane(of: id).journal.close(id)
         case .append(let rows): process.submit(rows)
         case .confirm(let id, let token): process.confirm(id, token)
-        case .readRecords(let id, let sequences, let token): process.read(id, sequences, token)
+        case .readRecords(let id, let sequences, let bytesMax, let token):
+            process.read(id, sequences, bytesMax, token)
         case .writeSnapshot(let id, let covering, let part, let token):
             process.writeSnapshot(id, covering, part, token)
         case .trim(let id, let below, let keeping): process.trim(id, below, keeping)

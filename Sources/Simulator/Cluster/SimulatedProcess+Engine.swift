@@ -44,19 +44,16 @@ extension SimulatedProcess {
         }
     }
 
-    func read(_ id: PartitionID, _ sequences: [Sequence], _ token: UInt64) {
-        lane(of: id).journal.perform(.read) { database in
-            try database.engine.read(id, rows: sequences).map { row in
-                (
-                    sequence: row.sequence,
-                    body: try RecordCodec.decode(row.payload, expecting: id, row.sequence).body
-                )
-            }
+    func read(_ id: PartitionID, _ sequences: [Sequence], _ bytesMax: Int, _ token: UInt64) {
+        lane(of: id).journal.perform(.read, isLarge: true) { database in
+            try database.engine.readBodies(id, of: sequences, bytesMax: bytesMax)
         } then: { result in
             switch result {
             case .success(let records):
                 self.loop(of: id).post(.partition(id, .records(records, token: token)))
-            case .failure: self.loop(of: id).post(.engine(.readFailed(id, sequences, token: token)))
+            case .failure:
+                let failed = EngineAnswer.readFailed(id, sequences, bytesMax: bytesMax, token: token)
+                self.loop(of: id).post(.engine(failed))
             }
         }
     }
