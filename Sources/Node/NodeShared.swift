@@ -80,17 +80,14 @@ final class NodeShared: Sendable {
     func compareClock(with engine: any ClusterEngine) throws {
         guard let theirs = try engine.wallClock() else { return }
         let reading = Clock.now()
-        let off = reading.wall.milliseconds - theirs.milliseconds
-        guard off.magnitude <= Node.clockErrorMax.magnitude else {
-            let isNew = clockDiffers.exchange(true, ordering: .relaxed) == false
-            if isNew {
-                log.error(
-                    "this machine's clock and the database's are apart: let both follow the same time (NTP)",
-                    metadata: ["secondsAhead": "\(off / 1000)"])
-            }
-            return
+        switch clockComparison.withLock({ $0.compare(reading.wall, with: theirs) }) {
+        case .agrees: break
+        case .differs(let ahead, let isNew):
+            guard isNew else { return }
+            return log.error(
+                "this machine's clock and the database's are apart: let both follow the same time (NTP)",
+                metadata: ["secondsAhead": "\(ahead / 1000)"])
         }
-        clockDiffers.store(false, ordering: .relaxed)
         guard !leaps.withLock(\.isEmpty) else { return }
         for box in administrator.boxes {
             box.run { loop in
@@ -99,7 +96,7 @@ final class NodeShared: Sendable {
             }
         }
     }
-    private let clockDiffers = Atomic<Bool>(false)
+    private let clockComparison = Mutex(ClockComparison())
 
     /// The partition is not here any more, or begins anew.
     func forgetLeap(of partition: PartitionID) { leaps.withLock { _ = $0.remove(partition) } }

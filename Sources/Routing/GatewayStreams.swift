@@ -75,6 +75,12 @@ public struct GatewayStreams {
     }
 
     public var count: Int { streams.count }
+    /// Those to which what a partition pushes is written.
+    public var live: [LiveStream] {
+        streams.sorted { $0.key < $1.key }.filter { isPlaced($0.key, $0.value) }.map { number, stream in
+            LiveStream(partition: stream.partition, device: stream.device, stream: id(number, stream))
+        }
+    }
 
     // MARK: From clients
 

@@ -32,7 +32,7 @@ extension Router {
         case .refused(.handedOver):
             repeated(number)
             return true
-        case .refused(.unavailable):
+        case .refused(.unavailable), .refused(.tooManyFanouts):
             guard let asked = pending[number], asked.isRepeated, case .send = asked.kind else { return false }
             return true
         default: return false

@@ -35,6 +35,16 @@ struct DeliveryLog: ~Copyable {
     /// Whether a block lost its last entry since the last pruning.
     private var hasEmptied = false
 
+    /// What left an entry by a record that is not durable yet. Until it is, the journal has it still.
+    struct Shadow {
+        var entry: LogEntry
+        var devices: DeviceSet
+        var by: Sequence
+    }
+    private(set) var shadows: [Shadow] = []
+    /// The record by which targets leave now, where that is to be kept until it is durable.
+    var caster: Sequence?
+
     /// The entries that expire in one minute.
     private struct Expiring {
         /// Ascending; some may be gone.
@@ -178,6 +188,22 @@ struct DeliveryLog: ~Copyable {
         return found
     }
 
+    /// The same with what has left by records that are not durable yet.
+    func durablyWaiting(for index: UInt32, after: Position, limit: Int) -> [LogEntry] {
+        var found = waiting(for: index, after: after, limit: limit)
+        guard !shadows.isEmpty else { return found }
+        for shadow in shadows where shadow.entry.position > after && shadow.devices.contains(index) {
+            found.append(shadow.entry)
+        }
+        found.sort { $0.position < $1.position }
+        return found.count > limit ? Array(found.prefix(limit)) : found
+    }
+
+    /// The record is durable: what left by it has left.
+    mutating func forgetShadows(upTo record: Sequence) {
+        if !shadows.isEmpty { shadows.removeAll { $0.by <= record } }
+    }
+
     func forEach(_ body: (LogEntry) -> Void) {
         for span in spans {
             for block in span.blocks {
@@ -211,6 +237,9 @@ struct DeliveryLog: ~Copyable {
     private mutating func take(
         _ leaving: DeviceSet, outOf block: LogBlock, _ place: Int, _ departure: Departure
     ) {
+        if let caster {
+            shadows.append(Shadow(entry: block.entries[place], devices: leaving, by: caster))
+        }
         let key = block.entries[place].key
         leaving.forEach { departure($0, key != 0) }
         if case .one(let only) = leaving.storage {

@@ -84,6 +84,12 @@ public final class Partition {
     public var topicCount: Int { state.topics.count }
     public var waitingEntryCount: Int { state.log.count }
     public var streamCount: Int { streams.count }
+    /// The streams to which each new message is pushed.
+    public var liveStreams: [LiveStream] {
+        streams.live.map { LiveStream(partition: id, device: DeviceIndex($0.index), stream: $0.stream) }
+    }
+    /// The records whose bodies wait for somebody.
+    public var recordsWithBodies: [Sequence] { state.log.records.keys.sorted().map { Sequence($0) } }
     /// Whether something waits for the journal.
     public var isIdle: Bool { ledger.isIdle && confirmations.isEmpty }
 
@@ -139,6 +145,7 @@ public final class Partition {
             state.fanouts.leaks = options.planted.contains(.leakFanouts)
         #endif
         ledger = Ledger(durable: state.applied)
+        state.castsShadows = true
         let proof = ledger.confirmed()
         if options.generation > state.generation {
             let leftOut = options.databaseCount > 1 ? options.indicesLeftOut : 0
@@ -241,6 +248,7 @@ public final class Partition {
 
     private func onAppended(_ sequence: Sequence, _ now: Instant, _ effects: inout [PartitionEffect]) {
         guard let (gated, marks, proof) = ledger.becameDurable(sequence) else { return }
+        state.log.forgetShadows(upTo: sequence)
         for answer in gated.answers { release(answer, proof, &effects) }
         for partition in gated.touched.sorted() { offer(to: partition, proof, now, &effects) }
         for (partition, mark) in marks {

@@ -115,6 +115,8 @@ extension PartitionState {
         _ record: Sequence,
         _ ordinal: UInt32
     ) -> DeviceSet {
+        log.caster = castsShadows ? record : nil
+        defer { log.caster = nil }
         if !placing.passed.isEmpty {
             let passed = log.dropOldest(
                 placing.passed, depth: Int(DeliveryLimits.passDepth), upTo: placing.passedUpTo,

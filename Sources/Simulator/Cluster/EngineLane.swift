@@ -24,7 +24,8 @@ class EngineConnection {
         if kind == .append, world.isLoading, !world.isHealing, world.options.hasFaults,
             world.chance(world.options.stallPerMille)
         {
-            delay += world.roll(.milliseconds(1500))
+            delay += world.roll(world.options.stallMax)
+            world.trouble(for: delay)
         }
         let process = process
         world.after(delay, .database) { [world] in

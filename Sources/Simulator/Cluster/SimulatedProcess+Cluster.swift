@@ -75,12 +75,13 @@ extension SimulatedProcess {
             try database.engine.renewLease(session, info: info.encoded)
             let poll = Ownership.Poll(
                 sessions: try database.engine.sessions(), partitions: try database.engine.partitions())
-            return (poll, database.births)
+            return (poll, database.catalog, self.world.wall)
         } then: { result in
             switch result {
-            case .success(let (poll, births)):
+            case .success(let (poll, catalog, theirs)):
+                self.compareClock(with: theirs)
                 self.authority = asked.advanced(by: Ownership.Options().lease)
-                if births != self.births { self.adopt(births) }
+                if catalog.version != self.catalog.version { self.adopt(catalog) }
                 self.tell(.polled(poll, asked: asked))
             case .failure(EngineError.fenced): self.tellOwnership(.fenced)
             case .failure(let error): self.tellOwnership(.pollFailed("\(error)"))
@@ -88,11 +89,19 @@ extension SimulatedProcess {
         }
     }
 
+    /// The database's clock was asked with the lease: partitions that doubt this node's believe it again
+    /// where the two agree.
+    private func compareClock(with theirs: WallTime) {
+        guard clockComparison.compare(clock.wall, with: theirs) == .agrees, !leaps.isEmpty else { return }
+        let reading = clock
+        for loop in loops { world.after(20_000, .loop, self) { loop.vouch(for: reading) } }
+    }
+
     /// The catalog has changed.
-    private func adopt(_ births: [ProjectNumber: Epoch]) {
-        self.births = births
-        for loop in loops { world.after(20_000, .loop, self) { loop.adopt(births: births) } }
-        tell(.catalog(version: UInt64(births.count)))
+    private func adopt(_ catalog: SimulatedCatalog) {
+        self.catalog = catalog
+        for loop in loops { world.after(20_000, .loop, self) { loop.adopt(catalog) } }
+        tell(.catalog(version: catalog.version))
     }
 
     private func fence(_ session: SessionID) {
