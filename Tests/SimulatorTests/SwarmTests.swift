@@ -38,9 +38,25 @@ struct SwarmTests {
             (
                 1669,
                 "nodes 2, partitions 2, loops 2, devices 29, topics 2, seconds 5, pause-ms 219, burst-size 1,"
-                    + " companions-per-mille 0, fanouts 8, sleep 1, fault-gap-ms 3450, refused 5, write-ms 50,"
-                    + " latency-us 18, full-streams 172, entry-bytes 440, outbox-window 2, outbox-bytes 200,"
-                    + " snapshot-bytes 102"
+                    + " companions-per-mille 0, fanouts 8, sleep 1, fault-gap-ms 3450, refused 5,"
+                    + " write-ms 50, latency-us 18, full-streams 172, entry-bytes 440, outbox-window 2,"
+                    + " outbox-bytes 200, snapshot-bytes 102"
+            ),
+            // What a device's end tells a topic was received in part, and made anew in another order.
+            (
+                8681,
+                "nodes 9, partitions 1, devices 2, topics 16, seconds 1, pause-ms 19, burst-size 1,"
+                    + " companions-per-mille 0, unregister-per-mille 37, clockStops 1, refused 1,"
+                    + " write-ms 50, latency-us 48, lost-datagrams 6, failed-calls 377, full-streams 66,"
+                    + " record-bytes 1, records-in-flight 4, snapshot-bytes 102"
+            ),
+            // A loss was told before messages of before it whose bodies were still to be read.
+            (
+                8978,
+                "nodes 8, partitions 3, databases 3, devices 23, seconds 7, pause-ms 151, body-bytes 1500,"
+                    + " burst-size 1, companions-per-mille 30, slowLinks 1, fault-gap-ms 10367, refused 8,"
+                    + " unknown 169, entry-bytes 2070, outbox-bytes 5077, waiting-bytes 200000,"
+                    + " snapshot-bytes 1912, bookkeeping-ms 58, outbox-retry-ms 68"
             ),
         ] as [(UInt64, String)])
     func former(seed: UInt64, line: String) throws {

@@ -255,7 +255,10 @@ extension Partition {
         }
         if !gone.isEmpty { return give(up: gone, for: index, attachment.stream, &effects) }
         let ready = waiting.prefix { $0.body != nil }
-        let told = durableLoss(index, after: attachment.written)
+        // What waits before a loss is said before it, also where its body is not read yet.
+        let told = durableLoss(index, after: attachment.written).flatMap { told in
+            ready.endIndex == waiting.endIndex || told < waiting[ready.endIndex].position ? told : nil
+        }
         if !ready.isEmpty || told != nil { sendWaiting(index, attachment, ready, told, &effects) }
         catchUp(index, now, &effects)
     }

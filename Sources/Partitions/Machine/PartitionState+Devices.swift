@@ -52,9 +52,12 @@ extension PartitionState {
     mutating func end(_ index: UInt32, _ cursor: inout Cursor) {
         guard let (page, place) = devices.find(index) else { return }
         let project = ProjectNumber(page.projects[place])
-        for at in 0..<page.topics[place].count {
-            let number = page.topics[place][at].topic
-            let topic = names.name(number)
+        // An entry may be received in parts, and folded anew in between: its items must come in one order,
+        // whatever the table looks like.
+        let left = (0..<page.topics[place].count).map { page.topics[place][$0].topic }
+            .map { (number: $0, topic: names.name($0)) }
+            .sorted { $0.topic.utf8.lexicographicallyPrecedes($1.topic.utf8) }
+        for (number, topic) in left {
             let home = home(of: topic, in: project)
             note(home, topic, project, [index])
             send(.leave(project: project, topic: topic, indices: [index]), to: home, &cursor)

@@ -1,8 +1,8 @@
 import Model
 import Quotas
 
-/// Holds what all projects were admitted, over all gateways together, against burst + rate × window, over every
-/// window (G6): a bucket that is full at first and that no admission may overdraw.
+/// Holds what all projects were admitted, over all gateways together, against burst + rate × window, over
+/// every window (G6): a bucket that is full at first and that no admission may overdraw.
 struct QuotaMeter {
     private struct Bucket {
         let rate: QuotaRate
