@@ -18,8 +18,8 @@ REASON = "the wall clock leapt"
 
 
 class House:
-    """Devices of which some listen and some are away, for each of whom messages wait. Who sends and asks does it at one node,
-    who listens may be at another."""
+    """Devices of which some listen and some are away, for each of whom messages wait. All is sent and asked through
+    one node, and those who listen may do it at another."""
 
     def __init__(self, at, listening_at=None):
         self.at, self.listening_at, self.number, self.devices, self.waiting = at, listening_at or at, 0, [], {}

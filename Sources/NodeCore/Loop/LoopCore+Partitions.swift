@@ -272,8 +272,8 @@ extension LoopCore {
         }
     }
 
-    /// The reading with the wall time that is believed. What a client's request is dated by: a message that is
-    /// dated by a clock that has leapt would have expired when it comes to its partition.
+    /// The reading with the wall time that is believed, by which a client's request is dated: dated by a
+    /// clock that has leapt, a message would have expired when it comes to its partition.
     public func believed(_ now: Instant) -> Instant {
         Instant(monotonic: now.monotonic, wall: wallClock.read(now))
     }
