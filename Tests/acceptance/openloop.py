@@ -86,27 +86,30 @@ def message(number, target, size=0):
 
 
 class Stream:
-    """What one device hears, over as many connections as it opens; it acknowledges nothing unless it is told to."""
+    """What one device hears. It comes back when its connection ends, with what it has heard last."""
 
     def __init__(self, registration):
         self.token, self.credential = registration["token"], registration["credential"]
-        # Of each connection, the numbers that came, in their order.
+        # Of each connection since it was told to listen, the numbers that came, in their order.
         self.heard, self.last, self.dropped, self.task = [], None, False, None
 
     def open(self, host, port, resuming=False):
-        self.heard.append([])
-        self.task = asyncio.create_task(self.listen(host, port, self.last if resuming else None, self.heard[-1]))
+        self.heard = []
+        self.last = self.last if resuming else None
+        self.task = asyncio.create_task(self.listen(host, port))
 
-    async def listen(self, host, port, last, heard):
-        headers = [f"authorization: Bearer {self.credential}"] + ([f"last-event-id: {last}"] if last else [])
+    async def listen(self, host, port):
         path = f"/v1/projects/demo/registrations/{self.token.split(':')[0]}:listen"
         while True:
+            headers = [f"authorization: Bearer {self.credential}"]
+            headers += [f"last-event-id: {self.last}"] if self.last else []
             try:
                 reader, writer = await asyncio.open_connection(host, port, limit=1 << 20)
                 writer.write(request("GET", path, None, headers))
                 head = await reader.readuntil(b"\r\n\r\n")
                 if b" 200 " in head.split(b"\r\n")[0]:
-                    return await self.read(reader, heard)
+                    self.heard.append([])
+                    await self.read(reader, self.heard[-1])
                 writer.close()
             except (OSError, asyncio.IncompleteReadError):
                 pass
@@ -130,8 +133,28 @@ class Stream:
 
     @property
     def now(self):
-        """The numbers of its newest connection."""
-        return self.heard[-1]
+        """The numbers that came since it was told to listen."""
+        return [number for one in self.heard for number in one]
+
+    def check_once(self):
+        for one in self.heard:
+            assert len(one) == len(set(one)), "something came twice on one connection"
+
+    def lacks(self, wanted):
+        """In words, for whoever looks for the cause."""
+        missing = sorted(wanted - set(self.now))
+        return (f"{len(missing)} missing, {missing[:3]} to {missing[-3:]}; told that some were dropped: {self.dropped};"
+                f" connections: {[len(one) for one in self.heard]}; the last number {self.now[-1:]}")
+
+
+async def all_come(streams, wanted, what, limit=60):
+    """Until each has heard all of that, or was told that some of it was dropped."""
+    end = asyncio.get_running_loop().time() + limit
+    while not all(wanted <= set(one.now) or one.dropped for one in streams):
+        if asyncio.get_running_loop().time() > end:
+            words = "\n".join(one.lacks(wanted) for one in streams if not wanted <= set(one.now))
+            raise SystemExit(f"FAIL: waited {limit} s for {what}:\n{words}")
+        await asyncio.sleep(0.1)
 
 
 async def until(condition, what, limit=60):
