@@ -211,8 +211,7 @@ extension LoopCore {
         partitions[partition.id] = partition
         servedSince[partition.id] = now.monotonic
         lives &+= 1
-        let believed = Instant(monotonic: now.monotonic, wall: wallClock.read(now))
-        partition.begin(now: believed, life: lives, into: &partitionEffects)
+        partition.begin(now: believed(now), life: lives, into: &partitionEffects)
         partition.forgetWindows(living: livingSessions)
         dirty.insert(partition.id)
         carryOut(of: partition.id)
@@ -271,6 +270,12 @@ extension LoopCore {
             drop(id)
             close(id, left: left)
         }
+    }
+
+    /// The reading with the wall time that is believed, by which a client's request is dated: dated by a
+    /// clock that has leapt, a message would have expired when it comes to its partition.
+    public func believed(_ now: Instant) -> Instant {
+        Instant(monotonic: now.monotonic, wall: wallClock.read(now))
     }
 
     /// Another clock agrees with this reading: partitions that doubted the clock on the wall believe it.

@@ -204,6 +204,13 @@ struct DeliveryLog: ~Copyable {
         if !shadows.isEmpty { shadows.removeAll { $0.by <= record } }
     }
 
+    /// All for whom something waits; it may hold too much, never too little.
+    func union() -> Bitmap {
+        let all = Bitmap()
+        for span in spans { all.formUnion(span.union) }
+        return all
+    }
+
     func forEach(_ body: (LogEntry) -> Void) {
         for span in spans {
             for block in span.blocks {

@@ -284,9 +284,7 @@ extension Partition {
             case .beginning, .reading, .live: return true
             }
         }
-        guard isFresh else { return false }
-        let oldest = state.log.waiting(for: index, after: .zero, limit: 1).first
-        return oldest.map { $0.position <= begunBehind } ?? false
+        return isFresh && hadWaiting.contains(index)
     }
 
     private func exemptListeners(

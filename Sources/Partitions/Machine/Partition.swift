@@ -41,9 +41,10 @@ public final class Partition {
     var streams = StreamTable()
     private var confirmations: [(token: UInt64, answer: Answer)] = []
     private var lastToken: UInt64 = 0
-    /// When this owner began, and the last message of before.
+    /// When this owner began, and for whom something waited then. Later it is looked at for each device of
+    /// each message, and a look into the log for each would take a loop seconds.
     var begunAt = MonotonicTime(nanoseconds: 0)
-    var begunBehind = Position.zero
+    var hadWaiting = Bitmap()
     private var confirmInFlight = false
     var bookkeepingDue: MonotonicTime?
     var wakeAt: MonotonicTime?
@@ -134,7 +135,7 @@ public final class Partition {
     public func begin(now: Instant, life: UInt32 = 0, into effects: inout [PartitionEffect]) {
         clock = TrustedClock(now)
         lastToken = UInt64(life) << 32
-        (begunAt, begunBehind) = (now.monotonic, state.log.last)
+        (begunAt, hadWaiting) = (now.monotonic, state.log.union())
         #if DEBUG
             if options.planted.contains(.forgetMarks) { state.marks = PartitionMap() }
             if options.planted.contains(.forgetOutboxes) {
