@@ -42,7 +42,7 @@ extension Partition {
     private func reply(_ id: RequestID, _ reply: Reply) { answer(Answer(to: .request(id), reply: reply)) }
     private func refuse(_ id: RequestID, _ refusal: PartitionRefusal) { reply(id, .refused(refusal)) }
 
-    /// The journal is behind, or refused. Nothing was done, and nothing is said that could turn out untrue, so
+    /// The journal is behind, or refused. Nothing was done, and nothing is said that could turn out untrue:
     /// this waits for nothing.
     private func refuseAtOnce(_ id: RequestID, _ effects: inout [PartitionEffect]) {
         let why = refusal.map { PartitionRefusal.unavailable("the journal takes no records: \($0)") }
