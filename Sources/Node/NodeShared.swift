@@ -73,6 +73,9 @@ final class NodeShared: Sendable {
         case .bodiesGone: break
         case .clockLeapt: leaps.withLock { _ = $0.insert(partition) }
         case .clockAgrees: forgetLeap(of: partition)
+        case .journalRefuses(let reason):
+            refusals.begin(partition, reason, now: Clock.monotonic(), log)
+        case .journalTakes: refusals.end(partition, now: Clock.monotonic(), log)
         }
     }
     /// Another clock says the same time, or does not. Where it does, partitions that doubt believe this one
@@ -102,14 +105,11 @@ final class NodeShared: Sendable {
     func forgetLeap(of partition: PartitionID) { leaps.withLock { _ = $0.remove(partition) } }
     func forgetDoubts(of partition: PartitionID) {
         forgetLeap(of: partition)
+        refusals.forget(partition)
         quarantines.withLock { $0[partition] = nil }
     }
 
-    /// What a node that is ready says of itself.
-    var readyWord: String {
-        let numbers = quarantined.map { "\($0.partition.rawValue)" }.joined(separator: ", ")
-        return numbers.isEmpty ? "ready" : "ready, but for quarantined partitions: \(numbers)"
-    }
+    let refusals = JournalRefusals()
 
     /// Partitions that are here and cannot be served, and why.
     private let quarantines = Mutex<[PartitionID: String]>([:])

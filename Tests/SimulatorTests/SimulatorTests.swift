@@ -57,6 +57,14 @@ struct SimulationTests {
         return options
     }
 
+    @Test("keeps every promise where the disk is full again and again", arguments: UInt64(1)...20)
+    func refusals(seed: UInt64) {
+        var options = Simulation.Options(seed: seed)
+        options.refusedPercent = 30
+        let violations = Simulation(options).run().violations
+        #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+    }
+
     /// Records that hold a message or two, and an engine that takes no longer ones.
     @Test("makes no record that its engine does not take", arguments: UInt64(1)...30)
     func records(seed: UInt64) {

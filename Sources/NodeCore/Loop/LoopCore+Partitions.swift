@@ -95,8 +95,20 @@ extension LoopCore {
                     partition: id, sequence: sequence,
                     payload: try RecordCodec.encode(header: header, body: body)))
         } catch {
-            enqueue(.lost(id, mayHaveAppended: false, reason: "the record is too large: \(error)"))
+            cannotAppend(id, "record \(sequence.rawValue) is too large: \(error)")
         }
+    }
+
+    /// What makes a record that cannot be written would make it again, of a machine that is read anew too.
+    private func cannotAppend(_ id: PartitionID, _ reason: String) {
+        guard let partition = partitions.removeValue(forKey: id) else { return }
+        abandon(partition, mayHaveAppended: true, reason: reason)
+        if options.isClustered {
+            grantor.close { home(of: $0) == id }
+        } else {
+            for loop in 0..<options.map.loopCount { send(.endStreams(of: id), toLoop: loop) }
+        }
+        quarantine(id, reason: reason)
     }
 
     // MARK: Answers of the engine
@@ -118,6 +130,7 @@ extension LoopCore {
             if options.isClustered { effects.append(.serving(loaded.id)) }
         case .loadFailed(let id, let epoch, let isDamaged, let reason):
             guard isExpected(id, epoch) else { return }
+            loading[id] = epoch
             let tries = failedLoads[id, default: 0]
             failedLoads[id] = tries + 1
             guard isDamaged else { return wake(.loadAgain(id), in: .seconds(1)) }
@@ -223,10 +236,7 @@ extension LoopCore {
     func lose(_ id: PartitionID, mayHaveAppended: Bool, reason: String) {
         guard let partition = partitions.removeValue(forKey: id) else { return }
         effects.append(.noted(.partitionLost(id, reason: reason)))
-        var replies: [(RequestID, Reply)] = []
-        partition.abandon(mayHaveAppended: mayHaveAppended, reason: reason, into: &replies)
-        for (request, reply) in replies { answer(request, reply) }
-        dirty.remove(id)
+        abandon(partition, mayHaveAppended: mayHaveAppended, reason: reason)
         guard !options.isClustered else {
             grantor.close { home(of: $0) == id }
             return effects.append(.lost(id))
@@ -237,7 +247,15 @@ extension LoopCore {
         effects.append(.close(id))
     }
 
-    /// Takes no more work for the partition; it is given up when nothing of it is in flight.
+    private func abandon(_ partition: Partition, mayHaveAppended: Bool, reason: String) {
+        var replies: [(RequestID, Reply)] = []
+        partition.abandon(mayHaveAppended: mayHaveAppended, reason: reason, into: &replies)
+        for (request, reply) in replies { answer(request, reply) }
+        dirty.remove(partition.id)
+    }
+
+    /// Takes no more work for the partition; it is given up when nothing of it is in flight. Of one that the
+    /// engine refuses something may be for long: its records are dropped, and who waits asks the next owner.
     func release(_ id: PartitionID) {
         inherited[id] = nil
         quarantined[id] = nil
@@ -264,7 +282,7 @@ extension LoopCore {
     }
 
     private func finishLeaving() {
-        for id in leaving.sorted() where partitions[id].map({ $0.isIdle }) ?? true {
+        for id in leaving.sorted() where partitions[id].map({ $0.isIdle || $0.isRefused }) ?? true {
             leaving.remove(id)
             let left = takeBuckets(of: id)
             drop(id)

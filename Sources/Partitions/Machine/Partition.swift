@@ -13,9 +13,9 @@ public protocol DeviceProofMaker: AnyObject {
 /// Events come in, effects go out; it does no I/O and asks no clock. An event is folded into the state at
 /// once and written into the open record; what it has to say to others waits with that record. `flush`
 /// closes the record when none is in flight, so that everything which came meanwhile shares the next commit.
-/// When the journal says that the record is in, what waited goes out. When it says anything else, the
-/// machine is thrown away with `abandon`, and another is made from the journal: memory is never ahead of the
-/// truth for longer than a commit.
+/// When the journal says that the record is in, what waited goes out. While the engine refuses it, it waits,
+/// and requests are refused. When the journal says anything else, the machine is thrown away with `abandon`,
+/// and another is made from the journal.
 ///
 /// Confined to one event loop.
 public final class Partition {
@@ -51,6 +51,8 @@ public final class Partition {
     var clock: TrustedClock
     var sweep = Sweep()
     var snapshots: SnapshotPlan
+    /// Why the engine refuses what is in flight, while it does.
+    var refusal: String?
 
     struct Offered {
         var upTo: Sequence
@@ -93,6 +95,8 @@ public final class Partition {
     public var recordsWithBodies: [Sequence] { state.log.records.keys.sorted().map { Sequence($0) } }
     /// Whether something waits for the journal.
     public var isIdle: Bool { ledger.isIdle && confirmations.isEmpty }
+    /// Whether the engine refuses what is in flight.
+    public var isRefused: Bool { refusal != nil }
 
     /// The body of the record that a new owner begins with.
     public static func barrier(session: SessionID, epoch: Epoch) -> [UInt8] {
@@ -179,6 +183,7 @@ public final class Partition {
         case .told(let answer): onTold(answer, now, &effects)
         case .stream(let command): onStream(command, now, &effects)
         case .appended(let sequence): onAppended(sequence, now, &effects)
+        case .postponed(let reason): onPostponed(reason, &effects)
         case .confirmed(let token): onConfirmed(token, now, &effects)
         case .records(let records, let token): onRecords(records, token, now, &effects)
         case .snapshotWritten(let covering): onSnapshotWritten(covering, &effects)
@@ -232,8 +237,10 @@ public final class Partition {
         ledger.openBytes >= options.recordBytesMax || ledger.openEntryBytes >= options.entryBytesMax
     }
 
-    /// Whether nothing more may be folded in: the journal is too far behind.
-    var isOverloaded: Bool { isFull && ledger.inFlight.count >= options.recordsInFlightMax }
+    /// Whether no request may be folded in: the journal is too far behind, or the engine refuses it.
+    var isOverloaded: Bool {
+        isRefused || isFull && ledger.inFlight.count >= options.recordsInFlightMax
+    }
 
     /// Closes a full record before anything is added to it. Each event adds a bounded number of bytes, and
     /// what adds more asks for room in between, so no record grows past what can be written.
@@ -250,6 +257,10 @@ public final class Partition {
     private func onAppended(_ sequence: Sequence, _ now: Instant, _ effects: inout [PartitionEffect]) {
         guard let (gated, marks, proof) = ledger.becameDurable(sequence) else { return }
         state.log.forgetShadows(upTo: sequence)
+        if refusal != nil {
+            refusal = nil
+            effects.append(.notice(.journalTakes))
+        }
         for answer in gated.answers { release(answer, proof, &effects) }
         for partition in gated.touched.sorted() { offer(to: partition, proof, now, &effects) }
         for (partition, mark) in marks {
@@ -273,6 +284,12 @@ public final class Partition {
         if let ready = snapshots.ready(durable: sequence) {
             effects.append(.writeSnapshot(covering: ready.covering, bytes: ready.bytes))
         }
+    }
+
+    private func onPostponed(_ reason: String, _ effects: inout [PartitionEffect]) {
+        guard !ledger.inFlight.isEmpty, refusal != reason else { return }
+        refusal = reason
+        effects.append(.notice(.journalRefuses(reason)))
     }
 
     private func onConfirmed(_ token: UInt64, _ now: Instant, _ effects: inout [PartitionEffect]) {

@@ -104,6 +104,8 @@ final class SimulatedEngine: EngineConnection {
     private var mailbox = Mailbox()
     private var schedule = EngineSchedule<Job>()
     private var isBusy = false
+    /// When the thread wakes to try again what was refused.
+    private var wakesAt: UInt64?
     /// What became of rows, and which partitions nothing is in flight of any more.
     private let report: ([Resolved]) -> Void
     private let closed: (PartitionID) -> Void
@@ -154,12 +156,26 @@ final class SimulatedEngine: EngineConnection {
         while !isBusy {
             if let step = schedule.next() {
                 carryOut(step)
-            } else if schedule.isIdle, mailbox.isEmpty {
-                return
+            } else if schedule.isIdle, mailbox.isEmpty, !isRetryDue {
+                return sleep()
             } else {
                 fetch()
-                schedule.beginRound()
+                schedule.beginRound(now: now)
             }
+        }
+    }
+
+    private var now: MonotonicTime { MonotonicTime(nanoseconds: world.now) }
+    private var isRetryDue: Bool { schedule.retryAt.map { $0 <= now } ?? false }
+
+    private func sleep() {
+        guard let retryAt = schedule.retryAt?.nanoseconds, wakesAt.map({ retryAt < $0 }) ?? true else {
+            return
+        }
+        wakesAt = retryAt
+        world.after(retryAt - world.now, .timer, process) {
+            self.wakesAt = nil
+            self.work()
         }
     }
 
@@ -172,7 +188,7 @@ final class SimulatedEngine: EngineConnection {
                 let outcome = database.append(session: session, batch: batch, rows: rows, fate)
                 return {
                     self.fetch()
-                    self.schedule.appended(outcome, batch, under: session)
+                    self.schedule.appended(outcome, batch, under: session, now: self.now)
                 }
             }
         case .look(let partition, let sequence):

@@ -169,6 +169,8 @@ final class SimulatedLoop {
             world.count("clocks doubted")
             process.leaps.insert(id)
         case .partition(let id, .clockAgrees): process.leaps.remove(id)
+        case .partition(_, .journalRefuses): world.count("partitions refused")
+        case .partition(_, .journalTakes): break
         case .partition(let id, let notice): world.violate("5.1", "partition \(id.rawValue): \(notice)")
         }
     }
