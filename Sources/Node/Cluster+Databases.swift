@@ -48,12 +48,12 @@ extension Cluster {
             try self.shared.compareClock(with: engine)
             let poll = Ownership.Poll(sessions: try engine.sessions(), partitions: try engine.partitions())
             let version = try engine.get(.setting, key: Catalog.versionKey) ?? []
-            return (poll, version, version == known ? nil : try Catalog.load(engine))
+            return (poll, version == known ? nil : try Catalog.load(engine))
         }) { result in
             switch result {
-            case .success(let (poll, version, contents)):
+            case .success(let (poll, contents)):
                 self.shared.renewedAt.store(asked.nanoseconds, ordering: .relaxed)
-                if let contents { self.adopt(contents, version) }
+                if let contents { self.adopt(contents) }
                 self.tell(.polled(poll, asked: asked))
             case .failure(EngineError.fenced): self.tellOwnership(.fenced)
             case .failure(let error): self.tellOwnership(.pollFailed("\(error)"))
@@ -61,7 +61,8 @@ extension Cluster {
         }
     }
 
-    private func adopt(_ contents: Catalog.Contents, _ version: [UInt8]) {
+    private func adopt(_ contents: Catalog.Contents) {
+        let version = contents.version ?? []
         perform { self.catalogVersion = version }
         tell(.catalog(version: Catalog.number(of: version)))
         shared.administrator.adopt(contents)
