@@ -161,7 +161,8 @@ extension MemoryEngine {
     public func change(_ step: CatalogStep, _ writes: CatalogWrites) throws(EngineError) -> Bool {
         try works()
         try EngineRules.check(step, writes)
-        guard catalog[.setting]?[step.key] == step.from else { return false }
+        let standing = catalog[.setting]?[step.key]
+        guard standing == step.from || standing == step.to else { return false }
         catalog[.setting, default: [:]][step.key] = step.to
         for table in CatalogTable.allCases {
             for entry in writes.puts(table) { catalog[table, default: [:]][entry.key] = entry.value }

@@ -37,7 +37,8 @@ extension SQLiteEngine {
     public func change(_ step: CatalogStep, _ writes: CatalogWrites) throws(EngineError) -> Bool {
         try EngineRules.check(step, writes)
         return try database.transaction { () throws(EngineError) in
-            guard try get(.setting, key: step.key) == step.from else { return false }
+            let standing = try get(.setting, key: step.key)
+            guard standing == step.from || standing == step.to else { return false }
             try store(.setting, step.key, step.to)
             for table in CatalogTable.allCases {
                 for entry in writes.puts(table) { try store(table, entry.key, entry.value) }
