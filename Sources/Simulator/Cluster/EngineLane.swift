@@ -227,8 +227,13 @@ final class SimulatedLane {
     let journal: SimulatedEngine
 
     init(_ process: SimulatedProcess, _ database: SimulatedDatabase) {
-        lease = EngineLane(process, database)
         control = EngineLane(process, database)
+        #if DEBUG
+            let isShared = process.world.options.plantedInCluster.contains(.leaseBehindTakes)
+            lease = isShared ? control : EngineLane(process, database)
+        #else
+            lease = EngineLane(process, database)
+        #endif
         loader = EngineLane(process, database)
         journal = SimulatedEngine(
             process, database, report: { [unowned process] in process.report($0) },
