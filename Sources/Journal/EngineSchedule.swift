@@ -34,12 +34,11 @@ public struct EngineSchedule<Job> {
     private var effects: [Appender.Effect] = []
     private var jobs: [Job] = []
     private var jobsLeft = 0
-    /// The round's append is done: what is settled leaves, then the round is over.
+    /// The round's append is done, or a look has failed: what is settled leaves, then the round is over.
     private var hasAppended = false
     private var now = MonotonicTime(nanoseconds: 0)
     private var pause: UInt64 = 0
-    private var lookDoubts: UInt64 = 0
-    /// How often in a row the answer of an append was lost.
+    /// How often in a row the answer of an append, or of a look, was lost.
     public private(set) var doubts: UInt64 = 0
 
     public init() {}
@@ -151,15 +150,17 @@ public struct EngineSchedule<Job> {
     }
 
     public mutating func looked(_ partition: PartitionID, _ sequence: Sequence, _ batch: BatchID?) {
-        lookDoubts = 0
+        doubts = 0
         if case .look = effects.first { effects.removeFirst() }
         appender?.on(.looked(partition, sequence, batch), now: now, into: &effects)
     }
 
-    /// The engine did not answer: the same look comes again after a pause.
+    /// The engine did not answer: the same look comes again after a pause, in the next round, so that
+    /// whatever was posted meanwhile is heard first.
     public mutating func lookFailed() {
-        pause = EngineSchedule.pause(after: lookDoubts)
-        lookDoubts += 1
+        hasAppended = true
+        pause = EngineSchedule.pause(after: doubts)
+        doubts += 1
     }
 
     private static func pause(after doubts: UInt64) -> UInt64 {

@@ -150,6 +150,27 @@ extension MemoryEngine {
         catalog[table, default: [:]][key] = value
     }
 
+    public func putIfAbsent(
+        _ table: CatalogTable, key: String, value: [UInt8]
+    ) throws(EngineError) -> [UInt8] {
+        if let known = try get(table, key: key) { return known }
+        try put(table, key: key, value: value)
+        return value
+    }
+
+    public func change(_ step: CatalogStep, _ writes: CatalogWrites) throws(EngineError) -> Bool {
+        try works()
+        try EngineRules.check(step, writes)
+        let standing = catalog[.setting]?[step.key]
+        guard standing == step.from || standing == step.to else { return false }
+        catalog[.setting, default: [:]][step.key] = step.to
+        for table in CatalogTable.allCases {
+            for entry in writes.puts(table) { catalog[table, default: [:]][entry.key] = entry.value }
+            for key in writes.removals(table) { catalog[table]?[key] = nil }
+        }
+        return true
+    }
+
     public func get(_ table: CatalogTable, key: String) throws(EngineError) -> [UInt8]? {
         try works()
         return catalog[table]?[key]

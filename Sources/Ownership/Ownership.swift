@@ -227,6 +227,7 @@ public struct Ownership {
     }
 
     /// What the table says of this node's partitions, beside what it believes.
+    /// The look is in no order with takes and releases under way (docs/ownership.md, "Leases").
     private mutating func reconcile(_ asked: MonotonicTime, _ effects: inout [Effect]) {
         for row in last.partitions where changed[row.id].map({ $0 < asked }) ?? true {
             if last.old.contains(row.id) { continue }

@@ -91,15 +91,17 @@ import Testing
         #expect(schedule.isIdle && schedule.retryAt == nil)
     }
 
-    @Test("looks again after a pause where the engine does not answer")
+    /// A round has one look that fails: between two of them what was posted is heard, the end also.
+    @Test("looks again after a pause where the engine does not answer, in a round of its own")
     func looking() {
         var schedule = schedule(rows: 1)
         _ = round(&schedule, .unknown("lost"))
         #expect(round(&schedule, .rows([.taken])) == ["append 1"])
-        schedule.beginRound(now: zero)
-        for pause in [UInt64(10), 20, 40] {
-            guard case .look? = schedule.next() else {
-                Issue.record("no look")
+        for (tries, pause) in [UInt64(10), 20, 40].enumerated() {
+            schedule.add([tries])
+            schedule.beginRound(now: zero)
+            guard case .job(tries)? = schedule.next(), case .look? = schedule.next() else {
+                Issue.record("no job, or no look")
                 return
             }
             schedule.lookFailed()
@@ -107,8 +109,10 @@ import Testing
                 Issue.record("no pause")
                 return
             }
+            if schedule.next() != nil || schedule.isIdle { Issue.record("the round goes on") }
+            #expect(schedule.doubts == UInt64(tries) + 1)
         }
-        #expect(round(&schedule) == ["look", "resolved 1"] && schedule.isIdle)
+        #expect(round(&schedule) == ["look", "resolved 1"] && schedule.isIdle && schedule.doubts == 0)
     }
 
     @Test("closes a partition when what is in flight of it is settled")

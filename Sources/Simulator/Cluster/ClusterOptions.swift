@@ -170,5 +170,7 @@ extension QuotaLimits {
         public static let skipFence = PlantedInCluster(rawValue: 1)
         /// The database takes appends of sessions that are dead (design 3.5).
         public static let appendUnchecked = PlantedInCluster(rawValue: 2)
+        /// A lease waits for takes and releases, on the same connection.
+        public static let leaseBehindTakes = PlantedInCluster(rawValue: 4)
     }
 #endif

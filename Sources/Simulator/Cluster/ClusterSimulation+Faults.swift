@@ -94,7 +94,7 @@ extension ClusterSimulation {
     }
 
     private func whenPolling(_ process: SimulatedProcess, tries: Int, _ body: @escaping () -> Void) {
-        if tries == 0 || process.lanes[0].control.isBusy { return body() }
+        if tries == 0 || process.lanes[0].lease.isBusy { return body() }
         after(1_000_000, .fault) { self.whenPolling(process, tries: tries - 1, body) }
     }
 
@@ -173,9 +173,9 @@ extension ClusterSimulation {
         let length = .milliseconds(100) + roll(.milliseconds(2500))
         let lane = process.lanes[Int(roll(UInt64(process.lanes.count)))]
         fault("a connection of \(slots[place].name) to \(lane.control.database.name) stalls")
-        let connection = lane.all[Int(roll(3))]
+        let connection = lane.all[Int(roll(4))]
         connection.stallsUntil = now + length
-        if connection === lane.control { hinder(place, until: now + length + .milliseconds(500)) }
+        if connection === lane.lease { hinder(place, until: now + length + .milliseconds(500)) }
     }
 
     /// Another process begins under the name of one that sleeps, or runs on.

@@ -19,6 +19,8 @@ final class SimulatedDatabase {
     /// Machines that cannot reach it.
     var unreachable: Set<Int> = []
     var isAway = false
+    /// Nanoseconds that a take lasts besides the usual: its commits wait for a disk, or a standby far away.
+    var takesLast: UInt64 = 0
     private(set) var catalog = SimulatedCatalog()
     /// What former owners left in buckets, by partition.
     var left: [PartitionID: (epoch: Epoch, tokens: [ProjectNumber: [UInt64]])] = [:]

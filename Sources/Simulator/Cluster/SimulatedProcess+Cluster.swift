@@ -71,7 +71,7 @@ extension SimulatedProcess {
     private func poll(_ info: Ownership.NodeInfo) {
         let session = session
         let asked = clock.monotonic
-        lanes[0].control.perform(.write) { database in
+        lanes[0].lease.perform(.write) { database in
             try database.engine.renewLease(session, info: info.encoded)
             let poll = Ownership.Poll(
                 sessions: try database.engine.sessions(), partitions: try database.engine.partitions())
@@ -127,7 +127,7 @@ extension SimulatedProcess {
     private func readTable(_ number: Int, look: UInt64, registers: Bool) {
         let session = session
         let name = world.slots[place].name
-        lanes[number].control.perform(.write) { database in
+        lanes[number].lease.perform(.write) { database in
             if registers { try database.engine.register(session, node: name) }
             try database.engine.renewLease(session, info: [])
             return try database.engine.partitions()
@@ -155,7 +155,8 @@ extension SimulatedProcess {
 
     private func take(_ row: PartitionRow, burying former: SessionID?) {
         let session = session
-        lane(of: row.id).control.perform(.write) { database in
+        let lane = lane(of: row.id)
+        lane.control.perform(.write, lasting: lane.control.database.takesLast) { database in
             if let former { try database.engine.fence(former) }
             return try database.take(row, by: session)
         } then: { result in
@@ -181,11 +182,12 @@ extension SimulatedProcess {
     /// Reads a partition for its loop: what came behind the mark, or everything.
     func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
         lane(of: id).loader.perform(.read) { database in
+            let loaded = try StoredPartition.read(id, behind: mark, from: database.engine)
             var quotas: [ProjectNumber: [UInt64]] = [:]
             if let left = database.left.removeValue(forKey: id), left.epoch.rawValue + 1 == epoch.rawValue {
                 quotas = left.tokens
             }
-            return (quotas, try StoredPartition.read(id, behind: mark, from: database.engine))
+            return (quotas, loaded)
         } then: { result in
             switch result {
             case .success(let (quotas, loaded)):
