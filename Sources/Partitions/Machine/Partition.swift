@@ -39,17 +39,18 @@ public final class Partition {
     /// Pairs that are being told again who is in their topics.
     var repairs = PartitionMap<Repair>()
     var streams = StreamTable()
-    private var confirmations: [(token: UInt64, answer: Answer)] = []
-    private var lastToken: UInt64 = 0
+    var confirmations: [(token: UInt64, answer: Answer)] = []
+    private(set) var lastToken: UInt64 = 0
     /// When this owner began, and the last message of before.
     var begunAt = MonotonicTime(nanoseconds: 0)
     var begunBehind = Position.zero
-    private var confirmInFlight = false
+    var confirmInFlight = false
     var bookkeepingDue: MonotonicTime?
     var wakeAt: MonotonicTime?
     var clock: TrustedClock
     var sweep = Sweep()
     var snapshots: SnapshotPlan
+    public var laws = LawWatch()
 
     struct Offered {
         var upTo: Sequence
@@ -199,6 +200,7 @@ public final class Partition {
             effects.append(.confirm(newest.token))
         }
         scheduleWake(now, &effects)
+        checkInvariants()
     }
 
     private func seal(_ effects: inout [PartitionEffect]) {
