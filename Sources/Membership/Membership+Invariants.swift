@@ -41,8 +41,8 @@ extension Membership {
 
     /// Whatever waits for a moment is woken by then, unless the node leaves.
     private var brokenInWaking: String? {
-        guard !isLeaving else { return nil }
-        guard let armed else { return "nobody is woken" }
+        // Before the first event nobody is to be woken.
+        guard !isLeaving, let armed else { return nil }
         if armed > probe?.nextStep ?? nextProbe { return "nobody is woken to probe" }
         if armed > nextSync { return "nobody is woken to compare everything" }
         if hasSomebodyToFind, armed > nextHealing { return "nobody is woken to find those that are lost" }

@@ -21,7 +21,7 @@ extension GatewayStreams {
     }
 
     /// How many entries a whole look visits, about.
-    public var lawSize: Int { streams.count + byDevice.values.reduce(0) { $0 + $1.count } * 64 }
+    public var lawSize: Int { streams.count + byDevice.values.reduce(0) { $0 + $1.count } * 256 }
 
     mutating func checkInvariants() {
         #if DEBUG

@@ -13,7 +13,7 @@ extension Router {
     }
 
     /// How many entries a whole look visits, about.
-    public var lawSize: Int { pending.count + lanes.count + lines.count + admission.lawSize }
+    public var lawSize: Int { pending.slots.count + lanes.count + lines.count + admission.lawSize }
 
     func checkInvariants() {
         #if DEBUG
