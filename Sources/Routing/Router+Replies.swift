@@ -6,6 +6,7 @@ import Quotas
 extension Router {
     /// A partition's reply. Replies to what is not known any more (past its deadline) are dropped.
     public func replied(_ name: UInt64, _ reply: Reply, now: Instant, into effects: inout [RouterEffect]) {
+        defer { checkInvariants() }
         guard let number = settled(name) else { return }
         if options.isClustered {
             if mustAskAgain(number, reply) { return wait(number, now, &effects) }

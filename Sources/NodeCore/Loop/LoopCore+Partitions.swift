@@ -19,6 +19,7 @@ extension LoopCore {
             partitions[id]?.flush(now: now, into: &partitionEffects)
             carryOut(of: id)
         }
+        checkPartitions()
         dirty.removeAll()
         if !leaving.isEmpty { finishLeaving() }
     }
@@ -222,6 +223,7 @@ extension LoopCore {
     /// A partition that was read from its journal begins to serve.
     private func begin(_ partition: Partition) {
         partitions[partition.id] = partition
+        partition.laws.isHolders = true
         servedSince[partition.id] = now.monotonic
         lives &+= 1
         partition.begin(now: believed(now), life: lives, into: &partitionEffects)
@@ -235,6 +237,7 @@ extension LoopCore {
     /// Its machine is thrown away; who waited is told; another is made from the journal.
     func lose(_ id: PartitionID, mayHaveAppended: Bool, reason: String) {
         guard let partition = partitions.removeValue(forKey: id) else { return }
+        servedSince[id] = nil
         effects.append(.noted(.partitionLost(id, reason: reason)))
         abandon(partition, mayHaveAppended: mayHaveAppended, reason: reason)
         guard !options.isClustered else {
@@ -314,6 +317,7 @@ extension LoopCore {
         loading[id] = nil
         effects.append(.noted(.dropped(id)))
         guard let partition = partitions.removeValue(forKey: id) else { return }
+        servedSince[id] = nil
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: true, reason: "the partition is another's", into: &replies)
         // The next owner knows what went in: a send that is repeated has its number in the window.

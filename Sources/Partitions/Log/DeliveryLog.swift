@@ -27,10 +27,10 @@ struct DeliveryLog: ~Copyable {
     /// Bytes of waiting bodies of each project.
     private(set) var bytes = RecentMap<UInt32, UInt64>()
     /// Entries by the minute in which they expire.
-    private var expiring = RecentMap<Int64, Expiring>()
+    private(set) var expiring = RecentMap<Int64, Expiring>()
     /// None of them is earlier than this minute.
-    private var earliest: Int64?
-    private var cachedBytes = 0
+    private(set) var earliest: Int64?
+    private(set) var cachedBytes = 0
     private var cacheSweep: Position = .zero
     /// Whether a block lost its last entry since the last pruning.
     private var hasEmptied = false
@@ -46,7 +46,7 @@ struct DeliveryLog: ~Copyable {
     var caster: Sequence?
 
     /// The entries that expire in one minute.
-    private struct Expiring {
+    struct Expiring {
         /// Ascending; some may be gone.
         var positions: [Position] = []
         /// How many of them are not.

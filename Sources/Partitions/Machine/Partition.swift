@@ -39,13 +39,13 @@ public final class Partition {
     /// Pairs that are being told again who is in their topics.
     var repairs = PartitionMap<Repair>()
     var streams = StreamTable()
-    private var confirmations: [(token: UInt64, answer: Answer)] = []
-    private var lastToken: UInt64 = 0
+    var confirmations: [(token: UInt64, answer: Answer)] = []
+    private(set) var lastToken: UInt64 = 0
     /// When this owner began, and for whom something waited then. Later it is looked at for each device of
     /// each message, and a look into the log for each would take a loop seconds.
     var begunAt = MonotonicTime(nanoseconds: 0)
     var hadWaiting = Bitmap()
-    private var confirmInFlight = false
+    var confirmInFlight = false
     var bookkeepingDue: MonotonicTime?
     var wakeAt: MonotonicTime?
     var clock: TrustedClock
@@ -53,6 +53,7 @@ public final class Partition {
     var snapshots: SnapshotPlan
     /// Why the engine refuses what is in flight, while it does.
     var refusal: String?
+    public var laws = LawWatch()
 
     struct Offered {
         var upTo: Sequence
@@ -212,6 +213,7 @@ public final class Partition {
             effects.append(.confirm(newest.token))
         }
         scheduleWake(now, &effects)
+        checkInvariants()
     }
 
     private func seal(_ effects: inout [PartitionEffect]) {

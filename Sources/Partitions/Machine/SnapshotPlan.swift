@@ -12,12 +12,12 @@ struct SnapshotPlan {
     private(set) var former: Sequence = .zero
     private var size = 0
     private var bytesSince = 0
-    private var made: (covering: Sequence, bytes: [UInt8])?
+    private(set) var made: (covering: Sequence, bytes: [UInt8])?
     /// Records whose bodies somebody waited for in the state of the newest snapshot that was made. What waits
     /// in any later state and stands in a record that the snapshot covers is among them.
     private(set) var keeping: [Sequence] = []
     /// What the one that is being written covers.
-    private var writing: Sequence?
+    private(set) var writing: Sequence?
 
     init(covering: Sequence, bytesMin: Int) {
         self.covering = covering

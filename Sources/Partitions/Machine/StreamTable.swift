@@ -67,8 +67,8 @@ struct StreamTable {
     static let readAtOnce = 32
 
     private var lastRead: UInt32 = 0
-    private var attachments: [UInt32: Attachment] = [:]
-    private(set) var links: [GatewayID: Link] = [:]
+    var attachments: [UInt32: Attachment] = [:]
+    var links: [GatewayID: Link] = [:]
 
     var count: Int { attachments.count }
     func attachment(_ index: UInt32) -> Attachment? { attachments[index] }

@@ -2,7 +2,7 @@ import Model
 
 /// The topics whose names hash to one partition, each with its members.
 struct TopicTable: ~Copyable {
-    private var sets: [UInt32: MemberSet] = [:]
+    private(set) var sets: [UInt32: MemberSet] = [:]
 
     deinit {
         for var set in sets.values { set.destroy() }

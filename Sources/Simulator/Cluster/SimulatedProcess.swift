@@ -63,6 +63,7 @@ final class SimulatedProcess {
             options.planted = world.options.planted
         #endif
         core = ControlCore(options, now: mono)
+        core.isBroken = { world.violate("invariant", "\(slot.name): \($0)") }
         loops = (0..<map.loopCount).map { SimulatedLoop(self, number: $0) }
     }
 
