@@ -67,6 +67,7 @@ extension Appender {
         }
         state = .idle
         var again: [Row] = []
+        var taken: [Row] = []
         for (row, finding) in zip(batch.rows, findings) {
             var result = Resolved(partition: row.partition, sequence: row.sequence, resolution: .durable)
             switch finding {
@@ -84,11 +85,14 @@ extension Appender {
                 let isOut = if case .absent = finding { !batch.isInDoubt } else { false }
                 result.resolution = isOut ? .taken : .unknown
                 resolved.append(result)
-            case .appended, .mine: resolved.append(result)
+            case .appended, .mine:
+                resolved.append(result)
+                if !refused.isEmpty { taken.append(row) }
             case .absent, .looking, .fenced: again.append(row)
             }
         }
         dropLost(&resolved)
+        wasTaken(taken)
         // It was taken and then was not there: whoever stood there was rolled back. Ours may still go in.
         if !again.isEmpty { launch(Batch(id: batch.id, rows: again, isInDoubt: true), &effects) }
     }
@@ -96,7 +100,7 @@ extension Appender {
     // MARK: Giving partitions up
 
     mutating func close(_ partition: PartitionID, _ resolved: inout [Resolved]) {
-        for row in waiting.remove(where: { $0.partition == partition }) {
+        for row in removeWaiting(of: { $0 == partition }) {
             resolved.append(
                 Resolved(
                     partition: row.partition, sequence: row.sequence,
@@ -128,23 +132,8 @@ extension Appender {
     private mutating func dropLost(_ resolved: inout [Resolved]) {
         let lost = Set(tails.compactMap { if case .lost = $0.value { $0.key } else { nil } })
         guard !lost.isEmpty else { return }
-        for row in waiting.remove(where: { lost.contains($0.partition) }) {
+        for row in removeWaiting(of: { lost.contains($0) }) {
             resolved.append(Resolved(partition: row.partition, sequence: row.sequence, resolution: .taken))
-        }
-    }
-
-    /// Nothing of these is in: their partitions go on where they stood before, and what waits behind goes
-    /// with them.
-    private mutating func refuse(_ rows: [Row], _ reason: String, _ resolved: inout [Resolved]) {
-        var first: [PartitionID: Sequence] = [:]
-        for row in rows where first[row.partition] == nil { first[row.partition] = row.sequence }
-        for row in rows + waiting.remove(where: { first[$0.partition] != nil }) {
-            resolved.append(
-                Resolved(partition: row.partition, sequence: row.sequence, resolution: .refused(reason)))
-        }
-        for (partition, sequence) in first {
-            if case .closed = tails[partition] { continue }
-            tails[partition] = .next(sequence)
         }
     }
 
@@ -157,7 +146,7 @@ extension Appender {
                 Resolved(
                     partition: row.partition, sequence: row.sequence, resolution: isIn ? .durable : .fenced))
         }
-        for row in waiting.remove(where: { _ in true }) {
+        for row in removeWaiting(of: { _ in true }) {
             resolved.append(Resolved(partition: row.partition, sequence: row.sequence, resolution: .fenced))
         }
     }

@@ -9,8 +9,11 @@ public enum Resolution: Hashable, Sendable {
     case fenced
     /// Another session's record stands at this place: the partition is lost.
     case taken
-    /// Known not to be in. Nothing behind it went in either; the partition goes on at this same sequence.
+    /// Known not to be in, and never appended again; nothing behind it goes in either.
     case refused(String)
+    /// Known not to be in yet: the engine refused it. It waits with everything behind it and is appended
+    /// again until something else is known; of these only the first of each partition is told.
+    case postponed(String)
     /// The partition is lost, and nobody knows whether this record is in.
     case unknown
 }
@@ -40,8 +43,13 @@ public struct Resolved: Hashable, Sendable {
 /// the repeat's was, and implies everything that the repeat saw, so it is in for good. No later append does
 /// that: between a look and it the database may fail over, and what was seen is gone.
 ///
-/// **Journals have no holes.** A record behind one that was refused is refused too, also if it was offered
-/// before its partition could know: the machine remembers which sequence each partition must offer next.
+/// **What the engine refuses** (a full disk, a lock, a connection that cannot be made) is known not to be in.
+/// It is kept and appended again, each partition by a back-off of its own, while others go on.
+///
+/// **Journals have no holes.** What comes behind a record that was refused waits behind it, and the machine
+/// remembers which sequence each partition must offer next.
+///
+/// It has no clock: each event comes with the time.
 public struct Appender: Sendable {
     public static let batchRowsMax = 256
     public static let batchBytesMax = 8 << 20
@@ -57,6 +65,8 @@ public struct Appender: Sendable {
         case looked(PartitionID, Sequence, BatchID?)
         /// The session took this partition, or begins to write it: its next record has this sequence.
         case opened(PartitionID, next: Sequence)
+        /// Time has passed.
+        case woke
         /// The session wants to give this partition up: what waits of it is dropped, and nothing more is
         /// taken in until it is opened again. Answered by `closed`.
         case closing(PartitionID)
@@ -109,11 +119,16 @@ public struct Appender: Sendable {
     var tails: [PartitionID: Tail] = [:]
     /// Partitions that are to be given up as soon as the batch in flight is settled.
     var closing: Set<PartitionID> = []
+    /// Partitions whose records the engine refused. Of none of them anything is in `waiting`.
+    var refused: [PartitionID: Refused] = [:]
+    var now = MonotonicTime(nanoseconds: 0)
+    /// Whether the batch before was of such partitions: they take turns with the others.
+    private var hasRetried = false
     private var batchCount: UInt64 = 0
 
     public init(session: SessionID) { self.session = session }
 
-    /// Whether nothing is in flight and nothing waits.
+    /// Whether nothing is in flight and nothing waits, but for what was refused (`retryAt`).
     public var isIdle: Bool {
         switch state {
         case .idle: waiting.isEmpty
@@ -122,18 +137,22 @@ public struct Appender: Sendable {
         }
     }
     public var isFenced: Bool { if case .fenced = state { true } else { false } }
-    public var waitingRows: Int { waiting.count }
+    public var waitingRows: Int { waiting.count + refusedRows }
     /// Whether the batch in flight is a repeat: whoever drives the engine waits a little before it.
     public var isInDoubt: Bool { if case .appending(let batch) = state { batch.isInDoubt } else { false } }
 
-    public mutating func on(_ event: Event, into effects: inout [Effect]) {
+    public mutating func on(_ event: Event, now: MonotonicTime, into effects: inout [Effect]) {
+        self.now = max(self.now, now)
         var resolved: [Resolved] = []
         var following: [Effect] = []
         switch event {
         case .offered(let rows): offered(rows, &resolved)
         case .opened(let partition, let next):
+            // What may still wait is of a machine that is gone: nobody asks for it any more.
+            _ = removeWaiting { $0 == partition }
             tails[partition] = .next(next)
             closing.remove(partition)
+        case .woke: break
         case .closing(let partition): close(partition, &resolved)
         case .finished(let outcome): finished(outcome, &resolved, &following)
         case .looked(let partition, let sequence, let batch):
@@ -148,7 +167,11 @@ public struct Appender: Sendable {
     private mutating func offered(_ rows: [Row], _ resolved: inout [Resolved]) {
         for row in rows {
             guard let refusal = admit(row) else {
-                waiting.append(row)
+                if refused[row.partition] == nil {
+                    waiting.append(row)
+                } else {
+                    refused[row.partition]?.rows.append(row)
+                }
                 tails[row.partition] = .next(row.sequence.next)
                 continue
             }
@@ -166,7 +189,9 @@ public struct Appender: Sendable {
             return .refused("record \(row.sequence.rawValue) is offered where \(next.rawValue) must stand")
         case .next, nil: break
         }
-        guard waiting.count < Appender.waitingRowsMax, waiting.byteCount < Appender.waitingBytesMax else {
+        guard waitingRows < Appender.waitingRowsMax,
+            waiting.byteCount + refusedBytes < Appender.waitingBytesMax
+        else {
             return .refused("too many records wait for the engine")
         }
         guard row.sequence > .zero, row.sequence <= EngineRules.sequenceMax else {
@@ -177,7 +202,14 @@ public struct Appender: Sendable {
 
     /// Puts the next batch in flight, if there is something to do and nothing is.
     private mutating func begin(into effects: inout [Effect]) {
-        guard case .idle = state, !waiting.isEmpty else { return }
+        guard case .idle = state else { return }
+        if !refused.isEmpty, waiting.isEmpty || !hasRetried {
+            let rows = takeDue()
+            hasRetried = !rows.isEmpty
+            if hasRetried { return launch(Batch(id: nextBatch(), rows: rows, isInDoubt: false), &effects) }
+        }
+        hasRetried = false
+        guard !waiting.isEmpty else { return }
         let rows = waiting.take(rowsMax: Appender.batchRowsMax, bytesMax: Appender.batchBytesMax)
         launch(Batch(id: nextBatch(), rows: rows, isInDoubt: false), &effects)
     }

@@ -57,8 +57,6 @@ public protocol ClusterEngine: Engine {
     func renewLease(_ session: SessionID, info: [UInt8]) throws(EngineError)
     /// The living sessions by rising id.
     func sessions() throws(EngineError) -> [SessionRow]
-    /// Runs `body` while nobody else in the cluster runs one: for changes of the small tables.
-    func exclusively<Result>(_ body: () throws -> Result) throws -> Result
     /// Which past the database is in; `nil` for engines that have one only.
     func past() throws(EngineError) -> EnginePast?
     /// What time it is for the database; `nil` for engines that have no clock of their own.

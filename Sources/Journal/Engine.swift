@@ -146,6 +146,13 @@ public protocol Engine: AnyObject {
     ) throws(EngineError) -> Int
 
     func put(_ table: CatalogTable, key: String, value: [UInt8]) throws(EngineError)
+    /// Puts the value where there is none; gives back what stands there then.
+    func putIfAbsent(_ table: CatalogTable, key: String, value: [UInt8]) throws(EngineError) -> [UInt8]
+    /// Compare-and-set: takes the step and writes all of `writes`, or does nothing, where the setting is not
+    /// as the step begins any more; then the change is to be computed anew from what is there. Nothing is
+    /// held between reading and this. Whether it was done, now or by an earlier try of the very same;
+    /// `refused` also where that cannot be known.
+    func change(_ step: CatalogStep, _ writes: CatalogWrites) throws(EngineError) -> Bool
     func get(_ table: CatalogTable, key: String) throws(EngineError) -> [UInt8]?
     /// Removing what is not there is no error.
     func remove(_ table: CatalogTable, key: String) throws(EngineError)

@@ -9,6 +9,8 @@ import Model
 /// was lost, and jobs would meet the same engine.
 ///
 /// The thread adds what was posted to it, then calls `beginRound` and carries out steps until there is none.
+/// Where nothing is left it sleeps until something is posted, or until `retryAt`: what the engine refused is
+/// appended again then.
 public struct EngineSchedule<Job> {
     public enum Step {
         case job(Job)
@@ -35,19 +37,22 @@ public struct EngineSchedule<Job> {
     private var largeJobs: [Job] = []
     private var jobsLeft = 0
     private var mayRunLarge = false
-    /// The round's append is done: what is settled leaves, then the round is over.
+    /// The round's append is done, or a look has failed: what is settled leaves, then the round is over.
     private var hasAppended = false
+    private var now = MonotonicTime(nanoseconds: 0)
     private var pause: UInt64 = 0
-    private var lookDoubts: UInt64 = 0
-    /// How often in a row the answer of an append was lost.
+    /// How often in a row the answer of an append, or of a look, was lost.
     public private(set) var doubts: UInt64 = 0
 
     public init() {}
 
-    /// Whether nothing waits and nothing is in flight.
+    /// Whether nothing waits and nothing is in flight, but for what was refused.
     public var isIdle: Bool {
         effects.isEmpty && jobs.isEmpty && largeJobs.isEmpty && appender?.isIdle ?? true
     }
+
+    /// When what was refused is to be tried again.
+    public var retryAt: MonotonicTime? { appender?.retryAt }
 
     // MARK: What was posted
 
@@ -64,18 +69,18 @@ public struct EngineSchedule<Job> {
     }
 
     public mutating func open(_ partition: PartitionID, next: Sequence) {
-        appender?.on(.opened(partition, next: next), into: &effects)
+        appender?.on(.opened(partition, next: next), now: now, into: &effects)
     }
 
     /// The session is about to give the partition up. Answered by the step `closed`.
     public mutating func close(_ partition: PartitionID) {
         guard appender != nil else { return effects.append(.closed(partition)) }
-        appender?.on(.closing(partition), into: &effects)
+        appender?.on(.closing(partition), now: now, into: &effects)
     }
 
     public mutating func offer(_ rows: [Row]) {
         guard appender == nil else {
-            appender?.on(.offered(rows), into: &effects)
+            appender?.on(.offered(rows), now: now, into: &effects)
             return
         }
         effects.append(
@@ -100,10 +105,13 @@ public struct EngineSchedule<Job> {
 
     // MARK: Rounds
 
-    public mutating func beginRound() {
+    public mutating func beginRound(now: MonotonicTime) {
+        self.now = now
         jobsLeft = EngineSchedule.jobsMax
         mayRunLarge = true
         hasAppended = false
+        guard let retryAt, retryAt <= now else { return }
+        appender?.on(.woke, now: now, into: &effects)
     }
 
     /// The round's next step; `nil` where it is over.
@@ -137,11 +145,14 @@ public struct EngineSchedule<Job> {
     }
 
     /// Add what was posted during the append before, so that the next batch has it.
-    public mutating func appended(_ outcome: AppendOutcome, _ batch: BatchID, under session: SessionID) {
+    public mutating func appended(
+        _ outcome: AppendOutcome, _ batch: BatchID, under session: SessionID, now: MonotonicTime
+    ) {
+        self.now = now
         hasAppended = true
         if case .rows = outcome { doubts = 0 }
         guard appender?.session == session else { return }
-        appender?.on(.finished(outcome), into: &effects)
+        appender?.on(.finished(outcome), now: now, into: &effects)
         if case .rows = outcome { return }
         let isFollowUp = effects.contains { effect in
             if case .append(let next, let left) = effect { next == batch || left.isEmpty } else { false }
@@ -152,15 +163,17 @@ public struct EngineSchedule<Job> {
     }
 
     public mutating func looked(_ partition: PartitionID, _ sequence: Sequence, _ batch: BatchID?) {
-        lookDoubts = 0
+        doubts = 0
         if case .look = effects.first { effects.removeFirst() }
-        appender?.on(.looked(partition, sequence, batch), into: &effects)
+        appender?.on(.looked(partition, sequence, batch), now: now, into: &effects)
     }
 
-    /// The engine did not answer: the same look comes again after a pause.
+    /// The engine did not answer: the same look comes again after a pause, in the next round, so that
+    /// whatever was posted meanwhile is heard first.
     public mutating func lookFailed() {
-        pause = EngineSchedule.pause(after: lookDoubts)
-        lookDoubts += 1
+        hasAppended = true
+        pause = EngineSchedule.pause(after: doubts)
+        doubts += 1
     }
 
     private static func pause(after doubts: UInt64) -> UInt64 {

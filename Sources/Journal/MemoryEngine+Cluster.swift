@@ -24,8 +24,6 @@ extension MemoryEngine: ClusterEngine {
     public func past() throws(EngineError) -> EnginePast? { currentPast }
     public func wallClock() throws(EngineError) -> WallTime? { clock }
 
-    public func exclusively<Result>(_ body: () throws -> Result) throws -> Result { try body() }
-
     public func register(_ session: SessionID, node: String) throws(EngineError) {
         try works()
         guard !share.isHome, session.rawValue > 0 else { throw .refused("in the home a session begins") }

@@ -113,8 +113,11 @@ extension MemoryEngine {
             uploads += 1
             partitionsByID[index].upload = (uploads, Snapshot(covering: covering))
         }
-        guard var (number, snapshot) = partitionsByID[index].upload,
-            part.number == 0 || number == part.upload, snapshot.parts.count == part.number,
+        guard let (number, before) = partitionsByID[index].upload else {
+            throw .refused("a part of another snapshot")
+        }
+        var snapshot = before
+        guard part.number == 0 || number == part.upload, snapshot.parts.count == part.number,
             snapshot.covering == covering
         else { throw .refused("a part of another snapshot") }
         snapshot.parts.append(part.bytes)
@@ -172,6 +175,27 @@ extension MemoryEngine {
         try works()
         try EngineRules.check(key: key, value: value)
         catalog[table, default: [:]][key] = value
+    }
+
+    public func putIfAbsent(
+        _ table: CatalogTable, key: String, value: [UInt8]
+    ) throws(EngineError) -> [UInt8] {
+        if let known = try get(table, key: key) { return known }
+        try put(table, key: key, value: value)
+        return value
+    }
+
+    public func change(_ step: CatalogStep, _ writes: CatalogWrites) throws(EngineError) -> Bool {
+        try works()
+        try EngineRules.check(step, writes)
+        let standing = catalog[.setting]?[step.key]
+        guard standing == step.from || standing == step.to else { return false }
+        catalog[.setting, default: [:]][step.key] = step.to
+        for table in CatalogTable.allCases {
+            for entry in writes.puts(table) { catalog[table, default: [:]][entry.key] = entry.value }
+            for key in writes.removals(table) { catalog[table]?[key] = nil }
+        }
+        return true
     }
 
     public func get(_ table: CatalogTable, key: String) throws(EngineError) -> [UInt8]? {

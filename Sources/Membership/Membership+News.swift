@@ -90,6 +90,7 @@ extension Membership {
     /// share is short.
     private mutating func contradict(_ incarnation: UInt32, _ effects: inout [Effect]) {
         guard incarnation < .max else { return }
+        incarnationTold = max(incarnationTold, incarnation)
         own.incarnation = max(own.incarnation, incarnation) + 1
         announceSelf()
         let word = Update.alive(own).encoded

@@ -46,7 +46,10 @@ public struct Membership: Sendable {
     var nextSync: MonotonicTime
     var lastSync: MonotonicTime?
     /// When the shell was asked to come back.
-    private var armed: MonotonicTime?
+    private(set) var armed: MonotonicTime?
+    /// The highest incarnation that was ever said of this node.
+    var incarnationTold: UInt32 = 0
+    public var laws = LawWatch()
 
     /// - Parameters:
     ///   - address: where others reach this node's gossip, `HOST:PORT`.
@@ -102,6 +105,7 @@ public struct Membership: Sendable {
         case .leave: leave(now, &effects)
         }
         arm(now, &effects)
+        checkInvariants()
     }
 
     // MARK: Time

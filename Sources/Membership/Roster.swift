@@ -2,11 +2,11 @@ import Model
 
 /// The other nodes: by session, by name, and in the order in which they are probed.
 struct Roster: Sendable {
-    private var members: [SessionID: Membership.Member] = [:]
-    private var latest: [String: SessionID] = [:]
+    var members: [SessionID: Membership.Member] = [:]
+    private(set) var latest: [String: SessionID] = [:]
     /// Each living member once a round.
-    private var round: [SessionID] = []
-    private var place = 0
+    private(set) var round: [SessionID] = []
+    private(set) var place = 0
     private(set) var deadCount = 0
     /// Those that have left.
     private(set) var goneCount = 0

@@ -9,7 +9,7 @@ import Routing
 import SQLiteEngine
 import Synchronization
 
-/// Changes projects, keys and quotas: first in the engine, one after the other, then on every loop.
+/// Changes projects, keys and quotas: first in the engine, each as a whole, then on every loop.
 final class Administrator: Sendable {
     typealias Answer = @Sendable (NodeLoop, HTTPResponse) -> Void
 
@@ -34,49 +34,61 @@ final class Administrator: Sendable {
 
     var current: Catalog.Contents { contents.withLock { $0 } }
 
-    /// Runs `change` on the engine's thread, where changes come one after the other; then tells all loops.
+    /// Computes the change on the engine's thread from what is there and writes it, if nobody else has
+    /// changed the catalog meanwhile; else again, after a pause, in which the thread does other things.
     private func change<Value: Sendable>(
-        on loop: NodeLoop, _ change: @escaping @Sendable (any Engine, inout Catalog.Contents) throws -> Value,
+        on loop: NodeLoop, after tries: ChangeTries = ChangeTries(),
+        _ change: @escaping @Sendable (inout CatalogDraft) throws -> Value,
         _ done: @escaping @Sendable (NodeLoop, Result<Value, any Error>) -> Void
     ) {
         let mailbox = loop.mailboxes[loop.number]
-        engine.perform({ engine in
-            if let engine = engine as? any ClusterEngine {
-                return try engine.exclusively { try self.changeForAll(engine, change) }
-            }
-            var next = self.current
-            let value = try change(engine, &next)
-            let contents = next
-            self.contents.withLock { $0 = contents }
+        engine.perform({ engine -> Value? in
+            var draft = try CatalogDraft(engine)
+            let value = try change(&draft)
+            guard let contents = try draft.commit() else { return nil }
+            self.adopt(contents)
             return value
         }) { result in
-            let contents = self.current
-            mailbox.run { $0.shared.cluster?.tell(.announce) }
-            for other in self.mailboxes.withLock({ $0 }) {
-                other.run { $0.adopt(contents) }
+            mailbox.run { loop in
+                switch result {
+                case .success(nil): self.again(on: loop, after: tries, change, done)
+                case .success(let value?):
+                    loop.shared.cluster?.tell(.announce)
+                    done(loop, .success(value))
+                case .failure(let error):
+                    // Perhaps it was done, and the answer lost.
+                    loop.shared.cluster?.tell(.announce)
+                    done(loop, .failure(error))
+                }
             }
-            mailbox.run { done($0, result) }
         }
     }
 
-    /// In a cluster others change the catalog too: it begins from what is there, and says that it changed.
-    private func changeForAll<Value: Sendable>(
-        _ engine: any Engine, _ change: (any Engine, inout Catalog.Contents) throws -> Value
-    ) throws -> Value {
-        var next = try Catalog.load(engine)
-        let value = try change(engine, &next)
-        try engine.put(
-            .setting, key: Catalog.versionKey,
-            value: Catalog.version(after: try engine.get(.setting, key: Catalog.versionKey)))
-        let contents = next
-        self.contents.withLock { $0 = contents }
-        return value
+    private func again<Value: Sendable>(
+        on loop: NodeLoop, after tries: ChangeTries,
+        _ change: @escaping @Sendable (inout CatalogDraft) throws -> Value,
+        _ done: @escaping @Sendable (NodeLoop, Result<Value, any Error>) -> Void
+    ) {
+        var tries = tries
+        var random = SystemRandomNumberGenerator()
+        guard let pause = tries.pause(using: &random) else {
+            return done(loop, .failure(CatalogDraft.overtaken))
+        }
+        loop.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: pause))) { [tries] in
+            self.change(on: loop, after: tries, change, done)
+        }
     }
 
-    /// Another node changed the catalog.
-    func adopt(_ contents: Catalog.Contents) {
-        self.contents.withLock { $0 = contents }
-        for box in boxes { box.run { $0.adopt(contents) } }
+    /// The catalog was read, or changed here: what is older than what is known is of no use.
+    func adopt(_ next: Catalog.Contents) {
+        contents.withLock { contents in
+            guard Catalog.number(of: next.version ?? []) >= Catalog.number(of: contents.version ?? []) else {
+                return
+            }
+            contents = next
+            // Told while the lock is held, so that all hear the same last word.
+            for box in boxes { box.run { $0.adopt(next) } }
+        }
     }
 
     /// The project of an id that the development server has not seen before.
@@ -84,8 +96,7 @@ final class Administrator: Sendable {
         _ id: String, on loop: NodeLoop, _ done: @escaping @Sendable (NodeLoop, String?) -> Void
     ) {
         let map = map
-        change(on: loop, { engine, contents in _ = try Administrator.ensure(id, map, engine, &contents) }) {
-            loop, result in
+        change(on: loop, { draft in _ = try Administrator.ensure(id, map, &draft) }) { loop, result in
             switch result {
             case .success: done(loop, nil)
             case .failure(let error): done(loop, "the project could not be made: \(error)")
@@ -95,28 +106,28 @@ final class Administrator: Sendable {
 
     /// The project, made where there is none. Numbers rise and are never used twice.
     private static func ensure(
-        _ id: String, _ map: NodeMap, _ engine: any Engine, _ contents: inout Catalog.Contents
+        _ id: String, _ map: NodeMap, _ draft: inout CatalogDraft
     ) throws -> (project: Project, isNew: Bool) {
-        if let project = contents.directory.byID[id] { return (project, false) }
+        if let project = draft.contents.directory.byID[id] { return (project, false) }
         var last: UInt32 = 0
-        if let stored = try engine.get(.setting, key: "last-project-number") {
+        if let stored = try draft.engine.get(.setting, key: "last-project-number") {
             last = stored.reduce(0) { $0 << 8 | UInt32($1) }
         }
         guard last + 1 < ProjectNumber.limit else { throw EngineError.refused("no project numbers are left") }
         let number = last + 1
-        try engine.put(
+        draft.writes.put(
             .setting, key: "last-project-number",
             value: [UInt8(number >> 16), UInt8(number >> 8 & 0xFF), UInt8(number & 0xFF)])
         let project = Project(id: id, number: ProjectNumber(number))
-        if engine is any ClusterEngine {
+        if draft.engine is any ClusterEngine {
             let home = map.home(of: project.number)
-            if let epoch = try engine.partitions().first(where: { $0.id == home })?.epoch {
-                try Catalog.putBirth(project.number, epoch, to: engine)
-                contents.births[project.number] = epoch
+            if let epoch = try draft.engine.partitions().first(where: { $0.id == home })?.epoch {
+                Catalog.putBirth(project.number, epoch, to: &draft.writes)
+                draft.contents.births[project.number] = epoch
             }
         }
-        try Catalog.put(project, [:], to: engine)
-        contents.directory.add(project)
+        Catalog.put(project, [:], to: &draft.writes)
+        draft.contents.directory.add(project)
         return (project, true)
     }
 
@@ -135,34 +146,34 @@ final class Administrator: Sendable {
             guard loop.shared.isClustered else { return answer(loop, NodeShared.alone) }
             change(
                 on: loop,
-                { engine, contents in
-                    try Catalog.uncordon(node, from: engine)
-                    contents.cordoned.remove(node)
+                { draft in
+                    Catalog.uncordon(node, from: &draft.writes)
+                    draft.contents.cordoned.remove(node)
                     return APIAnswer.object([("node", .text(node))])
                 }, finish)
         case .createProject(let id, let tokenURI):
             let uri = tokenURI ?? defaultTokenURI
-            let map = map
-            change(on: loop, { try Administrator.create(id, uri, map, $0, &$1) }, finish)
+            create(id, uri, on: loop, finish)
         case .deleteProject(let project):
             change(
                 on: loop,
-                { engine, contents in
-                    try Catalog.remove(project, contents.directory, from: engine)
-                    contents.directory.remove(project)
-                    contents.limits[project.number] = nil
+                { draft in
+                    Catalog.remove(project, draft.contents.directory, from: &draft.writes)
+                    draft.contents.directory.remove(project)
+                    draft.contents.limits[project.number] = nil
                     return APIAnswer.object([])
                 }, finish)
         case .createKey(let project, let kind):
             change(
                 on: loop,
-                { engine, contents in
+                { draft in
+                    try Administrator.check(project, draft)
                     let prefix = kind == .device ? "tck_" : "tcb_"
                     let key =
                         prefix + String(decoding: Base64URL.encode(try Catalog.random(24)), as: UTF8.self)
                     let hash = KeyHash.of(key.utf8)
-                    try Catalog.put(keyHash: hash, kind, project, to: engine)
-                    contents.directory.keys[hash] = (kind, project.number)
+                    Catalog.put(keyHash: hash, kind, project, to: &draft.writes)
+                    draft.contents.directory.keys[hash] = (kind, project.number)
                     return APIAnswer.object([
                         ("project", .text(project.id)), ("kind", .text(kind.rawValue)), ("key", .text(key)),
                     ])
@@ -170,13 +181,21 @@ final class Administrator: Sendable {
         case .setQuota(let project, let changes):
             change(
                 on: loop,
-                { engine, contents in
-                    var limits = contents.limits[project.number] ?? [:]
+                { draft in
+                    try Administrator.check(project, draft)
+                    var limits = draft.contents.limits[project.number] ?? [:]
                     for (name, value) in changes { limits[name] = value }
-                    try Catalog.put(project, limits, to: engine)
-                    contents.limits[project.number] = limits
+                    Catalog.put(project, limits, to: &draft.writes)
+                    draft.contents.limits[project.number] = limits
                     return QuotaView.limits(QuotaLimits(named: limits), project)
                 }, finish)
+        }
+    }
+
+    /// Somebody else may have deleted the project meanwhile.
+    private static func check(_ project: Project, _ draft: CatalogDraft) throws {
+        guard draft.contents.directory.byNumber[project.number] != nil else {
+            throw EngineError.refused("the project \(project.id) was deleted")
         }
     }
 
@@ -189,10 +208,10 @@ final class Administrator: Sendable {
         }
         change(
             on: loop,
-            { engine, contents in
-                try drain.check(contents.cordoned)
-                try Catalog.cordon(node, to: engine)
-                contents.cordoned.insert(node)
+            { draft in
+                try drain.check(draft.contents.cordoned)
+                Catalog.cordon(node, to: &draft.writes)
+                draft.contents.cordoned.insert(node)
             },
             { loop, result in
                 switch result {
@@ -205,21 +224,46 @@ final class Administrator: Sendable {
             })
     }
 
+    /// The key first, since making one takes longer than everything else: so the change is computed and
+    /// written at once.
+    private func create(
+        _ id: String, _ tokenURI: String, on loop: NodeLoop,
+        _ finish: @escaping @Sendable (NodeLoop, Result<HTTPResponse, any Error>) -> Void
+    ) {
+        let mailbox = loop.mailboxes[loop.number]
+        let map = map
+        engine.perform({ _ in
+            guard let key = ServiceAccountKey.make() else {
+                throw EngineError.ioFailure("libcrypto made no key")
+            }
+            return key
+        }) { made in
+            mailbox.run { loop in
+                switch made {
+                case .success(let key):
+                    self.change(on: loop, { try Administrator.create(id, tokenURI, key, map, &$0) }, finish)
+                case .failure(let error): finish(loop, .failure(error))
+                }
+            }
+        }
+    }
+
     private static func create(
-        _ id: String, _ tokenURI: String, _ map: NodeMap, _ engine: any Engine,
-        _ contents: inout Catalog.Contents
+        _ id: String, _ tokenURI: String, _ key: ServiceAccountKey, _ map: NodeMap,
+        _ draft: inout CatalogDraft
     ) throws -> HTTPResponse {
-        let (project, isNew) = try ensure(id, map, engine, &contents)
-        if !isNew, contents.directory.accounts.values.contains(where: { $0.project == project.number }) {
+        let (project, isNew) = try ensure(id, map, &draft)
+        if !isNew, draft.contents.directory.accounts.values.contains(where: { $0.project == project.number })
+        {
             return APIFailure.conflict("The project exists already.")
         }
-        guard let file = ServiceAccountFile.make(project: project, tokenURI: tokenURI) else {
-            throw EngineError.ioFailure("libcrypto made no key")
+        guard let file = ServiceAccountFile.make(project: project, tokenURI: tokenURI, key: key) else {
+            throw EngineError.ioFailure("libcrypto gives no random bytes")
         }
-        try Catalog.put(file, project, tokenURI, to: engine)
-        contents.directory.accounts[file.keyID] = .init(
+        Catalog.put(file, project, tokenURI, to: &draft.writes)
+        draft.contents.directory.accounts[file.keyID] = .init(
             project: project.number, email: file.email, publicKey: file.publicKey)
-        contents.tokenURIs.insert(tokenURI)
+        draft.contents.tokenURIs.insert(tokenURI)
         return APIAnswer.object([
             ("project", .text(id)), ("projectNumber", .number(UInt64(project.number.rawValue))),
             ("serviceAccount", .text(file.json)),

@@ -14,13 +14,16 @@ enum Catalog {
         version.prefix(8).reversed().reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    static func version(after former: [UInt8]?) -> [UInt8] {
+    /// A number that rises, and a mark of its own: nobody else writes the same.
+    static func version(after former: [UInt8]?) throws -> [UInt8] {
         let next = number(of: former ?? []) &+ 1
-        return (0..<8).map { UInt8(truncatingIfNeeded: next >> ($0 * 8)) }
+        return (0..<8).map { UInt8(truncatingIfNeeded: next >> ($0 * 8)) } + (try random(8))
     }
 
     /// Everything, as it is at start; what every cluster needs and is not there yet is made.
     struct Contents: Sendable {
+        /// As it was before anything else was read: what is here is at least as new.
+        var version: [UInt8]?
         var directory = Directory()
         var limits: [ProjectNumber: [String: UInt64]] = [:]
         var registrationKeys: [RegistrationKey] = []
@@ -35,6 +38,7 @@ enum Catalog {
 
     static func load(_ engine: any Engine) throws -> Contents {
         var contents = Contents()
+        contents.version = try engine.get(.setting, key: versionKey)
         for entry in try engine.all(.project) {
             let (project, limits) = try decodeProject(entry)
             contents.directory.add(project)
@@ -42,12 +46,7 @@ enum Catalog {
         }
         for entry in try engine.all(.credential) { try decodeCredential(entry, into: &contents) }
         for entry in try engine.all(.key) {
-            guard let number = UInt8(entry.key), entry.value.count == RegistrationKey.materialBytes + 1 else {
-                throw EngineError.corrupt("a registration key cannot be read")
-            }
-            contents.registrationKeys.append(
-                RegistrationKey(
-                    number: number, material: Array(entry.value[1...]), isRetired: entry.value[0] == 1))
+            contents.registrationKeys.append(try registrationKey(entry.key, entry.value))
         }
         for entry in try engine.all(.setting) {
             if entry.key.hasPrefix(cordonPrefix) {
@@ -59,24 +58,34 @@ enum Catalog {
             contents.births[ProjectNumber(number)] = Epoch(entry.value.reduce(0) { $0 << 8 | UInt64($1) })
         }
         if contents.registrationKeys.isEmpty {
-            let key = RegistrationKey(number: 1, material: try random(RegistrationKey.materialBytes))
-            try engine.put(.key, key: "1", value: [0] + key.material)
-            contents.registrationKeys = [key]
+            let value = try engine.putIfAbsent(
+                .key, key: "1", value: [0] + (try random(RegistrationKey.materialBytes)))
+            contents.registrationKeys = [try registrationKey("1", value)]
         }
-        if let key = try engine.get(.setting, key: "token-signing-key") {
-            contents.signingKey = key
-        } else {
-            contents.signingKey = try random(32)
-            try engine.put(.setting, key: "token-signing-key", value: contents.signingKey)
-        }
+        contents.signingKey = try made(.setting, "token-signing-key", 32, engine)
         return contents
+    }
+
+    private static func registrationKey(_ key: String, _ value: [UInt8]) throws -> RegistrationKey {
+        guard let number = UInt8(key), value.count == RegistrationKey.materialBytes + 1 else {
+            throw EngineError.corrupt("a registration key cannot be read")
+        }
+        return RegistrationKey(number: number, material: Array(value[1...]), isRetired: value[0] == 1)
+    }
+
+    /// What is made once and never changes: as it stands, whoever made it.
+    static func made(
+        _ table: CatalogTable, _ key: String, _ count: Int, _ engine: any Engine
+    ) throws -> [UInt8] {
+        try engine.get(table, key: key)
+            ?? engine.putIfAbsent(table, key: key, value: try random(count))
     }
 
     private static let birthPrefix = "birth:"
 
-    static func putBirth(_ project: ProjectNumber, _ epoch: Epoch, to engine: any Engine) throws {
+    static func putBirth(_ project: ProjectNumber, _ epoch: Epoch, to writes: inout CatalogWrites) {
         let value = (0..<8).map { UInt8(truncatingIfNeeded: epoch.rawValue >> UInt64(56 - 8 * $0)) }
-        try engine.put(.setting, key: "\(birthPrefix)\(project.rawValue)", value: value)
+        writes.put(.setting, key: "\(birthPrefix)\(project.rawValue)", value: value)
     }
 
     // MARK: Cordons
@@ -84,12 +93,12 @@ enum Catalog {
     private static let cordonPrefix = "cordon:"
 
     /// Keeps the node of this name out of the cluster, whatever restarts it, until that is taken back.
-    static func cordon(_ node: String, to engine: any Engine) throws {
-        try engine.put(.setting, key: cordonPrefix + node, value: [version])
+    static func cordon(_ node: String, to writes: inout CatalogWrites) {
+        writes.put(.setting, key: cordonPrefix + node, value: [version])
     }
 
-    static func uncordon(_ node: String, from engine: any Engine) throws {
-        try engine.remove(.setting, key: cordonPrefix + node)
+    static func uncordon(_ node: String, from writes: inout CatalogWrites) {
+        writes.remove(.setting, key: cordonPrefix + node)
     }
 
     static func isCordoned(_ node: String, _ engine: any Engine) throws -> Bool {
@@ -106,7 +115,7 @@ enum Catalog {
 
     // MARK: Projects
 
-    static func put(_ project: Project, _ limits: [String: UInt64], to engine: any Engine) throws {
+    static func put(_ project: Project, _ limits: [String: UInt64], to writes: inout CatalogWrites) {
         var out = ByteWriter()
         out.u8(version)
         out.u32(project.number.rawValue)
@@ -115,7 +124,7 @@ enum Catalog {
             out.string(name.utf8)
             out.varint(value)
         }
-        try engine.put(.project, key: project.id, value: out.bytes)
+        writes.put(.project, key: project.id, value: out.bytes)
     }
 
     private static func decodeProject(_ entry: CatalogEntry) throws -> (Project, [String: UInt64]) {
@@ -134,8 +143,8 @@ enum Catalog {
     // MARK: Credentials
 
     static func put(
-        _ account: ServiceAccountFile, _ project: Project, _ tokenURI: String, to engine: any Engine
-    ) throws {
+        _ account: ServiceAccountFile, _ project: Project, _ tokenURI: String, to writes: inout CatalogWrites
+    ) {
         var out = ByteWriter()
         out.u8(version)
         out.u8(0)
@@ -143,17 +152,17 @@ enum Catalog {
         out.string(account.email.utf8)
         out.string(account.publicKey.utf8)
         out.string(tokenURI.utf8)
-        try engine.put(.credential, key: "account:\(account.keyID)", value: out.bytes)
+        writes.put(.credential, key: "account:\(account.keyID)", value: out.bytes)
     }
 
-    static func put(keyHash: String, _ kind: Directory.KeyKind, _ project: Project, to engine: any Engine)
-        throws
-    {
+    static func put(
+        keyHash: String, _ kind: Directory.KeyKind, _ project: Project, to writes: inout CatalogWrites
+    ) {
         var out = ByteWriter()
         out.u8(version)
         out.u8(kind == .device ? 1 : 2)
         out.u32(project.number.rawValue)
-        try engine.put(.credential, key: "key:\(keyHash)", value: out.bytes)
+        writes.put(.credential, key: "key:\(keyHash)", value: out.bytes)
     }
 
     private static func decodeCredential(_ entry: CatalogEntry, into contents: inout Contents) throws {
@@ -175,13 +184,13 @@ enum Catalog {
         }
     }
 
-    static func remove(_ project: Project, _ directory: Directory, from engine: any Engine) throws {
+    static func remove(_ project: Project, _ directory: Directory, from writes: inout CatalogWrites) {
         for (hash, key) in directory.keys where key.project == project.number {
-            try engine.remove(.credential, key: "key:\(hash)")
+            writes.remove(.credential, key: "key:\(hash)")
         }
         for (id, account) in directory.accounts where account.project == project.number {
-            try engine.remove(.credential, key: "account:\(id)")
+            writes.remove(.credential, key: "account:\(id)")
         }
-        try engine.remove(.project, key: project.id)
+        writes.remove(.project, key: project.id)
     }
 }

@@ -9,22 +9,32 @@ import SQLiteEngine
 // Calls of the databases for a node's part in the cluster. Each database is asked on threads of its own, so
 // that one that does not answer holds up nothing but the partitions in it.
 
-/// The threads on which one database is asked for small things, and for whole partitions.
+/// The threads on which one database is asked, each with a connection of its own.
 struct DatabaseLane: Sendable {
     let number: Int
+    /// Renews the lease and reads the tables, and does nothing else: others judge by the lease whether this
+    /// node is there, so it waits for nothing that the node itself asks for.
+    let lease: EngineThread
+    /// Takes, releases, fences: one after the other, each of which may wait long for its commit.
     let control: EngineThread
+    /// Reads whole partitions.
     let loader: EngineThread
 
     init(_ database: DatabaseSettings, onFatal: @escaping @Sendable (String) -> Void) {
+        func thread(silence milliseconds: Int? = nil) -> EngineThread {
+            EngineThread(
+                makeEngine: { try database.engine(silence: milliseconds) }, onFatal: onFatal,
+                onResolved: { _, _ in })
+        }
         number = database.number
         // A lease that is not answered for in time is not renewed: the node should know.
-        control = EngineThread(
-            makeEngine: { try database.engine(silence: 4000) }, onFatal: onFatal, onResolved: { _, _ in })
-        loader = EngineThread(
-            makeEngine: { try database.engine() }, onFatal: onFatal, onResolved: { _, _ in })
+        lease = thread(silence: 4000)
+        control = thread(silence: 4000)
+        loader = thread()
     }
 
     func shutdown() {
+        lease.shutdown()
         control.shutdown()
         loader.shutdown()
     }
@@ -40,7 +50,7 @@ extension Cluster {
         let session = shared.session
         let asked = Clock.monotonic()
         let known = catalogVersion
-        lanes[0].control.perform({ engine in
+        lanes[0].lease.perform({ engine in
             guard let engine = engine as? any ClusterEngine else {
                 throw EngineError.refused("the engine is not one of clusters")
             }
@@ -48,12 +58,12 @@ extension Cluster {
             try self.shared.compareClock(with: engine)
             let poll = Ownership.Poll(sessions: try engine.sessions(), partitions: try engine.partitions())
             let version = try engine.get(.setting, key: Catalog.versionKey) ?? []
-            return (poll, version, version == known ? nil : try Catalog.load(engine))
+            return (poll, version == known ? nil : try Catalog.load(engine))
         }) { result in
             switch result {
-            case .success(let (poll, version, contents)):
+            case .success(let (poll, contents)):
                 self.shared.renewedAt.store(asked.nanoseconds, ordering: .relaxed)
-                if let contents { self.adopt(contents, version) }
+                if let contents { self.adopt(contents) }
                 self.tell(.polled(poll, asked: asked))
             case .failure(EngineError.fenced): self.tellOwnership(.fenced)
             case .failure(let error): self.tellOwnership(.pollFailed("\(error)"))
@@ -61,7 +71,8 @@ extension Cluster {
         }
     }
 
-    private func adopt(_ contents: Catalog.Contents, _ version: [UInt8]) {
+    private func adopt(_ contents: Catalog.Contents) {
+        let version = contents.version ?? []
         perform { self.catalogVersion = version }
         tell(.catalog(version: Catalog.number(of: version)))
         shared.administrator.adopt(contents)
@@ -71,7 +82,7 @@ extension Cluster {
 
     func readTable(_ lane: DatabaseLane, look: UInt64, registers: Bool) {
         let (session, node, database) = (shared.session, name, lane.number)
-        lane.control.perform({ engine in
+        lane.lease.perform({ engine in
             guard let engine = engine as? any ClusterEngine else {
                 throw EngineError.refused("the engine is not one of clusters")
             }
@@ -126,10 +137,11 @@ extension Cluster {
     func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
         let box = boxes[shared.loop(of: id)]
         lane(of: id).loader.perform({ engine in
-            (
-                try QuotaHandover.take(id, epoch: epoch, from: engine),
-                try StoredPartition.read(id, behind: mark, from: engine)
-            )
+            let quotas = try QuotaHandover.left(id, epoch: epoch, from: engine)
+            let loaded = try StoredPartition.read(id, behind: mark, from: engine)
+            // Last of all: what was left is there for the next try where anything before failed.
+            try QuotaHandover.remove(id, from: engine)
+            return (quotas, loaded)
         }) { result in
             switch result {
             case .success(let (quotas, loaded)): box.post(.engine(.loaded(loaded, epoch, quotas: quotas)))

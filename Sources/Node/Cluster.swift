@@ -24,8 +24,8 @@ struct GossipSettings {
 
 /// A node's part in its cluster: threads, sockets and timers around the core that decides.
 ///
-/// It has a thread for its decisions, and for each database one for the small tables and one for reading
-/// partitions, so that a lease is renewed whatever the loops and the journals are busy with.
+/// It has a thread for its decisions, and for each database one for the lease, one for taking and giving up,
+/// and one for reading partitions: so a lease is renewed whatever anything else is busy with.
 // Safe: what changes is touched on its event loop only, where `tell` and the engine's answers hop to; the
 // rest is constant, locked (`view`) or atomic (`hasEnded`).
 final class Cluster: @unchecked Sendable {

@@ -24,7 +24,9 @@ struct DatabaseSettings: Sendable {
 ///
 /// Making it is several steps in several databases. The home's record says at first that it is being made;
 /// the other databases, which must be empty, then say of themselves what they are; and only when all do, the
-/// record says that it is made. Whoever finds it half made goes on, whoever finds it made compares.
+/// record says that it is made. Whoever finds it half made goes on, whoever finds it made compares. Several
+/// may be at it at once: what was there first stands, and each step comes to the same however often it is
+/// done.
 struct DatabaseSpread: Sendable {
     private static let key = "databases"
     private static let version: UInt8 = 1
@@ -83,10 +85,6 @@ struct DatabaseSpread: Sendable {
         try home.get(.setting, key: key).map { try DatabaseSpread(decoding: $0) }
     }
 
-    private func put(_ home: any Engine) throws {
-        try home.put(.setting, key: DatabaseSpread.key, value: encoded)
-    }
-
     // MARK: What is looked at before a node joins
 
     /// Why the databases that are named cannot be this cluster's, or `nil`. Looks at the home alone.
@@ -106,8 +104,8 @@ struct DatabaseSpread: Sendable {
         return "the cluster was made on one database, and partitions do not move: leave out --further-engine"
     }
 
-    /// Makes the spread, or finds it made: then databases that are away (`nil`) are no obstacle. Run while
-    /// nobody else in the cluster does. `further` holds databases 2, 3 and so on.
+    /// Makes the spread, or finds it made: then databases that are away (`nil`) are no obstacle. `further`
+    /// holds databases 2, 3 and so on.
     static func settle(
         _ home: any Engine, further: [(any Engine)?], partitions: Int
     ) throws -> DatabaseSpread {
@@ -138,20 +136,37 @@ struct DatabaseSpread: Sendable {
             if try spread.isEmpty(engine, try spread.identity(place + 1)) { empty.append(place) }
         }
         if spread.isMade { return spread }
-        if found == nil { try spread.put(home) }
-        try home.createPartitions(count: spread.histories.count, histories: spread.histories)
+        if found == nil {
+            let standing = try home.putIfAbsent(.setting, key: key, value: spread.encoded)
+            // Another node was faster: what it has begun is gone on with.
+            guard standing == spread.encoded else {
+                return try settle(home, further: further, partitions: partitions)
+            }
+        }
+        do {
+            try home.createPartitions(count: spread.histories.count, histories: spread.histories)
+        } catch {
+            // A node that names one database has made a cluster on it meanwhile: this one will never be made.
+            if found == nil, try hasForeignPartitions(home) { try home.remove(.setting, key: key) }
+            throw error
+        }
         for place in empty {
             guard let engine = further[place] else { continue }
+            let identity = try spread.identity(place + 1)
             // One that is named twice was empty when it was looked at.
-            _ = try spread.isEmpty(engine, try spread.identity(place + 1))
-            try engine.put(
-                .setting, key: DatabaseIdentity.key, value: try spread.identity(place + 1).encoded)
+            _ = try spread.isEmpty(engine, identity)
+            let standing = try engine.putIfAbsent(
+                .setting, key: DatabaseIdentity.key, value: identity.encoded)
+            if let mistake = identity.mistake(in: try DatabaseIdentity(decoding: standing)) {
+                throw NodeError(mistake)
+            }
         }
         for engine in further {
             try engine?.createPartitions(count: spread.histories.count, histories: spread.histories)
         }
         spread.isMade = true
-        try spread.put(home)
+        // Whoever writes this writes the same.
+        try home.put(.setting, key: key, value: spread.encoded)
         return spread
     }
 
@@ -171,6 +186,16 @@ struct DatabaseSpread: Sendable {
         if found == nil, !isMade { return true }
         if let mistake = identity.mistake(in: found) { throw NodeError(mistake) }
         return false
+    }
+
+    /// Rows that are not those of a home's share.
+    private static func hasForeignPartitions(_ home: any Engine) throws -> Bool {
+        do {
+            _ = try home.partitions()
+            return false
+        } catch EngineError.corrupt {
+            return true
+        }
     }
 
     /// Rows of partitions that would live elsewhere are some, too.

@@ -52,7 +52,7 @@ final class Front {
 
     func handle(_ request: HTTPRequest, _ responder: Responder, isAdmin: Bool) {
         loop.beginTurn()
-        let now = loop.now.wall
+        let now = loop.core.believed(loop.now).wall
         let time = max(UInt64(max(0, now.milliseconds)) * 1000, lastMessageTime + 1)
         lastMessageTime = time
         let id = MessageID(time: time, random: random.next())

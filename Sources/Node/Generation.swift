@@ -1,11 +1,13 @@
+import Glibc
 import Journal
 import Logging
+import NodeCore
 
 /// How often the cluster's database may have lost the end of what it acknowledged. The number stands in the
 /// ids of events, so that a device which says that it has read up to a lost event is not believed to have
 /// read what came in its place (design 5.6).
 enum Generation {
-    private static let key = "generation"
+    fileprivate static let key = "generation"
     private static let version: UInt8 = 1
 
     private struct Known {
@@ -38,43 +40,87 @@ enum Generation {
         }
     }
 
-    /// The number that holds now, one more where the past of any database is another one. Run while nobody
-    /// else in the cluster does, before anything is taken. `further` has the pasts of those of the cluster's
-    /// other databases that are there, by their numbers.
+    /// What a node begins with.
+    struct Standing {
+        var number: UInt64
+        /// In which pasts the databases that are not the home were when that was so, as far as the cluster
+        /// knows: a node does not go on in one that may lack something of that.
+        var pasts: [Int: EnginePast] = [:]
+    }
+
+    /// What holds now; the number is one more where the past of any of so many databases is another one.
+    /// Before anything is taken. `pasts` reads those of the databases that are there, the home aside.
+    ///
+    /// Several nodes may be at it at once, and one may be stopped in the middle: what is written rests on the
+    /// record that it was computed from, and is computed anew, from pasts that are read anew, where another
+    /// node has written that meanwhile.
     static func current(
-        _ home: any ClusterEngine, further: [Int: EnginePast] = [:], _ log: Logger
-    ) throws -> UInt64 {
-        var number = try rise(home, past: try home.past(), log)
-        for (database, past) in further.sorted(by: { $0.key < $1.key }) {
-            let known = try knownPast(of: database, home)
-            guard known != past else { continue }
-            if let known, past.mayLack(known) {
-                number += 1
-                tell(known, past, number, log, database: database)
-                let homePast = try home.get(.setting, key: key).map { try Known(decoding: $0).past } ?? past
-                try home.put(.setting, key: key, value: Known(number: number, past: homePast).encoded)
+        _ home: any ClusterEngine, databases: Int = 1, _ log: Logger,
+        further pasts: () throws -> [Int: EnginePast] = { [:] }
+    ) throws -> Standing {
+        var tries = ChangeTries()
+        var random = SystemRandomNumberGenerator()
+        while true {
+            let stored = try home.get(.setting, key: key)
+            var look = try Look(stored: stored, home: try home.past())
+            let found = try pasts()
+            for database in 1..<max(1, databases) {
+                let known = try knownPast(of: database, home)
+                if let past = found[database] ?? known { look.see(past, of: database, known: known) }
             }
-            try home.put(.setting, key: key(of: database), value: Known(number: 0, past: past).encoded)
+            if try look.settle(home, from: stored) {
+                for (database, former, past) in look.losses {
+                    tell(former, past, look.standing.number, log, database: database)
+                }
+                return look.standing
+            }
+            guard let pause = tries.pause(using: &random) else { throw CatalogDraft.overtaken }
+            usleep(UInt32(pause / 1000))
         }
-        return number
     }
 
-    private static func rise(
-        _ home: any ClusterEngine, past: EnginePast?, _ log: Logger
-    ) throws -> UInt64 {
-        guard let past else { return 0 }
-        let known = try home.get(.setting, key: key).map { try Known(decoding: $0) }
-        guard known?.past != past else { return known?.number ?? 0 }
-        var next = Known(number: known?.number ?? 0, past: past)
-        if let known, past.mayLack(known.past) {
-            next.number += 1
-            tell(known.past, past, next.number, log, database: 0)
+    /// What one look at the databases comes to.
+    private struct Look {
+        var standing: Standing
+        var losses: [(database: Int, former: EnginePast, now: EnginePast)] = []
+        private var home: EnginePast?
+        /// What is to stand in the record; `nil` where that need not change.
+        private var changed: Known?
+        private var writes = CatalogWrites()
+
+        init(stored: [UInt8]?, home: EnginePast?) throws {
+            let known = try stored.map { try Known(decoding: $0) }
+            standing = Standing(number: known?.number ?? 0)
+            self.home = home ?? known?.past
+            guard let home, known?.past != home else { return }
+            if let known, home.mayLack(known.past) {
+                standing.number += 1
+                losses.append((0, known.past, home))
+            }
+            changed = Known(number: standing.number, past: home)
         }
-        try home.put(.setting, key: key, value: next.encoded)
-        return next.number
+
+        mutating func see(_ past: EnginePast, of database: Int, known: EnginePast?) {
+            standing.pasts[database] = past
+            guard known != past else { return }
+            if let known, past.mayLack(known) {
+                standing.number += 1
+                losses.append((database, known, past))
+            }
+            writes.put(
+                .setting, key: Generation.key(of: database), value: Known(number: 0, past: past).encoded)
+            changed = Known(number: standing.number, past: home ?? past)
+        }
+
+        /// Whether it holds: nobody has changed the record since it was read.
+        func settle(_ engine: any ClusterEngine, from stored: [UInt8]?) throws -> Bool {
+            guard let changed else { return try engine.get(.setting, key: Generation.key) == stored }
+            let next = changed.encoded + (try Catalog.random(8))
+            return try engine.change(CatalogStep(key: Generation.key, from: stored, to: next), writes)
+        }
     }
 
-    private static func key(of database: Int) -> String { "past:\(database)" }
+    fileprivate static func key(of database: Int) -> String { "past:\(database)" }
 
     /// In which past a database that is not the home was when the cluster last looked.
     static func knownPast(of database: Int, _ home: any Engine) throws -> EnginePast? {

@@ -203,14 +203,11 @@ extension Node {
         guard let engine = engine as? any ClusterEngine else {
             throw NodeError("the engine is not one of clusters")
         }
-        return try alone(engine, log) {
-            func made(_ name: String, _ count: Int) throws -> [UInt8] {
-                if let known = try engine.get(.setting, key: name) { return known }
-                let fresh = try Catalog.random(count)
-                try engine.put(.setting, key: name, value: fresh)
-                return fresh
-            }
-            return (try made("cluster-id", 16), try made("gossip-key", 32))
+        return try patiently(log) {
+            (
+                try Catalog.made(.setting, "cluster-id", 16, engine),
+                try Catalog.made(.setting, "gossip-key", 32, engine)
+            )
         }
     }
 

@@ -1,23 +1,22 @@
 import Glibc
 import Journal
 import Model
+import NodeCore
 import Ownership
 
 // What is looked at before a node joins a cluster. Each refusal is a sentence that says what to do.
 
 extension Node {
-    /// How far this machine's clock may be from the database's. Expiry and tokens are told in wall time.
-    static let clockErrorMax: Int64 = 60_000
     /// Two renewals of a lease, and some.
     private static let looks = 4
     private static let microsecondsBetweenLooks: UInt32 = 350_000
 
     static func checkCompany(_ engine: any ClusterEngine, name: String) throws {
         if let theirs = try engine.wallClock() {
-            let off = Clock.now().wall.milliseconds - theirs.milliseconds
-            if abs(off) > clockErrorMax {
+            var comparison = ClockComparison()
+            if case .differs(let off, _) = comparison.compare(Clock.now().wall, with: theirs) {
                 throw NodeError(
-                    "this machine's clock is \(abs(off) / 1000) s \(off > 0 ? "ahead of" : "behind") the"
+                    "this machine's clock is \(off.magnitude / 1000) s \(off > 0 ? "ahead of" : "behind") the"
                         + " database's: let both follow the same time (NTP), then start again")
             }
         }

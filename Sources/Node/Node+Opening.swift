@@ -56,9 +56,8 @@ extension Node {
             }
             try checkCompany(engine, name: configuration.name)
             try cluster.waitWhileCordoned(engine, configuration, log)
-            // Reached before the lock is taken: a database that does not answer keeps nobody else waiting.
             let further = try cluster.reachFurther(log)
-            return try alone(engine, log) { try openShared(engine, further, configuration, cluster, log) }
+            return try patiently(log) { try openShared(engine, further, configuration, cluster, log) }
         }
         let existing = try engine.partitions()
         if existing.isEmpty {
@@ -74,26 +73,25 @@ extension Node {
                 from: engine, projects: Array(contents.directory.byNumber.keys), now: Clock.now().wall))
     }
 
-    private static let triesAlone = 20
+    private static let joiningTriesMax = 20
     private static let pauseMicroseconds: UInt32 = 200_000
 
-    /// Runs what only one node at a time may do, and what may be done twice. A connection that ends meanwhile
-    /// takes the lock with it: then all of it is done again.
-    static func alone<Result>(
-        _ engine: any ClusterEngine, _ log: Logger, _ body: () throws -> Result
-    ) throws -> Result {
-        for _ in 1..<triesAlone {
+    /// Runs what may be done twice, and again where the database could not do it now.
+    static func patiently<Result>(_ log: Logger, _ body: () throws -> Result) throws -> Result {
+        for _ in 1..<joiningTriesMax {
             do {
-                return try engine.exclusively(body)
+                return try body()
             } catch EngineError.refused(let reason) {
                 log.warning("joining is tried again", metadata: ["reason": "\(reason)"])
                 usleep(pauseMicroseconds)
             }
         }
-        return try engine.exclusively(body)
+        return try body()
     }
 
     /// The same in a cluster, where others may be doing it as well: partitions are taken later, one by one.
+    /// Nobody is kept out meanwhile. What a cluster has once is put where there is none, or by
+    /// compare-and-set.
     private static func openShared(
         _ engine: any ClusterEngine, _ further: [PostgresEngine?], _ configuration: NodeConfiguration,
         _ cluster: ClusterConfiguration, _ log: Logger
@@ -113,13 +111,15 @@ extension Node {
                 databases.append(database)
             }
         }
-        var pasts: [Int: EnginePast] = [:]
-        for (place, engine) in further.enumerated() {
-            if let past = try engine?.past() { pasts[place + 1] = past }
+        let generation = try Generation.current(engine, databases: databases.count, log) {
+            var pasts: [Int: EnginePast] = [:]
+            for (place, engine) in further.enumerated() {
+                if let past = try engine?.past() { pasts[place + 1] = past }
+            }
+            return pasts
         }
-        let generation = try Generation.current(engine, further: pasts, log)
         for number in databases.indices.dropFirst() {
-            databases[number].options.knownPast = try Generation.knownPast(of: number, engine)
+            databases[number].options.knownPast = generation.pasts[number]
         }
         let contents = try Catalog.load(engine)
         guard !contents.cordoned.contains(configuration.name) else {
@@ -135,7 +135,7 @@ extension Node {
                 OwnedPartition(
                     id: PartitionID(UInt16(place)), history: history, epoch: Epoch(0), next: .zero)
             }, contents: contents, formerQuotas: FormerQuotas(),
-            catalogVersion: try engine.get(.setting, key: Catalog.versionKey) ?? [], generation: generation,
+            catalogVersion: contents.version ?? [], generation: generation.number,
             databases: databases)
     }
 
@@ -152,6 +152,8 @@ extension Node {
         } else {
             try checkCount(existing.count, configuration, cluster)
         }
+        // Another node may have begun to spread the cluster over several just now.
+        if let mistake = try DatabaseSpread.mistake(engine, named: 1) { throw NodeError(mistake) }
         return try engine.partitions().map(\.history)
     }
 

@@ -127,14 +127,24 @@ public final class Node: Sendable {
         return loops
     }
 
-    /// Reads every partition on the engine's thread while the loops fold those that were read.
+    /// Reads every partition on the engine's thread while the loops fold those that were read. One that is
+    /// damaged keeps nobody else waiting: its loop reads it again, and quarantines it.
     private static func load(_ shared: NodeShared, _ loops: [NodeLoop]) throws {
         var folding: [EventLoopFuture<Void>] = []
         for number in 0..<shared.partitionCount {
             let id = PartitionID(UInt16(number))
-            let loaded = try shared.engines.home.wait { engine in try StoredPartition(id, from: engine) }
+            let answer: EngineAnswer
+            do {
+                let loaded = try shared.engines.home.wait { engine in try StoredPartition(id, from: engine) }
+                answer = .loaded(loaded, Epoch(0), quotas: [:])
+            } catch {
+                answer = .loadFailed(id, Epoch(0), of: error)
+                guard answer.isOfDamage else { throw error }
+                let place: Logger.Metadata = ["partition": "\(number)", "error": "\(error)"]
+                shared.log.error("a partition could not be read", metadata: place)
+            }
             let loop = loops[shared.loop(of: id)]
-            folding.append(loop.eventLoop.submit { loop.begin(loaded) })
+            folding.append(loop.eventLoop.submit { loop.begin(answer) })
         }
         for future in folding { try future.wait() }
         if let reason = shared.fatal { throw NodeError(reason) }
@@ -242,20 +252,6 @@ final class MailboxTable: Sendable {
 
     /// What became of a loop's rows.
     func post(_ resolved: [Resolved], to owner: Int) {
-        let messages: [LoopMessage] = resolved.map { resolved in
-            switch resolved.resolution {
-            case .durable: .partition(resolved.partition, .appended(resolved.sequence))
-            case .fenced:
-                .lost(resolved.partition, mayHaveAppended: true, reason: "the session was fenced")
-            case .taken:
-                .lost(resolved.partition, mayHaveAppended: false, reason: "another owner wrote the partition")
-            case .refused(let reason): .lost(resolved.partition, mayHaveAppended: false, reason: reason)
-            case .unknown:
-                .lost(
-                    resolved.partition, mayHaveAppended: true,
-                    reason: "the partition was lost with this record in doubt")
-            }
-        }
-        boxes.withLock { $0[owner] }.post(messages)
+        boxes.withLock { $0[owner] }.post(resolved.map { LoopMessage($0) })
     }
 }

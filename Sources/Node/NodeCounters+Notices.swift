@@ -18,6 +18,7 @@ extension NodeCounters {
             log.error(
                 "the wall clock is \(milliseconds) ms ahead of the monotonic one: nothing expires until they agree",
                 metadata: place)
+        case .journalRefuses, .journalTakes: break
         case .clockAgrees:
             log.notice("the wall clock agrees with the monotonic one again", metadata: place)
         }

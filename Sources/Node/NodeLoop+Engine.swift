@@ -104,4 +104,6 @@ extension EngineAnswer {
         if case EngineError.corrupt = error { isDamaged = true }
         return .loadFailed(id, epoch, isDamaged: isDamaged, reason: "\(error)")
     }
+
+    var isOfDamage: Bool { if case .loadFailed(_, _, true, _) = self { true } else { false } }
 }

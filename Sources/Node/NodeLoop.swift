@@ -174,11 +174,13 @@ final class NodeLoop: @unchecked Sendable {
         case .frameLost: counters.peerMessagesLost.add(1, ordering: .relaxed)
         case .partitionLost(let id, let reason):
             counters.partitionsLost.add(1, ordering: .relaxed)
+            shared.forgetDoubts(of: id)
             log.error(
                 "a partition is read again",
                 metadata: ["partition": "\(id.rawValue)", "reason": "\(reason)"])
         case .dropped(let id): shared.forgetDoubts(of: id)
         case .quarantined(let id, let reason):
+            shared.forgetDoubts(of: id)
             shared.quarantine(id, reason)
             log.critical(
                 "a partition is quarantined: it is not served, and its rows stay as they are",

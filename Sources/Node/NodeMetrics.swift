@@ -44,6 +44,9 @@ final class NodeMetrics: Sendable {
             "tidecast_partitions_quarantined",
             "Partitions whose journals cannot be folded, so not served here.",
             read: { Double(shared.quarantined.count) })
+        registry.gauge(
+            "tidecast_partitions_refused", "Partitions whose records the engine refuses at the moment.",
+            read: { Double(shared.refusals.count) })
         registry.counter(
             "tidecast_bodies_gone_total", "Messages that waited and are not in the journal any more.",
             read: { Double(counters.bodiesGone.load(ordering: .relaxed)) })
@@ -61,7 +64,8 @@ final class NodeMetrics: Sendable {
         registry.counter(
             "tidecast_journal_bytes_total", "Bytes appended.", read: { Double(engine.counters.bytes) })
         registry.counter(
-            "tidecast_journal_refused_total", "Records refused by a full disk or a lock.",
+            "tidecast_journal_refused_total",
+            "Transactions refused (a full disk, a lock, no connection), to be tried again.",
             read: { Double(engine.counters.refused) })
         registry.histogram(
             "tidecast_journal_commit_seconds", "From handing a transaction to the disk until it is synced.",

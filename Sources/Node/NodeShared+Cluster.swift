@@ -59,8 +59,20 @@ extension NodeShared {
                         ])
                     })
             ),
+            ("refused", .list(refusalsAnswer())),
             ("linksDown", .list(NodeShared.linksDown(from: view, asked: cluster.name, names))),
         ])
+    }
+
+    /// Partitions whose records the engine refuses, and for how long already.
+    private func refusalsAnswer() -> [APIAnswer.Value] {
+        let now = Clock.monotonic()
+        return refusals.lasting(now: now).map { one in
+            .object([
+                ("partition", .number(UInt64(one.partition.rawValue))), ("reason", .text(one.reason)),
+                ("seconds", .number(now.since(one.since) / .seconds(1))),
+            ])
+        }
     }
 
     private static func state(of member: Ownership.Member, in view: ClusterView) -> String {

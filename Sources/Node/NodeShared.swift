@@ -73,6 +73,9 @@ final class NodeShared: Sendable {
         case .bodiesGone: break
         case .clockLeapt: leaps.withLock { _ = $0.insert(partition) }
         case .clockAgrees: forgetLeap(of: partition)
+        case .journalRefuses(let reason):
+            refusals.begin(partition, reason, now: Clock.monotonic(), log)
+        case .journalTakes: refusals.end(partition, now: Clock.monotonic(), log)
         }
     }
     /// Another clock says the same time, or does not. Where it does, partitions that doubt believe this one
@@ -80,17 +83,14 @@ final class NodeShared: Sendable {
     func compareClock(with engine: any ClusterEngine) throws {
         guard let theirs = try engine.wallClock() else { return }
         let reading = Clock.now()
-        let off = reading.wall.milliseconds - theirs.milliseconds
-        guard off.magnitude <= Node.clockErrorMax.magnitude else {
-            let isNew = clockDiffers.exchange(true, ordering: .relaxed) == false
-            if isNew {
-                log.error(
-                    "this machine's clock and the database's are apart: let both follow the same time (NTP)",
-                    metadata: ["secondsAhead": "\(off / 1000)"])
-            }
-            return
+        switch clockComparison.withLock({ $0.compare(reading.wall, with: theirs) }) {
+        case .agrees: break
+        case .differs(let ahead, let isNew):
+            guard isNew else { return }
+            return log.error(
+                "this machine's clock and the database's are apart: let both follow the same time (NTP)",
+                metadata: ["secondsAhead": "\(ahead / 1000)"])
         }
-        clockDiffers.store(false, ordering: .relaxed)
         guard !leaps.withLock(\.isEmpty) else { return }
         for box in administrator.boxes {
             box.run { loop in
@@ -99,20 +99,17 @@ final class NodeShared: Sendable {
             }
         }
     }
-    private let clockDiffers = Atomic<Bool>(false)
+    private let clockComparison = Mutex(ClockComparison())
 
     /// The partition is not here any more, or begins anew.
     func forgetLeap(of partition: PartitionID) { leaps.withLock { _ = $0.remove(partition) } }
     func forgetDoubts(of partition: PartitionID) {
         forgetLeap(of: partition)
+        refusals.forget(partition)
         quarantines.withLock { $0[partition] = nil }
     }
 
-    /// What a node that is ready says of itself.
-    var readyWord: String {
-        let numbers = quarantined.map { "\($0.partition.rawValue)" }.joined(separator: ", ")
-        return numbers.isEmpty ? "ready" : "ready, but for quarantined partitions: \(numbers)"
-    }
+    let refusals = JournalRefusals()
 
     /// Partitions that are here and cannot be served, and why.
     private let quarantines = Mutex<[PartitionID: String]>([:])

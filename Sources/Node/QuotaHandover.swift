@@ -24,12 +24,12 @@ enum QuotaHandover {
         try engine.put(.setting, key: key(partition), value: out.bytes)
     }
 
-    /// Takes away what the owner of the epoch before has left; nothing where another came between.
-    static func take(
+    /// What the owner of the epoch before has left; nothing where another came between. It is taken away
+    /// before anybody spends of it, once nothing can fail any more.
+    static func left(
         _ partition: PartitionID, epoch: Epoch, from engine: any Engine
     ) throws -> [ProjectNumber: [UInt64]] {
         guard let stored = try engine.get(.setting, key: key(partition)) else { return [:] }
-        try engine.remove(.setting, key: key(partition))
         var reader = ByteReader(stored)
         guard try reader.u8() == version, try reader.u64() + 1 == epoch.rawValue else { return [:] }
         var left: [ProjectNumber: [UInt64]] = [:]
@@ -41,5 +41,10 @@ enum QuotaHandover {
             left[ProjectNumber(number)] = tokens
         }
         return left
+    }
+
+    static func remove(_ partition: PartitionID, from engine: any Engine) throws {
+        guard try engine.get(.setting, key: key(partition)) != nil else { return }
+        try engine.remove(.setting, key: key(partition))
     }
 }

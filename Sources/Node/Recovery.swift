@@ -28,9 +28,9 @@ enum Recovery {
 }
 
 extension NodeLoop {
-    /// A partition of a node of its own was read as the node begins. On the loop.
-    func begin(_ loaded: StoredPartition) {
-        enqueue(.engine(.loaded(loaded, Epoch(0), quotas: [:])))
+    /// A partition of a node of its own was read as the node begins, or could not be. On the loop.
+    func begin(_ answer: EngineAnswer) {
+        enqueue(.engine(answer))
         turn()
     }
 }

@@ -22,6 +22,9 @@ struct Following {
     private var deaf: Set<SessionID> = []
     private var reads: [PartitionID: Read] = [:]
 
+    /// Partitions that are to be given to an heir.
+    var offered: some Swift.Sequence<PartitionID> { heirs.keys }
+
     /// Partitions whose heirs are reading.
     var waitingCount: Int { heirs.values.count { !$0.isReady } }
 

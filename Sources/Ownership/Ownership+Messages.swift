@@ -4,6 +4,9 @@ import Model
 // What ownership hears and says.
 
 extension Ownership {
+    /// Since when this node holds the partition; `nil` where it does not.
+    public func epoch(of partition: PartitionID) -> Epoch? { holdings[partition]?.epoch }
+
     public struct Options: Sendable {
         /// Nanoseconds between two polls.
         public var pollInterval: UInt64 = .milliseconds(500)

@@ -27,7 +27,7 @@ public struct Ownership {
         }
     }
 
-    private struct Seen {
+    struct Seen {
         var counter: UInt64
         /// Since when it has not moved, as far as this node could see.
         var since: MonotonicTime
@@ -37,34 +37,35 @@ public struct Ownership {
     public let name: String
     private(set) var info: NodeInfo
     let options: Options
-    private(set) var holdings: [PartitionID: Holding] = [:]
+    var holdings: [PartitionID: Holding] = [:]
     /// When this node last heard of a change of its own to a partition's row: a look at the table from
     /// before says nothing about it.
     private var changed: [PartitionID: MonotonicTime] = [:]
     /// Partitions that this node wanted to give up, and does not know whether it has.
-    private var unsure: Set<PartitionID> = []
-    private var seen: [SessionID: Seen] = [:]
+    var unsure: Set<PartitionID> = []
+    private(set) var seen: [SessionID: Seen] = [:]
     /// Who is said to be gone, since when.
     private var suspects: [SessionID: MonotonicTime] = [:]
     private var isolatedSince: MonotonicTime?
     /// What gossip knows of partitions and the table did not show yet.
-    private var heard: [PartitionID: Route] = [:]
-    private var fencing: Set<SessionID> = []
+    var heard: [PartitionID: Route] = [:]
+    var fencing: Set<SessionID> = []
     var following = Following()
-    private(set) var last = Poll(sessions: [], partitions: [])
-    private(set) var members: [Member] = []
-    private var routes: [Route?] = []
+    var last = Poll(sessions: [], partitions: [])
+    var members: [Member] = []
+    private(set) var routes: [Route?] = []
     private var candidates: [NodePlacement.Candidate] = []
     private var candidatesSince: MonotonicTime
     private var isPolling = false
     private var pollingSince: MonotonicTime
     private var pollAgain = false
-    private var hasPolled = false
+    private(set) var hasPolled = false
     private var failingSince: MonotonicTime?
     /// When the last look that succeeded was asked for.
-    private var lastLook: MonotonicTime?
+    private(set) var lastLook: MonotonicTime?
     private var status = Status.joining
     private var nextPoll: MonotonicTime
+    public var laws = LawWatch()
 
     public init(
         session: SessionID, name: String, info: NodeInfo, options: Options = Options(), now: MonotonicTime
@@ -78,10 +79,8 @@ public struct Ownership {
         pollingSince = now
     }
 
-    /// Since when this node holds the partition; `nil` where it does not.
-    public func epoch(of partition: PartitionID) -> Epoch? { holdings[partition]?.epoch }
-
     public mutating func handle(_ event: Event, now: MonotonicTime, into effects: inout [Effect]) {
+        defer { checkInvariants() }
         switch event {
         case .woke: woke(now, &effects)
         case .nudged: poll(now, &effects)
@@ -103,8 +102,7 @@ public struct Ownership {
             // being given up already is given up once.
             guard let holding = holdings[id], let epoch = holding.epoch else { return }
             if case .releasing = holding { return }
-            holdings[id] = .releasing(epoch)
-            effects.append(.release(id))
+            giveUp(id, epoch, &effects)
         case .releaseFailed(let id):
             // Its machine has ended already. Whether the row is still ours the next look at the table says.
             guard case .releasing = holdings[id] else { return }
@@ -227,6 +225,7 @@ public struct Ownership {
     }
 
     /// What the table says of this node's partitions, beside what it believes.
+    /// The look is in no order with takes and releases under way (docs/ownership.md, "Leases").
     private mutating func reconcile(_ asked: MonotonicTime, _ effects: inout [Effect]) {
         for row in last.partitions where changed[row.id].map({ $0 < asked }) ?? true {
             if last.old.contains(row.id) { continue }

@@ -19,7 +19,7 @@ public struct PeerLinks: Sendable {
         case isUpAgain(SessionID, nanosecondsDown: UInt64)
     }
 
-    private struct Link: Sendable {
+    struct Link: Sendable {
         var session: SessionID
         var standing: Set<Int> = []
         /// Why each of the loops that have no connection has none.
@@ -37,7 +37,7 @@ public struct PeerLinks: Sendable {
     public static let patience: UInt64 = .seconds(5)
     private static let reasonLengthMax = 200
 
-    private var links: [UInt32: Link] = [:]
+    var links: [UInt32: Link] = [:]
     /// When the node could last serve something.
     private var lastAble: MonotonicTime?
 

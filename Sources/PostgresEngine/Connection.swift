@@ -156,24 +156,6 @@ final class Connection {
         }
     }
 
-    /// Several statements, all or nothing. For setting up only: everything else is one statement, so that a
-    /// process that freezes between two of them holds no lock.
-    func transaction<Result>(_ body: () throws(Fault) -> Result) throws(Fault) -> Result {
-        try execute("BEGIN")
-        let result: Result
-        do throws(Fault) {
-            result = try body()
-            guard try execute("COMMIT").commandTag == "COMMIT" else {
-                throw .rejected(state: "25P02", message: "the transaction was rolled back")
-            }
-        } catch {
-            if PQtransactionStatus(handle) != PQTRANS_IDLE { _ = try execute("ROLLBACK") }
-            throw error
-        }
-        guard PQtransactionStatus(handle) == PQTRANS_IDLE else { throw .lost("a commit did not end") }
-        return result
-    }
-
     private func judge(_ result: OpaquePointer?) throws(Fault) -> Reply {
         guard let result else { throw .lost(connectionMessage) }
         let reply = Reply(result)

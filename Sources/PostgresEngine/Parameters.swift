@@ -13,6 +13,7 @@ enum Parameter {
     /// An array of int4.
     case shorts([Int32])
     case byteStrings([[UInt8]])
+    case texts([String])
 
     static func partition(_ id: PartitionID) -> Parameter { .short(Int32(id.rawValue)) }
     static func uint(_ value: UInt64) -> Parameter { .int(Int64(bitPattern: value)) }
@@ -26,6 +27,7 @@ struct Parameters {
     private static let byteString: Int32 = 17
     private static let int8: Int32 = 20
     private static let int4: Int32 = 23
+    private static let text: Int32 = 25
 
     private(set) var bytes: [UInt8] = []
     /// Where each stands; `nil` is NULL.
@@ -51,6 +53,7 @@ struct Parameters {
         case .ints(let values): 20 + values.count * 12
         case .shorts(let values): 20 + values.count * 8
         case .byteStrings(let values): values.reduce(20) { $0 + 4 + $1.count }
+        case .texts(let values): values.reduce(20) { $0 + 4 + $1.utf8.count }
         }
     }
 
@@ -79,6 +82,12 @@ struct Parameters {
             for value in values {
                 big(Int32(clamping: value.count))
                 bytes.append(contentsOf: value)
+            }
+        case .texts(let values):
+            array(of: Parameters.text, count: values.count)
+            for value in values {
+                big(Int32(clamping: value.utf8.count))
+                bytes.append(contentsOf: value.utf8)
             }
         }
         return true

@@ -18,6 +18,55 @@ extension PostgresEngine {
                 + " ON CONFLICT (key) DO UPDATE SET value = excluded.value", [.text(key), .bytes(sealed)])
     }
 
+    /// One statement, which writes also where somebody else's value stands: so it commits behind what it saw
+    /// (see `PostgresEngine`), and what it gives back is not forgotten.
+    public func putIfAbsent(
+        _ table: CatalogTable, key: String, value: [UInt8]
+    ) throws(EngineError) -> [UInt8] {
+        try PostgresEngine.check(key: key, value: value)
+        let sealed = PostgresEngine.seal(table.rawValue, key, value)
+        return try ask { connection throws(Fault) in
+            let reply = try connection.run(
+                "INSERT INTO tidecast.\(table.rawValue) AS t (key, value) VALUES ($1::text, $2::bytea)"
+                    + " ON CONFLICT (key) DO UPDATE SET value = t.value RETURNING t.value",
+                [.text(key), .bytes(sealed)])
+            guard reply.count == 1 else { throw .engine(.corrupt("the \(table.rawValue) \(key) vanished")) }
+            return try PostgresEngine.unseal(table.rawValue, key, try reply.bytes(0, 0))
+        }
+    }
+
+    public func change(_ step: CatalogStep, _ writes: CatalogWrites) throws(EngineError) -> Bool {
+        try EngineRules.check(step, writes)
+        func sealed(_ key: String, _ value: [UInt8]) -> [UInt8] {
+            PostgresEngine.seal(CatalogTable.setting.rawValue, key, value)
+        }
+        var parameters = [
+            Parameter.text(step.key), step.from.map { .bytes(sealed(step.key, $0)) } ?? .null,
+            .bytes(sealed(step.key, step.to)),
+        ]
+        for table in CatalogTable.allCases {
+            let puts = writes.puts(table)
+            for entry in puts { try PostgresEngine.check(key: entry.key, value: entry.value) }
+            parameters += [
+                .texts(puts.map(\.key)),
+                .byteStrings(puts.map { PostgresEngine.seal(table.rawValue, $0.key, $0.value) }),
+                .texts(writes.removals(table).filter { !$0.utf8.contains(0) }),
+            ]
+        }
+        let statement = step.from == nil ? CatalogStatement.first : CatalogStatement.next
+        var isRepeat = false
+        return try ask { connection throws(Fault) in
+            defer { isRepeat = true }
+            if try connection.run(statement, parameters).int(0, 0) == 1 { return true }
+            guard isRepeat else { return false }
+            // The try whose answer was lost may have been done, and somebody else's change behind it.
+            throw .engine(
+                .refused(
+                    "the connection to the database was lost during a change, and another one was made since:"
+                        + " it is not known whether this one was done; look"))
+        }
+    }
+
     public func get(_ table: CatalogTable, key: String) throws(EngineError) -> [UInt8]? {
         guard !key.utf8.contains(0) else { return nil }
         return try ask { connection throws(Fault) in try get(table, key, connection) }
@@ -69,5 +118,38 @@ extension PostgresEngine {
     private static func checksum(_ table: String, _ key: String, _ value: ArraySlice<UInt8>) -> UInt64 {
         let seed = Checksum.of(Array("\(table)/\(key)".utf8))
         return value.withUnsafeBytes { Checksum.of($0, seed: seed) }
+    }
+}
+
+/// The one statement that changes the small tables. Whoever takes the step has the setting's row until the
+/// statement is over, and everything else hangs on that; whoever waited for it finds another value. The value
+/// that the step leads to counts as well: then this is the repeat of a try whose answer was lost.
+private enum CatalogStatement {
+    static let next = statement(
+        "UPDATE tidecast.setting SET value = $3::bytea WHERE key = $1::text AND value IN ($2::bytea, $3)"
+            + " RETURNING key")
+    static let first = statement(
+        "INSERT INTO tidecast.setting AS s (key, value) SELECT $1::text, $3::bytea WHERE $2::bytea IS NULL"
+            + " ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE s.value = excluded.value"
+            + " RETURNING s.key")
+
+    private static func statement(_ step: String) -> String {
+        var parts = ["step AS (\(step))"]
+        for (place, table) in CatalogTable.allCases.enumerated() {
+            let (name, first) = (table.rawValue, 4 + 3 * place)
+            parts += [
+                """
+                put_\(name) AS (
+                    INSERT INTO tidecast.\(name) (key, value) SELECT e.key, e.value
+                    FROM step, unnest($\(first)::text[], $\(first + 1)::bytea[]) AS e (key, value)
+                    ON CONFLICT (key) DO UPDATE SET value = excluded.value)
+                """,
+                """
+                cut_\(name) AS (
+                    DELETE FROM tidecast.\(name) AS t USING step WHERE t.key = ANY ($\(first + 2)::text[]))
+                """,
+            ]
+        }
+        return "WITH " + parts.joined(separator: ", ") + " SELECT count(*) FROM step"
     }
 }

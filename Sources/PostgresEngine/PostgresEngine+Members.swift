@@ -72,23 +72,6 @@ extension PostgresEngine {
         }
     }
 
-    /// The lock is the connection's, and goes with it; so while `body` runs, no other connection is made, and
-    /// what it asks after the lock was lost is refused.
-    public func exclusively<Result>(_ body: () throws -> Result) throws -> Result {
-        _ = try ask { connection throws(Fault) in
-            try connection.run("SELECT pg_advisory_lock($1::int8)::text", [.int(Schema.exclusiveLock)])
-        }
-        return try bound {
-            defer {
-                // Without a connection there is no lock either.
-                _ = try? ask { connection throws(Fault) in
-                    try connection.run("SELECT pg_advisory_unlock($1::int8)", [.int(Schema.exclusiveLock)])
-                }
-            }
-            return try body()
-        }
-    }
-
     /// Reads back what the database says of itself; gives up where it is not what was asked for.
     public func settings() throws(EngineError) -> PostgresSettings {
         try ask { connection throws(Fault) in

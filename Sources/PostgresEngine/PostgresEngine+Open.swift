@@ -11,7 +11,7 @@ extension PostgresEngine {
         ("keepalives_count", "3"), ("tcp_user_timeout", "10000"),
     ]
 
-    /// The engine's own transactions are for setting up only; a process that freezes in one lets go in time.
+    /// The engine leaves no transaction open while it thinks. Were one left open, it would not be for long.
     private static let idleTransactionSeconds = 5
 
     func open() throws(Fault) -> Connection {
@@ -77,12 +77,20 @@ extension PostgresEngine {
             throw .engine(
                 .refused("the database's encoding is \(encoding): make one with ENCODING 'UTF8'"))
         }
-        try connection.transaction { () throws(Fault) in
-            // Another node may be at it: whoever comes second finds it done.
-            try connection.execute("SET LOCAL lock_timeout = '\(Schema.lockSeconds)s'")
-            try connection.execute("SELECT pg_advisory_xact_lock(\(Schema.lock))")
-            for step in Schema.steps[try version(connection)...] { try connection.execute(step) }
-            _ = try connection.execute("UPDATE tidecast.schema SET version = \(Schema.version)")
+        // In one message, which the server carries out as one transaction: it waits for nothing of this
+        // process, however long that sleeps. Another node may be at it: whoever comes second fails at what
+        // is there by then, and finds it done.
+        let former = try version(connection)
+        let message =
+            [
+                "SET LOCAL lock_timeout = '\(Schema.lockSeconds)s'",
+                "SELECT pg_advisory_xact_lock(\(Schema.lock))",
+            ] + (former > 0 ? ["SELECT 1 / count(*) FROM tidecast.schema WHERE version = \(former)"] : [])
+            + Schema.steps[former...] + ["UPDATE tidecast.schema SET version = \(Schema.version)"]
+        do throws(Fault) {
+            try connection.execute(message.joined(separator: ";\n"))
+        } catch {
+            guard case .rejected = error, try version(connection) == Schema.version else { throw error }
         }
     }
 

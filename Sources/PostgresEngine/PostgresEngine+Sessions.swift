@@ -72,20 +72,26 @@ extension PostgresEngine {
     public func createPartitions(count: Int, histories: [History]) throws(EngineError) {
         try ask { connection throws(Fault) in
             if try hasPartitions(count, histories, connection) { return }
-            try connection.transaction { () throws(Fault) in
-                try connection.execute("SELECT pg_advisory_xact_lock(\(Schema.lock))")
-                if try hasPartitions(count, histories, connection) { return }
-                _ = try connection.run(
-                    """
-                    INSERT INTO tidecast.partition (id, history, owner, epoch, floor)
-                    SELECT number - 1, history, NULL, 0, 1
+            // One statement: of two who make them at once the one that makes the first row makes all.
+            _ = try connection.run(
+                """
+                WITH wanted AS MATERIALIZED (
+                    SELECT (number - 1)::int4 AS id, history
                     FROM unnest($1::int8[]) WITH ORDINALITY AS h (history, number)
-                    WHERE (number - 1) % $2::int8 = $3::int8
-                    """,
-                    [
-                        .ints(histories.map { Int64(bitPattern: $0.rawValue) }),
-                        .int(Int64(options.share.count)), .int(Int64(options.share.number)),
-                    ])
+                    WHERE (number - 1) % $2::int8 = $3::int8),
+                first AS (
+                    INSERT INTO tidecast.partition (id, history, owner, epoch, floor)
+                    SELECT id, history, NULL, 0, 1 FROM wanted ORDER BY id LIMIT 1
+                    ON CONFLICT DO NOTHING RETURNING id)
+                INSERT INTO tidecast.partition (id, history, owner, epoch, floor)
+                SELECT wanted.id, wanted.history, NULL, 0, 1 FROM first, wanted WHERE wanted.id > first.id
+                """,
+                [
+                    .ints(histories.map { Int64(bitPattern: $0.rawValue) }),
+                    .int(Int64(options.share.count)), .int(Int64(options.share.number)),
+                ])
+            guard try hasPartitions(count, histories, connection) else {
+                throw .engine(.refused("the partitions were not made: ask again"))
             }
         }
     }

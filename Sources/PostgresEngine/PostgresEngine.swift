@@ -60,8 +60,6 @@ public final class PostgresEngine: ClusterEngine {
     let conninfo: String
     let options: Options
     private var current: Connection?
-    /// While something runs that holds a lock of this connection, no other is made.
-    private var isBound = false
 
     /// Connects, and makes or migrates the tables. Throws `refused` with a sentence where that cannot be.
     /// `conninfo` as libpq takes it: `postgres://user@one,two/database` or `host=one,two dbname=database`.
@@ -97,7 +95,6 @@ public final class PostgresEngine: ClusterEngine {
         try works()
         if let current, !current.isOver { return current }
         current = nil
-        if isBound { throw .unsent("the connection that held a lock was lost") }
         do throws(Fault) {
             let new = try open()
             current = new
@@ -109,14 +106,6 @@ public final class PostgresEngine: ClusterEngine {
             default: throw error
             }
         }
-    }
-
-    /// Runs `body` with this one connection, which is not made again when it is lost.
-    func bound<Result>(_ body: () throws -> Result) rethrows -> Result {
-        let before = isBound
-        isBound = true
-        defer { isBound = before }
-        return try body()
     }
 
     /// Asks the database, and once more if the connection was lost meanwhile or the answer is not certain.

@@ -50,8 +50,6 @@ enum Schema {
     static var version: Int { steps.count }
     /// The advisory lock under which the schema is made and changed: "TDCT" and 1.
     static let lock: Int64 = 0x5444_4354_0000_0001
-    /// The advisory lock of `exclusively`: "TDCT" and 2.
-    static let exclusiveLock: Int64 = 0x5444_4354_0000_0002
     /// How long a process waits while another changes the schema.
     static let lockSeconds = 60
 }

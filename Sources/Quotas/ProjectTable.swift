@@ -28,6 +28,7 @@ struct ProjectTable: Sendable {
 
     /// The project must not be in the table.
     mutating func insert(_ project: ProjectNumber, at place: Int) {
+        precondition(self.place(of: project) == nil, "a project has one place")
         if count * 2 >= cells.count {
             let old = cells
             cells = Array(repeating: 0, count: old.count * 2)

@@ -72,6 +72,7 @@ public struct QuotaGrantor: Sendable {
     var projects: [ProjectNumber: Project] = [:]
     /// Until when this node is certain to be the owner. At one node without rivals: never ends.
     public var authority = MonotonicTime(nanoseconds: .max)
+    public var laws = LawWatch()
 
     public init() {}
 
@@ -125,6 +126,7 @@ public struct QuotaGrantor: Sendable {
     }
 
     public mutating func receive(_ request: QuotaRequest, now: MonotonicTime, into effects: inout [Effect]) {
+        defer { checkInvariants() }
         guard let place = QuotaGrantor.kinds.firstIndex(of: request.kind), now < authority else { return }
         guard let epoch = projects[request.project]?.epoch else {
             if !request.isRelease { effects.append(.unknown(request)) }

@@ -14,6 +14,8 @@ struct QuotaPurse: Sendable {
     var asked: UInt64 = 0
     /// Under the present ledger, all in all.
     var spent: UInt64 = 0
+    /// The same of what was granted: more is never spent.
+    var granted: UInt64 = 0
 
     /// A later lease, spent after the first.
     var nextTokens: UInt64 = 0
@@ -120,6 +122,7 @@ struct QuotaPurse: Sendable {
 
     mutating func add(_ count: UInt64, until end: MonotonicTime) {
         guard count > 0 else { return }
+        granted &+= count
         if tokens == 0 {
             tokens = count
             expires = end

@@ -39,15 +39,16 @@ public struct QuotaSpender: Sendable {
     }
 
     public let id: SpenderID
-    private var table = ProjectTable()
-    private var numbers: [ProjectNumber] = []
+    private(set) var table = ProjectTable()
+    private(set) var numbers: [ProjectNumber] = []
     /// Three for each place, as in `QuotaGrantor.kinds`.
-    private(set) var purses: [QuotaPurse] = []
-    private var free: [Int] = []
+    var purses: [QuotaPurse] = []
+    private(set) var free: [Int] = []
     /// Purses that hold or await something.
-    private var active: [Int] = []
-    private var isWakeSet = false
-    private var lastNumber: UInt64 = 0
+    var active: [Int] = []
+    private(set) var isWakeSet = false
+    private(set) var lastNumber: UInt64 = 0
+    public var laws = LawWatch()
     #if DEBUG
         /// For tests that show that the checker sees it.
         var plantedBug: PlantedBug?
@@ -74,6 +75,7 @@ public struct QuotaSpender: Sendable {
         _ count: UInt64, _ kind: QuotaKind, _ project: ProjectNumber, _ now: MonotonicTime,
         _ effects: inout [Effect]
     ) -> Answer {
+        defer { checkInvariants() }
         guard QuotaGrantor.kinds.contains(kind) else {
             return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: QuotaTiming.retryMax))
         }
@@ -175,6 +177,7 @@ public struct QuotaSpender: Sendable {
     // MARK: Being answered
 
     public mutating func receive(_ grant: QuotaGrant, now: MonotonicTime, into effects: inout [Effect]) {
+        defer { checkInvariants() }
         guard grant.spender == id, grant.kind.rawValue < 3, let place = table.place(of: grant.project) else {
             return
         }
@@ -185,7 +188,7 @@ public struct QuotaSpender: Sendable {
             // Another owner: what the former one granted is void before this one grants anything.
             purses[index].ledger = grant.ledger
             (purses[index].tokens, purses[index].nextTokens, purses[index].shareRate) = (0, 0, 0)
-            (purses[index].spent, purses[index].shareSpent) = (0, 0)
+            (purses[index].spent, purses[index].shareSpent, purses[index].granted) = (0, 0, 0)
         }
         (purses[index].applied, purses[index].appliedAt) = (grant.number, now)
         purses[index].rate = grant.rate
@@ -230,6 +233,7 @@ public struct QuotaSpender: Sendable {
     /// Looks after what is held and awaited: repeats requests, lets waiting operations know that the owner is
     /// silent, gives back what is not used.
     public mutating func woke(now: MonotonicTime, into effects: inout [Effect]) {
+        defer { checkInvariants() }
         isWakeSet = false
         var still: [Int] = []
         for index in active {

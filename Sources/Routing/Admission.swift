@@ -20,7 +20,10 @@ public struct Admission {
     /// What the spender wants done; taken by the router after each call.
     var effects: [QuotaSpender.Effect] = []
 
-    public init(_ id: SpenderID) { spender = QuotaSpender(id) }
+    public init(_ id: SpenderID) {
+        spender = QuotaSpender(id)
+        spender.laws.isHolders = true
+    }
 
     /// What projects were given in place of the defaults.
     public mutating func adopt(_ limits: [ProjectNumber: QuotaLimits]) { self.limits = limits }
@@ -51,4 +54,15 @@ public struct Admission {
         spender.receive(grant, now: now, into: &effects)
     }
     mutating func woke(now: MonotonicTime) { spender.woke(now: now, into: &effects) }
+
+    // MARK: Laws
+
+    func brokenInvariant(isWhole: Bool) -> String? {
+        if !effects.isEmpty { return "something that the spender wants is left" }
+        return spender.brokenInvariant(isWhole: isWhole)
+    }
+    var lawSize: Int { spender.lawSize }
+    func isLookedAfter(_ kind: QuotaKind, _ project: ProjectNumber) -> Bool {
+        spender.isLookedAfter(kind, project)
+    }
 }

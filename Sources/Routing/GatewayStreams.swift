@@ -42,30 +42,31 @@ public struct GatewayStreams {
         /// of earlier is not for it, or both ends would disagree on whether it is behind.
         var isWaiting = false
     }
-    private static let pageSize = 1024
+    static let pageSize = 1024
 
     private let gateway: GatewayID
-    private(set) var streams: [UInt64: Stream] = [:]
+    var streams: [UInt64: Stream] = [:]
     /// Stream number by device index, in pages, for each partition; 0 for none.
-    private var byDevice: [PartitionID: [[UInt64]]] = [:]
-    private var lastNumber: UInt64 = 0
+    private(set) var byDevice: [PartitionID: [[UInt64]]] = [:]
+    private(set) var lastNumber: UInt64 = 0
     private let histories: [History]
     /// In a cluster a stream outlives the owner of its partition: who listens is kept, to be told to the
     /// next one; and what the device has acknowledged by coming back, of which nobody may know yet.
-    private let outlivesOwners: Bool
-    private struct Listener {
+    let outlivesOwners: Bool
+    struct Listener {
         var device: Registration
         var authority: Authority
         var resume: EventID?
     }
-    private var listeners: [UInt64: Listener] = [:]
+    var listeners: [UInt64: Listener] = [:]
     /// The newest position that was pushed to the live streams of each partition: all of them have what they
     /// were to have up to there. Streams find their place in `byDevice` when they are live, not before.
     private var pushed: [PartitionID: Position] = [:]
     /// The number of the last frame of pushes from each partition's machine.
-    private var numbers: [PartitionID: UInt64] = [:]
+    private(set) var numbers: [PartitionID: UInt64] = [:]
     /// The newest machine of each partition that was heard. All streams in `byDevice` are attached to it.
-    private var epochs: [PartitionID: Epoch] = [:]
+    var epochs: [PartitionID: Epoch] = [:]
+    public var laws = LawWatch()
 
     /// `histories` by partition number.
     public init(gateway: GatewayID, histories: [History], outlivesOwners: Bool = false) {
@@ -75,6 +76,12 @@ public struct GatewayStreams {
     }
 
     public var count: Int { streams.count }
+    /// Those to which what a partition pushes is written.
+    public var live: [LiveStream] {
+        streams.sorted { $0.key < $1.key }.filter { isPlaced($0.key, $0.value) }.map { number, stream in
+            LiveStream(partition: stream.partition, device: stream.device, stream: id(number, stream))
+        }
+    }
 
     // MARK: From clients
 
@@ -82,6 +89,7 @@ public struct GatewayStreams {
     public mutating func attach(
         _ registration: Registration, by authority: Authority, resume: EventID?
     ) -> (stream: UInt64, command: StreamCommand) {
+        defer { checkInvariants() }
         lastNumber += 1
         streams[lastNumber] = Stream(partition: registration.partition, device: registration.index)
         if outlivesOwners {
@@ -93,6 +101,7 @@ public struct GatewayStreams {
 
     /// The client is gone.
     public mutating func detach(_ number: UInt64) -> (PartitionID, StreamCommand)? {
+        defer { checkInvariants() }
         guard let stream = forget(number) else { return nil }
         return (stream.partition, .detach(id(number, stream), stream.device))
     }
@@ -111,6 +120,7 @@ public struct GatewayStreams {
         _ frame: StreamFrame, from partition: PartitionID, sink: Sink, refusal: (PartitionRefusal) -> Refusal,
         commands: inout [StreamCommand]
     ) {
+        defer { checkInvariants() }
         switch frame {
         case .attached(let id, let device, let epoch, let from):
             guard isCurrent(epoch, partition, &commands) else { return }

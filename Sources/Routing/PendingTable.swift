@@ -4,13 +4,13 @@
 /// time, so that one number stands for all that were asked before it. A place is used again only under
 /// another number: an answer that comes too late finds nothing.
 struct PendingTable {
-    private struct Slot {
+    struct Slot {
         var number: UInt64
         var pending: Router.Pending?
     }
-    private var slots: [Slot] = []
-    private var free: [Int] = []
-    private(set) var count = 0
+    private(set) var slots: [Slot] = []
+    private(set) var free: [Int] = []
+    var count = 0
     private var lastTurn: UInt64 = 0
     private let placeBits: UInt64
 

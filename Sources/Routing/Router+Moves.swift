@@ -60,6 +60,7 @@ extension Router {
     }
 
     public func retryMoved(now: Instant, into effects: inout [RouterEffect]) {
+        defer { checkInvariants() }
         guard let at = retryAt, at <= now.monotonic else { return }
         retryAt = nil
         for partition in lanes.keys.sorted() {
@@ -126,6 +127,7 @@ extension Router {
     public func rerouted(
         _ isMoved: (PartitionID) -> Bool, now: Instant, into effects: inout [RouterEffect]
     ) {
+        defer { checkInvariants() }
         var partitions: [PartitionID] = []
         for number in pending.numbers(upTo: .max) {
             guard let asked = pending[number], asked.request != nil, isMoved(asked.partition) else {
@@ -201,6 +203,7 @@ struct WaitingLane {
     var isOpen = false
 
     var isEmpty: Bool { repeated.isEmpty && head == unseen.count }
+    var numbers: [UInt64] { repeated + unseen[head...] }
 
     mutating func add(_ number: UInt64, isRepeated: Bool) {
         if isRepeated {
@@ -228,7 +231,7 @@ struct WaitingLane {
 
 extension Request {
     /// The number by which the partition knows a repeat of a send.
-    fileprivate var sendKey: RequestKey? {
+    var sendKey: RequestKey? {
         get {
             switch self {
             case .sendToTopic(let key, _, _, _, _), .sendToCondition(let key, _, _, _, _),

@@ -25,12 +25,14 @@ struct LineKey: Hashable {
 extension Router {
     /// The owner of a project's buckets answered.
     public func granted(_ grant: QuotaGrant, now: Instant, into effects: inout [RouterEffect]) {
+        defer { checkInvariants() }
         admission.receive(grant, now: now.monotonic)
         carryOutQuota(now, &effects)
     }
 
     /// The time for which the spender asked has come.
     public func quotaWoke(now: Instant, into effects: inout [RouterEffect]) {
+        defer { checkInvariants() }
         admission.woke(now: now.monotonic)
         let due = lines.filter { $0.value.until <= now.monotonic }.keys
         for key in due.sorted(by: LineKey.isBefore) { goOn(key, now, &effects) }

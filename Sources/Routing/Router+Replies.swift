@@ -6,6 +6,7 @@ import Quotas
 extension Router {
     /// A partition's reply. Replies to what is not known any more (past its deadline) are dropped.
     public func replied(_ name: UInt64, _ reply: Reply, now: Instant, into effects: inout [RouterEffect]) {
+        defer { checkInvariants() }
         guard let number = settled(name) else { return }
         if options.isClustered {
             if mustAskAgain(number, reply) { return wait(number, now, &effects) }
@@ -32,7 +33,7 @@ extension Router {
         case .refused(.handedOver):
             repeated(number)
             return true
-        case .refused(.unavailable):
+        case .refused(.unavailable), .refused(.tooManyFanouts):
             guard let asked = pending[number], asked.isRepeated, case .send = asked.kind else { return false }
             return true
         default: return false

@@ -50,17 +50,18 @@ public final class Router {
     var random: any RandomNumberGenerator
     var pending: PendingTable
     /// Numbers rise with time, so a deadline every quarter of a second stands for all that were asked in it.
-    private var deadlines: [(at: MonotonicTime, upTo: UInt64)] = []
+    var deadlines: [(at: MonotonicTime, upTo: UInt64)] = []
     private static let deadlineStep: UInt64 = .milliseconds(250)
     /// The last number of a send to each partition: dense, so that a partition's window of them is long in
     /// time.
     var sendNumbers: [UInt64]
     var placements: [UInt32: DevicePlacement] = [:]
-    private var wakeAt: MonotonicTime?
+    private(set) var wakeAt: MonotonicTime?
     /// Requests that wait for their partition to have an owner.
     var lanes: [PartitionID: WaitingLane] = [:]
     var retryAt: MonotonicTime?
     var lines: [LineKey: WaitingLine] = [:]
+    public var laws = LawWatch()
 
     struct Pending {
         enum Kind {
@@ -109,6 +110,7 @@ public final class Router {
         _ operation: Operation, ticket: UInt64, now: Instant, into effects: inout [RouterEffect]
     ) {
         submit(operation, ticket, since: now.monotonic, now, &effects)
+        checkInvariants()
     }
 
     /// `since`: when it came.
@@ -287,6 +289,7 @@ public final class Router {
 
     /// Ends what is past its deadline, at most a step late.
     public func woke(now: Instant, into effects: inout [RouterEffect]) {
+        defer { checkInvariants() }
         wakeAt = nil
         let due = deadlines.prefix { $0.at.advanced(by: Router.deadlineStep) <= now.monotonic }
         if let last = due.last {

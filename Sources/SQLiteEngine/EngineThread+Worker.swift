@@ -43,7 +43,7 @@ struct Worker: Sendable {
     private func serve(_ run: inout Run) {
         while run.engine.failure == nil {
             fetch(&run, waiting: run.schedule.isIdle)
-            run.schedule.beginRound()
+            run.schedule.beginRound(now: Worker.now)
             while run.engine.failure == nil, let step = run.schedule.next() { carryOut(step, &run) }
             let isGivenUp = run.schedule.doubts >= EngineThread.doubtTriesAtEndMax
             if run.isClosing, run.schedule.isIdle || isGivenUp, mailbox.post({ $0.isEmpty }) { break }
@@ -56,7 +56,7 @@ struct Worker: Sendable {
     /// Takes what was posted.
     private func fetch(_ run: inout Run, waiting: Bool) {
         let (commands, jobs, large, isClosing) = mailbox.wait(
-            until: { !waiting || !$0.isEmpty || $0.isClosing }
+            until: { !waiting || !$0.isEmpty || $0.isClosing }, orUntil: run.schedule.retryAt
         ) { content in
             defer {
                 content.commands.removeAll(keepingCapacity: true)
@@ -102,9 +102,9 @@ struct Worker: Sendable {
     }
 
     private func append(_ batch: BatchID, _ rows: [Row], _ session: SessionID, _ run: inout Run) {
-        let before = Worker.now()
+        let before = Worker.now
         let outcome = run.engine.append(session: session, batch: batch, rows: rows)
-        let time = Worker.now() - before
+        let time = Worker.now.since(before)
         // A failed engine's outcome is not believed, and nobody hears of it.
         guard run.engine.failure == nil else { return }
         switch outcome {
@@ -116,7 +116,7 @@ struct Worker: Sendable {
         }
         // Rows that came during the commit are offered first, so that the next batch has them.
         fetch(&run, waiting: false)
-        run.schedule.appended(outcome, batch, under: session)
+        run.schedule.appended(outcome, batch, under: session, now: Worker.now)
     }
 
     private func report(_ resolved: [Resolved], _ owners: [PartitionID: Int]) {
@@ -125,9 +125,9 @@ struct Worker: Sendable {
         for (owner, list) in byOwner { onResolved(owner, list) }
     }
 
-    private static func now() -> UInt64 {
+    private static var now: MonotonicTime {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
-        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+        return MonotonicTime(nanoseconds: UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec))
     }
 }

@@ -80,8 +80,8 @@ public final class EngineThread: Sendable {
         if let refusal { job(.failure(refusal)) }
     }
 
-    /// Finishes what was submitted before, closes the engine, and returns when the thread is done with it.
-    /// Never call it from one of the thread's own callbacks.
+    /// Finishes what was submitted before, but for what the engine refuses, closes the engine, and returns
+    /// when the thread is done with it. Never call it from one of the thread's own callbacks.
     public func shutdown() {
         mailbox.post { $0.isClosing = true }
         mailbox.wait(until: { $0.isEnded }, { _ in })

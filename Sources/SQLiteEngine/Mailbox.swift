@@ -32,7 +32,11 @@ final class Mailbox: @unchecked Sendable {
 
     init() {
         pthread_mutex_init(mutex, nil)
-        pthread_cond_init(changed, nil)
+        var attributes = pthread_condattr_t()
+        pthread_condattr_init(&attributes)
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        pthread_cond_init(changed, &attributes)
+        pthread_condattr_destroy(&attributes)
     }
 
     deinit {
@@ -52,11 +56,24 @@ final class Mailbox: @unchecked Sendable {
         return change(&content)
     }
 
-    /// Waits until `ready` says so, then looks at the content or takes from it.
-    func wait<Result>(until ready: (Content) -> Bool, _ take: (inout Content) -> Result) -> Result {
+    /// Waits until `ready` says so, or until a moment of the monotonic clock, then looks at the content or
+    /// takes from it.
+    func wait<Result>(
+        until ready: (Content) -> Bool, orUntil moment: MonotonicTime? = nil,
+        _ take: (inout Content) -> Result
+    ) -> Result {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
-        while !ready(content) { pthread_cond_wait(changed, mutex) }
+        while !ready(content) {
+            guard let moment else {
+                pthread_cond_wait(changed, mutex)
+                continue
+            }
+            var time = timespec(
+                tv_sec: Int(moment.nanoseconds / 1_000_000_000),
+                tv_nsec: Int(moment.nanoseconds % 1_000_000_000))
+            if pthread_cond_timedwait(changed, mutex, &time) != 0 { break }
+        }
         return take(&content)
     }
 }

@@ -6,14 +6,45 @@ import Model
 extension SQLiteEngine {
     public func put(_ table: CatalogTable, key: String, value: [UInt8]) throws(EngineError) {
         try EngineRules.check(key: key, value: value)
+        try database.transaction { () throws(EngineError) in try store(table, key, value) }
+    }
+
+    /// In a transaction.
+    private func store(_ table: CatalogTable, _ key: String, _ value: [UInt8]) throws(EngineError) {
         var stored = ByteWriter(capacity: 8 + value.count)
         stored.u64(SQLiteEngine.checksum(table, key, value[...]))
         stored.raw(value)
-        try database.transaction { () throws(EngineError) in
-            try database.statement(
-                "INSERT OR REPLACE INTO \"\(table.rawValue)\" (key, value) VALUES (?1, ?2)"
-            )
+        try database.statement("INSERT OR REPLACE INTO \"\(table.rawValue)\" (key, value) VALUES (?1, ?2)")
             .bind(1, key).bind(2, stored.bytes).run()
+    }
+
+    /// In a transaction.
+    private func erase(_ table: CatalogTable, _ key: String) throws(EngineError) {
+        try database.statement("DELETE FROM \"\(table.rawValue)\" WHERE key = ?1").bind(1, key).run()
+    }
+
+    public func putIfAbsent(
+        _ table: CatalogTable, key: String, value: [UInt8]
+    ) throws(EngineError) -> [UInt8] {
+        try EngineRules.check(key: key, value: value)
+        return try database.transaction { () throws(EngineError) in
+            if let known = try get(table, key: key) { return known }
+            try store(table, key, value)
+            return value
+        }
+    }
+
+    public func change(_ step: CatalogStep, _ writes: CatalogWrites) throws(EngineError) -> Bool {
+        try EngineRules.check(step, writes)
+        return try database.transaction { () throws(EngineError) in
+            let standing = try get(.setting, key: step.key)
+            guard standing == step.from || standing == step.to else { return false }
+            try store(.setting, step.key, step.to)
+            for table in CatalogTable.allCases {
+                for entry in writes.puts(table) { try store(table, entry.key, entry.value) }
+                for key in writes.removals(table) { try erase(table, key) }
+            }
+            return true
         }
     }
 
@@ -26,9 +57,7 @@ extension SQLiteEngine {
     }
 
     public func remove(_ table: CatalogTable, key: String) throws(EngineError) {
-        try database.transaction { () throws(EngineError) in
-            try database.statement("DELETE FROM \"\(table.rawValue)\" WHERE key = ?1").bind(1, key).run()
-        }
+        try database.transaction { () throws(EngineError) in try erase(table, key) }
     }
 
     public func all(_ table: CatalogTable) throws(EngineError) -> [CatalogEntry] {

@@ -1,4 +1,5 @@
 import Model
+import Partitions
 
 /// A broken promise, as a sentence.
 public struct Violation: Sendable, CustomStringConvertible {
@@ -45,6 +46,10 @@ public struct Checkers {
         /// Nanoseconds that a message may be under way after it was placed: two commits that stall, and the
         /// link.
         public var underWay: UInt64 = .seconds(4)
+        /// Messages that wait for one device, past which they are dropped with notice; and bytes of a
+        /// project.
+        public var waitingMax = Int(DeliveryLimits.waitingMax)
+        public var waitingBytesMax = PartitionOptions(partitionCount: 1).waitingBytesMax
         public init() {}
     }
 
@@ -60,7 +65,7 @@ public struct Checkers {
 
     public func all() -> [Violation] {
         subscriptionsKept() + sendsArrive() + nobodyElse() + ordered() + notAgain() + acceptedOnce()
-            + notLate()
+            + notLate() + notAfterTheEnd() + notDroppedLightly()
     }
 
     private func state(_ device: Int, _ topic: Int, _ from: UInt64, _ to: UInt64) -> SubscriptionView.State {
@@ -75,7 +80,7 @@ public struct Checkers {
     /// G1: an acknowledged subscribe or unsubscribe is never lost, nor undone.
     func subscriptionsKept() -> [Violation] {
         var found: [Violation] = []
-        for (device, topics) in views {
+        for (device, topics) in views where history.gone[device] == nil {
             for (topic, _) in topics {
                 let isMember = history.final[device]?.contains(topic) ?? false
                 switch state(device, topic, .max, .max) {
@@ -224,20 +229,55 @@ public struct Checkers {
         return found
     }
 
+    /// G3: nothing comes on a stream that a device opened after it was unregistered.
+    func notAfterTheEnd() -> [Violation] {
+        history.deliveries.compactMap { delivery in
+            guard let ended = history.gone[delivery.device]?.ended, let began = delivery.streamBegan,
+                began > ended
+            else { return nil }
+            return Violation(
+                guarantee: "G3",
+                description: "message \(delivery.message) came to device \(delivery.device), which had ended")
+        }
+    }
+
+    /// G2: a device is told that messages were dropped only where so many can have waited for it, or so much
+    /// for its project.
+    func notDroppedLightly() -> [Violation] {
+        var found: [Violation] = []
+        for telling in history.tellings {
+            let before = history.sends.filter { $0.began < telling.at }
+            let mine = before.filter { entitled(telling.device, $0.target, $0.began, telling.at) != .no }
+            guard mine.count < rules.waitingMax, let project = mine.first?.project ?? before.first?.project
+            else { continue }
+            let bytes = before.reduce(0) { $0 + ($1.project == project ? $1.bytes : 0) }
+            guard UInt64(bytes) <= rules.waitingBytesMax else { continue }
+            found.append(
+                Violation(
+                    guarantee: "G2",
+                    description:
+                        "device \(telling.device) was told that messages were dropped when \(mine.count) can have waited"
+                ))
+        }
+        return found
+    }
+
     /// G4: first deliveries of the sends to one topic come in the order of acceptance, as far as clients know
     /// it: a send that was answered was accepted before one that began later.
     func ordered() -> [Violation] {
         var sends: [UInt64: History.Send] = [:]
         for send in history.sends { if case .topic = send.target { sends[send.message] = send } }
-        var arrived: [Int: [Int: [History.Send]]] = [:]
+        var newest: [Int: [Int: (began: History.Send, numbered: History.Send)]] = [:]
         var seen: [Int: Set<UInt64>] = [:]
         var found: [Violation] = []
         for delivery in history.deliveries {
             guard let send = sends[delivery.message], case .topic(let topic) = send.target,
-                seen[delivery.device, default: []].insert(delivery.message).inserted
+                seen[delivery.device, default: []].insert(delivery.message).inserted,
+                // What comes when its time is over, by a clock that is behind, is what `notLate` looks at.
+                delivery.at <= send.expires ?? .max
             else { continue }
-            let before = arrived[delivery.device]?[topic] ?? []
-            if let later = before.first(where: { isBefore(send, $0) }) {
+            let before = newest[delivery.device]?[topic]
+            if let before, let later = [before.began, before.numbered].first(where: { isBefore(send, $0) }) {
                 found.append(
                     Violation(
                         guarantee: "G4",
@@ -245,7 +285,10 @@ public struct Checkers {
                             "device \(delivery.device) got \(send.message) of topic \(topic) after \(later.message)"
                     ))
             }
-            arrived[delivery.device, default: [:]][topic, default: []].append(send)
+            // Of those that came before, whoever began last, and whoever has the highest number, says enough.
+            let began = before.map { $0.began.began >= send.began ? $0.began : send } ?? send
+            let numbered = before.map { $0.numbered.message >= send.message ? $0.numbered : send } ?? send
+            newest[delivery.device, default: [:]][topic] = (began, numbered)
         }
         return found
     }

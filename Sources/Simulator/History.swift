@@ -30,6 +30,9 @@ public struct History: Sendable {
         public var expires: UInt64?
         public var began: UInt64
         public var outcome: Outcome
+        /// Of its body.
+        public var bytes = 0
+        public var project = 1
     }
     public struct Delivery: Sendable {
         public var device: Int
@@ -39,9 +42,20 @@ public struct History: Sendable {
         /// When the device opened the stream on which it came, where that is known.
         public var streamBegan: UInt64?
     }
+    /// A device that is unregistered.
+    public struct Ending: Sendable {
+        public var began: UInt64
+        /// When it was answered.
+        public var ended: UInt64?
+    }
     public struct Acknowledgement: Sendable {
         public var device: Int
         public var position: UInt64
+        public var at: UInt64
+    }
+    /// A device was told that messages for it were dropped.
+    public struct Telling: Sendable {
+        public var device: Int
         public var at: UInt64
     }
     public var changes: [Change] = []
@@ -51,8 +65,11 @@ public struct History: Sendable {
     public var acknowledgements: [Acknowledgement] = []
     /// Devices that were told that messages were dropped, and when they last were.
     public var told: [Int: UInt64] = [:]
+    public var tellings: [Telling] = []
     /// What each device is subscribed to when everything has settled.
     public var final: [Int: Set<Int>] = [:]
+    /// Devices that were unregistered.
+    public var gone: [Int: Ending] = [:]
     public var faults: [String] = []
     public init() {}
 }

@@ -12,6 +12,12 @@ extension Simulation {
         }
     }
 
+    func lookAtLaws(of partition: Partition) {
+        let isWhole = partition.laws.isWholeDue(size: partition.lawSize)
+        guard brokenLaws.count < 10, let broken = partition.brokenInvariant(isWhole: isWhole) else { return }
+        brokenLaws.append("partition \(partition.id.rawValue): \(broken)")
+    }
+
     func finish() -> (history: History, violations: [Violation]) {
         if let broken { return (history, [Violation(guarantee: "I4", description: broken)]) }
         for (number, client) in clients.enumerated() {
@@ -52,6 +58,7 @@ extension Simulation {
                 Violation(
                     guarantee: "5.1", description: "\(bodiesGone) bodies of messages that waited are gone"))
         }
+        violations += brokenLaws.map { Violation(guarantee: "invariant", description: $0) }
         violations += imagesDiffer()
         violations += fanoutsLeft()
         return (history, violations)

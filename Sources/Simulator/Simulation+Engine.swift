@@ -8,8 +8,8 @@ extension Simulation {
     /// What becomes of one append.
     enum Fate {
         case durable
-        /// Not in, and known not to be: the disk is full.
-        case refused
+        /// Not in, and known not to be: the disk is full. It goes in after so long.
+        case refused(UInt64)
         /// Its reply is lost, and the session with it: nobody here knows whether it is in.
         case unknown(isIn: Bool)
     }
@@ -24,7 +24,7 @@ extension Simulation {
         if !isHealing {
             let roll = random.next(upperBound: UInt64(100))
             if roll < options.refusedPercent {
-                fate = .refused
+                fate = .refused(50_000_000 + random.next(upperBound: 2_000_000_000))
             } else if roll < options.refusedPercent + options.unknownPercent {
                 fate = .unknown(isIn: random.next(upperBound: UInt64(2)) == 0)
             } else if roll < options.refusedPercent + options.unknownPercent + options.stallPercent {
@@ -33,6 +33,8 @@ extension Simulation {
         }
         let at = max(appendTimes[number] + 1, now + delay)
         appendTimes[number] = at
+        // What comes behind it waits behind it.
+        if case .refused(let time) = fate { appendTimes[number] += time }
         schedule(.appended(id, life: lives[number], sequence, body, fate), in: at - now)
     }
 
@@ -41,8 +43,10 @@ extension Simulation {
         case .durable:
             record(Int(id.rawValue), sequence, body)
             feed(id, .appended(sequence))
-        case .refused:
-            lose(id, mayHaveAppended: false)
+        case .refused(let time):
+            feed(id, .postponed("a fault"))
+            schedule(
+                .appended(id, life: lives[Int(id.rawValue)], sequence, body, .durable), in: time)
         case .unknown(let isIn):
             if isIn { record(Int(id.rawValue), sequence, body) }
             lose(id, mayHaveAppended: true)

@@ -106,6 +106,8 @@ public final class Simulation {
     /// Far past the end of every run that comes to rest.
     static let timeMax: UInt64 = .seconds(3600)
     var isStuck = false
+    /// Laws of the partitions' machines that did not hold.
+    var brokenLaws: [String] = []
     /// Why the node cannot go on.
     var broken: String?
     /// Virtual nanoseconds without faults after which everything must have come to rest.
@@ -266,6 +268,7 @@ public final class Simulation {
             id: PartitionID(UInt16(number)), history: .init(UInt64(number) + 7), options: options.partition,
             names: names,
             proofs: Proofs.shared)
+        partition.laws.isHolders = true
         do {
             if let snapshot { try partition.restore(snapshot: snapshot) }
             for record in records where record.sequence > partition.applied {
@@ -305,6 +308,7 @@ public final class Simulation {
         guard let partition = partitions[Int(id.rawValue)] else { return refuse(event) }
         partition.handle(event, now: instant, into: &effects)
         partition.flush(now: instant, into: &effects)
+        lookAtLaws(of: partition)
         if options.fanoutsMax < 1000 {
             unfinishedMost = max(unfinishedMost, partition.unfinished(Simulation.project).waiting)
         }

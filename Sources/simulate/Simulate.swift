@@ -5,6 +5,13 @@ import Simulator
 ///
 ///     simulate [--seeds A-B] [--seconds N] [--no-faults] [--tight] [--dense] [--narrow]
 ///              [--verbose] [--trace FROM-TO]
+///     simulate --swarm [--seeds A-B] [--verbose] [--trace FROM-TO]
+///     simulate --shrink SEED
+///     simulate --draw "NAME VALUE, …" --seeds A-B [--trace FROM-TO]
+///
+/// `--swarm`: each seed draws every size, bound, rate and clock; what it drew, what broke and what was found
+/// are printed of each seed that is not clean. `--shrink` looks for the smallest draw of a seed that still
+/// breaks the same promise. `--draw` runs seeds with such a draw.
 ///
 /// `--seconds`: virtual seconds of load for each seed; `--tight`: with quotas that clients meet; `--dense`:
 /// few devices and topics, and clients in a hurry; `--narrow`: small bounds, drawn from the seed;
@@ -18,6 +25,9 @@ struct Simulate {
     private var isTight = false
     private var isDense = false
     private var isNarrow = false
+    private var isSwarm = false
+    private var shrinks: UInt64?
+    private var drawn: String?
     private var isVerbose = false
     private var traced: ClosedRange<UInt64>?
     private var isMistaken = false
@@ -28,9 +38,13 @@ struct Simulate {
         guard !simulate.isMistaken else {
             print("simulate [--seeds A-B] [--seconds N] [--no-faults] [--tight] [--dense] [--narrow]")
             print("         [--verbose] [--trace FROM-TO]")
+            print("simulate --swarm [--seeds A-B] [--verbose] [--trace FROM-TO]")
+            print("simulate --shrink SEED")
+            print("simulate --draw \"NAME VALUE, …\" --seeds A-B [--trace FROM-TO]")
             exit(2)
         }
-        exit(simulate.run() ? 0 : 1)
+        if let seed = simulate.shrinks { exit(simulate.shrink(seed) ? 0 : 1) }
+        exit((simulate.isSwarm ? simulate.swarm() : simulate.run()) ? 0 : 1)
     }
 
     private mutating func read(_ arguments: [String]) {
@@ -44,6 +58,14 @@ struct Simulate {
             case "--tight": isTight = true
             case "--dense": isDense = true
             case "--narrow": isNarrow = true
+            case "--swarm": isSwarm = true
+            case "--draw":
+                drawn = rest.popFirst()
+                isSwarm = true
+                isMistaken = isMistaken || SwarmDraw(seed: 1, drawn ?? "?") == nil
+            case "--shrink":
+                shrinks = range(rest.popFirst())?.lowerBound
+                isMistaken = isMistaken || shrinks == nil
             case "--verbose": isVerbose = true
             default: isMistaken = true
             }
@@ -89,5 +111,62 @@ struct Simulate {
         let hours = Double(simulated) / 3.6e12
         print("\(hours) hours simulated in \(cpu) CPU-seconds: \(hours / cpu * 3600) hours per CPU-hour")
         return isGood
+    }
+
+    // MARK: Swarms
+
+    private func swarm() -> Bool {
+        var simulated: UInt64 = 0
+        var unclean: [UInt64] = []
+        var counts: [String: Int] = [:]
+        let began = clock()
+        for seed in seeds {
+            let draw = drawn.flatMap { SwarmDraw(seed: seed, $0) } ?? SwarmDraw(seed: seed)
+            let (simulation, history, violations) = run(draw)
+            simulated += simulation.now
+            counts.merge(simulation.counts, uniquingKeysWith: +)
+            if isVerbose { print("seed \(seed): \(draw)\n  \(simulation.summary)") }
+            guard !violations.isEmpty else { continue }
+            unclean.append(seed)
+            tell(draw, simulation, history, violations)
+        }
+        let cpu = Double(clock() - began) / Double(CLOCKS_PER_SEC)
+        print("\(seeds.count - unclean.count) of \(seeds.count) seeds clean")
+        if !unclean.isEmpty { print("not clean: \(unclean.map(String.init).joined(separator: " "))") }
+        print(
+            "met: "
+                + counts.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", "))
+        let hours = Double(simulated) / 3.6e12
+        print(
+            "\(hours) hours simulated in \(cpu) CPU-seconds: \(Double(seeds.count) / cpu * 60) seeds a minute"
+        )
+        return unclean.isEmpty
+    }
+
+    private func run(_ draw: SwarmDraw) -> (ClusterSimulation, History, [Violation]) {
+        var options = draw.options
+        options.traced = traced
+        let simulation = ClusterSimulation(options)
+        let (history, violations) = simulation.run()
+        return (simulation, history, violations)
+    }
+
+    private func tell(
+        _ draw: SwarmDraw, _ simulation: ClusterSimulation, _ history: History, _ violations: [Violation]
+    ) {
+        print("seed \(draw.seed) draws \(draw)")
+        print("  \(simulation.summary)")
+        for fault in history.faults { print("  \(fault)") }
+        for line in simulation.trace { print("    \(line)") }
+        for violation in violations.prefix(20) { print("  \(violation.guarantee): \(violation)") }
+        if violations.count > 20 { print("  and \(violations.count - 20) more") }
+    }
+
+    /// False where the seed is not clean.
+    private func shrink(_ seed: UInt64) -> Bool {
+        let smallest = SwarmDraw(seed: seed).shrunk({ print("still: \($0)") })
+        let (simulation, history, violations) = run(smallest)
+        tell(smallest, simulation, history, violations)
+        return violations.isEmpty
     }
 }

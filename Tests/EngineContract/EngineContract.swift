@@ -25,6 +25,10 @@ public enum EngineContract {
         Rule(description: "whatWasTrimmedDoesNotComeBack") { try whatWasTrimmedDoesNotComeBack($0) },
         Rule(description: "theLastSequenceOutlivesItsRow") { try theLastSequenceOutlivesItsRow($0) },
         Rule(description: "theCatalogKeepsWhatItIsGiven") { try theCatalogKeepsWhatItIsGiven($0) },
+        Rule(description: "whatIsPutFirstStands") { try whatIsPutFirstStands($0) },
+        Rule(description: "aChangeFromSomethingOldDoesNothing") {
+            try aChangeFromSomethingOldDoesNothing($0)
+        },
     ]
 
     private static func whatWasAppendedIsRead(_ engine: any Engine) throws {

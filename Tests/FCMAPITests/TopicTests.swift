@@ -221,7 +221,8 @@ struct TokenTests {
     func exchange() throws {
         let bench = Bench()
         let uri = "https://oauth2.googleapis.com/token"
-        let file = try #require(ServiceAccountFile.make(project: bench.project, tokenURI: uri))
+        let key = try #require(ServiceAccountKey.make())
+        let file = try #require(ServiceAccountFile.make(project: bench.project, tokenURI: uri, key: key))
         bench.api.directory.accounts[file.keyID] = .init(
             project: bench.project.number, email: file.email, publicKey: file.publicKey)
         // Good signatures are the SDK's, in the acceptance tests; here everything else is refused first.

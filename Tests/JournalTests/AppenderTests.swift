@@ -4,23 +4,26 @@ import Testing
 
 /// The machine of group commit, one branch a test.
 @Suite struct AppenderTests {
-    private let session = SessionID(3)
-    private var first: BatchID { BatchID(3 << 40 | 1) }
-    private var second: BatchID { BatchID(3 << 40 | 2) }
+    let session = SessionID(3)
+    var first: BatchID { BatchID(3 << 40 | 1) }
+    var second: BatchID { BatchID(3 << 40 | 2) }
 
-    private func row(_ partition: Int, _ sequence: UInt64, bytes: Int = 10) -> Row {
+    func row(_ partition: Int, _ sequence: UInt64, bytes: Int = 10) -> Row {
         Row(
             partition: PartitionID(UInt16(partition)), sequence: Sequence(sequence),
             payload: [UInt8](repeating: 1, count: bytes))
     }
 
-    private func resolved(_ row: Row, _ resolution: Resolution) -> Resolved {
+    func resolved(_ row: Row, _ resolution: Resolution) -> Resolved {
         Resolved(partition: row.partition, sequence: row.sequence, resolution: resolution)
     }
 
-    private func on(_ appender: inout Appender, _ event: Appender.Event) -> [Appender.Effect] {
+    func on(
+        _ appender: inout Appender, _ event: Appender.Event, milliseconds: UInt64 = 0
+    ) -> [Appender.Effect] {
         var effects: [Appender.Effect] = []
-        appender.on(event, into: &effects)
+        appender.on(
+            event, now: MonotonicTime(nanoseconds: .milliseconds(milliseconds)), into: &effects)
         return effects
     }
 
@@ -59,27 +62,6 @@ import Testing
             effects = on(&appender, .finished(.rows(Array(repeating: .appended, count: batch.count))))
         }
         #expect(sizes == [256, 45, 1, 1])
-    }
-
-    @Test func aRefusalTakesWhatWaitsBehindIt() {
-        var appender = Appender(session: session)
-        let (a, behind, other) = (row(0, 1), row(0, 2), row(1, 1))
-        _ = on(&appender, .offered([a]))
-        _ = on(&appender, .offered([behind, other]))
-        #expect(
-            on(&appender, .finished(.refused("full"))) == [
-                .resolved([resolved(a, .refused("full")), resolved(behind, .refused("full"))]),
-                .append(second, [other]),
-            ])
-        // Offered before the partition heard of it: no hole.
-        let late = row(0, 3)
-        #expect(
-            on(&appender, .offered([late])) == [
-                .resolved([resolved(late, .refused("record 3 is offered where 1 must stand"))])
-            ])
-        _ = on(&appender, .finished(.rows([.appended])))
-        #expect(on(&appender, .offered([a])).count == 1)
-        #expect(!appender.isIdle)
     }
 
     @Test func aLostReplyIsRepeatedUnderTheSameBatch() {

@@ -5,6 +5,7 @@ import Testing
 /// In which order an engine's thread does what waits for it.
 @Suite("The schedule of an engine's thread") struct EngineScheduleTests {
     private let session = SessionID(3)
+    private let zero = MonotonicTime(nanoseconds: 0)
     private var first: BatchID { BatchID(3 << 40 | 1) }
 
     private func row(_ sequence: UInt64) -> Row {
@@ -21,16 +22,18 @@ import Testing
 
     /// What the round does, in short; appends are answered with `outcome`.
     private func round(
-        _ schedule: inout EngineSchedule<Int>, _ outcome: AppendOutcome = .rows([.appended])
+        _ schedule: inout EngineSchedule<Int>, _ outcome: AppendOutcome = .rows([.appended]),
+        milliseconds: UInt64 = 0
     ) -> [String] {
+        let now = MonotonicTime(nanoseconds: .milliseconds(milliseconds))
         var steps: [String] = []
-        schedule.beginRound()
+        schedule.beginRound(now: now)
         while let step = schedule.next() {
             switch step {
             case .job(let job): steps.append("job \(job)")
             case .append(let session, let batch, let rows):
                 steps.append("append \(rows.count)")
-                schedule.appended(outcome, batch, under: session)
+                schedule.appended(outcome, batch, under: session, now: now)
             case .look(let partition, let sequence):
                 steps.append("look")
                 schedule.looked(partition, sequence, first)
@@ -81,15 +84,33 @@ import Testing
         #expect(schedule.doubts == 0 && schedule.isIdle)
     }
 
-    @Test("looks again after a pause where the engine does not answer")
+    @Test("appends again what was refused, after a while in which everything else goes on")
+    func refusals() {
+        var schedule = schedule(jobs: 1, rows: 1)
+        let full = AppendOutcome.refused("full")
+        #expect(round(&schedule, full) == ["job 0", "append 1", "resolved 1"])
+        #expect(schedule.isIdle && schedule.doubts == 0)
+        #expect(schedule.retryAt == MonotonicTime(nanoseconds: .milliseconds(50)))
+        schedule.add([1])
+        schedule.offer([row(2)])
+        #expect(round(&schedule, milliseconds: 40) == ["job 1"])
+        #expect(round(&schedule, full, milliseconds: 50) == ["append 2", "resolved 1"])
+        let in150 = round(&schedule, .rows([.appended, .appended]), milliseconds: 150)
+        #expect(in150 == ["append 2", "resolved 2"])
+        #expect(schedule.isIdle && schedule.retryAt == nil)
+    }
+
+    /// A round has one look that fails: between two of them what was posted is heard, the end also.
+    @Test("looks again after a pause where the engine does not answer, in a round of its own")
     func looking() {
         var schedule = schedule(rows: 1)
         _ = round(&schedule, .unknown("lost"))
         #expect(round(&schedule, .rows([.taken])) == ["append 1"])
-        schedule.beginRound()
-        for pause in [UInt64(10), 20, 40] {
-            guard case .look? = schedule.next() else {
-                Issue.record("no look")
+        for (tries, pause) in [UInt64(10), 20, 40].enumerated() {
+            schedule.add([tries])
+            schedule.beginRound(now: zero)
+            guard case .job(tries)? = schedule.next(), case .look? = schedule.next() else {
+                Issue.record("no job, or no look")
                 return
             }
             schedule.lookFailed()
@@ -97,20 +118,22 @@ import Testing
                 Issue.record("no pause")
                 return
             }
+            if schedule.next() != nil || schedule.isIdle { Issue.record("the round goes on") }
+            #expect(schedule.doubts == UInt64(tries) + 1)
         }
-        #expect(round(&schedule) == ["look", "resolved 1"] && schedule.isIdle)
+        #expect(round(&schedule) == ["look", "resolved 1"] && schedule.isIdle && schedule.doubts == 0)
     }
 
     @Test("closes a partition when what is in flight of it is settled")
     func closing() {
         var schedule = schedule(rows: 2)
-        schedule.beginRound()
+        schedule.beginRound(now: zero)
         guard case .append(let session, let batch, _)? = schedule.next() else {
             Issue.record("nothing is appended")
             return
         }
         schedule.close(PartitionID(0))
-        schedule.appended(.rows([.appended]), batch, under: session)
+        schedule.appended(.rows([.appended]), batch, under: session, now: zero)
         // The row that waited is refused; the one in flight is durable.
         #expect(round(&schedule) == ["resolved 1", "resolved 1", "closed 0"])
         schedule.close(PartitionID(0))

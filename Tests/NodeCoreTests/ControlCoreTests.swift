@@ -172,4 +172,27 @@ extension [ControlEffect] {
         }
         #expect(reasons.first == .some("joining the cluster"))
     }
+
+    @Test("sees when one of its laws does not hold")
+    func laws() {
+        func isSeen(_ law: String, _ change: (ControlCore) -> Void) {
+            let desk = ControlDesk()
+            desk.hear(.begin(seeds: []))
+            desk.hear(.polled(desk.poll, asked: desk.now))
+            desk.hear(.tableRead(database: 1, look: 1, desk.rows(of: 1)))
+            #expect(desk.core.brokenInvariant(isWhole: true) == nil)
+            change(desk.core)
+            let broken = desk.core.brokenInvariant(isWhole: true)
+            #expect(broken?.contains(law) ?? false, "\(law), seen: \(broken ?? "none")")
+        }
+        isSeen("is old") { $0.isViewStale = true }
+        isSeen("which databases are away") { $0.tables.awayDatabases = [1] }
+        isSeen("other partitions are away") { $0.tables.away = [PartitionID(1)] }
+        isSeen("in the place of another") { $0.tables.tables[0].database = 2 }
+        isSeen("a look to come") { $0.tables.tables[0].askedIn = 99 }
+        isSeen("knows the session") { $0.tables.tables[0].isRegistered = false }
+        isSeen("waits for nobody") { core in
+            core.tables.join(Ownership.Poll(sessions: [], partitions: []), asked: core.now)
+        }
+    }
 }

@@ -314,6 +314,18 @@ import Testing
     }
 }
 
+@Suite("A client's request") struct RequestDateTests {
+    @Test("is dated by the clock that is believed", arguments: [271, -20_000] as [Int64])
+    func date(days: Int64) {
+        let desk = LoopDesk(isClustered: false)
+        let before = desk.core.believed(desk.now).wall
+        var leapt = desk.now
+        leapt.monotonic = leapt.monotonic.advanced(by: .seconds(2))
+        leapt.wall = WallTime(milliseconds: leapt.wall.milliseconds + days * 86_400_000)
+        #expect(desk.core.believed(leapt).wall.milliseconds == before.milliseconds + 2000)
+    }
+}
+
 @Suite("A frame of a peer") struct PeerFrameTests {
     @Test("is sorted by loop, and what concerns no loop or partition of this node is left out")
     func sorting() {

@@ -135,14 +135,14 @@ import Testing
         func past(_ timeline: UInt32) -> EnginePast {
             EnginePast(system: 2, timeline: timeline, isReplicated: false)
         }
-        #expect(try Generation.current(home, further: [1: past(1)], log) == 0)
-        #expect(try Generation.current(home, further: [1: past(1)], log) == 0)
-        #expect(try Generation.current(home, further: [:], log) == 0, "one that is away says nothing")
-        #expect(try Generation.current(home, further: [1: past(2)], log) == 1)
-        #expect(try Generation.current(home, further: [1: past(2)], log) == 1)
+        #expect(try Generation.current(home, databases: 2, log) { [1: past(1)] }.number == 0)
+        #expect(try Generation.current(home, databases: 2, log) { [1: past(1)] }.number == 0)
+        #expect(try Generation.current(home, databases: 2, log).number == 0, "one that is away says nothing")
+        #expect(try Generation.current(home, databases: 2, log) { [1: past(2)] }.number == 1)
+        #expect(try Generation.current(home, databases: 2, log) { [1: past(2)] }.number == 1)
         #expect(try Generation.knownPast(of: 1, home) == past(2))
         home.currentPast?.timeline = 2
-        #expect(try Generation.current(home, further: [1: past(3)], log) == 3)
-        #expect(try Generation.current(home, log) == 3)
+        #expect(try Generation.current(home, databases: 2, log) { [1: past(3)] }.number == 3)
+        #expect(try Generation.current(home, databases: 2, log).number == 3)
     }
 }

@@ -14,7 +14,7 @@ import Testing
     /// It rises when what was acknowledged may be missing, and at no other time.
     @Test func itRisesWithEachPossibleLoss() throws {
         let engine = MemoryEngine()
-        #expect(try Generation.current(engine, log) == 0, "an engine of one past")
+        #expect(try Generation.current(engine, log).number == 0, "an engine of one past")
         let steps: [(EnginePast, UInt64)] = [
             (past(1, 1), 0), (past(1, 1), 0),
             // A failover, without a standby that had everything.
@@ -26,7 +26,31 @@ import Testing
         ]
         for (past, generation) in steps {
             engine.currentPast = past
-            #expect(try Generation.current(engine, log) == generation, "\(past)")
+            #expect(try Generation.current(engine, log).number == generation, "\(past)")
         }
+    }
+
+    /// Another node was faster, while this one was stopped between its look and its word: it rises once.
+    @Test func ofTwoThatSeeOneLossItRisesOnce() throws {
+        let engine = MemoryEngine()
+        engine.currentPast = past(1, 1)
+        #expect(try Generation.current(engine, log).number == 0)
+        engine.currentPast = past(1, 2)
+        var others: [UInt64] = []
+        let standing = try Generation.current(engine, databases: 2, log) {
+            if others.isEmpty { others.append(try Generation.current(engine, log).number) }
+            return [1: past(7, 1)]
+        }
+        #expect(others == [1] && standing.number == 1 && standing.pasts == [1: past(7, 1)])
+        // A database in between was lost: what this one has seen of it is not believed any more.
+        var isFirst = true
+        let again = try Generation.current(engine, databases: 2, log) {
+            guard isFirst else { return [1: past(8, 1)] }
+            isFirst = false
+            let other = try Generation.current(engine, databases: 2, log) { [1: past(8, 1)] }
+            #expect(other.number == 2)
+            return [1: past(7, 1)]
+        }
+        #expect(again.number == 2 && again.pasts == [1: past(8, 1)])
     }
 }

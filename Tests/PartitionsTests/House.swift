@@ -21,7 +21,9 @@ final class House {
     var now = Instant(
         monotonic: MonotonicTime(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: 1_800_000_000_000))
     /// Whether a test has broken a pair on purpose, and how often its ends noticed.
-    var expectsDifferences = false
+    var expectsDifferences = false {
+        didSet { for partition in partitions { partition.laws.isHolders = expectsDifferences } }
+    }
     private(set) var differences = 0
     /// The longest body of a record, and the most bytes of one frame of outbox entries.
     private(set) var recordBytesMost = 0

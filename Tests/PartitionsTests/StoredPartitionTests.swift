@@ -78,4 +78,21 @@ import Testing
         #expect(!second.isTail && second.snapshot != nil)
         #expect(try folded(second).state.generation == 4)
     }
+
+    /// A record that an owner of before wrote late stands behind the barrier of the next: it is not read.
+    @Test func aRecordOfAnEarlierEpochIsNotRead() throws {
+        let header = RecordHeader(
+            partition: id, sequence: Sequence(2), epoch: Epoch(0), history: History(7))
+        let payload = try RecordCodec.encode(
+            header: header, body: FactSamples.encoded(.generation(number: 3, leavingOut: 0)))
+        let outcome = engine.append(
+            session: session, batch: BatchID(1),
+            rows: [Row(partition: id, sequence: Sequence(2), payload: payload)])
+        #expect(outcome == .rows([.appended]))
+        #expect {
+            try StoredPartition(id, from: engine)
+        } throws: { error in
+            "\(error)".contains("record 2 is of epoch 0, and stands behind one of epoch 1")
+        }
+    }
 }

@@ -54,4 +54,17 @@ import Testing
         _ = table.processed(here, next)
         #expect(table.handedOver(1) == Position(6))
     }
+
+    /// A frame that was lost with its link is not awaited, though it stays outstanding.
+    @Test func whatMayBeLostIsNotAwaited() {
+        var table = table([(1, here)])
+        #expect(table.links[here]?.isAwaited == false)
+        _ = table.number(here, Position(100))
+        #expect(table.links[here]?.isAwaited == true)
+        table.forgetOutstanding(here)
+        #expect(table.links[here]?.isAwaited == false && table.isFull(here, 1))
+        _ = table.number(here, Position(100))
+        #expect(table.links[here]?.isAwaited == true)
+        #expect(table.processed(here, 2) && table.links[here]?.isAwaited == false)
+    }
 }

@@ -41,21 +41,4 @@ import Testing
         try engine.fence(owner)
         #expect(throws: EngineError.fenced) { try engine.release(p(1), by: owner) }
     }
-
-    @Test func whatRunsExclusivelyRunsAloneAndEndsWithItsConnection() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
-        let second = try PostgresEngine(place)
-        try engine.exclusively {
-            try engine.put(.setting, key: "a", value: [1])
-            #expect(throws: EngineError.self) { try second.exclusively {} }
-        }
-        try second.exclusively {
-            try endConnections(try Other(place))
-            #expect(throws: EngineError.self) { try second.put(.setting, key: "a", value: [2]) }
-            #expect(throws: EngineError.self) { try second.get(.setting, key: "a") }
-        }
-        #expect(try second.get(.setting, key: "a") == [1])
-        try engine.exclusively {}
-    }
 }

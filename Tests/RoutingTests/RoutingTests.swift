@@ -200,13 +200,15 @@ struct RouterTests {
         #expect(desk.asked.count == 600 + Int(Router.repeatableNumbers) + 1)
     }
 
-    @Test("does not take one owner's word that a send was not done when another was asked as well")
-    func askedTwice() {
+    @Test(
+        "does not take one owner's word that a send was not done when another was asked as well",
+        arguments: [.unavailable("the journal was lost"), .tooManyFanouts(limit: 8)] as [PartitionRefusal])
+    func askedTwice(refusal: PartitionRefusal) {
         let desk = Desk(isClustered: true)
         desk.submit(desk.send(.topic(news)), ticket: 1)
         desk.submit(.subscriptions(of: desk.device(2, 2), by: .backend), ticket: 2)
         desk.reroute()
-        desk.reply(0, .refused(.unavailable("the journal was lost")))
+        desk.reply(0, .refused(refusal))
         desk.reply(1, .refused(.unavailable("the journal was lost")))
         #expect(desk.finished[2] == nil, "a later copy is still under way")
         desk.reply(3, .refused(.unavailable("the journal was lost")))

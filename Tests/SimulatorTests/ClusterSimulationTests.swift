@@ -48,6 +48,21 @@ struct ClusterSimulationTests {
         #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
     }
 
+    /// Databases that say no to every third append, for as long as the load runs: that takes time and
+    /// nothing else.
+    @Test("loses no machine to refusals", arguments: UInt64(1)...4)
+    func refusals(seed: UInt64) {
+        var options = ClusterSimulation.Options(seed: seed)
+        (options.refusedPerMille, options.unknownPerMille) = (350, 0)
+        (options.stallPerMille, options.failedPerMille) = (0, 0)
+        options.faultGapMax = .seconds(100_000)
+        let simulation = ClusterSimulation(options)
+        let (history, violations) = simulation.run()
+        #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+        #expect(simulation.counts["partitions lost"] == nil, "seed \(seed): \(simulation.summary)")
+        #expect(history.sends.count > 20, "seed \(seed) does next to nothing")
+    }
+
     @Test("keeps quotas over all gateways", arguments: UInt64(101)...106)
     func quotas(seed: UInt64) {
         let simulation = ClusterSimulation(ClusterSimulationTests.tight(seed))
@@ -117,7 +132,8 @@ struct ClusterSimulationTests {
             var options = ClusterSimulation.Options(seed: seed)
             options.partition.planted = bug
             options.poisons = false
-            if !ClusterSimulation(options).run().violations.isEmpty { return }
+            let violations = ClusterSimulation(options).run().violations
+            if violations.contains(where: { $0.guarantee != "invariant" }) { return }
         }
         Issue.record("no seed of 400 shows planted bug \(bug.rawValue)")
     }

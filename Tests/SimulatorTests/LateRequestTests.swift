@@ -37,7 +37,7 @@ struct LateRequestTests {
     private func ask(_ hindrance: Hindrance, _ planted: PlantedInNode = []) throws -> ClusterSimulation {
         let (world, gateway, partition, life) = try boot(planted)
         let owner = try #require(world.process(of: life))
-        let members = Request.members(project: ClusterSimulation.project, world.topic(0))
+        let members = Request.members(project: ProjectNumber(1), world.topic(0))
         func ask(_ number: UInt64) {
             let loop = gateway.loops[0]
             let id = RequestID(gateway: loop.core.gateway, number: 1 << 40 | number)
@@ -83,7 +83,7 @@ struct LateRequestTests {
         // Nobody may carry it out.
         world.deadlines[id] = 0
         let former = Epoch(loop.core.places.epoch(of: partition).rawValue - 1)
-        let members = Request.members(project: ClusterSimulation.project, world.topic(0))
+        let members = Request.members(project: ProjectNumber(1), world.topic(0))
         let asked = PeerMessage.request(partition, former, id, members, left: 20_000)
         loop.post(.order(.say(asked, to: [life])))
         world.run(until: world.now + .seconds(1))

@@ -78,6 +78,7 @@ class Node:
         self.process = None
         self.data = self.folder
         self.options = ["--partitions", "32"]
+        self.environment = {}
 
     def start(self):
         log = open(os.path.join(self.folder, "log"), "ab")
@@ -86,7 +87,7 @@ class Node:
              "--listen", f"127.0.0.1:{self.port}", "--peer", f"127.0.0.1:{self.peer}", "--dev",
              "--peer-cert", f"{self.certificates}/peer.pem", "--peer-key", f"{self.certificates}/peer.key",
              "--peer-ca", f"{self.certificates}/ca.pem", *self.options],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self.environment})
 
     def call(self, method, path, body=None, headers=OWNER, timeout=40):
         connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)

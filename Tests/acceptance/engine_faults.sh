@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The database under a real server misbehaves: locked by somebody else, a second server on the same folder, an fsync that fails.
+# The database under a real server misbehaves: locked by somebody else, a second server on the same folder, a damaged record, an
+# fsync that fails.
 . "$(dirname "$0")/common.sh"
 start_server
 [ "$(register_code)" = 200 ] || fail "registering"
@@ -38,6 +39,33 @@ if timeout 10 "$unprivileged" "$tidecast" server --dev --data "$data" --listen 1
 fi
 [ "$(register_code)" = 200 ] || fail "the first one suffered"
 echo "ok: a second server on the folder refuses: $(head -c 120 "$work/second" | tr -d '\n')"
+
+# A damaged record: its partition is quarantined, and the server serves the others.
+stop_server
+python3 - "$data" <<'PYTHON'
+import sqlite3, sys
+stored = sqlite3.connect(f"{sys.argv[1]}/tidecast.db")
+stored.execute("UPDATE journal SET payload = zeroblob(length(payload)) WHERE partition = 3")
+stored.commit()
+stored.close()
+PYTHON
+chmod 0666 "$data"/tidecast.db*
+start_server
+registered=
+for _ in $(seq 100); do if [ "$(register_code)" = 200 ]; then registered=yes; break; fi; done
+[ -n "$registered" ] || fail "a damaged partition keeps the others from being served"
+for _ in $(seq 150); do
+  ready=$(curl -s --max-time 2 "$url/readyz")
+  case $ready in *quarantined*) break ;; esac
+  sleep 0.1
+done
+[ "$ready" = "ready, but for quarantined partitions: 3" ] || fail "with a damaged partition it says: $ready"
+[ "$(register_code)" = 200 ] || fail "registering beside a damaged partition"
+echo "ok: a damaged partition is quarantined, and the others are served"
+stop_server
+rm -r "$data"
+start_server
+[ "$(register_code)" = 200 ] || fail "registering"
 
 # An fsync that fails: nothing is acknowledged any more, the process ends by name, and nothing acknowledged is lost.
 command -v strace > /dev/null || fail "there is no strace: tools/install-packages test"

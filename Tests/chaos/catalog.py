@@ -4,7 +4,8 @@ import os
 import sys
 import traceback
 
-import faults_database  # noqa: F401  (they register themselves)
+import faults_clocks  # noqa: F401  (they register themselves)
+import faults_database  # noqa: F401
 import faults_load  # noqa: F401
 import faults_network  # noqa: F401
 import faults_processes  # noqa: F401

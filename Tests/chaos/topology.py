@@ -67,6 +67,7 @@ class Node:
         self.exits = []  # (monotonic time, code, whether this driver ended it)
         self.ended_by_us = False
         self.wants_running = False
+        self.environment = {}
         # The driver and the supervisor may both want it at the same moment.
         self.starting = threading.Lock()
 
@@ -85,7 +86,7 @@ class Node:
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 tool.in_namespace(self.name, tool.UNPRIVILEGED, BINARY, *command), stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, preexec_fn=_die_with_parent)
+                stderr=log, preexec_fn=_die_with_parent, env={**os.environ, **self.environment})
         with open(os.path.join(tool.STATE, f"{self.name}.pid"), "w", encoding="utf-8") as file:
             file.write(str(self.process.pid))
 

@@ -6,6 +6,7 @@ balancer's published port. Waits are for conditions.
 import http.client
 import json
 import os
+import secrets
 import ssl
 import subprocess
 import sys
@@ -74,12 +75,15 @@ class Tenant:
             for kind in ("bearer", "device"))
 
 
+RUN = secrets.token_hex(3)
+
+
 class Compose:
-    """A project of compose's, under a name of the test's own so that it touches nobody's cluster."""
+    """A project of compose's, under a name of this run's own so that it touches nobody's cluster, nor another run's."""
 
     def __init__(self, file, name, port):
-        self.file, self.name, self.port = os.path.join(ROOT, "deploy", file), name, port
-        self.environment = {"COMPOSE_PROJECT_NAME": name, "TIDECAST_PORT": str(port),
+        self.file, self.name, self.port = os.path.join(ROOT, "deploy", file), f"{name}-{RUN}", port
+        self.environment = {"COMPOSE_PROJECT_NAME": self.name, "TIDECAST_PORT": str(port),
                             "TIDECAST_PUBLIC_URL": f"https://localhost:{port}"}
         self.work = tempfile.mkdtemp(prefix="tidecast-containers-")
         self.addresses = {}

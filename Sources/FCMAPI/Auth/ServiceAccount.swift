@@ -1,45 +1,26 @@
 import COpenSSL
 import Model
 
-/// A new service account: the file that Google's libraries read, and what the server keeps of it.
-public struct ServiceAccountFile: Sendable {
-    public var keyID: String
-    public var email: String
+/// The two halves of a service account's key.
+public struct ServiceAccountKey: Sendable {
+    /// PKCS #8 in PEM.
+    let secret: String
     /// SubjectPublicKeyInfo in PEM.
-    public var publicKey: String
-    /// The whole file, with the private key in PKCS #8.
-    public var json: String
+    let open: String
 
     /// Makes an RSA-2048 key with libcrypto's own randomness, and tries it before anybody gets it: what one
-    /// half signs the other verifies. `nil` where libcrypto fails.
-    public static func make(project: Project, tokenURI: String) -> ServiceAccountFile? {
+    /// half signs the other verifies. `nil` where libcrypto fails. Takes a while.
+    public static func make() -> ServiceAccountKey? {
         guard let key = tidecast_RSA_generate(2048) else { return nil }
         defer { EVP_PKEY_free(key) }
         guard let secret = pem({ PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil) }),
             let open = pem({ PEM_write_bio_PUBKEY($0, key) })
         else { return nil }
-        let probe = Array(project.id.utf8)
+        let probe = Array("tidecast".utf8)
         guard let signature = Crypto.signRS256(probe, privateKey: secret),
             Crypto.verifyRS256(probe, signature: signature, publicKey: open)
         else { return nil }
-        var random = [UInt8](repeating: 0, count: 20)
-        guard RAND_bytes(&random, Int32(random.count)) == 1 else { return nil }
-        let keyID = Hex.text(random)
-        let email = "tidecast@\(project.id).iam.gserviceaccount.com"
-        var out = JSONWriter(capacity: 4096)
-        out.beginObject()
-        out.field("type", "service_account")
-        out.field("project_id", project.id)
-        out.field("private_key_id", keyID)
-        out.field("private_key", secret)
-        out.field("client_email", email)
-        out.field("client_id", "\(project.number.rawValue)")
-        out.field("auth_uri", "https://accounts.google.com/o/oauth2/auth")
-        out.field("token_uri", tokenURI)
-        out.field("universe_domain", "googleapis.com")
-        out.endObject()
-        return ServiceAccountFile(
-            keyID: keyID, email: email, publicKey: open, json: String(decoding: out.bytes, as: UTF8.self))
+        return ServiceAccountKey(secret: secret, open: open)
     }
 
     private static func pem(_ write: (OpaquePointer) -> Int32) -> String? {
@@ -54,5 +35,39 @@ public struct ServiceAccountFile: Sendable {
             text += buffer[..<Int(count)]
         }
         return String(decoding: text, as: UTF8.self)
+    }
+}
+
+/// A new service account: the file that Google's libraries read, and what the server keeps of it.
+public struct ServiceAccountFile: Sendable {
+    public var keyID: String
+    public var email: String
+    /// SubjectPublicKeyInfo in PEM.
+    public var publicKey: String
+    /// The whole file, with the private key in PKCS #8.
+    public var json: String
+
+    /// `nil` where libcrypto fails.
+    public static func make(
+        project: Project, tokenURI: String, key: ServiceAccountKey
+    ) -> ServiceAccountFile? {
+        var random = [UInt8](repeating: 0, count: 20)
+        guard RAND_bytes(&random, Int32(random.count)) == 1 else { return nil }
+        let keyID = Hex.text(random)
+        let email = "tidecast@\(project.id).iam.gserviceaccount.com"
+        var out = JSONWriter(capacity: 4096)
+        out.beginObject()
+        out.field("type", "service_account")
+        out.field("project_id", project.id)
+        out.field("private_key_id", keyID)
+        out.field("private_key", key.secret)
+        out.field("client_email", email)
+        out.field("client_id", "\(project.number.rawValue)")
+        out.field("auth_uri", "https://accounts.google.com/o/oauth2/auth")
+        out.field("token_uri", tokenURI)
+        out.field("universe_domain", "googleapis.com")
+        out.endObject()
+        return ServiceAccountFile(
+            keyID: keyID, email: email, publicKey: key.open, json: String(decoding: out.bytes, as: UTF8.self))
     }
 }

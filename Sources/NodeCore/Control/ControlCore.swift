@@ -49,10 +49,10 @@ public final class ControlCore {
     var membership: Membership
     public internal(set) var members: [Ownership.Member] = []
     private(set) var routes: [Ownership.Route?] = []
-    private var links = PeerLinks()
-    private var tables: PartitionTables
+    var links = PeerLinks()
+    var tables: PartitionTables
     /// Which databases were away when the loops were told last.
-    private var awayTold: Set<Int> = []
+    private(set) var awayTold: Set<Int> = []
     /// Why the node is not ready, whatever it can reach; `nil` where nothing speaks against it.
     private var standing: String? = ControlCore.joining
     private static let joining = "joining the cluster"
@@ -69,6 +69,8 @@ public final class ControlCore {
 
     /// What the shell is to carry out, in this order; it takes them away.
     public var effects: [ControlEffect] = []
+    /// Is told of laws that do not hold, where somebody observes.
+    public var isBroken: ((String) -> Void)?
 
     public init(_ options: ControlOptions, now: MonotonicTime) {
         self.options = options
@@ -79,6 +81,8 @@ public final class ControlCore {
             session: options.session, name: options.name, address: options.info.gossip,
             info: options.info.encoded, seed: options.seed, now: now)
         tables = PartitionTables(options.map, histories: options.histories)
+        ownership.laws.isHolders = true
+        membership.laws.isHolders = true
     }
 
     private var session: SessionID { options.session }
@@ -94,6 +98,7 @@ public final class ControlCore {
         isHandling = false
         if isViewStale { effects.append(.view(view)) }
         isViewStale = false
+        checkInvariants()
     }
 
     /// Behind what is being handled now.

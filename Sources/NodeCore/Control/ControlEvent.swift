@@ -60,7 +60,10 @@ public enum ControlTimer: Hashable, Sendable {
 
 /// What the control side wants done.
 public enum ControlEffect: Sendable {
-    // By the databases.
+    // By the databases. `poll` and `readTable` go over a connection of their own, and wait for no other
+    // effect. Between them and the others there is no order: a look may find a change before its answer has
+    // come, and `Ownership.reconcile` rests on epochs and on when things were asked, not on order. The others
+    // of one database, but for `follow`, are carried out one after the other.
     /// Renew the lease in the home with this, and read the tables. Answered by `polled`, or by ownership's
     /// `pollFailed` or `fenced`.
     case poll(Ownership.NodeInfo)

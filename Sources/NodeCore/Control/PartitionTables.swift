@@ -6,7 +6,7 @@ import Ownership
 /// said meanwhile. A database that does not answer in time is away for this look, and is asked again when the
 /// earlier question is settled.
 struct PartitionTables {
-    private struct Table {
+    struct Table {
         var database: Int
         /// By their order in that database, as they were read last.
         var rows: [PartitionRow]
@@ -34,12 +34,12 @@ struct PartitionTables {
     private static let looksMissed: UInt64 = 3
 
     /// Of all databases but the home, by number.
-    private var tables: [Table]
+    var tables: [Table]
     private(set) var look: UInt64 = 0
     private var waiting: Waiting?
     /// Partitions of databases that cannot be asked, or have not answered for some looks.
-    private(set) var away: Set<PartitionID> = []
-    private(set) var awayDatabases: Set<Int> = []
+    var away: Set<PartitionID> = []
+    var awayDatabases: Set<Int> = []
 
     init(_ map: NodeMap, histories: [History]) {
         tables = (1..<max(1, map.databaseCount)).map { database in
@@ -93,7 +93,7 @@ struct PartitionTables {
 
     /// Whether the home has answered and somebody else has not.
     var isWaiting: Bool { waiting != nil }
-    private var isWhole: Bool { !tables.contains { $0.askedIn == look } }
+    var isWhole: Bool { !tables.contains { $0.askedIn == look } }
 
     /// The joined tables, where the home has answered and the others have as well, or are not waited for
     /// (`isPatient` is false).

@@ -3,10 +3,11 @@ import Partitions
 
 extension LoopCore {
     /// The first law that does not hold between two turns; `nil` where all do. Looked at after each turn in
-    /// debug builds and wherever somebody observes.
+    /// debug builds and wherever somebody observes; so are the laws of the machines in it.
     var brokenInvariant: String? {
         if !rows.isEmpty { return "rows of a turn are left" }
         if !toPeers.isEmpty { return "something for another process is left" }
+        if !partitionEffects.isEmpty { return "something that a partition wants is left" }
         if let id = leaving.first(where: { partitions[$0] == nil }) {
             return "partition \(id.rawValue) is being given up, and has no machine"
         }
@@ -19,21 +20,81 @@ extension LoopCore {
         if let id = closing.keys.first(where: { partitions[$0] != nil }) {
             return "partition \(id.rawValue) is served, and its former machine's rows are not settled"
         }
+        return brokenInServing ?? brokenInOwning
+    }
+
+    private var brokenInServing: String? {
         if let (id, partition) = partitions.first(where: { $0.key != $0.value.id }) {
             return "partition \(partition.id.rawValue) stands in the place of \(id.rawValue)"
         }
         if let id = partitions.keys.first(where: { options.map.loop(of: $0) != options.number }) {
             return "partition \(id.rawValue) is another loop's"
         }
+        if let id = loading.keys.first(where: { partitions[$0] != nil }) {
+            return "partition \(id.rawValue) is served, and read"
+        }
+        if let id = loading.first(where: { $0.value != epoch(of: $0.key) })?.key {
+            return "partition \(id.rawValue) is read for another epoch than it is owned in"
+        }
+        if let id = partitions.keys.first(where: { servedSince[$0] == nil }) {
+            return "nobody knows since when partition \(id.rawValue) is served"
+        }
+        if let id = servedSince.keys.first(where: { partitions[$0] == nil }) {
+            return "partition \(id.rawValue) is not served any more, and said to be"
+        }
         return nil
     }
 
-    func checkInvariants() {
-        var isChecked = observer != nil
+    /// What only the owner of a partition may have, in a cluster.
+    private var brokenInOwning: String? {
+        guard options.isClustered else { return nil }
+        if let id = partitions.keys.first(where: { epoch(of: $0) == Epoch(0) }) {
+            return "partition \(id.rawValue) is served without an epoch"
+        }
+        if let project = grantor.openProjects.first(where: { partitions[home(of: $0)] == nil }) {
+            return "the buckets of project \(project.rawValue) are open, and their partition is not served"
+        }
+        return nil
+    }
+
+    // MARK: Looking
+
+    /// Whether laws are looked at. On a server they are not.
+    private var isWatched: Bool {
         #if DEBUG
-            isChecked = true
+            return true
+        #else
+            return observer != nil
         #endif
-        guard isChecked, let broken = brokenInvariant else { return }
+    }
+
+    func checkInvariants() {
+        guard isWatched else { return }
+        report(brokenInvariant)
+        report(brokenInGateway())
+    }
+
+    /// Looks at the partitions that had work in this turn.
+    func checkPartitions() {
+        guard isWatched else { return }
+        for id in dirty.sorted() {
+            guard let partition = partitions[id] else { continue }
+            let isWhole = partition.laws.isWholeDue(size: partition.lawSize)
+            report(partition.brokenInvariant(isWhole: isWhole).map { "partition \(id.rawValue): \($0)" })
+        }
+    }
+
+    private func brokenInGateway() -> String? {
+        let isRouterWhole = router.laws.isWholeDue(size: router.lawSize)
+        if let broken = router.brokenInvariant(isWhole: isRouterWhole) { return "router: \(broken)" }
+        let isStreamsWhole = streams.laws.isWholeDue(size: streams.lawSize)
+        if let broken = streams.brokenInvariant(isWhole: isStreamsWhole) { return "streams: \(broken)" }
+        let isGrantorWhole = grantor.laws.isWholeDue(size: grantor.lawSize)
+        return grantor.brokenInvariant(isWhole: isGrantorWhole).map { "grantor: \($0)" }
+    }
+
+    private func report(_ broken: String?) {
+        guard let broken else { return }
         guard let observer else { preconditionFailure(broken) }
         observer.isBroken(broken)
     }

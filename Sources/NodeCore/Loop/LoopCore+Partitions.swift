@@ -19,6 +19,7 @@ extension LoopCore {
             partitions[id]?.flush(now: now, into: &partitionEffects)
             carryOut(of: id)
         }
+        checkPartitions()
         dirty.removeAll()
         if !leaving.isEmpty { finishLeaving() }
     }
@@ -95,8 +96,20 @@ extension LoopCore {
                     partition: id, sequence: sequence,
                     payload: try RecordCodec.encode(header: header, body: body)))
         } catch {
-            enqueue(.lost(id, mayHaveAppended: false, reason: "the record is too large: \(error)"))
+            cannotAppend(id, "record \(sequence.rawValue) is too large: \(error)")
         }
+    }
+
+    /// What makes a record that cannot be written would make it again, of a machine that is read anew too.
+    private func cannotAppend(_ id: PartitionID, _ reason: String) {
+        guard let partition = partitions.removeValue(forKey: id) else { return }
+        abandon(partition, mayHaveAppended: true, reason: reason)
+        if options.isClustered {
+            grantor.close { home(of: $0) == id }
+        } else {
+            for loop in 0..<options.map.loopCount { send(.endStreams(of: id), toLoop: loop) }
+        }
+        quarantine(id, reason: reason)
     }
 
     // MARK: Answers of the engine
@@ -118,6 +131,7 @@ extension LoopCore {
             if options.isClustered { effects.append(.serving(loaded.id)) }
         case .loadFailed(let id, let epoch, let isDamaged, let reason):
             guard isExpected(id, epoch) else { return }
+            loading[id] = epoch
             let tries = failedLoads[id, default: 0]
             failedLoads[id] = tries + 1
             guard isDamaged else { return wake(.loadAgain(id), in: .seconds(1)) }
@@ -209,10 +223,10 @@ extension LoopCore {
     /// A partition that was read from its journal begins to serve.
     private func begin(_ partition: Partition) {
         partitions[partition.id] = partition
+        partition.laws.isHolders = true
         servedSince[partition.id] = now.monotonic
         lives &+= 1
-        let believed = Instant(monotonic: now.monotonic, wall: wallClock.read(now))
-        partition.begin(now: believed, life: lives, into: &partitionEffects)
+        partition.begin(now: believed(now), life: lives, into: &partitionEffects)
         partition.forgetWindows(living: livingSessions)
         dirty.insert(partition.id)
         carryOut(of: partition.id)
@@ -223,11 +237,9 @@ extension LoopCore {
     /// Its machine is thrown away; who waited is told; another is made from the journal.
     func lose(_ id: PartitionID, mayHaveAppended: Bool, reason: String) {
         guard let partition = partitions.removeValue(forKey: id) else { return }
+        servedSince[id] = nil
         effects.append(.noted(.partitionLost(id, reason: reason)))
-        var replies: [(RequestID, Reply)] = []
-        partition.abandon(mayHaveAppended: mayHaveAppended, reason: reason, into: &replies)
-        for (request, reply) in replies { answer(request, reply) }
-        dirty.remove(id)
+        abandon(partition, mayHaveAppended: mayHaveAppended, reason: reason)
         guard !options.isClustered else {
             grantor.close { home(of: $0) == id }
             return effects.append(.lost(id))
@@ -238,7 +250,15 @@ extension LoopCore {
         effects.append(.close(id))
     }
 
-    /// Takes no more work for the partition; it is given up when nothing of it is in flight.
+    private func abandon(_ partition: Partition, mayHaveAppended: Bool, reason: String) {
+        var replies: [(RequestID, Reply)] = []
+        partition.abandon(mayHaveAppended: mayHaveAppended, reason: reason, into: &replies)
+        for (request, reply) in replies { answer(request, reply) }
+        dirty.remove(partition.id)
+    }
+
+    /// Takes no more work for the partition; it is given up when nothing of it is in flight. Of one that the
+    /// engine refuses something may be for long: its records are dropped, and who waits asks the next owner.
     func release(_ id: PartitionID) {
         inherited[id] = nil
         quarantined[id] = nil
@@ -265,12 +285,18 @@ extension LoopCore {
     }
 
     private func finishLeaving() {
-        for id in leaving.sorted() where partitions[id].map({ $0.isIdle }) ?? true {
+        for id in leaving.sorted() where partitions[id].map({ $0.isIdle || $0.isRefused }) ?? true {
             leaving.remove(id)
             let left = takeBuckets(of: id)
             drop(id)
             close(id, left: left)
         }
+    }
+
+    /// The reading with the wall time that is believed, by which a client's request is dated: dated by a
+    /// clock that has leapt, a message would have expired when it comes to its partition.
+    public func believed(_ now: Instant) -> Instant {
+        Instant(monotonic: now.monotonic, wall: wallClock.read(now))
     }
 
     /// Another clock agrees with this reading: partitions that doubted the clock on the wall believe it.
@@ -291,6 +317,7 @@ extension LoopCore {
         loading[id] = nil
         effects.append(.noted(.dropped(id)))
         guard let partition = partitions.removeValue(forKey: id) else { return }
+        servedSince[id] = nil
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: true, reason: "the partition is another's", into: &replies)
         // The next owner knows what went in: a send that is repeated has its number in the window.

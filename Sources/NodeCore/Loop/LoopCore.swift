@@ -157,6 +157,9 @@ public final class LoopCore<Host: LoopHost> {
         streams = GatewayStreams(
             gateway: options.gateway, histories: options.eventHistories, outlivesOwners: options.isClustered)
         outgoing = Array(repeating: [], count: options.map.loopCount)
+        router.laws.isHolders = true
+        streams.laws.isHolders = true
+        grantor.laws.isHolders = true
     }
 
     public var gateway: GatewayID { options.gateway }

@@ -36,6 +36,23 @@ public enum LoopMessage: Sendable {
     case timer(LoopTimer)
 }
 
+extension LoopMessage {
+    /// What became of a record, for its partition.
+    public init(_ resolved: Resolved) {
+        let id = resolved.partition
+        switch resolved.resolution {
+        case .durable: self = .partition(id, .appended(resolved.sequence))
+        case .postponed(let reason): self = .partition(id, .postponed(reason))
+        case .fenced: self = .lost(id, mayHaveAppended: true, reason: "the session was fenced")
+        case .taken: self = .lost(id, mayHaveAppended: false, reason: "another owner wrote the partition")
+        case .refused(let reason): self = .lost(id, mayHaveAppended: false, reason: reason)
+        case .unknown:
+            self = .lost(
+                id, mayHaveAppended: true, reason: "the partition was lost with this record in doubt")
+        }
+    }
+}
+
 /// What is in one bucket, by the name of its limit.
 public struct BucketLevel: Hashable, Sendable {
     public var name: String

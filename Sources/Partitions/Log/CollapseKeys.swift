@@ -6,18 +6,18 @@ import Model
 /// their own; those with many targets stand in a list, which stays short because a message to the same topic
 /// empties its predecessor.
 struct CollapseKeys {
-    private struct Name: Hashable {
+    struct Name: Hashable {
         var project: UInt32
         var bytes: [UInt8]
     }
-    private struct Key {
+    struct Key {
         var name: Name
         var entries = 0
         var small: [UInt32: Position] = [:]
         var large: [Position] = []
     }
-    private var numbers: [Name: UInt32] = [:]
-    private var keys: [UInt32: Key] = [:]
+    private(set) var numbers: [Name: UInt32] = [:]
+    private(set) var keys: [UInt32: Key] = [:]
     private var next: UInt32 = 1
     /// The names of keys that were forgotten while a snapshot of before is being written.
     private var held: [UInt32: [UInt8]]?

@@ -27,16 +27,26 @@ struct DeliveryLog: ~Copyable {
     /// Bytes of waiting bodies of each project.
     private(set) var bytes = RecentMap<UInt32, UInt64>()
     /// Entries by the minute in which they expire.
-    private var expiring = RecentMap<Int64, Expiring>()
+    private(set) var expiring = RecentMap<Int64, Expiring>()
     /// None of them is earlier than this minute.
-    private var earliest: Int64?
-    private var cachedBytes = 0
+    private(set) var earliest: Int64?
+    private(set) var cachedBytes = 0
     private var cacheSweep: Position = .zero
     /// Whether a block lost its last entry since the last pruning.
     private var hasEmptied = false
 
+    /// What left an entry by a record that is not durable yet. Until it is, the journal has it still.
+    struct Shadow {
+        var entry: LogEntry
+        var devices: DeviceSet
+        var by: Sequence
+    }
+    private(set) var shadows: [Shadow] = []
+    /// The record by which targets leave now, where that is to be kept until it is durable.
+    var caster: Sequence?
+
     /// The entries that expire in one minute.
-    private struct Expiring {
+    struct Expiring {
         /// Ascending; some may be gone.
         var positions: [Position] = []
         /// How many of them are not.
@@ -178,6 +188,29 @@ struct DeliveryLog: ~Copyable {
         return found
     }
 
+    /// The same with what has left by records that are not durable yet.
+    func durablyWaiting(for index: UInt32, after: Position, limit: Int) -> [LogEntry] {
+        var found = waiting(for: index, after: after, limit: limit)
+        guard !shadows.isEmpty else { return found }
+        for shadow in shadows where shadow.entry.position > after && shadow.devices.contains(index) {
+            found.append(shadow.entry)
+        }
+        found.sort { $0.position < $1.position }
+        return found.count > limit ? Array(found.prefix(limit)) : found
+    }
+
+    /// The record is durable: what left by it has left.
+    mutating func forgetShadows(upTo record: Sequence) {
+        if !shadows.isEmpty { shadows.removeAll { $0.by <= record } }
+    }
+
+    /// All for whom something waits; it may hold too much, never too little.
+    func union() -> Bitmap {
+        let all = Bitmap()
+        for span in spans { all.formUnion(span.union) }
+        return all
+    }
+
     func forEach(_ body: (LogEntry) -> Void) {
         for span in spans {
             for block in span.blocks {
@@ -218,6 +251,9 @@ struct DeliveryLog: ~Copyable {
     private mutating func take(
         _ leaving: DeviceSet, outOf block: LogBlock, _ place: Int, _ departure: Departure
     ) {
+        if let caster {
+            shadows.append(Shadow(entry: block.entries[place], devices: leaving, by: caster))
+        }
         let key = block.entries[place].key
         leaving.forEach { departure($0, key != 0) }
         if case .one(let only) = leaving.storage {

@@ -13,6 +13,8 @@ struct Fanouts {
         var leaks = false
     #endif
 
+    var projects: some Swift.Sequence<UInt32> { counts.keys }
+
     func count(of project: ProjectNumber) -> Int { counts[project.rawValue] ?? 0 }
 
     /// A message goes to so many partitions; to none is no fan-out.

@@ -235,6 +235,8 @@ public enum PartitionEvent: Sendable {
     case stream(StreamCommand)
     /// The journal holds this record.
     case appended(Sequence)
+    /// The engine refuses records of this partition: what is in flight waits, and is appended again.
+    case postponed(String)
     /// The session was seen alive after the question with this token.
     case confirmed(UInt64)
     /// The bodies of records that were asked for.
@@ -276,4 +278,7 @@ public enum PartitionNotice: Hashable, Sendable {
     /// ends, until it agrees again or is vouched for.
     case clockLeapt(milliseconds: Int64)
     case clockAgrees
+    /// The engine refuses the partition's records, which wait; and it takes them again.
+    case journalRefuses(String)
+    case journalTakes
 }

@@ -205,7 +205,8 @@ extension Partition {
     private func releaseOutboxWaiters(_ partition: PartitionID, _ effects: inout [PartitionEffect]) {
         guard let waiters = outboxWaiters[partition] else { return }
         let mark = acknowledged[partition] ?? .zero
-        guard let first = waiters.first, first.number <= mark else { return }
+        // Not in order: an answer that was confirmed comes behind one whose record was faster.
+        guard waiters.contains(where: { $0.number <= mark }) else { return }
         var kept: [OutboxWaiter] = []
         for waiter in waiters {
             if waiter.number <= mark {
@@ -284,9 +285,7 @@ extension Partition {
             case .beginning, .reading, .losing, .live: return true
             }
         }
-        guard isFresh else { return false }
-        let oldest = state.log.waiting(for: index, after: .zero, limit: 1).first
-        return oldest.map { $0.position <= begunBehind } ?? false
+        return isFresh && hadWaiting.contains(index)
     }
 
     private func exemptListeners(

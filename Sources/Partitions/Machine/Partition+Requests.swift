@@ -4,11 +4,12 @@ import Model
 
 extension Partition {
     func onRequest(_ id: RequestID, _ request: Request, _ now: Instant, _ effects: inout [PartitionEffect]) {
+        if isRefused, !isKnown(request) { return refuseAtOnce(id, &effects) }
         switch request {
         case .register(let project, let limit, let nonce, let secret):
-            register(id, project, limit, nonce, secret, now)
+            register(id, project, limit, nonce, secret, now, &effects)
         case .change(let kind, let project, let topic, let devices, let authority):
-            change(id, kind, project, topic, devices, authority, now)
+            change(id, kind, project, topic, devices, authority, now, &effects)
         case .subscriptions(let registration, let authority):
             reply(id, subscriptions(registration, authority))
         case .unregister(let registration, let authority):
@@ -16,17 +17,17 @@ extension Partition {
         case .acknowledge(let registration, let authority, let event):
             acknowledgeEvent(id, registration, authority, event)
         case .sendToTopic(let key, let project, let topic, let message, let fanoutsMax):
-            send(id, key, project, message, fanoutsMax) {
+            send(id, key, project, message, fanoutsMax, &effects) {
                 .accept(key: key, project: project, topic: topic, message: message)
             }
         case .sendToCondition(let key, let project, let condition, let message, let fanoutsMax):
             let ticket = ledger.nextTicket
-            let sent = send(id, key, project, message, fanoutsMax) {
+            let sent = send(id, key, project, message, fanoutsMax, &effects) {
                 .acceptCondition(key: key, project: project, condition: condition, message: message)
             }
             if sent { ledger.gated.tickets.append(ticket) }
         case .sendToDevice(let key, let registration, let message):
-            sendToDevice(id, key, registration, message, now)
+            sendToDevice(id, key, registration, message, now, &effects)
         case .check(let registration, let authority):
             let refusal = examine(registration, authority).refusal
             reply(id, refusal.map { .refused($0) } ?? .done)
@@ -40,6 +41,25 @@ extension Partition {
 
     private func reply(_ id: RequestID, _ reply: Reply) { answer(Answer(to: .request(id), reply: reply)) }
     private func refuse(_ id: RequestID, _ refusal: PartitionRefusal) { reply(id, .refused(refusal)) }
+
+    /// The journal is behind, or refused. Nothing was done, and nothing is said that could turn out untrue:
+    /// this waits for nothing.
+    private func refuseAtOnce(_ id: RequestID, _ effects: inout [PartitionEffect]) {
+        let why = refusal.map { PartitionRefusal.unavailable("the journal takes no records: \($0)") }
+        let reply = Proven(
+            Reply.refused(why ?? Partition.behind), restingOn: .zero, by: ledger.confirmed())
+        effects.append(.reply(id, reply))
+    }
+
+    /// Whether it is a send that was looked at before: it may be in, or may still go in.
+    private func isKnown(_ request: Request) -> Bool {
+        switch request {
+        case .sendToTopic(let key?, _, _, _, _), .sendToCondition(let key?, _, _, _, _),
+            .sendToDevice(let key?, _, _):
+            if case .new = verdict(key) { false } else { true }
+        default: false
+        }
+    }
 
     private static let behind = PartitionRefusal.unavailable("the journal is behind")
     private static let topicBehind = PartitionRefusal.unavailable("the topic's partition is behind")
@@ -75,9 +95,9 @@ extension Partition {
 
     private func register(
         _ id: RequestID, _ project: ProjectNumber, _ limit: Int, _ nonce: UInt32, _ secret: UInt64,
-        _ now: Instant
+        _ now: Instant, _ effects: inout [PartitionEffect]
     ) {
-        guard !isOverloaded else { return refuse(id, Partition.behind) }
+        guard !isOverloaded else { return refuseAtOnce(id, &effects) }
         let held = state.devices.counts[project.rawValue] ?? 0
         guard held < limit else { return reply(id, .full(holding: held)) }
         let index = state.devices.next
@@ -96,7 +116,7 @@ extension Partition {
         _ effects: inout [PartitionEffect]
     ) {
         if let refusal = examine(registration, authority).refusal { return refuse(id, refusal) }
-        guard !isOverloaded else { return refuse(id, Partition.behind) }
+        guard !isOverloaded else { return refuseAtOnce(id, &effects) }
         let homes = state.homes(of: registration.index.rawValue)
         guard homes.allSatisfy(hasRoom) else { return refuse(id, Partition.topicBehind) }
         propose(.end(index: registration.index.rawValue))
@@ -147,9 +167,10 @@ extension Partition {
 
     private func change(
         _ id: RequestID, _ kind: Request.ChangeKind, _ project: ProjectNumber, _ topic: TopicName,
-        _ devices: [Registration], _ authority: Authority, _ now: Instant
+        _ devices: [Registration], _ authority: Authority, _ now: Instant,
+        _ effects: inout [PartitionEffect]
     ) {
-        guard !isOverloaded else { return refuse(id, Partition.behind) }
+        guard !isOverloaded else { return refuseAtOnce(id, &effects) }
         let home = state.home(of: topic, in: project)
         guard hasRoom(to: home) else { return refuse(id, Partition.topicBehind) }
         var outcomes: [DeviceChange] = []
@@ -211,9 +232,9 @@ extension Partition {
     @discardableResult
     private func send(
         _ id: RequestID, _ key: RequestKey?, _ project: ProjectNumber, _ message: Envelope, _ fanoutsMax: Int,
-        _ fact: () -> Fact
+        _ effects: inout [PartitionEffect], _ fact: () -> Fact
     ) -> Bool {
-        guard admit(id, key, message) else { return false }
+        guard admit(id, key, message, &effects) else { return false }
         guard state.fanouts.count(of: project) < fanoutsMax || hasNoBound else {
             refuse(id, .tooManyFanouts(limit: fanoutsMax))
             return false
@@ -233,10 +254,11 @@ extension Partition {
     }
 
     private func sendToDevice(
-        _ id: RequestID, _ key: RequestKey?, _ registration: Registration, _ message: Envelope, _ now: Instant
+        _ id: RequestID, _ key: RequestKey?, _ registration: Registration, _ message: Envelope,
+        _ now: Instant, _ effects: inout [PartitionEffect]
     ) {
         if let refusal = examine(registration, .backend).refusal { return refuse(id, refusal) }
-        guard admit(id, key, message) else { return }
+        guard admit(id, key, message, &effects) else { return }
         let index = registration.index.rawValue
         let placing = place(
             registration.project, message, DeviceSet(index), companions: 1, after: state.log.last, now)
@@ -254,7 +276,9 @@ extension Partition {
     }
 
     /// Whether the message is new and there is room for it; else the answer is under way.
-    private func admit(_ id: RequestID, _ key: RequestKey?, _ message: Envelope) -> Bool {
+    private func admit(
+        _ id: RequestID, _ key: RequestKey?, _ message: Envelope, _ effects: inout [PartitionEffect]
+    ) -> Bool {
         if let key {
             switch verdict(key) {
             case .new: break
@@ -273,7 +297,7 @@ extension Partition {
             }
         }
         guard !isOverloaded else {
-            refuse(id, Partition.behind)
+            refuseAtOnce(id, &effects)
             return false
         }
         return true

@@ -58,9 +58,8 @@ extension Partition {
     private func waitForWindow(
         _ index: UInt32, _ gateway: GatewayID, _ effects: inout [PartitionEffect]
     ) {
-        let isFirst = streams.links[gateway]?.cutOff.isEmpty ?? true
         streams.setCutOff(index)
-        if isFirst { probe(gateway, &effects) }
+        if !(streams.links[gateway]?.isAwaited ?? false) { probe(gateway, &effects) }
     }
 
     /// Membership has buried the gateways of which `isGone` holds. Their frames are never confirmed any more,
@@ -189,11 +188,13 @@ extension Partition {
         catchUp(index, now, &effects)
     }
 
-    /// What waits for the device and rests on durable records, without what is past its time to live.
+    /// What waits for the device and rests on durable records, without what is past its time to live. What a
+    /// record that is not durable takes out of the log waits still: an owner that begins without that record
+    /// has it, and must not find it skipped.
     private func durableWaiting(_ index: UInt32, after: Position, _ now: Instant) -> [LogEntry] {
         let durable = ledger.durable
         let limit = Int(DeliveryLimits.waitingHardMax)
-        return state.log.waiting(for: index, after: after, limit: limit)
+        return state.log.durablyWaiting(for: index, after: after, limit: limit)
             .filter { $0.record <= durable && ($0.expires > now.wall || deliversLate) }
     }
 
@@ -281,7 +282,10 @@ extension Partition {
         }
         if !gone.isEmpty { return give(up: Set(gone), for: [index]) }
         let ready = waiting.prefix { $0.body != nil }
-        let told = durableLoss(index, after: attachment.written)
+        // What waits before a loss is said before it, also where its body is not read yet.
+        let told = durableLoss(index, after: attachment.written).flatMap { told in
+            ready.endIndex == waiting.endIndex || told < waiting[ready.endIndex].position ? told : nil
+        }
         if !ready.isEmpty || told != nil { sendWaiting(index, attachment, ready, told, &effects) }
         catchUp(index, now, &effects)
     }

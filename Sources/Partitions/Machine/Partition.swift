@@ -13,9 +13,9 @@ public protocol DeviceProofMaker: AnyObject {
 /// Events come in, effects go out; it does no I/O and asks no clock. An event is folded into the state at
 /// once and written into the open record; what it has to say to others waits with that record. `flush`
 /// closes the record when none is in flight, so that everything which came meanwhile shares the next commit.
-/// When the journal says that the record is in, what waited goes out. When it says anything else, the
-/// machine is thrown away with `abandon`, and another is made from the journal: memory is never ahead of the
-/// truth for longer than a commit.
+/// When the journal says that the record is in, what waited goes out. While the engine refuses it, it waits,
+/// and requests are refused. When the journal says anything else, the machine is thrown away with `abandon`,
+/// and another is made from the journal.
 ///
 /// Confined to one event loop.
 public final class Partition {
@@ -40,17 +40,21 @@ public final class Partition {
     var repairs = PartitionMap<Repair>()
     var streams = StreamTable()
     var bodyReads = BodyReads()
-    private var confirmations: [(token: UInt64, answer: Answer)] = []
+    var confirmations: [(token: UInt64, answer: Answer)] = []
     var lastToken: UInt64 = 0
-    /// When this owner began, and the last message of before.
+    /// When this owner began, and for whom something waited then. Later it is looked at for each device of
+    /// each message, and a look into the log for each would take a loop seconds.
     var begunAt = MonotonicTime(nanoseconds: 0)
-    var begunBehind = Position.zero
-    private var confirmInFlight = false
+    var hadWaiting = Bitmap()
+    var confirmInFlight = false
     var bookkeepingDue: MonotonicTime?
     var wakeAt: MonotonicTime?
     var clock: TrustedClock
     var sweep = Sweep()
     var snapshots: SnapshotPlan
+    /// Why the engine refuses what is in flight, while it does.
+    var refusal: String?
+    public var laws = LawWatch()
 
     struct Offered {
         var upTo: Sequence
@@ -85,8 +89,16 @@ public final class Partition {
     public var topicCount: Int { state.topics.count }
     public var waitingEntryCount: Int { state.log.count }
     public var streamCount: Int { streams.count }
+    /// The streams to which each new message is pushed.
+    public var liveStreams: [LiveStream] {
+        streams.live.map { LiveStream(partition: id, device: DeviceIndex($0.index), stream: $0.stream) }
+    }
+    /// The records whose bodies wait for somebody.
+    public var recordsWithBodies: [Sequence] { state.log.records.keys.sorted().map { Sequence($0) } }
     /// Whether something waits for the journal.
     public var isIdle: Bool { ledger.isIdle && confirmations.isEmpty }
+    /// Whether the engine refuses what is in flight.
+    public var isRefused: Bool { refusal != nil }
 
     /// The body of the record that a new owner begins with.
     public static func barrier(session: SessionID, epoch: Epoch) -> [UInt8] {
@@ -129,7 +141,7 @@ public final class Partition {
     public func begin(now: Instant, life: UInt32 = 0, into effects: inout [PartitionEffect]) {
         clock = TrustedClock(now)
         lastToken = UInt64(life) << 32
-        (begunAt, begunBehind) = (now.monotonic, state.log.last)
+        (begunAt, hadWaiting) = (now.monotonic, state.log.union())
         #if DEBUG
             if options.planted.contains(.forgetMarks) { state.marks = PartitionMap() }
             if options.planted.contains(.forgetOutboxes) {
@@ -140,6 +152,7 @@ public final class Partition {
             state.fanouts.leaks = options.planted.contains(.leakFanouts)
         #endif
         ledger = Ledger(durable: state.applied)
+        state.castsShadows = true
         let proof = ledger.confirmed()
         if options.generation > state.generation {
             let leftOut = options.databaseCount > 1 ? options.indicesLeftOut : 0
@@ -172,6 +185,7 @@ public final class Partition {
         case .told(let answer): onTold(answer, now, &effects)
         case .stream(let command): onStream(command, now, &effects)
         case .appended(let sequence): onAppended(sequence, now, &effects)
+        case .postponed(let reason): onPostponed(reason, &effects)
         case .confirmed(let token): onConfirmed(token, now, &effects)
         case .records(let bodies, let token): onRecords(bodies, token, now, &effects)
         case .snapshotPart(let upload, let token): onSnapshotPart(upload, token, &effects)
@@ -200,6 +214,7 @@ public final class Partition {
             effects.append(.confirm(newest.token))
         }
         scheduleWake(now, &effects)
+        checkInvariants()
     }
 
     private func seal(_ effects: inout [PartitionEffect]) {
@@ -215,8 +230,10 @@ public final class Partition {
         ledger.openBytes >= options.recordBytesMax || ledger.openEntryBytes >= options.entryBytesMax
     }
 
-    /// Whether nothing more may be folded in: the journal is too far behind.
-    var isOverloaded: Bool { isFull && ledger.inFlight.count >= options.recordsInFlightMax }
+    /// Whether no request may be folded in: the journal is too far behind, or the engine refuses it.
+    var isOverloaded: Bool {
+        isRefused || isFull && ledger.inFlight.count >= options.recordsInFlightMax
+    }
 
     /// Closes a full record before anything is added to it. Each event adds a bounded number of bytes, and
     /// what adds more asks for room in between, so no record grows past what can be written.
@@ -232,6 +249,11 @@ public final class Partition {
 
     private func onAppended(_ sequence: Sequence, _ now: Instant, _ effects: inout [PartitionEffect]) {
         guard let (gated, marks, proof) = ledger.becameDurable(sequence) else { return }
+        state.log.forgetShadows(upTo: sequence)
+        if refusal != nil {
+            refusal = nil
+            effects.append(.notice(.journalTakes))
+        }
         for answer in gated.answers { release(answer, proof, &effects) }
         for partition in gated.touched.sorted() { offer(to: partition, proof, now, &effects) }
         for (partition, mark) in marks {
@@ -253,6 +275,12 @@ public final class Partition {
         if !repairs.isEmpty { continueRepairs() }
         if !deferred.isEmpty { takeDeferred(now, &effects) }
         writeNextPart(&effects)
+    }
+
+    private func onPostponed(_ reason: String, _ effects: inout [PartitionEffect]) {
+        guard !ledger.inFlight.isEmpty, refusal != reason else { return }
+        refusal = reason
+        effects.append(.notice(.journalRefuses(reason)))
     }
 
     private func onConfirmed(_ token: UInt64, _ now: Instant, _ effects: inout [PartitionEffect]) {

@@ -55,9 +55,12 @@ extension PartitionState {
         guard let (page, place) = devices.find(index) else { return }
         writer?.touch(device: index, self)
         let project = ProjectNumber(page.projects[place])
-        for at in 0..<page.topics[place].count {
-            let number = page.topics[place][at].topic
-            let topic = names.name(number)
+        // An entry may be received in parts, and folded anew in between: its items must come in one order,
+        // whatever the table looks like.
+        let left = (0..<page.topics[place].count).map { page.topics[place][$0].topic }
+            .map { (number: $0, topic: names.name($0)) }
+            .sorted { $0.topic.utf8.lexicographicallyPrecedes($1.topic.utf8) }
+        for (number, topic) in left {
             let home = home(of: topic, in: project)
             note(home, topic, project, [index])
             send(.leave(project: project, topic: topic, indices: [index]), to: home, &cursor)
@@ -118,6 +121,8 @@ extension PartitionState {
         _ record: Sequence,
         _ ordinal: UInt32
     ) -> DeviceSet {
+        log.caster = castsShadows ? record : nil
+        defer { log.caster = nil }
         if !placing.passed.isEmpty {
             let passed = log.dropOldest(
                 placing.passed, depth: Int(DeliveryLimits.passDepth), upTo: placing.passedUpTo,

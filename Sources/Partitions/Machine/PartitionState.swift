@@ -28,6 +28,8 @@ struct PartitionState: ~Copyable {
     /// Devices that lost messages to a bound, or may have, and have not acknowledged being told, with the
     /// position that says so.
     var overflowed: [UInt32: Loss] = [:]
+    /// What a message takes out of the log is kept until its record is durable: not while the past is folded.
+    var castsShadows = false
 
     var outboxes = PartitionMap<Outbox>()
     var marks = PartitionMap<InboxMark>()

@@ -1,5 +1,18 @@
 import Model
 
+/// A stream that is live, as its partition knows it and as its gateway does. When nothing is under way the
+/// two agree.
+public struct LiveStream: Hashable, Sendable {
+    public var partition: PartitionID
+    public var device: DeviceIndex
+    public var stream: StreamID
+    public init(partition: PartitionID, device: DeviceIndex, stream: StreamID) {
+        self.partition = partition
+        self.device = device
+        self.stream = stream
+    }
+}
+
 /// Who listens: the streams of one partition's devices, and the ordered link to each gateway that has any.
 ///
 /// None of this is in the journal. A device is *live* when it has everything that was durable and is sent
@@ -38,16 +51,25 @@ struct StreamTable {
         var processedPosition = Position.zero
         /// Those that are `cutOff`. Never shared: changed in place.
         let cutOff = Bitmap()
+        /// Frames up to this one may be lost, with their confirmations.
+        var lost: UInt64 = 0
+        /// Whether a frame is on its way that will be confirmed, or the link breaks.
+        var isAwaited: Bool { sent > max(lost, processed) }
     }
 
     /// Of those that were cut off, how many read the log before their gateway must confirm something.
     static let returningAtOnce = 256
 
-    private var attachments: [UInt32: Attachment] = [:]
-    private(set) var links: [GatewayID: Link] = [:]
+    var attachments: [UInt32: Attachment] = [:]
+    var links: [GatewayID: Link] = [:]
 
     var count: Int { attachments.count }
     func attachment(_ index: UInt32) -> Attachment? { attachments[index] }
+    var live: [(index: UInt32, stream: StreamID)] {
+        attachments.keys.sorted().filter(isLive).compactMap { index in
+            attachments[index].map { (index, $0.stream) }
+        }
+    }
     func isLive(_ index: UInt32) -> Bool {
         guard case .live = attachments[index]?.state else { return false }
         return true
@@ -127,8 +149,9 @@ struct StreamTable {
     /// What was sent to the gateway may be lost, and is confirmed with what comes next: else a link whose
     /// whole window was lost would stand still. The oldest stays, so that nothing counts as handed over.
     mutating func forgetOutstanding(_ gateway: GatewayID) {
-        guard let first = links[gateway]?.outstanding.first else { return }
-        links[gateway]?.outstanding = [first]
+        guard let link = links[gateway] else { return }
+        links[gateway]?.lost = link.sent
+        if let first = link.outstanding.first { links[gateway]?.outstanding = [first] }
     }
 
     /// Out of the sets of its link that its state stands for.

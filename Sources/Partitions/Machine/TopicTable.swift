@@ -6,7 +6,7 @@ import Model
 struct TopicTable: ~Copyable {
     static let shardCount = 64
 
-    private var shards: [[UInt32: MemberSet]] = Array(repeating: [:], count: shardCount)
+    private(set) var shards: [[UInt32: MemberSet]] = Array(repeating: [:], count: shardCount)
 
     deinit {
         for shard in shards {

@@ -8,6 +8,8 @@ public struct StoredPartition: Sendable {
     /// nothing is sure to be durable that is read of it.
     public struct Mark: Sendable {
         var applied: Sequence
+        /// The highest of the records that were read: the last barrier's.
+        var epoch = Epoch(0)
         /// Of the newest record's payload; `nil` where nothing stands behind the snapshot, which is written
         /// of durable records only.
         var digest: UInt64?
@@ -87,6 +89,10 @@ public struct StoredPartition: Sendable {
                     throw RecoveryError.gap(id, expected: mark.applied.next, found: row.sequence)
                 }
                 let record = try RecordCodec.decode(row.payload, expecting: id, row.sequence)
+                guard record.header.epoch >= mark.epoch else {
+                    throw RecoveryError.epoch(id, row.sequence, record.header.epoch, since: mark.epoch)
+                }
+                mark.epoch = record.header.epoch
                 records.append((row.sequence, record.body))
                 mark.applied = row.sequence
             }
@@ -118,6 +124,8 @@ public struct FollowedPartition {
 public enum RecoveryError: Error, CustomStringConvertible {
     case gap(PartitionID, expected: Sequence, found: Sequence)
     case snapshots(PartitionID, String)
+    /// A record of an owner of before, behind the barrier of a later one.
+    case epoch(PartitionID, Sequence, Epoch, since: Epoch)
 
     public var description: String {
         switch self {
@@ -127,6 +135,9 @@ public enum RecoveryError: Error, CustomStringConvertible {
         case .snapshots(let partition, let what):
             "partition \(partition.rawValue): no snapshot can be read and the journal does not begin at its "
                 + "start: \(what)"
+        case .epoch(let partition, let sequence, let epoch, let since):
+            "partition \(partition.rawValue): record \(sequence.rawValue) is of epoch \(epoch.rawValue), and "
+                + "stands behind one of epoch \(since.rawValue)"
         }
     }
 }

@@ -6,18 +6,33 @@ import Routing
 /// A device, and the backend that speaks for it: one operation at a time, through any gateway.
 struct ClusterClient {
     let number: Int
+    let project: ProjectNumber
+    /// It has unregistered, or is about to; another client has taken its place.
+    var isGone = false
     var registration: Registration?
     var credential: DeviceProof?
     var listener: Listener?
     var wantsToListen = true
     var lastPosition: UInt64 = 0
-    init(number: Int) { self.number = number }
+    init(number: Int, project: ProjectNumber) {
+        self.number = number
+        self.project = project
+    }
 }
 
 extension ClusterSimulation {
     func topic(_ number: Int) -> TopicName { TopicName(checked: Array("topic-\(number)".utf8)) }
     func topicNumber(_ name: TopicName) -> Int {
         Int(String(decoding: name.utf8.dropFirst(6), as: UTF8.self)) ?? -1
+    }
+
+    /// All topics of all projects.
+    var topics: Range<Int> { 0..<options.topicCount * projects.count }
+    func project(ofTopic number: Int) -> ProjectNumber { projects[number / options.topicCount] }
+    /// A topic of the client's project.
+    func anyTopic(_ client: Int) -> Int {
+        let first = (Int(clients[client].project.rawValue) - 1) * options.topicCount
+        return first + Int(roll(UInt64(options.topicCount)))
     }
 
     // MARK: Calls
@@ -61,7 +76,7 @@ extension ClusterSimulation {
     }
 
     func later(_ client: Int) {
-        guard isLoading, !isHealing else { return }
+        guard isLoading, !isHealing, !clients[client].isGone else { return }
         after(roll(options.pauseMax), .client) { self.operate(client) }
     }
 
@@ -69,6 +84,7 @@ extension ClusterSimulation {
     func operate(_ client: Int) {
         guard isLoading, !isHealing else { return }
         guard clients[client].registration != nil else { return register(client) }
+        if chance(options.unregisterPerMille) { return unregister(client) }
         switch roll(100) {
         case ..<30: change(client)
         case ..<75: send(client)
@@ -78,7 +94,7 @@ extension ClusterSimulation {
     }
 
     private func register(_ client: Int) {
-        call("register", .register(project: ClusterSimulation.project)) { outcome in
+        call("register", .register(project: clients[client].project)) { outcome in
             if case .registered(let new)? = outcome {
                 self.clients[client].registration = new.registration
                 self.clients[client].credential = DeviceProof(high: new.secret, low: 2)
@@ -92,11 +108,16 @@ extension ClusterSimulation {
 
     /// Subscribes or unsubscribes this device, and now and then others with it, until it is done.
     private func change(_ client: Int) {
-        let number = Int(roll(UInt64(options.topicCount)))
+        let number = anyTopic(client)
         var devices = [client]
-        for other in clients.indices where other != client && roll(6) == 0 { devices.append(other) }
+        for other in clients.indices
+        where other != client && clients[other].project == clients[client].project
+            && chance(options.companionsPerMille)
+        {
+            devices.append(other)
+        }
         devices = devices.filter { device in
-            clients[device].registration != nil
+            clients[device].registration != nil && !clients[device].isGone
                 && quiet[Pair(device: device, topic: number), default: 0] < now
         }
         guard !devices.isEmpty else { return later(client) }
@@ -120,13 +141,17 @@ extension ClusterSimulation {
     ) {
         guard !isAsking else { return }
         let change = SubscriptionChange(
-            project: ClusterSimulation.project, kind: kind, topic: self.topic(topic),
+            project: project(ofTopic: topic), kind: kind, topic: self.topic(topic),
             devices: devices.compactMap { clients[$0].registration })
         call("change", .changeSubscriptions(change)) { outcome in
             var doubted = doubted
             var left: [Int] = []
             if case .changes(let outcomes)? = outcome {
                 for (number, outcome) in outcomes.enumerated() {
+                    if case .refused(.unregistered) = outcome {
+                        self.isUnregistered(devices[number])
+                        continue
+                    }
                     if case .refused = outcome {
                         left.append(number)
                         continue
@@ -147,99 +172,41 @@ extension ClusterSimulation {
         }
     }
 
-    // MARK: Sends
+    // MARK: Unregistering
 
-    private func send(_ client: Int) {
-        let first = Int(roll(UInt64(options.topicCount)))
-        let target: History.Send.Target
-        switch roll(10) {
-        case 0: target = .butNot(first, (first + 1) % options.topicCount)
-        case 1, 2: target = .device(client)
-        default: target = .topic(first)
-        }
-        let isShort = roll(8) == 0
-        let key = roll(6) == 0 ? "key-\(roll(2))" : ""
-        trySend(client, target, key: key, isShort: isShort, triesLeft: 4) { self.later(client) }
+    /// The device ends, and another begins in its place.
+    private func unregister(_ client: Int) {
+        guard let registration = clients[client].registration else { return later(client) }
+        clients[client].isGone = true
+        clients[client].wantsToListen = false
+        history.gone[client] = History.Ending(began: now)
+        tryUnregister(client, registration)
+        let new = clients.count
+        clients.append(ClusterClient(number: new, project: clients[client].project))
+        later(new)
     }
 
-    /// Sends as an SDK does: what was refused as unavailable is sent again, as another message.
-    func trySend(
-        _ client: Int, _ target: History.Send.Target, key: String = "", isShort: Bool = false,
-        triesLeft: Int, _ done: @escaping () -> Void
-    ) {
-        nextMessage += 1
-        let envelope = Envelope(
-            id: MessageID(time: nextMessage, random: options.seed), event: Array("\(nextMessage)".utf8),
-            collapseKey: Array(key.utf8), sent: wall, ttlSeconds: isShort ? 1 : 86_400)
-        guard let to = address(target) else { return done() }
-        let place = history.sends.count
-        history.sends.append(
-            History.Send(
-                message: nextMessage, target: target, key: key, expires: isShort ? now + .seconds(1) : nil,
-                began: now, outcome: .unknown))
-        let send = Send(
-            project: ClusterSimulation.project, target: to, message: envelope, validateOnly: false)
-        let number = nextMessage
-        debug("send \(number) to \(target)")
-        call("send", .send(send)) { outcome in
-            self.debug("send \(number): \(String(describing: outcome))")
+    private func tryUnregister(_ client: Int, _ registration: Registration) {
+        call("unregister", .unregister(registration, by: .backend)) { outcome in
             switch outcome {
-            case .accepted?:
-                self.history.sends[place].outcome = .ok(at: self.now)
-                return done()
-            case .refused(.deadlineExceeded)?: return done()
-            case .refused(let refusal)?:
-                self.history.sends[place].outcome = .refused(at: self.now)
-                if case .quota = refusal {
-                    self.count("429")
-                    return done()
+            case .done?, .refused(.unregistered)?: self.history.gone[client]?.ended = self.now
+            default:
+                self.after(.milliseconds(300) + self.roll(.milliseconds(900)), .client) {
+                    self.tryUnregister(client, registration)
                 }
-            default: break
-            }
-            guard triesLeft > 1 else { return done() }
-            self.after(.milliseconds(300) + self.roll(.milliseconds(900)), .client) {
-                self.trySend(client, target, key: key, isShort: isShort, triesLeft: triesLeft - 1, done)
             }
         }
     }
 
-    private func address(_ target: History.Send.Target) -> Send.Target? {
-        switch target {
-        case .topic(let number): return .topic(topic(number))
-        case .butNot(let wanted, let other):
-            return .condition(
-                Condition(topics: [topic(wanted), topic(other)], root: .and(.topic(0), .not(.topic(1)))))
-        case .device(let device): return clients[device].registration.map { .device($0) }
-        }
-    }
-
-    private func acknowledge(_ client: Int) {
-        let position = clients[client].lastPosition
-        guard position > 0, let registration = clients[client].registration,
-            let credential = clients[client].credential, let event = event(client)
-        else { return later(client) }
-        let operation = Operation.acknowledge(registration, by: .device(credential), event)
-        call("acknowledge", operation) { outcome in
-            if case .done? = outcome {
-                self.history.acknowledgements.append(.init(device: client, position: position, at: self.now))
-            }
-            self.later(client)
-        }
-    }
-
-    private func event(_ client: Int) -> EventID? {
-        guard clients[client].lastPosition > 0, let registration = clients[client].registration else {
-            return nil
-        }
-        return EventID(
-            position: Position(clients[client].lastPosition),
-            history: UInt16(truncatingIfNeeded: UInt64(registration.partition.rawValue) + 7))
+    /// A device is said to be unregistered: only its own client does that.
+    func isUnregistered(_ device: Int) {
+        if history.gone[device] == nil { violate("G1", "device \(device) is unregistered, and nobody asked") }
     }
 
     // MARK: Streams
 
     func listen(_ client: Int) {
-        guard clients[client].listener == nil, clients[client].wantsToListen,
+        guard clients[client].listener == nil, !clients[client].isGone, clients[client].wantsToListen,
             let registration = clients[client].registration, let credential = clients[client].credential
         else { return }
         guard let process = anyGateway() else { return listenLater(client) }
@@ -299,7 +266,7 @@ extension ClusterSimulation {
         let device = listener.device
         switch chunk {
         case .event(let body, let position):
-            let message = UInt64(String(decoding: body, as: UTF8.self)) ?? 0
+            let message = number(ofBody: body)
             note(message << 8 ^ UInt64(device))
             debug("device \(device) gets \(message) at \(position.rawValue), \(listener.name)")
             if position.rawValue <= listener.lastPosition {
@@ -311,7 +278,9 @@ extension ClusterSimulation {
                     device: device, message: message, position: position.rawValue, at: now,
                     streamBegan: listener.began))
             clients[device].lastPosition = max(clients[device].lastPosition, position.rawValue)
-        case .deleted: history.told[device] = now
+        case .deleted:
+            history.told[device] = now
+            history.tellings.append(.init(device: device, at: now))
         }
     }
 }

@@ -12,27 +12,58 @@ extension ClusterSimulation {
         public var databaseCount: Int
         /// Event loops of each process.
         public var loopCount: Int
+        public var projectCount = 1
+        /// Over all projects.
         public var deviceCount = 12
+        /// Of each project.
         public var topicCount = 5
         /// Virtual seconds of load and faults.
         public var seconds: UInt64 = 30
         /// Nanoseconds that a client waits between two operations, at most.
         public var pauseMax: UInt64 = .milliseconds(1200)
         public var limits = QuotaLimits()
+        /// Nanoseconds between two changes of a project's limits, at most, to up to three times what they are
+        /// at first; 0: they never change.
+        public var limitsGapMax: UInt64 = 0
+        /// Bytes of a message, at most; 0: its number alone.
+        public var bodyBytesMax = 0
+        /// Of 1,000 sends, how many are a burst, and of how many messages at most.
+        public var burstPerMille: UInt64 = 0
+        public var burstMax: UInt64 = 0
+        /// Of 1,000 devices, how many take part in another's change of subscriptions.
+        public var companionsPerMille: UInt64 = 167
+        /// Of 1,000 operations, how many unregister the device.
+        public var unregisterPerMille: UInt64 = 0
+
         /// Whether anything breaks at all.
         public var hasFaults = true
+        /// What may break.
+        public var faults = Set(Fault.allCases.filter { !$0.isOfClocks })
         /// Nanoseconds between two faults, at most.
         public var faultGapMax: UInt64 = .seconds(4)
         /// Of 1,000 appends, how many are refused, lose their reply (or their request), and stall.
         public var refusedPerMille: UInt64 = 4
         public var unknownPerMille: UInt64 = 8
         public var stallPerMille: UInt64 = 8
+        /// Nanoseconds of a stall, and of a write that does not stall, at most.
+        public var stallMax: UInt64 = .milliseconds(1500)
+        public var writeMax: UInt64 = .milliseconds(5)
+        /// Nanoseconds that a frame or a datagram is under way beyond the least, at most.
+        public var latencyMax: UInt64 = 450_000
         /// Of 1,000 datagrams of gossip, how many are lost, and how many come twice.
         public var lostDatagramsPerMille: UInt64 = 20
         /// Of 1,000 other calls of the database, how many fail.
         public var failedPerMille: UInt64 = 3
         /// Of 1,000 chunks, how many a stream cannot take.
         public var fullPerMille: UInt64 = 20
+        /// Milliseconds by which a clock on a wall is set wrong, at most.
+        public var leapMax: UInt64 = .milliseconds(200) / 1_000_000
+        /// Of 1,000 of its milliseconds, how many a clock on a wall is too fast or too slow, at most.
+        public var driftPerMille: UInt64 = 0
+
+        /// Virtual nanoseconds after the last fault within which everything must be served again, and what is
+        /// sent then heard: small bounds take longer over the same work.
+        public var patience: UInt64 = .seconds(15)
         /// Whether every record is kept for replaying the journals at the end.
         public var keepsPast = true
         /// Whether nodes are fed damaged frames when everything else is over.
@@ -75,15 +106,56 @@ extension ClusterSimulation {
             pauseMax = .milliseconds(UInt64(draw(50, 1200)))
         }
 
-        /// Two of five are gateways alone, two shards alone, one is both.
+        /// Two of five are gateways alone, two shards alone, one is both; a small cluster's nodes are both.
         func role(of number: Int) -> (isGateway: Bool, isShard: Bool) {
-            switch number % 5 {
+            if nodeCount < 4 { return (true, true) }
+            return switch number % 5 {
             case 0, 3: (true, false)
             case 1, 2: (false, true)
             default: (true, true)
             }
         }
     }
+}
+
+extension QuotaLimits {
+    func times(_ factor: UInt64) -> QuotaLimits {
+        func times(_ rate: QuotaRate) -> QuotaRate {
+            QuotaRate(
+                count: rate.count * factor, perSeconds: rate.seconds, burst: rate.burst * factor)
+        }
+        var limits = self
+        (limits.sends, limits.subscriptionChanges) = (times(sends), times(subscriptionChanges))
+        return limits
+    }
+}
+
+/// What breaks in a simulated cluster.
+public enum Fault: Int, CaseIterable, Sendable {
+    /// A process ends at once; its machine says so.
+    case crash
+    /// Nobody says so.
+    case silentCrash
+    case nap
+    case sleep
+    case leave
+    case reset
+    case resetAll
+    case cut
+    case isolation
+    case blindness
+    case databaseAway
+    case stalledConnection
+    case slowLinks
+    case supersession
+    /// A machine's clock on the wall is set wrong.
+    case clockLeaps
+    /// It goes too fast or too slow.
+    case clockDrifts
+    /// It shows the same time again and again.
+    case clockStops
+
+    var isOfClocks: Bool { rawValue >= Fault.clockLeaps.rawValue }
 }
 
 extension QuotaLimits {
@@ -103,5 +175,7 @@ extension QuotaLimits {
         public static let skipFence = PlantedInCluster(rawValue: 1)
         /// The database takes appends of sessions that are dead (design 3.5).
         public static let appendUnchecked = PlantedInCluster(rawValue: 2)
+        /// A lease waits for takes and releases, on the same connection.
+        public static let leaseBehindTakes = PlantedInCluster(rawValue: 4)
     }
 #endif

@@ -4,7 +4,7 @@ import Model
 
 extension ClusterSimulation {
     func scheduleFaults() {
-        guard options.hasFaults else { return }
+        guard options.hasFaults, !faultLots.isEmpty else { return }
         after(roll(options.faultGapMax), .fault) {
             guard self.isLoading, !self.isHealing else { return }
             self.breakSomething()
@@ -14,40 +14,75 @@ extension ClusterSimulation {
 
     private func fault(_ what: String) {
         history.faults.append("\(what) at \(seconds)")
+        trouble(for: .seconds(14))
         count("faults")
+    }
+
+    /// What may break, the most usual twice.
+    static func lots(_ faults: Set<Fault>) -> [Fault] {
+        Fault.allCases.filter { faults.contains($0) }
+            .flatMap { $0 == .crash || $0 == .sleep ? [$0, $0] : [$0] }
     }
 
     private func breakSomething() {
         let place = Int(roll(UInt64(slots.count)))
         let name = slots[place].name
         let process = slots[place].process.flatMap { $0.isRunning ? $0 : nil }
-        switch roll(16) {
-        case 0, 1:
+        switch faultLots[Int(roll(UInt64(faultLots.count)))] {
+        case .crash:
             fault("\(name) crashes")
             if let process { end(process, fences: false) }
-        case 2:
+        case .silentCrash:
             fault("\(name)'s machine is gone")
             if let process { end(process, fences: false, isSilent: true) }
-        case 3: sleep(process, 50_000_000 + roll(.milliseconds(1300)))
-        case 4, 5: sleep(process, .milliseconds(1500) + roll(.seconds(8)))
-        case 6:
+        case .nap: sleep(process, 50_000_000 + roll(.milliseconds(1300)))
+        case .sleep: sleep(process, .milliseconds(1500) + roll(.seconds(8)))
+        case .leave:
             fault("\(name) leaves")
             process?.leave()
-        case 7: resetOne()
-        case 8: resetAll(of: place)
-        case 9: cutPair(place)
-        case 10: isolate(place)
-        case 11:
+        case .reset: resetOne()
+        case .resetAll: resetAll(of: place)
+        case .cut: cutPair(place)
+        case .isolation: isolate(place)
+        case .blindness:
             blind(place, for: .milliseconds(200) + roll(.seconds(8)))
             if roll(2) == 0 { isolate(place) }
-        case 12: takeDatabaseAway()
-        case 13: stallDatabase(place)
-        case 14:
+        case .databaseAway: takeDatabaseAway()
+        case .stalledConnection: stallDatabase(place)
+        case .slowLinks:
             fault("\(name)'s links are slow")
             network.slowness[place] = .milliseconds(5) + roll(.milliseconds(100))
             after(roll(.seconds(6)), .fault) { self.network.slowness[place] = nil }
-        default: supersede(place)
+        case .supersession: supersede(place)
+        case .clockLeaps:
+            let leap = Int64(roll(2 * options.leapMax)) - Int64(options.leapMax)
+            fault("\(name)'s clock leaps by \(leap) ms")
+            slots[place].clock.leap(by: leap, now)
+            mendClock(place)
+        case .clockDrifts:
+            let drift = Int64(roll(2 * options.driftPerMille + 1)) - Int64(options.driftPerMille)
+            fault("\(name)'s clock is \(drift) thousandths too fast")
+            slots[place].clock.drift(drift, now)
+            mendClock(place)
+        case .clockStops:
+            fault("\(name)'s clock stands still")
+            slots[place].clock.stop(now)
+            mendClock(place)
         }
+    }
+
+    /// Somebody sets the clock right, soon or at the end.
+    private func mendClock(_ place: Int) {
+        noteClocks()
+        guard roll(3) > 0 else { return }
+        after(.milliseconds(200) + roll(.seconds(8)), .fault) {
+            self.noteClocks()
+            self.slots[place].clock = WallClock()
+        }
+    }
+
+    func noteClocks() {
+        for slot in slots { worstClock = max(worstClock, slot.clock.error(now).magnitude) }
     }
 
     private func sleep(_ process: SimulatedProcess?, _ length: UInt64) {
@@ -59,7 +94,7 @@ extension ClusterSimulation {
     }
 
     private func whenPolling(_ process: SimulatedProcess, tries: Int, _ body: @escaping () -> Void) {
-        if tries == 0 || process.lanes[0].control.isBusy { return body() }
+        if tries == 0 || process.lanes[0].lease.isBusy { return body() }
         after(1_000_000, .fault) { self.whenPolling(process, tries: tries - 1, body) }
     }
 
@@ -79,6 +114,7 @@ extension ClusterSimulation {
     }
 
     private func cutPair(_ place: Int) {
+        guard slots.count > 1 else { return }
         let other = (place + 1 + Int(roll(UInt64(slots.count - 1)))) % slots.count
         let isOneWay = roll(2) == 0
         let length = .milliseconds(200) + roll(.seconds(13))
@@ -137,9 +173,9 @@ extension ClusterSimulation {
         let length = .milliseconds(100) + roll(.milliseconds(2500))
         let lane = process.lanes[Int(roll(UInt64(process.lanes.count)))]
         fault("a connection of \(slots[place].name) to \(lane.control.database.name) stalls")
-        let connection = lane.all[Int(roll(3))]
+        let connection = lane.all[Int(roll(4))]
         connection.stallsUntil = now + length
-        if connection === lane.control { hinder(place, until: now + length + .milliseconds(500)) }
+        if connection === lane.lease { hinder(place, until: now + length + .milliseconds(500)) }
     }
 
     /// Another process begins under the name of one that sleeps, or runs on.

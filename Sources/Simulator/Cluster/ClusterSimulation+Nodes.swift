@@ -1,10 +1,15 @@
 import Model
+import NodeCore
 
 // Processes that begin, end, and are fenced.
 
 extension ClusterSimulation {
     func start(_ place: Int) {
         guard slots[place].process?.isRunning != true else { return }
+        // Its clock is compared with the database's before it joins.
+        guard slots[place].clock.error(now).magnitude <= ClockComparison.errorMax.magnitude else {
+            return restart(place, in: .seconds(1))
+        }
         // A database that starts later than its nodes is nothing unusual.
         guard home.reaches(place),
             let session = try? home.engine.beginSession(node: slots[place].name)

@@ -31,6 +31,8 @@ public final class ClusterSimulation {
         var startsAt: UInt64?
         /// When it was last hindered (asleep, without database, stopped): others may fence it for that.
         var hinderedUntil: UInt64 = 0
+        /// The machine's clock on the wall.
+        var clock = WallClock()
     }
 
     let options: Options
@@ -59,6 +61,9 @@ public final class ClusterSimulation {
     /// Nothing is changed any more, so that what is asked now is the end.
     var isAsking = false
     var isPoisoning = false
+    /// As `Options.writeMax` and `latencyMax`, until everything has healed.
+    var writeMax: UInt64
+    var latencyMax: UInt64
     /// Until when nobody may change what a device's subscription to a topic is: an earlier try may still take
     /// effect.
     var quiet: [Pair: UInt64] = [:]
@@ -70,8 +75,14 @@ public final class ClusterSimulation {
     var lastCall: UInt64 = 0
     /// The longest that a client waited.
     var slowest: UInt64 = 0
+    /// When something was last broken: a send of long after it has no reason to be in doubt.
+    var troubledUntil: UInt64 = 0
+    /// The most by which a clock was wrong, in milliseconds.
+    var worstClock: UInt64 = 0
     var meter: QuotaMeter
-    var counts: [String: Int] = [:]
+    /// One of these breaks next.
+    private(set) lazy var faultLots = ClusterSimulation.lots(options.faults)
+    public internal(set) var counts: [String: Int] = [:]
     /// Of each topic, when everything has come to rest.
     var memberCounts: [Int: Int] = [:]
     /// What happened in the milliseconds that `Options.traced` names.
@@ -84,18 +95,22 @@ public final class ClusterSimulation {
         var topic: Int
     }
 
-    static let project = ProjectNumber(1)
-    /// Virtual nanoseconds after the last fault within which everything must be served again.
-    static let recovery: UInt64 = .seconds(15)
+    /// From 1.
+    let projects: [ProjectNumber]
 
     public init(_ options: Options) {
         self.options = options
         random = SeededGenerator(seed: options.seed)
-        meter = QuotaMeter(options.limits)
+        (writeMax, latencyMax) = (options.writeMax, options.latencyMax)
+        projects = (1...options.projectCount).map { ProjectNumber(UInt32($0)) }
+        let most = options.limitsGapMax > 0 ? options.limits.times(3) : options.limits
+        meter = QuotaMeter(most, projects: options.projectCount)
         map = NodeMap(
             partitionCount: options.partitionCount, loopCount: options.loopCount,
             databaseCount: options.databaseCount)
-        clients = (0..<options.deviceCount).map { ClusterClient(number: $0) }
+        clients = (0..<options.deviceCount).map {
+            ClusterClient(number: $0, project: projects[$0 % options.projectCount])
+        }
         for number in 0..<options.nodeCount {
             let role = options.role(of: number)
             slots.append(
@@ -181,6 +196,9 @@ public final class ClusterSimulation {
         trace.append("\(seconds) \(text())")
     }
 
+    /// Something breaks, and is broken for so long at most.
+    func trouble(for length: UInt64 = 0) { troubledUntil = max(troubledUntil, now + length) }
+
     func count(_ what: String, _ by: Int = 1) { counts[what, default: 0] += by }
 
     // MARK: Running
@@ -191,21 +209,27 @@ public final class ClusterSimulation {
         isLoading = true
         for client in clients.indices { after(roll(.milliseconds(500)), .client) { self.operate(client) } }
         scheduleFaults()
+        scheduleLimits()
         run(until: now + .seconds(options.seconds))
         settle()
         violations += check()
         if options.poisons, violations.isEmpty { poison() }
-        for process in slots.compactMap(\.process) + ghosts { _ = process.abandonLoops() }
+        for process in slots.compactMap(\.process) + ghosts {
+            _ = process.abandonLoops()
+            process.stalled = []
+        }
+        // What was still to happen holds the simulation, which holds it.
+        queue = EventQueue()
         return (history, violations)
     }
 
     /// All nodes start; then there is a project.
     func boot() {
         for place in slots.indices { start(place) }
-        let limit = now + ClusterSimulation.recovery
+        let limit = now + options.patience
         while now < limit, !isServed { run(until: now + .milliseconds(100)) }
         if !isServed { violate("G7", "the cluster does not come up: \(unserved) are not served") }
-        home.makeProject(ClusterSimulation.project)
+        for project in projects { home.makeProject(project) }
         run(until: now + .seconds(2))
     }
 

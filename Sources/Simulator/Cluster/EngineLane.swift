@@ -17,14 +17,17 @@ class EngineConnection {
     }
 
     /// `execute` carries the call out and gives back what the process does when it hears of it.
-    final func call(_ kind: Kind, _ execute: @escaping (SimulatedDatabase.Fate) -> () -> Void) {
+    final func call(
+        _ kind: Kind, lasting length: UInt64 = 0, _ execute: @escaping (SimulatedDatabase.Fate) -> () -> Void
+    ) {
         let database = database
-        var delay = database.travel(isWrite: kind != .read)
+        var delay = database.travel(isWrite: kind != .read) + length
         if stallsUntil > world.now { delay += stallsUntil - world.now }
         if kind == .append, world.isLoading, !world.isHealing, world.options.hasFaults,
             world.chance(world.options.stallPerMille)
         {
-            delay += world.roll(.milliseconds(1500))
+            delay += world.roll(world.options.stallMax)
+            world.trouble(for: delay)
         }
         let process = process
         world.after(delay, .database) { [world] in
@@ -60,15 +63,23 @@ class EngineConnection {
 
 /// A connection with the thread behind it that runs jobs in their order.
 final class EngineLane: EngineConnection {
-    private var jobs: [(kind: Kind, execute: (SimulatedDatabase.Fate) -> () -> Void)] = []
+    private struct Job {
+        var kind: Kind
+        var length: UInt64
+        var execute: (SimulatedDatabase.Fate) -> () -> Void
+    }
+    private var jobs: [Job] = []
     private(set) var isBusy = false
 
-    /// Runs `body` at the database; `then` hears of it.
+    /// Runs `body` at the database, which takes so long besides the way; `then` hears of it.
     func perform<Value>(
-        _ kind: Kind, _ body: @escaping (SimulatedDatabase) throws -> Value,
+        _ kind: Kind, lasting length: UInt64 = 0, _ body: @escaping (SimulatedDatabase) throws -> Value,
         then: @escaping (Result<Value, any Error>) -> Void
     ) {
-        jobs.append((kind, EngineConnection.execute(body, at: database, then: then)))
+        jobs.append(
+            Job(
+                kind: kind, length: length, execute: EngineConnection.execute(body, at: database, then: then))
+        )
         begin()
     }
 
@@ -76,7 +87,7 @@ final class EngineLane: EngineConnection {
         guard !isBusy, !jobs.isEmpty else { return }
         isBusy = true
         let job = jobs.removeFirst()
-        call(job.kind) { fate in
+        call(job.kind, lasting: job.length) { fate in
             let answer = job.execute(fate)
             return {
                 self.isBusy = false
@@ -104,6 +115,8 @@ final class SimulatedEngine: EngineConnection {
     private var mailbox = Mailbox()
     private var schedule = EngineSchedule<Job>()
     private var isBusy = false
+    /// When the thread wakes to try again what was refused.
+    private var wakesAt: UInt64?
     /// What became of rows, and which partitions nothing is in flight of any more.
     private let report: ([Resolved]) -> Void
     private let closed: (PartitionID) -> Void
@@ -154,12 +167,26 @@ final class SimulatedEngine: EngineConnection {
         while !isBusy {
             if let step = schedule.next() {
                 carryOut(step)
-            } else if schedule.isIdle, mailbox.isEmpty {
-                return
+            } else if schedule.isIdle, mailbox.isEmpty, !isRetryDue {
+                return sleep()
             } else {
                 fetch()
-                schedule.beginRound()
+                schedule.beginRound(now: now)
             }
+        }
+    }
+
+    private var now: MonotonicTime { MonotonicTime(nanoseconds: world.now) }
+    private var isRetryDue: Bool { schedule.retryAt.map { $0 <= now } ?? false }
+
+    private func sleep() {
+        guard let retryAt = schedule.retryAt?.nanoseconds, wakesAt.map({ retryAt < $0 }) ?? true else {
+            return
+        }
+        wakesAt = retryAt
+        world.after(retryAt - world.now, .timer, process) {
+            self.wakesAt = nil
+            self.work()
         }
     }
 
@@ -172,7 +199,7 @@ final class SimulatedEngine: EngineConnection {
                 let outcome = database.append(session: session, batch: batch, rows: rows, fate)
                 return {
                     self.fetch()
-                    self.schedule.appended(outcome, batch, under: session)
+                    self.schedule.appended(outcome, batch, under: session, now: self.now)
                 }
             }
         case .look(let partition, let sequence):
@@ -211,17 +238,24 @@ final class SimulatedEngine: EngineConnection {
 
 /// A process's connections to one database, as `DatabaseLane` and the thread that writes the journals in it.
 final class SimulatedLane {
+    let lease: EngineLane
     let control: EngineLane
     let loader: EngineLane
     let journal: SimulatedEngine
 
     init(_ process: SimulatedProcess, _ database: SimulatedDatabase) {
         control = EngineLane(process, database)
+        #if DEBUG
+            let isShared = process.world.options.plantedInCluster.contains(.leaseBehindTakes)
+            lease = isShared ? control : EngineLane(process, database)
+        #else
+            lease = EngineLane(process, database)
+        #endif
         loader = EngineLane(process, database)
         journal = SimulatedEngine(
             process, database, report: { [unowned process] in process.report($0) },
             closed: { [unowned process] in process.loop(of: $0).post(.engine(.closed($0))) })
     }
 
-    var all: [EngineConnection] { [control, journal, loader] }
+    var all: [EngineConnection] { [control, journal, loader, lease] }
 }

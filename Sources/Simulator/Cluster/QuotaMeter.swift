@@ -1,8 +1,8 @@
 import Model
 import Quotas
 
-/// Holds what a project was admitted, over all gateways together, against burst + rate × window, over every
-/// window (G6): a bucket that is full at first and that no admission may overdraw.
+/// Holds what all projects were admitted, over all gateways together, against burst + rate × window, over
+/// every window (G6): a bucket that is full at first and that no admission may overdraw.
 struct QuotaMeter {
     private struct Bucket {
         let rate: QuotaRate
@@ -11,7 +11,10 @@ struct QuotaMeter {
         var at: UInt64 = 0
         var scale: UInt64 { UInt64(rate.seconds) * 1_000_000_000 }
 
-        init(_ rate: QuotaRate) {
+        init(_ rate: QuotaRate, _ projects: Int) {
+            let count = UInt64(projects)
+            let rate = QuotaRate(
+                count: rate.count * count, perSeconds: rate.seconds, burst: rate.burst * count)
             self.rate = rate
             units = rate.burst * UInt64(rate.seconds) * 1_000_000_000
         }
@@ -28,9 +31,9 @@ struct QuotaMeter {
     private var sends: Bucket
     private var changes: Bucket
 
-    init(_ limits: QuotaLimits) {
-        sends = Bucket(limits.sends)
-        changes = Bucket(limits.subscriptionChanges)
+    init(_ limits: QuotaLimits, projects: Int) {
+        sends = Bucket(limits.sends, projects)
+        changes = Bucket(limits.subscriptionChanges, projects)
     }
 
     mutating func take(_ count: Int, _ kind: QuotaKind, _ now: UInt64) -> Bool {
@@ -39,6 +42,17 @@ struct QuotaMeter {
 }
 
 extension ClusterSimulation {
+    /// An operator changes a project's limits now and then.
+    func scheduleLimits() {
+        guard options.limitsGapMax > 0 else { return }
+        after(roll(options.limitsGapMax), .client) {
+            guard self.isLoading, !self.isHealing else { return }
+            let project = self.projects[Int(self.roll(UInt64(self.projects.count)))]
+            self.home.change(project, to: self.options.limits.times(1 + self.roll(3)))
+            self.scheduleLimits()
+        }
+    }
+
     func admitted(_ count: Int, _ kind: QuotaKind) {
         self.count("admitted \(kind)", count)
         if !meter.take(count, kind, now) {

@@ -1,6 +1,15 @@
 import Journal
 import Model
 import Partitions
+import Quotas
+
+/// The projects, of which nodes learn with a look at the home database.
+struct SimulatedCatalog {
+    var version: UInt64 = 0
+    /// The epoch of its home partition in which each was made.
+    var births: [ProjectNumber: Epoch] = [:]
+    var limits: [ProjectNumber: QuotaLimits] = [:]
+}
 
 /// One database of a simulated cluster: an engine in memory, behind connections that take their time,
 /// break, and cannot always be made; and an auditor that looks at every record as it goes in (G5).
@@ -10,8 +19,9 @@ final class SimulatedDatabase {
     /// Machines that cannot reach it.
     var unreachable: Set<Int> = []
     var isAway = false
-    /// The project's birth: the epoch of its home partition then. Nodes learn of it with a look.
-    private(set) var births: [ProjectNumber: Epoch] = [:]
+    /// Nanoseconds that a take lasts besides the usual: its commits wait for a disk, or a standby far away.
+    var takesLast: UInt64 = 0
+    private(set) var catalog = SimulatedCatalog()
     /// What former owners left in buckets, by partition.
     var left: [PartitionID: (epoch: Epoch, tokens: [ProjectNumber: [UInt64]])] = [:]
 
@@ -43,7 +53,14 @@ final class SimulatedDatabase {
 
     func makeProject(_ project: ProjectNumber) {
         let home = world.map.home(of: project)
-        births[project] = row(home)?.epoch
+        catalog.version += 1
+        catalog.births[project] = row(home)?.epoch
+        catalog.limits[project] = world.options.limits
+    }
+
+    func change(_ project: ProjectNumber, to limits: QuotaLimits) {
+        catalog.version += 1
+        catalog.limits[project] = limits
     }
 
     func row(_ id: PartitionID) -> PartitionRow? {
@@ -71,24 +88,32 @@ final class SimulatedDatabase {
 
     /// Nanoseconds until a call is carried out, and back.
     func travel(isWrite: Bool) -> UInt64 {
-        200_000 + world.roll(800_000) + (isWrite ? 500_000 + world.roll(5_000_000) : 0)
+        200_000 + world.roll(800_000) + (isWrite ? 500_000 + world.roll(world.writeMax) : 0)
     }
 
     func fate(of call: EngineConnection.Kind, from place: Int) -> Fate {
-        guard reaches(place) else { return .unsent }
+        guard reaches(place) else { return trouble(.unsent) }
         guard world.options.hasFaults, world.isLoading, !world.isHealing else { return .works }
         switch call {
         case .append:
-            if world.chance(world.options.refusedPerMille) { return .refused }
+            if world.chance(world.options.refusedPerMille) { return trouble(.refused) }
             if world.chance(world.options.unknownPerMille) {
-                return [.requestLost, .replyLost, .late][Int(world.roll(3))]
+                return trouble([.requestLost, .replyLost, .late][Int(world.roll(3))])
             }
         case .write, .read:
             if world.chance(world.options.failedPerMille) {
-                return call == .write ? [.requestLost, .replyLost][Int(world.roll(2))] : .requestLost
+                let lost = call == .write ? [Fate.requestLost, .replyLost][Int(world.roll(2))] : .requestLost
+                // Who cannot renew its lease may be fenced.
+                world.hinder(place, until: world.now + .seconds(2))
+                return trouble(lost)
             }
         }
         return .works
+    }
+
+    private func trouble(_ fate: Fate) -> Fate {
+        world.trouble()
+        return fate
     }
 
     // MARK: Appending

@@ -67,16 +67,23 @@ final class SimulatedLoop {
     }
 
     func begin() {
-        adopt(births: [:])
+        adopt(SimulatedCatalog())
         forgetIdleBuckets()
     }
 
-    /// The projects that there are now, and in which epochs they were made.
-    func adopt(births: [ProjectNumber: Epoch]) {
+    /// The projects that there are now.
+    func adopt(_ catalog: SimulatedCatalog) {
         core.adopt(
-            projects: Set(births.keys), limits: [ClusterSimulation.project: world.options.limits],
-            births: births, now: process.clock)
+            projects: Set(catalog.births.keys), limits: catalog.limits, births: catalog.births,
+            now: process.clock)
         settle()
+    }
+
+    /// The node's clock was right when it was read.
+    func vouch(for reading: Instant) {
+        core.vouch(for: reading)
+        settle()
+        scheduleTurn()
     }
 
     private func forgetIdleBuckets() {
@@ -156,10 +163,16 @@ final class SimulatedLoop {
         case .requestLate: world.count("late requests")
         case .frameLost: world.count("frames lost")
         case .partitionLost: world.count("partitions lost")
-        case .dropped: break
+        case .dropped(let id): process.leaps.remove(id)
         case .quarantined(let id, let reason): world.violate("I4", "partition \(id.rawValue): \(reason)")
         case .fingerprintsDiffer(let id, let with):
             world.violate("G1", "partitions \(id.rawValue) and \(with.rawValue) differ in their members")
+        case .partition(let id, .clockLeapt):
+            world.count("clocks doubted")
+            process.leaps.insert(id)
+        case .partition(let id, .clockAgrees): process.leaps.remove(id)
+        case .partition(_, .journalRefuses): world.count("partitions refused")
+        case .partition(_, .journalTakes): break
         case .partition(let id, let notice): world.violate("5.1", "partition \(id.rawValue): \(notice)")
         }
     }

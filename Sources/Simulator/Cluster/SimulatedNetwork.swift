@@ -55,7 +55,7 @@ final class SimulatedNetwork {
     func isCut(_ from: Int, _ to: Int) -> Bool { cuts[Direction(from: from, to: to)] != nil }
 
     private func latency(_ from: Int, _ to: Int) -> UInt64 {
-        let base = 50_000 + world.roll(450_000)
+        let base = 50_000 + world.roll(world.latencyMax)
         return base + world.roll((slowness[from] ?? 0) + (slowness[to] ?? 0))
     }
 

@@ -71,16 +71,17 @@ extension SimulatedProcess {
     private func poll(_ info: Ownership.NodeInfo) {
         let session = session
         let asked = clock.monotonic
-        lanes[0].control.perform(.write) { database in
+        lanes[0].lease.perform(.write) { database in
             try database.engine.renewLease(session, info: info.encoded)
             let poll = Ownership.Poll(
                 sessions: try database.engine.sessions(), partitions: try database.engine.partitions())
-            return (poll, database.births)
+            return (poll, database.catalog, self.world.wall)
         } then: { result in
             switch result {
-            case .success(let (poll, births)):
+            case .success(let (poll, catalog, theirs)):
+                self.compareClock(with: theirs)
                 self.authority = asked.advanced(by: Ownership.Options().lease)
-                if births != self.births { self.adopt(births) }
+                if catalog.version != self.catalog.version { self.adopt(catalog) }
                 self.tell(.polled(poll, asked: asked))
             case .failure(EngineError.fenced): self.tellOwnership(.fenced)
             case .failure(let error): self.tellOwnership(.pollFailed("\(error)"))
@@ -88,11 +89,19 @@ extension SimulatedProcess {
         }
     }
 
+    /// The database's clock was asked with the lease: partitions that doubt this node's believe it again
+    /// where the two agree.
+    private func compareClock(with theirs: WallTime) {
+        guard clockComparison.compare(clock.wall, with: theirs) == .agrees, !leaps.isEmpty else { return }
+        let reading = clock
+        for loop in loops { world.after(20_000, .loop, self) { loop.vouch(for: reading) } }
+    }
+
     /// The catalog has changed.
-    private func adopt(_ births: [ProjectNumber: Epoch]) {
-        self.births = births
-        for loop in loops { world.after(20_000, .loop, self) { loop.adopt(births: births) } }
-        tell(.catalog(version: UInt64(births.count)))
+    private func adopt(_ catalog: SimulatedCatalog) {
+        self.catalog = catalog
+        for loop in loops { world.after(20_000, .loop, self) { loop.adopt(catalog) } }
+        tell(.catalog(version: catalog.version))
     }
 
     private func fence(_ session: SessionID) {
@@ -118,7 +127,7 @@ extension SimulatedProcess {
     private func readTable(_ number: Int, look: UInt64, registers: Bool) {
         let session = session
         let name = world.slots[place].name
-        lanes[number].control.perform(.write) { database in
+        lanes[number].lease.perform(.write) { database in
             if registers { try database.engine.register(session, node: name) }
             try database.engine.renewLease(session, info: [])
             return try database.engine.partitions()
@@ -146,7 +155,8 @@ extension SimulatedProcess {
 
     private func take(_ row: PartitionRow, burying former: SessionID?) {
         let session = session
-        lane(of: row.id).control.perform(.write) { database in
+        let lane = lane(of: row.id)
+        lane.control.perform(.write, lasting: lane.control.database.takesLast) { database in
             if let former { try database.engine.fence(former) }
             return try database.take(row, by: session)
         } then: { result in
@@ -172,11 +182,12 @@ extension SimulatedProcess {
     /// Reads a partition for its loop: what came behind the mark, or everything.
     func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
         lane(of: id).loader.perform(.read) { database in
+            let loaded = try StoredPartition.read(id, behind: mark, from: database.engine)
             var quotas: [ProjectNumber: [UInt64]] = [:]
             if let left = database.left.removeValue(forKey: id), left.epoch.rawValue + 1 == epoch.rawValue {
                 quotas = left.tokens
             }
-            return (quotas, try StoredPartition.read(id, behind: mark, from: database.engine))
+            return (quotas, loaded)
         } then: { result in
             switch result {
             case .success(let (quotas, loaded)):

@@ -8,16 +8,7 @@ import Routing
 
 extension SimulatedProcess {
     func report(_ resolved: [Resolved]) {
-        for one in resolved {
-            let loop = loop(of: one.partition)
-            switch one.resolution {
-            case .durable: loop.post(.partition(one.partition, .appended(one.sequence)))
-            case .fenced, .unknown: loop.post(.lost(one.partition, mayHaveAppended: true, reason: "fenced"))
-            case .taken: loop.post(.lost(one.partition, mayHaveAppended: false, reason: "taken"))
-            case .refused(let reason):
-                loop.post(.lost(one.partition, mayHaveAppended: false, reason: reason))
-            }
-        }
+        for one in resolved { loop(of: one.partition).post(LoopMessage(one)) }
     }
 
     /// Each database has a queue and a batch in flight of its own.

@@ -16,6 +16,9 @@ final class SimulatedProcess {
     /// Its clocks' zero and error: nobody else's.
     private let clockOffset: UInt64
     private let wallError: Int64
+    /// The node's clock beside the database's, and the partitions that found it to have leapt.
+    var clockComparison = ClockComparison()
+    var leaps: Set<PartitionID> = []
 
     var isRunning = true
     var frozenUntil: UInt64 = 0
@@ -29,7 +32,8 @@ final class SimulatedProcess {
     let core: ControlCore
     /// Until when nobody else can be owner of what is here.
     var authority = MonotonicTime(nanoseconds: 0)
-    var births: [ProjectNumber: Epoch] = [:]
+    /// What it knows of the projects.
+    var catalog = SimulatedCatalog()
     /// One for each database, the home first.
     private(set) lazy var lanes = world.databases.map { SimulatedLane(self, $0) }
 
@@ -59,6 +63,7 @@ final class SimulatedProcess {
             options.planted = world.options.planted
         #endif
         core = ControlCore(options, now: mono)
+        core.isBroken = { world.violate("invariant", "\(slot.name): \($0)") }
         loops = (0..<map.loopCount).map { SimulatedLoop(self, number: $0) }
     }
 
@@ -74,7 +79,7 @@ final class SimulatedProcess {
     var clock: Instant {
         Instant(
             monotonic: MonotonicTime(nanoseconds: world.now + clockOffset),
-            wall: WallTime(milliseconds: world.wall.milliseconds + wallError))
+            wall: WallTime(milliseconds: world.slots[place].clock.reading(world.wall, world.now) + wallError))
     }
 
     func delay(to time: MonotonicTime) -> UInt64 { time.since(clock.monotonic) }

@@ -124,6 +124,11 @@ struct Cluster: ParsableCommand {
         for one in answer["quarantined"] as? [[String: Any]] ?? [] {
             print("quarantined here: partition \(one["partition"] ?? ""): \(one["reason"] ?? "")")
         }
+        for one in answer["refused"] as? [[String: Any]] ?? [] {
+            print(
+                "refused here: partition \(one["partition"] ?? ""), for \(one["seconds"] ?? 0) s: "
+                    + "\(one["reason"] ?? "")")
+        }
         let cordoned = answer["cordoned"] as? [String] ?? []
         if !cordoned.isEmpty {
             print("kept out until `cluster uncordon`: \(cordoned.joined(separator: ", "))")

@@ -1,0 +1,112 @@
+import Model
+
+// What the engine refused is known not to be in. It stays here and is appended again, so that a disk that is
+// full for a minute costs a minute and nothing else.
+
+extension Appender {
+    /// Nanoseconds until what was refused is tried again, doubling from the first to the last.
+    static let retryMin: UInt64 = .milliseconds(50)
+    static let retryMax: UInt64 = .seconds(2)
+    /// Where the engine has taken something else, the next try is this long after the last one.
+    static let retrySoon: UInt64 = .milliseconds(250)
+
+    /// A partition of which the engine refused a record: that record, and everything behind it.
+    struct Refused: Sendable {
+        /// In order; those that are being appended again are not among them.
+        var rows: [Row] = []
+        var tries: UInt64 = 0
+        var triedAt = MonotonicTime(nanoseconds: 0)
+        var due = MonotonicTime(nanoseconds: 0)
+
+        mutating func wasRefused(at now: MonotonicTime) {
+            due = now.advanced(by: min(Appender.retryMax, Appender.retryMin << min(tries, 10)))
+            tries += 1
+            triedAt = now
+        }
+    }
+
+    /// When something that was refused is tried again.
+    public var retryAt: MonotonicTime? { refused.values.lazy.filter { !$0.rows.isEmpty }.map(\.due).min() }
+
+    var refusedRows: Int { refused.isEmpty ? 0 : refused.values.reduce(0) { $0 + $1.rows.count } }
+    var refusedBytes: Int {
+        refused.isEmpty ? 0 : refused.values.reduce(0) { $0 + $1.rows.reduce(0) { $0 + $1.payload.count } }
+    }
+
+    /// Nothing of these is in. Those of partitions that are given up are dropped; the others stay, in their
+    /// order and in front of what waits behind them.
+    mutating func refuse(_ rows: [Row], _ reason: String, _ resolved: inout [Resolved]) {
+        var partitions: [PartitionID] = []
+        var again: [PartitionID: [Row]] = [:]
+        for row in rows {
+            var result = Resolved(
+                partition: row.partition, sequence: row.sequence, resolution: .refused(reason))
+            if case .closed = tails[row.partition] {
+                resolved.append(result)
+                continue
+            }
+            if again[row.partition] == nil {
+                partitions.append(row.partition)
+                result.resolution = .postponed(reason)
+                resolved.append(result)
+            }
+            again[row.partition, default: []].append(row)
+        }
+        for row in waiting.remove(where: { again[$0.partition] != nil }) {
+            again[row.partition, default: []].append(row)
+        }
+        for partition in partitions {
+            var entry = refused[partition] ?? Refused()
+            entry.rows = (again[partition] ?? []) + entry.rows
+            entry.wasRefused(at: now)
+            refused[partition] = entry
+        }
+    }
+
+    /// What is to be tried again now, of whole partitions where they fit. Fewer of them each time, so that
+    /// a record that cannot go in holds up only its own partition in the end.
+    mutating func takeDue() -> [Row] {
+        let due = refused.filter { $0.value.due <= now && !$0.value.rows.isEmpty }
+            .sorted { ($0.value.due, $0.key) < ($1.value.due, $1.key) }
+        guard let tries = due.first?.value.tries else { return [] }
+        var taken: [Row] = []
+        var bytes = 0
+        for (partition, entry) in due.prefix(max(1, Appender.batchRowsMax >> Int(min(tries, 32)))) {
+            var count = 0
+            for row in entry.rows {
+                guard taken.count < Appender.batchRowsMax,
+                    taken.isEmpty || bytes + row.payload.count <= Appender.batchBytesMax
+                else { break }
+                taken.append(row)
+                bytes += row.payload.count
+                count += 1
+            }
+            refused[partition]?.rows.removeFirst(count)
+            if count < entry.rows.count { break }
+        }
+        return taken
+    }
+
+    /// Records of these partitions are in: what is left of theirs waits with all others again, and whatever
+    /// else was refused need not wait as long.
+    mutating func wasTaken(_ rows: [Row]) {
+        guard !refused.isEmpty else { return }
+        for row in rows {
+            for left in refused.removeValue(forKey: row.partition)?.rows ?? [] { waiting.append(left) }
+        }
+        for partition in refused.keys {
+            guard let entry = refused[partition] else { continue }
+            let soon = max(now, entry.triedAt.advanced(by: Appender.retrySoon))
+            refused[partition]?.due = min(entry.due, soon)
+        }
+    }
+
+    /// Takes out everything that waits of partitions, refused or not yet tried.
+    mutating func removeWaiting(of fits: (PartitionID) -> Bool) -> [Row] {
+        var removed = waiting.remove { fits($0.partition) }
+        for partition in refused.keys.filter(fits).sorted() {
+            removed += refused.removeValue(forKey: partition)?.rows ?? []
+        }
+        return removed
+    }
+}

@@ -1,0 +1,98 @@
+import Model
+
+// What holds of a node's membership between two events.
+
+extension Membership {
+    /// The first law that does not hold; `nil` where all do. `isWhole`: also those of every member.
+    public func brokenInvariant(isWhole: Bool) -> String? {
+        if let broken = brokenInBounds ?? brokenInWaking { return broken }
+        guard isWhole else { return nil }
+        return brokenInSuspicions ?? roster.brokenInvariant
+    }
+
+    /// How many entries a whole look visits, about.
+    public var lawSize: Int { roster.count }
+
+    mutating func checkInvariants() {
+        #if DEBUG
+            guard !laws.isHolders else { return }
+            let isWhole = laws.isWholeDue(size: lawSize)
+            if let broken = brokenInvariant(isWhole: isWhole) { preconditionFailure(broken) }
+        #endif
+    }
+
+    private var brokenInBounds: String? {
+        if own.incarnation == 0 { return "the node has no incarnation" }
+        if own.incarnation < incarnationTold { return "others were told of a later incarnation of the node" }
+        if own.state != (isLeaving ? .left : .alive) {
+            return "the node takes itself for gone, or does not leave"
+        }
+        if roster[own.session] != nil { return "the node is among the others" }
+        if roster.session(named: own.name) != nil { return "another has the node's name" }
+        if roster.count > options.membersMax { return "more members are remembered than may be" }
+        if facts.count > Membership.factsMax { return "more facts are remembered than may be" }
+        if relays.count > Membership.relaysMax { return "more probes are made for others than may be" }
+        if seedQuestions.count > Membership.seedQuestionsMax { return "more seeds are asked than may be" }
+        if !(0...LocalHealth.scoreMax).contains(health.score) {
+            return "the node's health is out of its scale"
+        }
+        return nil
+    }
+
+    /// Whatever waits for a moment is woken by then, unless the node leaves.
+    private var brokenInWaking: String? {
+        // Before the first event nobody is to be woken.
+        guard !isLeaving, let armed else { return nil }
+        if armed > probe?.nextStep ?? nextProbe { return "nobody is woken to probe" }
+        if armed > nextSync { return "nobody is woken to compare everything" }
+        if hasSomebodyToFind, armed > nextHealing { return "nobody is woken to find those that are lost" }
+        if suspicions.values.contains(where: { armed > $0.deadline(options) }) {
+            return "nobody is woken to end a suspicion"
+        }
+        if relays.values.contains(where: { armed > $0.nextStep }) {
+            return "nobody is woken for a probe that was asked for"
+        }
+        return nil
+    }
+
+    /// Who is suspected has a suspicion that ends, and nobody else has.
+    private var brokenInSuspicions: String? {
+        for (session, suspicion) in suspicions {
+            guard let member = roster[session], member.state == .suspect else {
+                return "session \(session.rawValue) has a suspicion, and is not suspected"
+            }
+            if suspicion.incarnation != member.incarnation {
+                return "session \(session.rawValue) is suspected in another incarnation"
+            }
+            if suspicion.accusers.isEmpty { return "nobody suspects session \(session.rawValue)" }
+            if Set(suspicion.accusers).count < suspicion.accusers.count {
+                return "somebody suspects session \(session.rawValue) twice"
+            }
+        }
+        if let member = roster.all.first(where: { $0.state == .suspect && suspicions[$0.session] == nil }) {
+            return "session \(member.session.rawValue) is suspected for ever"
+        }
+        return nil
+    }
+}
+
+extension Roster {
+    /// By session, by name and in the round of probes are the same members; the counts are theirs.
+    var brokenInvariant: String? {
+        if round.count != members.count || Set(round) != Set(members.keys) {
+            return "others are probed than there are"
+        }
+        if place > round.count { return "the round of probes is at nobody" }
+        if latest.count != members.count { return "a member is not known by its name" }
+        for (session, member) in members {
+            if member.session != session { return "a member stands in the place of another" }
+            if latest[member.name] != session { return "a member is not known by its name" }
+        }
+        if deadCount != members.values.count(where: { $0.state == .dead })
+            || goneCount != members.values.count(where: { $0.state == .left })
+        {
+            return "those that are not there are counted wrongly"
+        }
+        return nil
+    }
+}

@@ -1,0 +1,69 @@
+import Model
+
+// What holds of a node's ownership between two events.
+
+extension Ownership {
+    /// The first law that does not hold; `nil` where all do.
+    public var brokenInvariant: String? {
+        if let id = holdings.first(where: { $0.value.epoch == Epoch(0) })?.key {
+            return "partition \(id.rawValue) is owned without an epoch"
+        }
+        if let id = unsure.first(where: { !isReleasing($0) }) {
+            return "partition \(id.rawValue) may be given up, and is not being given up"
+        }
+        if let id = following.offered.first(where: { !isServing($0) }) {
+            return "partition \(id.rawValue) has an heir, and is not served"
+        }
+        return brokenInLooks ?? brokenInMembers
+    }
+
+    private func isReleasing(_ id: PartitionID) -> Bool {
+        if case .releasing = holdings[id] { true } else { false }
+    }
+
+    private func isServing(_ id: PartitionID) -> Bool {
+        if case .serving = holdings[id] { true } else { false }
+    }
+
+    /// What is known of the last look at the tables goes together.
+    private var brokenInLooks: String? {
+        if hasPolled != (lastLook != nil) { return "it is not clear whether the tables were ever looked at" }
+        if routes.count != (hasPolled ? last.partitions.count : 0) {
+            return "there are routes of other partitions than there are"
+        }
+        if heard.contains(where: { $0.value.session == session }) {
+            return "the node believes gossip of itself"
+        }
+        return nil
+    }
+
+    private var brokenInMembers: String? {
+        let sessions = Set(last.sessions.map(\.id))
+        if fencing.contains(session) { return "the node fences itself" }
+        if !fencing.isSubset(of: sessions) { return "a session is fenced that is gone" }
+        if Set(seen.keys) != sessions { return "counters are known of others than are there" }
+        if members.contains(where: { !sessions.contains($0.session) }) { return "a member has no session" }
+        return nil
+    }
+
+    func checkInvariants() {
+        #if DEBUG
+            if !laws.isHolders, let broken = brokenInvariant { preconditionFailure(broken) }
+        #endif
+    }
+}
+
+extension PeerLinks {
+    /// The first law that does not hold; `nil` where all do.
+    public var brokenInvariant: String? {
+        for (life, link) in links {
+            if link.session.life != life { return "a link stands in the place of another" }
+            if (link.downSince == nil) != link.reasons.isEmpty { return "a link is down for no reason" }
+            if link.reasons.keys.contains(where: { link.standing.contains($0) }) {
+                return "a connection stands, and cannot be made"
+            }
+            if link.wasTold, link.downSince == nil { return "a link is said to be down, and is up" }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,65 @@
+import Model
+
+// What holds of a grantor, its ledgers and their accounts between two requests.
+
+extension QuotaGrantor {
+    /// The first law that does not hold; `nil` where all do. `isWhole`: also those of every ledger.
+    public func brokenInvariant(isWhole: Bool) -> String? {
+        guard isWhole else { return nil }
+        for (number, project) in projects {
+            if project.ledgers.count != QuotaGrantor.kinds.count { return "a kind of tokens has no ledger" }
+            for ledger in project.ledgers {
+                if let broken = ledger.brokenInvariant { return "project \(number.rawValue): \(broken)" }
+            }
+        }
+        return nil
+    }
+
+    /// How many entries a whole look visits, about.
+    public var lawSize: Int { projects.count * QuotaGrantor.kinds.count }
+
+    /// The projects whose buckets are here.
+    public var openProjects: some Swift.Sequence<ProjectNumber> { projects.keys }
+
+    mutating func checkInvariants() {
+        #if DEBUG
+            guard !laws.isHolders else { return }
+            let isWhole = laws.isWholeDue(size: lawSize)
+            if let broken = brokenInvariant(isWhole: isWhole) { preconditionFailure(broken) }
+        #endif
+    }
+}
+
+extension QuotaLedger {
+    var brokenInvariant: String? {
+        if bucket.units > rate.burstUnits { return "the bucket holds more than its burst" }
+        if accounts.count > QuotaLedger.accountCountMax { return "more spenders have accounts than may" }
+        if Set(accounts.map(\.spender)).count < accounts.count { return "a spender has two accounts" }
+        for account in accounts {
+            if let broken = account.brokenInvariant {
+                return "spender \(account.spender.rawValue): \(broken)"
+            }
+        }
+        return nil
+    }
+}
+
+extension QuotaAccount {
+    var brokenInvariant: String? {
+        if flight.count > QuotaLedger.flightCountMax { return "more grants are on their way than may be" }
+        if held > 0, applied == nil { return "tokens are held of no grant" }
+        var former = applied?.number ?? 0
+        for grant in flight {
+            if grant.number <= former { return "grants are out of order" }
+            former = grant.number
+        }
+        if former > number { return "a request was granted that never came" }
+        for grant in flight + [applied].compactMap({ $0 }) {
+            if grant.leaseEnd < grant.granted { return "a lease ended before it began" }
+            if grant.shareRate > 0, grant.shareEnd < grant.shareStart {
+                return "a share ended before it began"
+            }
+        }
+        return nil
+    }
+}

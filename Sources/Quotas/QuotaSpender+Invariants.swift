@@ -1,0 +1,63 @@
+import Model
+
+// What holds of a spender between two events.
+
+extension QuotaSpender {
+    /// The first law that does not hold; `nil` where all do. `isWhole`: also those of every project's purses.
+    public func brokenInvariant(isWhole: Bool) -> String? {
+        if isWakeSet == active.isEmpty { return "who is looked after and when does not go together" }
+        if numbers.count > QuotaSpender.projectCountMax { return "more projects are known than may be" }
+        if purses.count != numbers.count * 3 || table.count + free.count != numbers.count {
+            return "the places of projects are counted wrongly"
+        }
+        guard isWhole else { return nil }
+        let taken = Set(free)
+        for place in numbers.indices where !taken.contains(place) {
+            if table.place(of: numbers[place]) != place { return "a project is not at its place" }
+        }
+        let looked = Set(active)
+        if looked.count < active.count { return "a purse is looked after twice" }
+        for (index, purse) in purses.enumerated() {
+            if purse.isActive != looked.contains(index) { return "a purse is not looked after" }
+            if let last = purse.pending.last, last.number > lastNumber { return "a request was never made" }
+            if let broken = purse.brokenInvariant { return broken }
+        }
+        return nil
+    }
+
+    /// How many entries a whole look visits, about.
+    public var lawSize: Int { purses.count }
+
+    /// Whether somebody wakes those who wait for a project's tokens.
+    public func isLookedAfter(_ kind: QuotaKind, _ project: ProjectNumber) -> Bool {
+        guard kind.rawValue < 3, let place = table.place(of: project) else { return false }
+        let purse = purses[place * 3 + Int(kind.rawValue)]
+        return purse.isActive && purse.hasWaiting
+    }
+
+    mutating func checkInvariants() {
+        #if DEBUG
+            guard !laws.isHolders else { return }
+            let isWhole = laws.isWholeDue(size: lawSize)
+            if let broken = brokenInvariant(isWhole: isWhole) { preconditionFailure(broken) }
+        #endif
+    }
+}
+
+extension QuotaPurse {
+    var brokenInvariant: String? {
+        if !isActive, held > 0 || shareRate > 0 || !pending.isEmpty || hasWaiting {
+            return "something is held or awaited, and nobody looks after it"
+        }
+        if pending.count > QuotaSpender.pendingCountMax { return "more requests are awaited than may be" }
+        if zip(pending, pending.dropFirst()).contains(where: { $0.number >= $1.number }) {
+            return "requests are out of order"
+        }
+        if needed > demand { return "more is needed than is asked for" }
+        let (used, overflow) = spent.addingReportingOverflow(held)
+        if overflow || used > granted { return "more is spent and held than was granted" }
+        guard shareRate > 0 else { return nil }
+        let most = UInt128(shareRate) * UInt128(shareEnd.since(shareStart)) / 1_000_000_000
+        return UInt128(shareUsed) > most ? "more of the share is spent than it has" : nil
+    }
+}

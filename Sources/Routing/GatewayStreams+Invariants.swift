@@ -1,0 +1,59 @@
+import Model
+import Partitions
+
+// What holds of a gateway's streams between two events.
+
+extension GatewayStreams {
+    /// The first law that does not hold; `nil` where all do. `isWhole`: also those of every stream.
+    public func brokenInvariant(isWhole: Bool) -> String? {
+        if listeners.count != (outlivesOwners ? streams.count : 0) {
+            return "streams that outlive owners are not those that are there"
+        }
+        guard isWhole else { return nil }
+        for (number, stream) in streams {
+            if number > lastNumber { return "stream \(number) has a number that was not given" }
+            if outlivesOwners, listeners[number] == nil {
+                return "stream \(number) would not outlive an owner"
+            }
+            if stream.isWaiting, !stream.isBehind { return "stream \(number) waits, and is not behind" }
+        }
+        return brokenInPlaces ?? brokenInFrames
+    }
+
+    /// How many entries a whole look visits, about.
+    public var lawSize: Int { streams.count + byDevice.values.reduce(0) { $0 + $1.count } * 256 }
+
+    mutating func checkInvariants() {
+        #if DEBUG
+            guard !laws.isHolders else { return }
+            let isWhole = laws.isWholeDue(size: lawSize)
+            if let broken = brokenInvariant(isWhole: isWhole) { preconditionFailure(broken) }
+        #endif
+    }
+
+    /// What is pushed finds streams that are there, live, and their device's.
+    private var brokenInPlaces: String? {
+        for (partition, pages) in byDevice {
+            for (page, numbers) in pages.enumerated() {
+                for (place, number) in numbers.enumerated() where number > 0 {
+                    guard let stream = streams[number] else {
+                        return "pushes find stream \(number), which is gone"
+                    }
+                    let index = UInt32(page * GatewayStreams.pageSize + place)
+                    if stream.partition != partition || stream.device.rawValue != index {
+                        return "pushes for another device find stream \(number)"
+                    }
+                    if stream.isBehind { return "pushes find stream \(number), which is behind" }
+                }
+            }
+        }
+        return nil
+    }
+
+    private var brokenInFrames: String? {
+        for partition in numbers.keys where epochs[partition] == nil {
+            return "frames of partition \(partition.rawValue) are of no machine"
+        }
+        return nil
+    }
+}

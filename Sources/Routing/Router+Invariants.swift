@@ -1,0 +1,97 @@
+import Model
+import Partitions
+import Quotas
+
+// What holds of a router between two events.
+
+extension Router {
+    /// The first law that does not hold; `nil` where all do. `isWhole`: also those of every request.
+    public func brokenInvariant(isWhole: Bool) -> String? {
+        if let broken = brokenInWaking ?? admission.brokenInvariant(isWhole: isWhole) { return broken }
+        guard isWhole else { return nil }
+        return pending.brokenInvariant ?? brokenInRequests ?? brokenInLines
+    }
+
+    /// How many entries a whole look visits, about.
+    public var lawSize: Int { pending.slots.count + lanes.count + lines.count + admission.lawSize }
+
+    func checkInvariants() {
+        #if DEBUG
+            guard !laws.isHolders else { return }
+            let isWhole = laws.isWholeDue(size: lawSize)
+            if let broken = brokenInvariant(isWhole: isWhole) { preconditionFailure(broken) }
+        #endif
+    }
+
+    /// Whatever waits for a moment is woken by then.
+    private var brokenInWaking: String? {
+        if pending.count > options.operationsMax * 2 { return "more requests are under way than may be" }
+        if pending.count > 0, deadlines.isEmpty { return "requests have no deadline" }
+        if !deadlines.isEmpty, wakeAt == nil { return "nobody is woken to end what is late" }
+        if zip(deadlines, deadlines.dropFirst()).contains(where: { $0.at > $1.at || $0.upTo >= $1.upTo }) {
+            return "deadlines are out of order"
+        }
+        if options.isClustered, pending.count > 0, retryAt == nil { return "nobody is woken to ask again" }
+        for (partition, lane) in lanes {
+            guard let due = lane.due else {
+                if lane.isEmpty { continue }
+                return "nothing is asked of partition \(partition.rawValue) again"
+            }
+            if retryAt.map({ $0 > due }) ?? true {
+                return "nobody is woken to ask partition \(partition.rawValue) again"
+            }
+        }
+        return nil
+    }
+
+    private var brokenInRequests: String? {
+        var waiting: [PartitionID: Set<UInt64>] = [:]
+        for (partition, lane) in lanes { waiting[partition] = Set(lane.numbers) }
+        var partsLeft: [UInt64: Int] = [:]
+        var wholes: [UInt64: Int] = [:]
+        for number in pending.numbers(upTo: .max) {
+            guard let asked = pending[number] else { continue }
+            if number > deadlines.last?.upTo ?? 0 { return "a request has no deadline" }
+            if asked.isWaiting, !(waiting[asked.partition]?.contains(number) ?? false) {
+                return "a request waits, and nobody asks it again"
+            }
+            if let key = asked.request?.sendKey, key.number > sendNumbers[Int(asked.partition.rawValue)] {
+                return "a send has a number that was not given"
+            }
+            switch asked.kind {
+            case .whole(_, let left): wholes[number] = left
+            case .part(let whole, _): partsLeft[whole, default: 0] += 1
+            case .send, .simple, .register, .topics, .devices: break
+            }
+        }
+        for (whole, left) in wholes where left != partsLeft[whole] ?? 0 {
+            return "a change waits for other parts than are under way"
+        }
+        return nil
+    }
+
+    /// Whoever waits for quota is woken.
+    private var brokenInLines: String? {
+        for (key, line) in lines {
+            if line.operations.count > WaitingLine.operationsMax { return "more operations wait than may" }
+            if line.operations.isEmpty || !admission.isLookedAfter(key.kind, key.project) {
+                return "operations wait for quota, and nobody wakes them"
+            }
+        }
+        return nil
+    }
+}
+
+extension PendingTable {
+    var brokenInvariant: String? {
+        let taken = slots.indices.filter { slots[$0].pending != nil }
+        if taken.count != count || count + free.count != slots.count {
+            return "requests under way are counted wrongly"
+        }
+        if free.contains(where: { slots[$0].pending != nil }) { return "a request's place is free" }
+        if taken.contains(where: { self[slots[$0].number] == nil }) {
+            return "a request is not found by its number"
+        }
+        return nil
+    }
+}

@@ -1,0 +1,148 @@
+import Model
+import Partitions
+import Routing
+
+// Messages that clients send, and those that devices acknowledge.
+
+extension ClusterSimulation {
+    func send(_ client: Int) {
+        if chance(options.burstPerMille) { return burst(client) }
+        let first = anyTopic(client)
+        let target: History.Send.Target
+        switch roll(10) {
+        case 0:
+            let begin = first - first % options.topicCount
+            target = .butNot(first, begin + (first + 1) % options.topicCount)
+        case 1, 2: target = .device(client)
+        default: target = .topic(first)
+        }
+        let isShort = roll(8) == 0
+        let key = roll(6) == 0 ? "key-\(roll(2))" : ""
+        trySend(client, target, key: key, isShort: isShort, triesLeft: 4) { self.later(client) }
+    }
+
+    /// Many at once, from backends that do not wait for each other.
+    private func burst(_ client: Int) {
+        let topic = anyTopic(client)
+        let size = 1 + roll(options.burstMax)
+        count("bursts")
+        for _ in 0..<size { trySend(client, .topic(topic), triesLeft: 1) {} }
+        later(client)
+    }
+
+    /// Of a message, from its number alone, so that what arrives can be compared: the number, and what fills
+    /// the rest.
+    private func body(of message: UInt64) -> [UInt8] {
+        let name = Array("\(message)".utf8)
+        guard options.bodyBytesMax > 0 else { return name }
+        var random = SeededGenerator(seed: options.seed &+ message)
+        let size = Int(random.next(upperBound: UInt64(options.bodyBytesMax)))
+        // Half of them can be packed.
+        let fill = random.next(upperBound: UInt64(2)) == 0
+        let filling = (0..<size).map { _ in fill ? 46 : UInt8(64 + random.next(upperBound: UInt64(50))) }
+        return name + [32] + filling
+    }
+
+    /// 0 where it is not a body of any message.
+    func number(ofBody bytes: [UInt8]) -> UInt64 {
+        let name = Array(bytes.prefix { $0 != 32 })
+        guard let number = UInt64(String(decoding: name, as: UTF8.self)) else { return 0 }
+        return body(of: number) == bytes ? number : 0
+    }
+
+    /// Sends as an SDK does: what was refused as unavailable is sent again, as another message.
+    func trySend(
+        _ client: Int, _ target: History.Send.Target, key: String = "", isShort: Bool = false,
+        triesLeft: Int, _ done: @escaping () -> Void
+    ) {
+        nextMessage += 1
+        let envelope = Envelope(
+            id: MessageID(time: nextMessage, random: options.seed), event: body(of: nextMessage),
+            collapseKey: Array(key.utf8), sent: wall, ttlSeconds: isShort ? 1 : 86_400)
+        guard let to = address(target) else { return done() }
+        let place = history.sends.count
+        history.sends.append(
+            History.Send(
+                message: nextMessage, target: target, key: key, expires: isShort ? now + .seconds(1) : nil,
+                began: now, outcome: .unknown, bytes: envelope.event.count,
+                project: Int(project(of: target).rawValue)))
+        let send = Send(
+            project: project(of: target), target: to, message: envelope, validateOnly: false)
+        let number = nextMessage
+        debug("send \(number) to \(target)")
+        call("send", .send(send)) { outcome in
+            self.debug("send \(number): \(String(describing: outcome))")
+            switch outcome {
+            case .accepted?:
+                self.history.sends[place].outcome = .ok(at: self.now)
+                return done()
+            case .refused(.deadlineExceeded)?:
+                self.count("504")
+                self.mayBeInDoubt(number, since: self.history.sends[place].began)
+                return done()
+            case .refused(.unregistered)?:
+                self.history.sends[place].outcome = .refused(at: self.now)
+                self.isUnregistered(client)
+                return done()
+            case .refused(let refusal)?:
+                self.history.sends[place].outcome = .refused(at: self.now)
+                if case .quota = refusal {
+                    self.count("429")
+                    return done()
+                }
+                self.count("503")
+            default: break
+            }
+            guard triesLeft > 1 else { return done() }
+            self.after(.milliseconds(300) + self.roll(.milliseconds(900)), .client) {
+                self.trySend(client, target, key: key, isShort: isShort, triesLeft: triesLeft - 1, done)
+            }
+        }
+    }
+
+    /// A send is answered 504: that must have a reason.
+    private func mayBeInDoubt(_ message: UInt64, since began: UInt64) {
+        guard troubledUntil + .seconds(30) < began else { return }
+        violate("504", "message \(message) is in doubt, and nothing was broken for half a minute")
+    }
+
+    private func project(of target: History.Send.Target) -> ProjectNumber {
+        switch target {
+        case .topic(let number), .butNot(let number, _): project(ofTopic: number)
+        case .device(let device): clients[device].project
+        }
+    }
+
+    private func address(_ target: History.Send.Target) -> Send.Target? {
+        switch target {
+        case .topic(let number): return .topic(topic(number))
+        case .butNot(let wanted, let other):
+            return .condition(
+                Condition(topics: [topic(wanted), topic(other)], root: .and(.topic(0), .not(.topic(1)))))
+        case .device(let device): return clients[device].registration.map { .device($0) }
+        }
+    }
+
+    func acknowledge(_ client: Int) {
+        let position = clients[client].lastPosition
+        guard position > 0, let registration = clients[client].registration,
+            let credential = clients[client].credential, let event = event(client)
+        else { return later(client) }
+        let operation = Operation.acknowledge(registration, by: .device(credential), event)
+        call("acknowledge", operation) { outcome in
+            if case .done? = outcome {
+                self.history.acknowledgements.append(.init(device: client, position: position, at: self.now))
+            }
+            self.later(client)
+        }
+    }
+
+    func event(_ client: Int) -> EventID? {
+        guard clients[client].lastPosition > 0, let registration = clients[client].registration else {
+            return nil
+        }
+        return EventID(
+            position: Position(clients[client].lastPosition),
+            history: UInt16(truncatingIfNeeded: UInt64(registration.partition.rawValue) + 7))
+    }
+}

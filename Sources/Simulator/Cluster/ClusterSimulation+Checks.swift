@@ -1,0 +1,129 @@
+import Journal
+import Model
+import Partitions
+import Routing
+
+// What is looked at when everything has come to rest, in the machines and the journals themselves.
+
+extension ClusterSimulation {
+    /// Replaying the journal, from its newest snapshot and from the beginning, gives the state that lives
+    /// (I4).
+    func imagesDiffer() -> [Violation] {
+        var found: [Violation] = []
+        for slot in slots {
+            guard let process = slot.process, process.isRunning else { continue }
+            for partition in process.partitions where partition.isIdle {
+                let lived = partition.image()
+                let id = partition.id
+                var kept: [StoredPartition] = []
+                if let stored = try? StoredPartition(id, from: database(of: id).engine) {
+                    kept.append(stored)
+                }
+                found += bodiesMissing(id, kept.first)
+                let past = database(of: id).records(of: id)
+                if !past.isEmpty { kept.append(StoredPartition(id, records: past)) }
+                for stored in kept where stored.folded(options)?.image() != lived {
+                    found.append(
+                        Violation(
+                            guarantee: "I4",
+                            description: "partition \(id.rawValue) is not the fold of its journal"
+                                + (stored.snapshot == nil ? "" : " behind a snapshot")))
+                }
+            }
+        }
+        return found
+    }
+
+    /// After a replay every body that somebody waits for can be read (G2).
+    private func bodiesMissing(_ id: PartitionID, _ stored: StoredPartition?) -> [Violation] {
+        guard let folded = stored?.folded(options) else { return [] }
+        let wanted = folded.recordsWithBodies
+        let there = Set(((try? database(of: id).engine.read(id, rows: wanted)) ?? []).map(\.sequence))
+        let missing = wanted.filter { !there.contains($0) }
+        guard !missing.isEmpty else { return [] }
+        let numbers = missing.map { "\($0.rawValue)" }.joined(separator: ", ")
+        return [
+            Violation(
+                guarantee: "G2",
+                description: "partition \(id.rawValue): bodies wait in records that are gone: \(numbers)")
+        ]
+    }
+
+    /// When nothing is under way a gateway and the owner of a partition agree on who listens (design 5.8).
+    func streamsDiffer() -> [Violation] {
+        let running = slots.compactMap(\.process).filter(\.isRunning)
+        let lives = Set(running.map(\.life))
+        let atGateways = Set(running.flatMap { $0.loops.flatMap(\.core.streams.live) })
+        let atOwners = Set(running.flatMap { $0.partitions.flatMap(\.liveStreams) })
+            .filter { lives.contains($0.stream.gateway.life) }
+        func name(_ stream: LiveStream) -> String {
+            "stream \(stream.stream.number) of process \(stream.stream.gateway.life) for device"
+                + " \(stream.device.rawValue) of partition \(stream.partition.rawValue)"
+        }
+        func say(_ streams: Set<LiveStream>, _ what: String) -> [Violation] {
+            streams.map(name).sorted().map {
+                Violation(guarantee: "streams", description: "\($0) is live at its \(what)")
+            }
+        }
+        return say(atGateways.subtracting(atOwners), "gateway alone")
+            + say(atOwners.subtracting(atGateways), "owner alone")
+    }
+
+    /// Which owner has each partition since which epoch, and how often one was lost: nothing of it changes
+    /// once everything has healed.
+    var ownership: [String] {
+        databases.flatMap { (try? $0.engine.partitions()) ?? [] }.sorted { $0.id < $1.id }.map {
+            "partition \($0.id.rawValue) is session \($0.owner?.rawValue ?? 0)'s since \($0.epoch.rawValue)"
+        } + ["\(counts["partitions lost", default: 0]) partitions were lost"]
+    }
+
+    func standsStill(since before: [String]) {
+        for (was, now) in zip(before, ownership) where was != now {
+            violate("G7", "long after the last fault \(was), and then \(now)")
+        }
+    }
+
+    // MARK: Damaged frames
+
+    /// Keeps a few of the frames that are sent.
+    func keepSpecimen(_ bytes: [UInt8]) {
+        guard options.poisons, eventCount % 7 == 0 else { return }
+        if specimens.count < 400 { specimens.append(bytes) } else { specimens[eventCount % 400] = bytes }
+    }
+
+    /// Damaged frames are handed to every node; nothing that they say may end one (G8).
+    func poison() {
+        isPoisoning = true
+        for bytes in specimens {
+            var bytes = bytes
+            for _ in 0...roll(3) where !bytes.isEmpty {
+                bytes[Int(roll(UInt64(bytes.count)))] = UInt8(truncatingIfNeeded: random.next())
+            }
+            if roll(4) == 0 { bytes.removeLast(Int(roll(UInt64(bytes.count)))) }
+            let running = slots.compactMap(\.process).filter(\.isRunning)
+            guard !running.isEmpty else { return }
+            let to = running[Int(roll(UInt64(running.count)))]
+            let from = running[Int(roll(UInt64(running.count)))]
+            after(roll(.seconds(1)), .arrived, to) { to.received(bytes, from: from.life, after: self.now) }
+        }
+        run(until: now + .seconds(3))
+        for slot in slots where slot.process?.isRunning != true {
+            violate("G8", "\(slot.name) has ended by a damaged frame")
+        }
+    }
+}
+
+extension StoredPartition {
+    /// `nil` where the records do not fit together.
+    fileprivate func folded(_ options: ClusterSimulation.Options) -> Partition? {
+        let partition = Partition(
+            id: id, history: ClusterSimulation.history(of: id), options: options.partition,
+            names: TopicNames(), proofs: Proofs.shared)
+        do {
+            try fold(into: partition)
+            return partition
+        } catch {
+            return nil
+        }
+    }
+}

@@ -1,0 +1,201 @@
+import Model
+import Partitions
+import Quotas
+
+/// What one seed draws for a run of a simulated cluster: how large everything is, how small each bound, how
+/// often things break and which. Many runs, each of which lacks most faults and has some of them all the
+/// time, find more than as many runs of one kind (Groce et al., "Swarm Testing", ISSTA 2012).
+public struct SwarmDraw: Sendable, CustomStringConvertible {
+    public typealias Options = ClusterSimulation.Options
+
+    /// One thing that is drawn.
+    public struct Trait: Sendable {
+        public let name: String
+        public fileprivate(set) var value: UInt64
+        /// What it is where nothing is drawn; shrinking goes back to it.
+        public let plain: UInt64
+        fileprivate let apply: @Sendable (inout Options, UInt64) -> Void
+
+        public var isPlain: Bool { value == plain }
+    }
+
+    public let seed: UInt64
+    public private(set) var traits: [Trait] = []
+    private var random: SeededGenerator
+
+    public init(seed: UInt64) {
+        self.seed = seed
+        random = SeededGenerator(seed: seed &* 0x9E37_79B9_7F4A_7C15 ^ 0x5A7)
+        drawSizes()
+        drawFaults()
+        drawRates()
+        drawClocks()
+        drawPartitionBounds()
+    }
+
+    /// A run of the seed with what a line says (as `description` does), and all else plain. `nil` where the
+    /// line names what nobody draws.
+    public init?(seed: UInt64, _ line: String) {
+        self.init(seed: seed)
+        for place in traits.indices { traits[place].value = traits[place].plain }
+        for said in line.split(separator: ",") where said != "nothing" {
+            let words = said.split(separator: " ")
+            guard words.count == 2, let value = UInt64(words[1]),
+                let place = traits.firstIndex(where: { $0.name == words[0] })
+            else { return nil }
+            traits[place].value = value
+        }
+    }
+
+    /// What differs from a plain run, in one line.
+    public var description: String {
+        let drawn = traits.filter { !$0.isPlain }.map { "\($0.name) \($0.value)" }
+        return drawn.isEmpty ? "nothing" : drawn.joined(separator: ", ")
+    }
+
+    public var options: Options {
+        var options = Options(seed: seed)
+        options.faults = []
+        for trait in traits { trait.apply(&options, trait.value) }
+        options.hasFaults = true
+        options.patience = .seconds(45)
+        return options
+    }
+
+    /// The same draw, but for one trait.
+    func with(_ place: Int, _ value: UInt64) -> SwarmDraw {
+        var draw = self
+        draw.traits[place].value = value
+        return draw
+    }
+
+    // MARK: Drawing
+
+    private mutating func roll(_ bound: UInt64) -> UInt64 { random.next(upperBound: max(1, bound)) }
+    /// Each as likely as any other.
+    private mutating func even(_ from: UInt64, _ to: UInt64) -> UInt64 { from + roll(to - from + 1) }
+    /// Each order of magnitude as likely as any other; the ends now and then.
+    private mutating func magnitude(_ from: UInt64, _ to: UInt64) -> UInt64 {
+        switch roll(12) {
+        case 0: return from
+        case 1: return to
+        default: break
+        }
+        let bits = 64 - (to - from + 1).leadingZeroBitCount
+        let top = min(to - from, UInt64(1) << roll(UInt64(bits)))
+        return from + even(top / 2, top)
+    }
+    /// Of 1,000: never, seldom, often or nearly always.
+    private mutating func rate() -> UInt64 {
+        switch roll(10) {
+        case ..<5: 0
+        case ..<8: even(1, 20)
+        case 8: even(20, 200)
+        default: even(200, 950)
+        }
+    }
+
+    private mutating func add(
+        _ name: String, _ plain: UInt64, _ value: UInt64,
+        _ apply: @escaping @Sendable (inout Options, UInt64) -> Void
+    ) {
+        traits.append(Trait(name: name, value: value, plain: plain, apply: apply))
+    }
+
+    private mutating func drawSizes() {
+        add("nodes", 5, even(1, 9)) { $0.nodeCount = Int($1) }
+        add("partitions", 8, magnitude(1, 16)) {
+            $0.partitionCount = Int($1)
+            $0.partition.partitionCount = Int($1)
+        }
+        add("loops", 1, even(1, 4)) { $0.loopCount = Int($1) }
+        add("databases", 1, [1, 1, 2, 3][Int(roll(4))]) {
+            $0.databaseCount = min(Int($1), $0.partitionCount)
+        }
+        add("projects", 1, [1, 1, 2, 3][Int(roll(4))]) { $0.projectCount = Int($1) }
+        let devices = even(2, 30)
+        add("devices", 12, devices) { $0.deviceCount = Int($1) }
+        add("topics", 5, magnitude(1, 20)) { $0.topicCount = Int($1) }
+        let seconds = even(4, 30)
+        add("seconds", 30, seconds) { $0.seconds = $1 }
+        // So that some runs have few operations, and none takes for ever.
+        let operations = [even(50, 500), even(500, 2000), even(2000, 6000)][Int(roll(3))]
+        let pause = max(2, 2000 * seconds * devices / operations)
+        add("pause-ms", 1200, pause) { $0.pauseMax = .milliseconds($1) }
+        add("body-bytes", 0, [0, 10, 200, 1500, 4096][Int(roll(5))]) { $0.bodyBytesMax = Int($1) }
+        let bursts = roll(3) == 0 ? even(1, 3) : 0
+        add("bursts-per-mille", 0, min(500, bursts * 2200 / operations + min(bursts, 1))) {
+            $0.burstPerMille = $1
+        }
+        add("burst-size", 100, magnitude(2, 2000)) { $0.burstMax = $1 }
+        add("companions-per-mille", 167, [0, 30, 167, 500, 1000][Int(roll(5))]) { $0.companionsPerMille = $1 }
+        add("unregister-per-mille", 0, roll(3) == 0 ? even(1, 100) : 0) { $0.unregisterPerMille = $1 }
+        add("tight", 0, roll(4) == 0 ? 1 : 0) { if $1 == 1 { $0.limits = .tight } }
+        add("limits-gap-ms", 0, roll(6) == 0 ? even(200, 8000) : 0) {
+            $0.limitsGapMax = .milliseconds($1)
+            if $1 > 0 { $0.limits = .tight }
+        }
+        add("fanouts", 1000, roll(4) == 0 ? magnitude(1, 1000) : 1000) { $0.limits.fanouts = UInt32($1) }
+        add("poison", 1, roll(4) == 0 ? 1 : 0) { $0.poisons = $1 == 1 }
+    }
+
+    private mutating func drawFaults() {
+        for fault in Fault.allCases {
+            add("\(fault)", 0, roll(3) == 0 ? 1 : 0) { if $1 == 1 { $0.faults.insert(fault) } }
+        }
+        add("fault-gap-ms", 4000, [even(150, 1000), even(1000, 4000), even(4000, 15_000)][Int(roll(3))]) {
+            $0.faultGapMax = .milliseconds($1)
+        }
+    }
+
+    private mutating func drawRates() {
+        add("refused", 0, rate()) { $0.refusedPerMille = $1 }
+        add("unknown", 0, rate()) { $0.unknownPerMille = $1 }
+        add("stalls", 0, rate()) { $0.stallPerMille = $1 }
+        add("stall-ms", 1500, magnitude(10, 5000)) { $0.stallMax = .milliseconds($1) }
+        add("write-ms", 5, [1, 5, 5, 50, 400][Int(roll(5))]) { $0.writeMax = .milliseconds($1) }
+        add("latency-us", 450, magnitude(10, 100_000)) { $0.latencyMax = $1 * 1000 }
+        add("lost-datagrams", 0, rate() / 2) { $0.lostDatagramsPerMille = $1 }
+        add("failed-calls", 0, rate() / 2) { $0.failedPerMille = $1 }
+        add("full-streams", 0, rate() / 2) { $0.fullPerMille = $1 }
+    }
+
+    private mutating func drawClocks() {
+        add("leap-ms", 200, roll(2) == 0 ? magnitude(200, 40 * 365 * 86_400_000) : 200) { $0.leapMax = $1 }
+        add("drift-per-mille", 0, roll(4) == 0 ? even(1, 50) : 0) { $0.driftPerMille = $1 }
+    }
+
+    private mutating func drawPartitionBounds() {
+        /// Every other bound is as it is by default, so that the small ones are met each for itself. Large
+        /// ones are met by nobody here.
+        func bound(_ from: Int, _ to: Int) -> UInt64 {
+            let top = min(to, to > 10_000 ? 20_000 : 64)
+            return roll(2) == 0 ? magnitude(UInt64(from), UInt64(top)) : UInt64(to)
+        }
+        let plain = PartitionOptions(partitionCount: 1)
+        func add(_ name: String, _ key: any WritableKeyPath<PartitionOptions, Int> & Sendable, from: Int) {
+            let to = plain[keyPath: key]
+            self.add(name, UInt64(to), bound(from, to)) { $0.partition[keyPath: key] = Int($1) }
+        }
+        add("record-bytes", \.recordBytesMax, from: 1)
+        add("entry-bytes", \.entryBytesMax, from: 1)
+        add("records-in-flight", \.recordsInFlightMax, from: 1)
+        add("outbox-window", \.outboxWindow, from: 1)
+        add("offer-bytes", \.offerBytesMax, from: 1)
+        add("deferred-bytes", \.deferredBytesMax, from: 1000)
+        add("outbox-bytes", \.outboxBytesMax, from: 200)
+        add("push-window", \.pushWindow, from: 1)
+        add("swept-a-day", \.sweptDayMax, from: 1)
+        let waiting = plain.waitingBytesMax
+        self.add("waiting-bytes", waiting, roll(4) == 0 ? magnitude(100, 200_000) : waiting) {
+            $0.partition.waitingBytesMax = $1
+        }
+        self.add("snapshot-bytes", 2000, magnitude(100, 20_000)) { $0.partition.snapshotBytesMin = Int($1) }
+        self.add("bookkeeping-ms", 1000, magnitude(1, 5000)) {
+            $0.partition.bookkeepingDelay = .milliseconds($1)
+        }
+        self.add("outbox-retry-ms", 1000, magnitude(50, 1000)) {
+            $0.partition.outboxRetry = .milliseconds($1)
+        }
+    }
+}

@@ -1,0 +1,73 @@
+import Journal
+import Testing
+
+// The contract of changes of the small tables.
+
+extension EngineContract {
+    static func whatIsPutFirstStands(_ engine: any Engine) throws {
+        #expect(try engine.putIfAbsent(.setting, key: "a", value: [1]) == [1])
+        #expect(try engine.putIfAbsent(.setting, key: "a", value: [2]) == [1])
+        #expect(try engine.get(.setting, key: "a") == [1])
+        #expect(try engine.putIfAbsent(.key, key: "a", value: []) == [])
+        #expect(try engine.putIfAbsent(.key, key: "a", value: [3]) == [])
+        try engine.remove(.setting, key: "a")
+        #expect(try engine.putIfAbsent(.setting, key: "a", value: [2]) == [2])
+        let long = String(repeating: "k", count: EngineRules.keyBytesMax + 1)
+        #expect(throws: EngineError.self) { try engine.putIfAbsent(.setting, key: long, value: []) }
+    }
+
+    static func aChangeFromSomethingOldDoesNothing(_ engine: any Engine) throws {
+        func step(_ from: [UInt8]?, _ to: [UInt8]) -> CatalogStep {
+            CatalogStep(key: "v", from: from, to: to)
+        }
+        func all() throws -> [CatalogTable: [String]] {
+            var keys: [CatalogTable: [String]] = [:]
+            for table in CatalogTable.allCases { keys[table] = try engine.all(table).map(\.key) }
+            return keys
+        }
+        var writes = CatalogWrites()
+        for table in CatalogTable.allCases {
+            writes.put(table, key: "é", value: [7])
+            writes.put(table, key: "b", value: [])
+        }
+        // Not there yet: nobody has a version to come from.
+        #expect(try !engine.change(step([1], [2]), writes))
+        #expect(try all().values.allSatisfy(\.isEmpty))
+        #expect(try engine.change(step(nil, [1]), writes))
+        let first = try all()
+        #expect(first[.project] == ["b", "é"] && first[.setting] == ["b", "v", "é"])
+        #expect(try engine.get(.credential, key: "é") == [7] && engine.get(.setting, key: "v") == [1])
+
+        // Of two who come from the same the second comes too late, whatever it would write.
+        var second = CatalogWrites()
+        second.put(.key, key: "c", value: [1])
+        second.put(.key, key: "é", value: [8])
+        second.remove(.project, key: "b")
+        second.remove(.project, key: "nothing")
+        #expect(try !engine.change(step(nil, [9]), second))
+        #expect(try all() == first)
+        #expect(try engine.get(.key, key: "é") == [7])
+        #expect(try engine.change(step([1], [2]), second))
+        #expect(try !engine.change(step([1], [3]), second))
+        // The very same again, since an answer may have been lost: it was done.
+        #expect(try engine.change(step([1], [2]), second))
+        #expect(try engine.get(.setting, key: "v") == [2] && engine.get(.key, key: "é") == [8])
+        #expect(try engine.all(.project).map(\.key) == ["é"])
+
+        // Of one entry the last word counts; of no entry there is only the step.
+        var both = CatalogWrites()
+        both.put(.key, key: "d", value: [1])
+        both.remove(.key, key: "d")
+        both.remove(.key, key: "c")
+        both.put(.key, key: "c", value: [2])
+        #expect(try engine.change(step([2], [3]), both))
+        #expect(try engine.get(.key, key: "d") == nil && engine.get(.key, key: "c") == [2])
+        #expect(try engine.change(step([3], [4]), CatalogWrites()))
+
+        var wrong = CatalogWrites()
+        wrong.put(.setting, key: "v", value: [1])
+        #expect(throws: EngineError.self) { try engine.change(step([4], [5]), wrong) }
+        #expect(throws: EngineError.self) { try engine.change(step([4], [4]), CatalogWrites()) }
+        #expect(try engine.get(.setting, key: "v") == [4])
+    }
+}

@@ -1,0 +1,81 @@
+import Journal
+import Model
+import Partitions
+import Quotas
+import Routing
+import Testing
+
+@testable import NodeCore
+@testable import Partitions
+
+@Suite("The laws of a loop")
+struct LoopLawTests {
+    /// One whose buckets are those of the partition that the tests look at.
+    private func project(_ desk: LoopDesk) throws -> ProjectNumber {
+        let number = (1..<UInt32(100)).first { desk.core.home(of: ProjectNumber($0)) == LoopDesk.partition }
+        return ProjectNumber(try #require(number))
+    }
+
+    @Test("are seen to be broken")
+    func broken() throws {
+        func isSeen(_ law: String, _ change: (LoopDesk) throws -> Void) throws {
+            let desk = LoopDesk()
+            desk.serve()
+            #expect(desk.core.brokenInvariant == nil)
+            try change(desk)
+            let broken = desk.core.brokenInvariant
+            #expect(broken?.contains(law) ?? false, "\(law), seen: \(broken ?? "none")")
+        }
+        try isSeen("served, and read") { $0.core.loading[LoopDesk.partition] = Epoch(3) }
+        try isSeen("for another epoch") { $0.core.loading[PartitionID(1)] = Epoch(9) }
+        try isSeen("nobody knows since when") { $0.core.servedSince = [:] }
+        try isSeen("without an epoch") { $0.core.epochs[Int(LoopDesk.partition.rawValue)] = Epoch(0) }
+        try isSeen("is left") { $0.core.partitionEffects = [.confirm(1)] }
+        try isSeen("buckets") { desk in
+            let other = (1..<UInt32(100)).map { ProjectNumber($0) }
+                .first { desk.core.home(of: $0) != LoopDesk.partition }
+            desk.core.grantor.open(
+                try #require(other), .standard, epoch: Epoch(1), .full, now: desk.host.monotonic)
+        }
+    }
+
+    /// Whoever observes is told of what is broken in the machines below, and the loop goes on.
+    @Test("of its partitions and its gateway are looked at after a turn")
+    func parts() {
+        final class Observer: LoopObserver {
+            var laws: [String] = []
+            override func isBroken(_ law: String) { laws.append(law) }
+        }
+        let desk = LoopDesk()
+        desk.serve()
+        let observer = Observer()
+        desk.core.observer = observer
+        desk.turn()
+        #expect(observer.laws.isEmpty)
+        desk.core.partitions[LoopDesk.partition]?.confirmInFlight = true
+        desk.turn(.timer(.partition(LoopDesk.partition)))
+        #expect(observer.laws == ["partition 2: a confirmation is awaited for nobody"])
+    }
+
+    @Test("who has given a partition up does not open its projects' buckets to tell what is in them")
+    func levels() throws {
+        let desk = LoopDesk()
+        desk.serve()
+        let project = try project(desk)
+        desk.core.adopt(projects: [project], limits: [:], births: [:], now: desk.now)
+        desk.pass(milliseconds: 5000)
+        let asked = LoopMessage.levelsAsked(project, by: 0, question: 1)
+        func told(_ effects: [LoopEffect]) -> [BucketLevel]? {
+            effects.lazy.compactMap { effect -> [BucketLevel]? in
+                if case .levels(let levels, 1) = effect { levels } else { nil }
+            }.first
+        }
+        #expect(told(desk.turn(asked))?.count == 3)
+        desk.turn(.order(.drop(LoopDesk.partition)))
+        let observer = LoopObserver()
+        desk.core.observer = observer
+        #expect(told(desk.turn(asked))?.isEmpty ?? false)
+        #expect(!desk.core.grantor.isOpen(project))
+        #expect(desk.core.brokenInvariant == nil)
+    }
+}

@@ -1,0 +1,45 @@
+import Journal
+import Testing
+
+@testable import Node
+
+@Suite("A change of the catalog") struct CatalogDraftTests {
+    private func draft(_ engine: any Engine, cordoning node: String) throws -> CatalogDraft {
+        var draft = try CatalogDraft(engine)
+        Catalog.cordon(node, to: &draft.writes)
+        draft.contents.cordoned.insert(node)
+        return draft
+    }
+
+    /// Of two that were computed from the same, the second one is computed anew.
+    @Test func isDoneOnlyFromWhatIsThere() throws {
+        let engine = MemoryEngine()
+        let first = try draft(engine, cordoning: "a")
+        let second = try draft(engine, cordoning: "b")
+        let (done, late) = (try first.commit(), try second.commit())
+        #expect(done?.cordoned == ["a"] && late == nil)
+        #expect(try Catalog.load(engine).cordoned == ["a"])
+        let third = try draft(engine, cordoning: "b").commit()
+        let again = try #require(third)
+        let found = try Catalog.load(engine)
+        #expect(found.version == again.version && found.cordoned == ["a", "b"])
+        #expect(Catalog.number(of: found.version ?? []) == 2)
+    }
+
+    /// Two nodes that make a cluster's first keys at once have the same ones.
+    @Test func whatIsMadeFirstStands() throws {
+        let engine = MemoryEngine()
+        let contents = try Catalog.load(engine)
+        #expect(try Catalog.load(engine).signingKey == contents.signingKey)
+        #expect(contents.signingKey.count == 32 && contents.registrationKeys.count == 1)
+        let standing = try engine.putIfAbsent(.setting, key: "token-signing-key", value: [])
+        #expect(standing == contents.signingKey)
+    }
+
+    @Test func whichChangesNothingIsNotWritten() throws {
+        let engine = MemoryEngine()
+        let unchanged = try CatalogDraft(engine).commit()
+        #expect(unchanged != nil)
+        #expect(try Catalog.load(engine).version == nil)
+    }
+}

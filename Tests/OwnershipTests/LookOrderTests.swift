@@ -1,0 +1,116 @@
+import Journal
+import Model
+import Testing
+
+@testable import Ownership
+
+/// The look at the tables goes over a connection of its own: it is in no order with takes and releases.
+@Suite("A look that overtakes an answer") struct LookOrderTests {
+    private let own = SessionID(1)
+    private let other = SessionID(2)
+
+    private func at(_ milliseconds: UInt64) -> MonotonicTime {
+        MonotonicTime(nanoseconds: .milliseconds(10_000 + milliseconds))
+    }
+
+    private func info(isShard: Bool = true) -> Ownership.NodeInfo {
+        Ownership.NodeInfo(isShard: isShard, isGateway: true, weight: 1, peer: "127.0.0.1:1")
+    }
+
+    private func poll(owner: SessionID?, epoch: UInt64, counter: UInt64, otherIsShard: Bool = false)
+        -> Ownership.Poll
+    {
+        Ownership.Poll(
+            sessions: [
+                SessionRow(id: own, node: "a", counter: counter, info: info().encoded),
+                SessionRow(id: other, node: "b", counter: counter, info: info(isShard: otherIsShard).encoded),
+            ],
+            partitions: [
+                PartitionRow(
+                    id: PartitionID(0), history: History(1), owner: owner, epoch: Epoch(epoch),
+                    floor: Sequence(1))
+            ])
+    }
+
+    private struct Bench {
+        var ownership: Ownership
+        mutating func hear(_ event: Ownership.Event, _ now: MonotonicTime) -> [Ownership.Effect] {
+            var effects: [Ownership.Effect] = []
+            ownership.handle(event, now: now, into: &effects)
+            return effects
+        }
+    }
+
+    private func loads(_ effects: [Ownership.Effect]) -> [Epoch] {
+        effects.compactMap { if case .load(_, let epoch, _) = $0 { epoch } else { nil } }
+    }
+    private func drops(_ effects: [Ownership.Effect]) -> Int {
+        effects.count { if case .drop = $0 { true } else { false } }
+    }
+    private func takes(_ effects: [Ownership.Effect]) -> Int {
+        effects.count { if case .take = $0 { true } else { false } }
+    }
+
+    /// A node that is taking partition 0.
+    private func taking() -> Bench {
+        var bench = Bench(ownership: Ownership(session: own, name: "a", info: info(), now: at(0)))
+        #expect(takes(bench.hear(.polled(poll(owner: nil, epoch: 4, counter: 1), asked: at(1)), at(2))) == 1)
+        return bench
+    }
+
+    /// A node that serves partition 0 since epoch 5.
+    private func serving() -> Bench {
+        var bench = taking()
+        #expect(loads(bench.hear(.taken(PartitionID(0), Epoch(5)), at(3))) == [Epoch(5)])
+        _ = bench.hear(.serving(PartitionID(0)), at(4))
+        return bench
+    }
+
+    @Test func ofATakeInFlightLeavesItToTheAnswer() {
+        var bench = taking()
+        let seen = bench.hear(.polled(poll(owner: own, epoch: 5, counter: 2), asked: at(5)), at(6))
+        #expect(loads(seen).isEmpty && takes(seen) == 0 && drops(seen) == 0)
+        #expect(loads(bench.hear(.taken(PartitionID(0), Epoch(5)), at(7))) == [Epoch(5)])
+        let again = bench.hear(.polled(poll(owner: own, epoch: 5, counter: 3), asked: at(8)), at(9))
+        #expect(loads(again).isEmpty && drops(again) == 0)
+    }
+
+    /// The answer is lost: then the row decides.
+    @Test func ofATakeWhoseAnswerWasLostDecides() {
+        var bench = taking()
+        _ = bench.hear(.takeFailed(PartitionID(0)), at(5))
+        let seen = bench.hear(.polled(poll(owner: own, epoch: 5, counter: 2), asked: at(6)), at(7))
+        #expect(loads(seen) == [Epoch(5)])
+    }
+
+    @Test func fromBeforeATakeSaysNothingOfIt() {
+        var bench = taking()
+        _ = bench.hear(.taken(PartitionID(0), Epoch(5)), at(5))
+        let seen = bench.hear(.polled(poll(owner: nil, epoch: 4, counter: 2), asked: at(4)), at(6))
+        #expect(drops(seen) == 0 && takes(seen) == 0)
+        #expect(bench.ownership.epoch(of: PartitionID(0)) == Epoch(5))
+    }
+
+    @Test func ofAReleaseInFlightLeavesItToTheAnswer() {
+        var bench = serving()
+        _ = bench.hear(.lost(PartitionID(0)), at(10))
+        let gone = bench.hear(.polled(poll(owner: nil, epoch: 5, counter: 3), asked: at(11)), at(12))
+        #expect(drops(gone) == 0 && takes(gone) == 0)
+        _ = bench.hear(.released(PartitionID(0)), at(13))
+        // From before the answer: the row may be as it was before the release.
+        let old = bench.hear(.polled(poll(owner: own, epoch: 5, counter: 4), asked: at(12)), at(14))
+        #expect(loads(old).isEmpty)
+        let free = bench.hear(.polled(poll(owner: nil, epoch: 5, counter: 5), asked: at(15)), at(16))
+        #expect(takes(free) == 1)
+    }
+
+    /// Another has taken it before the answer to the release came; that answer then changes nothing.
+    @Test func ofAnotherOwnerSettlesAReleaseInFlight() {
+        var bench = serving()
+        _ = bench.hear(.lost(PartitionID(0)), at(10))
+        let taken = bench.hear(.polled(poll(owner: other, epoch: 6, counter: 3), asked: at(11)), at(12))
+        #expect(drops(taken) == 1)
+        _ = bench.hear(.released(PartitionID(0)), at(13))
+        #expect(bench.ownership.epoch(of: PartitionID(0)) == nil)
+    }
+}

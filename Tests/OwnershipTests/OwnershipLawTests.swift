@@ -1,0 +1,109 @@
+import Journal
+import Model
+import Testing
+
+@testable import Ownership
+
+/// Each law of a node's ownership, broken in one that serves a partition.
+@Suite("The laws of ownership")
+struct OwnershipLawTests {
+    private static let own = SessionID(1)
+    private static let other = SessionID(2)
+    private static let now = MonotonicTime(nanoseconds: 10_000_000_000)
+
+    private func row(_ session: SessionID, _ name: String) -> SessionRow {
+        let info = Ownership.NodeInfo(isShard: true, isGateway: true, peer: name, gossip: name)
+        return SessionRow(id: session, node: name, counter: 1, info: info.encoded)
+    }
+
+    /// Two nodes; this one owns and serves both partitions.
+    private func machine() -> Ownership {
+        let info = Ownership.NodeInfo(isShard: true, isGateway: true, peer: "a", gossip: "a")
+        var machine = Ownership(
+            session: OwnershipLawTests.own, name: "a", info: info, now: OwnershipLawTests.now)
+        var effects: [Ownership.Effect] = []
+        machine.handle(.nudged, now: OwnershipLawTests.now, into: &effects)
+        let poll = Ownership.Poll(
+            sessions: [row(OwnershipLawTests.own, "a"), row(OwnershipLawTests.other, "b")],
+            partitions: (0..<2).map {
+                PartitionRow(
+                    id: PartitionID($0), history: History(7), owner: OwnershipLawTests.own,
+                    epoch: Epoch(3), floor: Sequence(1))
+            })
+        machine.handle(
+            .polled(poll, asked: OwnershipLawTests.now), now: OwnershipLawTests.now, into: &effects)
+        for number in 0..<UInt16(2) {
+            machine.handle(.serving(PartitionID(number)), now: OwnershipLawTests.now, into: &effects)
+        }
+        #expect(machine.brokenInvariant == nil)
+        return machine
+    }
+
+    @Test("are seen to be broken")
+    func broken() {
+        func isSeen(_ law: String, _ change: (inout Ownership) -> Void) {
+            var machine = machine()
+            change(&machine)
+            let broken = machine.brokenInvariant
+            #expect(broken?.contains(law) ?? false, "\(law), seen: \(broken ?? "none")")
+        }
+        isSeen("without an epoch") { $0.holdings[PartitionID(0)] = .serving(Epoch(0)) }
+        isSeen("is not being given up") { $0.unsure = [PartitionID(0)] }
+        isSeen("has an heir") { machine in
+            _ = machine.following.advise(
+                PartitionID(0), OwnershipLawTests.other, machine.options, OwnershipLawTests.now)
+            machine.holdings[PartitionID(0)] = nil
+        }
+        isSeen("of other partitions") { $0.last.partitions.removeLast() }
+        isSeen("believes gossip of itself") {
+            $0.heard[PartitionID(0)] = .init(session: OwnershipLawTests.own, epoch: Epoch(4))
+        }
+        isSeen("fences itself") { $0.fencing = [OwnershipLawTests.own] }
+        isSeen("is fenced that is gone") { $0.fencing = [SessionID(9)] }
+        isSeen("others than are there") { $0.last.sessions.removeLast() }
+        isSeen("has no session") { machine in
+            let member = machine.members[0]
+            machine.members.append(.init(session: SessionID(9), name: "c", info: member.info))
+        }
+    }
+
+    @Test("an heir of a partition that is lost is waited for no longer")
+    func lostWithAnHeir() {
+        var machine = machine()
+        machine.laws.isHolders = true
+        _ = machine.following.advise(
+            PartitionID(0), OwnershipLawTests.other, machine.options, OwnershipLawTests.now)
+        #expect(machine.following.waitingCount == 1)
+        var effects: [Ownership.Effect] = []
+        machine.handle(.lost(PartitionID(0)), now: OwnershipLawTests.now, into: &effects)
+        #expect(machine.following.waitingCount == 0)
+        #expect(machine.brokenInvariant == nil)
+    }
+
+    @Test("of links are seen to be broken")
+    func links() {
+        func isSeen(_ law: String, _ change: (inout PeerLinks.Link) -> Void) {
+            var links = PeerLinks()
+            links.adopt([OwnershipLawTests.other])
+            let life = OwnershipLawTests.other.life
+            _ = links.stands(life, loop: 0, now: OwnershipLawTests.now)
+            _ = links.failed(life, loop: 1, reason: "a test", now: OwnershipLawTests.now)
+            #expect(links.brokenInvariant == nil)
+            guard var link = links.links[life] else {
+                Issue.record("no link")
+                return
+            }
+            change(&link)
+            links.links[life] = link
+            let broken = links.brokenInvariant
+            #expect(broken?.contains(law) ?? false, "\(law), seen: \(broken ?? "none")")
+        }
+        isSeen("in the place of another") { $0.session = SessionID(9) }
+        isSeen("for no reason") { $0.reasons = [:] }
+        isSeen("cannot be made") { $0.reasons[0] = "a test" }
+        isSeen("is up") { link in
+            link.reasons = [:]
+            link.downSince = nil
+        }
+    }
+}

@@ -1,0 +1,302 @@
+import Journal
+import Model
+import Testing
+
+@testable import Partitions
+
+/// Each law of a partition's machine, broken in one that has lived a little.
+@Suite("The laws of a partition")
+struct LawTests {
+    /// Partition 0 has two devices in three topics: one listens, the other has messages waiting, with and
+    /// without a collapse key. Partition 1 hears nothing, so something for it waits.
+    private func house() throws -> House {
+        let house = House(count: 3)
+        let (first, credential) = try #require(house.register(in: 0))
+        let (second, _) = try #require(house.register(in: 0))
+        house.listen(first, credential, stream: 1)
+        for number in 0..<3 {
+            let topic = try topic(house, at: PartitionID(UInt16(number)))
+            #expect(house.change(.subscribe, topic, [first, second]) != nil)
+            house.publish("a", to: topic)
+            house.publish("b", to: topic, key: "key")
+        }
+        house.settle()
+        house.away = [PartitionID(1)]
+        _ = house.change(.unsubscribe, try topic(house, at: PartitionID(1)), [second])
+        for partition in house.partitions {
+            partition.laws.isHolders = true
+            #expect(partition.brokenInvariant(isWhole: true) == nil)
+        }
+        return house
+    }
+
+    private func topic(_ house: House, at home: PartitionID) throws -> String {
+        try #require((0..<1000).lazy.map { "topic-\($0)" }.first { house.home($0) == home })
+    }
+
+    private func device(_ index: UInt32, _ partition: Partition) throws -> (page: DevicePage, place: Int) {
+        let found = partition.state.devices.find(index)
+        return try #require(found)
+    }
+
+    private func isSeen(
+        _ law: String, sourceLocation: SourceLocation = #_sourceLocation,
+        _ change: (Partition, House) throws -> Void
+    ) throws {
+        let house = try house()
+        try change(house.partitions[0], house)
+        let broken = house.partitions[0].brokenInvariant(isWhole: true)
+        #expect(
+            broken?.contains(law) ?? false, "\(law), seen: \(broken ?? "none")",
+            sourceLocation: sourceLocation)
+    }
+
+    @Test("of its journal are seen to be broken")
+    func journal() throws {
+        try isSeen("does not follow what is folded") { partition, _ in
+            partition.state.applied = partition.state.applied.next
+        }
+        try isSeen("waits for a record that is empty") { partition, _ in
+            partition.ledger.gated.bodiesGone = 1
+        }
+        try isSeen("waits for a record that is empty") { partition, _ in partition.ledger.isUrgent = true }
+        try isSeen("the open record waits for nothing") { partition, _ in
+            partition.propose(.expire(now: WallTime(milliseconds: 0)))
+        }
+        try isSeen("nobody asked for") { partition, _ in
+            partition.confirmations.append(
+                (1, Answer(to: .request(RequestID(gateway: House.gateway, number: 1)), reply: .done)))
+        }
+        try isSeen("awaited for nobody") { partition, _ in partition.confirmInFlight = true }
+        try isSeen("wait for a record in flight") { partition, house in
+            partition.deferred = [house.partitions[2].frame([], to: PartitionID(0))]
+        }
+        try isSeen("snapshots cover") { partition, _ in
+            partition.snapshots.restored(partition.applied.next, bytes: 1)
+        }
+        try isSeen("not newer than the last") { partition, _ in
+            partition.snapshots.begin(partition.id, covering: .zero, token: 1)
+        }
+    }
+
+    @Test("of its outboxes are seen to be broken")
+    func outboxes() throws {
+        let other = PartitionID(1)
+        try isSeen("not offered to it") { partition, _ in partition.offered[other] = nil }
+        try isSeen("was never sent") { partition, _ in
+            partition.state.outboxes[PartitionID(2)] = nil
+        }
+        try isSeen("has acknowledged what is not durable") { partition, _ in
+            partition.acknowledged[other] = partition.applied.next
+        }
+        try isSeen("not durable was offered") { partition, _ in
+            partition.offered[other]?.upTo = partition.applied.next
+        }
+        try isSeen("woken to offer") { partition, _ in partition.wakeAt = nil }
+        try isSeen("its mark is forgotten") { partition, _ in
+            partition.durableMarks[other] = InboxMark(history: History(1), number: .zero, fingerprint: 0)
+            partition.state.marks[other] = nil
+        }
+        try isSeen("ahead of its mark") { partition, _ in
+            let own = PartitionID(0)
+            let number = try #require(partition.state.marks[own]?.number)
+            partition.durableMarks[own]?.number = number.next
+        }
+        try isSeen("a part of no entry") { partition, _ in
+            partition.state.marks[PartitionID(0)]?.part = InboxMark.Part(
+                entry: Sequence(1), items: 1, fingerprint: 0)
+        }
+        try isSeen("who is to be there") { partition, _ in
+            partition.state.outboxes[other]?.fingerprint ^= 1
+        }
+        try isSeen("others than are subscribed") { partition, _ in
+            partition.state.outboxes[PartitionID(2)]?.fingerprint ^= 1
+        }
+        try isSeen("does not name the one before") { partition, _ in
+            let outbox = try #require(partition.state.outboxes[other])
+            let entry = try #require(outbox.unacknowledged.last)
+            let next = OutboxEntry(
+                number: entry.number.next, predecessor: .zero, items: entry.items,
+                fingerprint: entry.fingerprint)
+            partition.state.outboxes[other] = Outbox(
+                entries: [entry, next], last: next.number, fingerprint: next.fingerprint)
+        }
+        try isSeen("the newest entry is not the last") { partition, _ in
+            let outbox = try #require(partition.state.outboxes[other])
+            partition.state.outboxes[other] = Outbox(
+                entries: Array(outbox.unacknowledged), last: outbox.last.former,
+                fingerprint: outbox.fingerprint)
+        }
+        try isSeen("an answer waits for what it has acknowledged") { partition, _ in
+            let waiters = try #require(partition.outboxWaiters[other])
+            partition.outboxWaiters[PartitionID(2)] = waiters
+        }
+        try isSeen("brings its repair further") { partition, _ in
+            partition.repairs[other] = Repair(count: 2, began: MonotonicTime(nanoseconds: 0))
+        }
+        try isSeen("is not clear") { partition, _ in
+            partition.repairs[other] = Repair(count: 2, next: 2, began: MonotonicTime(nanoseconds: 0))
+        }
+        try isSeen("unfinished messages") { partition, _ in
+            partition.state.fanouts.begin(House.project, MessageID(time: 1, random: 1), parts: 1)
+        }
+    }
+
+    @Test("of devices and what waits for them are seen to be broken")
+    func devices() throws {
+        try isSeen("counted wrongly") { partition, _ in
+            let (page, place) = try device(1, partition)
+            page.waiting[place] += 1
+        }
+        try isSeen("counted wrongly") { partition, _ in
+            let (page, place) = try device(1, partition)
+            page.collapsible[place] = 0
+        }
+        try isSeen("devices of a page") { partition, _ in
+            let (page, _) = try device(1, partition)
+            page.used += 1
+        }
+        try isSeen("devices are counted wrongly") { partition, _ in
+            let (page, place) = try device(1, partition)
+            page.projects[place] = 0
+        }
+        try isSeen("is gone, and to be told") { partition, _ in
+            partition.state.overflowed[99] = .init(told: Position(1), record: Sequence(1))
+        }
+        try isSeen("a loss to come") { partition, _ in
+            partition.state.overflowed[1] = .init(told: Position(.max), record: Sequence(1))
+        }
+        try isSeen("a stranger's message") { partition, _ in partition.state.devices.remove(index: 1) }
+        try isSeen("a topic of another partition") { partition, house in
+            let strange = try topic(house, at: PartitionID(1))
+            let name = try #require(TopicName(strange))
+            _ = partition.state.topics.join(house.names, House.project, name, PartitionID(0), [1])
+        }
+    }
+
+    @Test("of the delivery log are seen to be broken")
+    func log() throws {
+        func block(_ partition: Partition) throws -> LogBlock {
+            try #require(partition.state.log.spans.first?.blocks.first)
+        }
+        try isSeen("do not rise") { partition, _ in
+            try block(partition).entries[1].position = Position(1)
+        }
+        try isSeen("not found by its device") { partition, _ in
+            try block(partition).union.subtract(Bitmap(sorted: [1]))
+        }
+        try isSeen("messages of a block") { partition, _ in try block(partition).occupied += 1 }
+        try isSeen("bodies stand in a record") { partition, _ in
+            try block(partition).entries[0].record = Sequence(1)
+        }
+        try isSeen("bytes of waiting messages") { partition, _ in
+            try block(partition).entries[0].bytes += 1
+        }
+        try isSeen("cached bodies") { partition, _ in try block(partition).entries[0].body = nil }
+        try isSeen("expire in a minute") { partition, _ in
+            try block(partition).entries[0].expires = WallTime(milliseconds: 0)
+        }
+        try isSeen("of a collapse key") { partition, _ in
+            let block = try block(partition)
+            let place = try #require(
+                block.entries.indices.first {
+                    block.entries[$0].key != 0 && !block.entries[$0].targets.isEmpty
+                })
+            block.entries[place].key += 100
+        }
+    }
+
+    @Test("of streams are seen to be broken")
+    func streams() throws {
+        try isSeen("nothing lets device 0 begin") { partition, _ in
+            partition.streams.attach(0, StreamID(gateway: House.gateway, number: 2), after: .zero)
+        }
+        try isSeen("nothing lets device 0 go on") { partition, _ in partition.streams.setReading(0) }
+        try isSeen("its link does not say so") { partition, _ in
+            partition.streams.attachments[0]?.state = .cutOff
+        }
+        try isSeen("neither live nor cut off") { partition, _ in
+            partition.streams.attachments[0]?.state = .behind
+        }
+        try isSeen("other streams than there are") { partition, _ in partition.streams.attachments = [:] }
+        try isSeen("without a link") { partition, _ in partition.streams.links = [:] }
+        try isSeen("its live streams are counted wrongly") { partition, _ in
+            partition.streams.links[House.gateway]?.liveCount = 2
+        }
+        try isSeen("confirmed what was not sent") { partition, _ in
+            partition.streams.links[House.gateway]?.processed = 1000
+        }
+        try isSeen("frames are out of order") { partition, _ in
+            partition.streams.links[House.gateway]?.outstanding = [(1000, .zero)]
+        }
+        try isSeen("brings back who was cut off") { partition, _ in
+            partition.streams.setCutOff(0)
+            partition.streams.links[House.gateway]?.outstanding = []
+        }
+        try isSeen("is gone, and listens") { partition, _ in
+            partition.streams.attach(9, StreamID(gateway: House.gateway, number: 2), after: .zero)
+        }
+    }
+
+    @Test("of conditions are seen to be broken")
+    func conditions() throws {
+        let condition = try Condition.parse(Array("'a' in topics".utf8))
+        let ticket = ConditionTicket(record: Sequence(1), ordinal: 0)
+        try isSeen("nobody asks for the members") { partition, house in
+            let message = house.envelope("c")
+            partition.state.conditions[ticket] = PendingCondition(
+                project: House.project, condition: condition, message: message)
+            partition.state.fanouts.begin(House.project, message.id, parts: 1)
+        }
+        try isSeen("what is resolved is asked about") { partition, house in
+            partition.resolutions[ticket] = Resolution(members: [nil], askedAt: house.now.monotonic)
+        }
+    }
+
+    /// The answer to a change that was so already may come to wait behind one that waits for more.
+    @Test("an answer is given as soon as what it waits for is acknowledged")
+    func waiters() throws {
+        let house = House(count: 2)
+        let (device, _) = try #require(house.register(in: 0))
+        let (other, _) = try #require(house.register(in: 0))
+        let (listener, _) = try #require(house.register(in: 1))
+        let own = try self.topic(house, at: PartitionID(0))
+        let topic = try topic(house, at: PartitionID(1))
+        let name = try #require(TopicName(topic))
+        _ = house.change(.subscribe, own, [listener])
+        _ = house.change(.subscribe, topic, [device])
+        // A message for the other partition, which does not hear of it: nobody waits for that.
+        house.away = [PartitionID(1)]
+        house.publish("a", to: own)
+        let partition = house.partitions[0]
+        func change(_ device: Registration, _ number: UInt64, _ effects: inout [PartitionEffect]) {
+            let request = Request.change(
+                .subscribe, project: House.project, topic: name, devices: [device], by: .backend)
+            partition.handle(
+                .request(RequestID(gateway: House.gateway, number: number), request), now: house.now,
+                into: &effects)
+        }
+        // The first is so already and is to be confirmed, the second goes into a record, which is faster.
+        var effects: [PartitionEffect] = []
+        change(device, 901, &effects)
+        partition.flush(now: house.now, into: &effects)
+        change(other, 902, &effects)
+        partition.flush(now: house.now, into: &effects)
+        let entry = try #require(partition.state.outboxes[PartitionID(1)]?.unacknowledged.first)
+        partition.handle(.appended(partition.applied), now: house.now, into: &effects)
+        for effect in effects {
+            if case .confirm(let token) = effect {
+                partition.handle(.confirmed(token), now: house.now, into: &effects)
+            }
+        }
+        partition.flush(now: house.now, into: &effects)
+        effects = []
+        let said = OutboxAcknowledgement(
+            from: PartitionID(1), history: partition.history, generation: 0, mark: entry.number,
+            fingerprint: entry.fingerprint)
+        partition.handle(.acknowledged(said), now: house.now, into: &effects)
+        partition.flush(now: house.now, into: &effects)
+        #expect(effects.contains { if case .reply(let id, _) = $0 { id.number == 901 } else { false } })
+        #expect(partition.brokenInvariant(isWhole: true) == nil)
+    }
+}

@@ -1,0 +1,151 @@
+import Model
+import Quotas
+import Testing
+
+@testable import Partitions
+@testable import Routing
+
+/// Each law of a router and of a gateway's streams, broken in those at work.
+@Suite("The laws of a gateway")
+struct GatewayLawTests {
+    private static let now = Instant(
+        monotonic: MonotonicTime(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: 1))
+
+    /// In a cluster: a registration waits for its quota, one request has a partition, and one has none.
+    private func router() throws -> Router {
+        var options = Router.Options(partitionCount: 8, gateway: GatewayID(2), session: 9)
+        options.isClustered = true
+        let router = Router(
+            options: options, admission: Admission(SpenderID(1)), random: SeededGenerator(seed: 1))
+        var effects: [RouterEffect] = []
+        router.submit(
+            .register(project: ProjectNumber(3)), ticket: 1, now: GatewayLawTests.now, into: &effects)
+        for (ticket, topic) in ["a", "b"].enumerated() {
+            let name = try #require(TopicName(topic))
+            router.submit(
+                .topic(project: ProjectNumber(3), name), ticket: UInt64(ticket) + 2, now: GatewayLawTests.now,
+                into: &effects)
+        }
+        let first = effects.lazy.compactMap { effect -> RequestID? in
+            if case .ask(_, let id, _, _) = effect { id } else { nil }
+        }.first
+        let number = try #require(first).number
+        router.replied(number, .refused(.moved), now: GatewayLawTests.now, into: &effects)
+        #expect(router.pending.count == 2 && router.lanes.count == 1 && router.lines.count == 1)
+        #expect(router.brokenInvariant(isWhole: true) == nil)
+        return router
+    }
+
+    private func isSeen(
+        _ law: String, sourceLocation: SourceLocation = #_sourceLocation, _ change: (Router) throws -> Void
+    ) throws {
+        let router = try router()
+        try change(router)
+        let broken = router.brokenInvariant(isWhole: true)
+        #expect(
+            broken?.contains(law) ?? false, "\(law), seen: \(broken ?? "none")",
+            sourceLocation: sourceLocation)
+    }
+
+    @Test("of its router are seen to be broken")
+    func routing() throws {
+        func waiting(_ router: Router) throws -> UInt64 {
+            try #require(router.pending.numbers(upTo: .max).first { router.pending[$0]?.isWaiting ?? false })
+        }
+        func asked(_ router: Router) throws -> UInt64 {
+            try #require(
+                router.pending.numbers(upTo: .max).first { !(router.pending[$0]?.isWaiting ?? true) })
+        }
+        try isSeen("have no deadline") { $0.deadlines = [] }
+        try isSeen("has no deadline") { $0.deadlines[$0.deadlines.count - 1].upTo = 0 }
+        try isSeen("out of order") { $0.deadlines += $0.deadlines }
+        try isSeen("woken to ask again") { router in
+            router.lanes = [:]
+            router.retryAt = nil
+        }
+        try isSeen("woken to ask partition") { $0.retryAt = MonotonicTime(nanoseconds: .max) }
+        try isSeen("is asked of partition") { router in
+            for partition in router.lanes.keys { router.lanes[partition]?.due = nil }
+        }
+        try isSeen("nobody asks it again") { router in
+            let number = try asked(router)
+            router.pending[number]?.isWaiting = true
+        }
+        try isSeen("nobody asks it again") { $0.lanes = [:] }
+        try isSeen("counted wrongly") { $0.pending.count += 1 }
+        try isSeen("a number that was not given") { router in
+            let number = try asked(router)
+            let message = Envelope(
+                id: MessageID(time: 1, random: 1), event: [], sent: GatewayLawTests.now.wall, ttlSeconds: 1)
+            router.pending[number]?.request = .sendToTopic(
+                RequestKey(session: 9, number: 5), project: ProjectNumber(3),
+                TopicName(checked: Array("a".utf8)), message, fanoutsMax: 1)
+        }
+        try isSeen("waits for other parts") { router in
+            let number = try waiting(router)
+            router.pending[number]?.kind = .whole(outcomes: [], partsLeft: 1)
+        }
+        try isSeen("nobody wakes them") { router in
+            let key = LineKey(project: ProjectNumber(4), kind: .sends)
+            router.lines[key] = router.lines.values.first
+        }
+        try isSeen("that the spender wants is left") { router in
+            router.admission.effects = [.wake(at: MonotonicTime(nanoseconds: 0))]
+        }
+    }
+
+    private final class Sink: StreamSink {
+        func event(_ body: [UInt8], position: Position, history: History) -> UInt64 { 0 }
+        func deletedMessages(position: Position, history: History) -> UInt64 { 0 }
+        func write(_ chunk: UInt64, to stream: UInt64) -> Bool { true }
+        func open(_ stream: UInt64) {}
+        func refuse(_ stream: UInt64, _ refusal: Refusal) {}
+        func endReplaced(_ stream: UInt64) {}
+        func endUnregistered(_ stream: UInt64) {}
+        func endForReconnect(_ stream: UInt64) {}
+    }
+
+    /// One live stream.
+    private func streams() -> GatewayStreams {
+        var streams = GatewayStreams(gateway: GatewayID(256), histories: [History(7)], outlivesOwners: true)
+        let registration = Registration(
+            project: ProjectNumber(1), partition: PartitionID(0), index: DeviceIndex(3), nonce: 1, key: 0)
+        _ = streams.attach(registration, by: .backend, resume: nil)
+        let id = StreamID(gateway: GatewayID(256), number: 1)
+        var commands: [StreamCommand] = []
+        let push = StreamFrame.Push(epoch: Epoch(1), number: 1, items: [])
+        for frame: StreamFrame in [
+            .attached(id, DeviceIndex(3), Epoch(1), from: .zero), .push(push),
+            .events(id, DeviceIndex(3), Epoch(1), after: .zero, deleted: nil, []),
+        ] {
+            streams.receive(
+                frame, from: PartitionID(0), sink: Sink(), refusal: { _ in .unregistered },
+                commands: &commands)
+        }
+        #expect(streams.brokenInvariant(isWhole: true) == nil)
+        return streams
+    }
+
+    @Test("of its streams are seen to be broken")
+    func streamLaws() {
+        func isSeen(_ law: String, _ change: (inout GatewayStreams) -> Void) {
+            var streams = streams()
+            change(&streams)
+            let broken = streams.brokenInvariant(isWhole: true)
+            #expect(broken?.contains(law) ?? false, "\(law), seen: \(broken ?? "none")")
+        }
+        isSeen("not those that are there") { $0.listeners = [:] }
+        isSeen("which is gone") { streams in
+            streams.streams = [:]
+            streams.listeners = [:]
+        }
+        isSeen("which is behind") { $0.streams[1]?.isBehind = true }
+        isSeen("is not behind") { $0.streams[1]?.isWaiting = true }
+        isSeen("for another device") { $0.streams[1]?.device = DeviceIndex(4) }
+        isSeen("of no machine") { $0.epochs = [:] }
+        isSeen("was not given") { streams in
+            streams.streams[9] = streams.streams.removeValue(forKey: 1)
+            streams.listeners[9] = streams.listeners.removeValue(forKey: 1)
+        }
+    }
+}

@@ -1,0 +1,100 @@
+import Model
+import Partitions
+import Testing
+
+@testable import Simulator
+
+@Suite("Swarms of simulated clusters")
+struct SwarmTests {
+    @Test("keep every promise, seed by seed", arguments: UInt64(1)...24)
+    func promises(seed: UInt64) {
+        let draw = SwarmDraw(seed: seed)
+        let violations = ClusterSimulation(draw.options).run().violations
+        #expect(violations.isEmpty, "seed \(seed) draws \(draw): \(violations.prefix(5))")
+    }
+
+    /// Draws that broke a promise once, as small as they could be made.
+    @Test(
+        "stay clean where a bug was",
+        arguments: [
+            // A message that an undurable loss had taken out of the log was skipped by whoever came back.
+            (
+                519,
+                "nodes 7, partitions 2, loops 3, devices 22, topics 3, seconds 6, pause-ms 862, body-bytes 1500,"
+                    + " bursts-per-mille 6, burst-size 884, companions-per-mille 1000, crash 1,"
+                    + " fault-gap-ms 2212, write-ms 400, latency-us 27035, full-streams 9, outbox-bytes 912,"
+                    + " snapshot-bytes 107, bookkeeping-ms 30, outbox-retry-ms 104"
+            ),
+            // A lost confirmation filled the window for good, where the window was one frame.
+            (
+                896,
+                "nodes 9, partitions 2, databases 2, devices 18, topics 3, seconds 19, pause-ms 390,"
+                    + " body-bytes 10, burst-size 1, companions-per-mille 1000, crash 1, reset 1, cut 1,"
+                    + " blindness 1, fault-gap-ms 834, unknown 530, write-ms 50, latency-us 6191,"
+                    + " entry-bytes 246, offer-bytes 2, push-window 1, waiting-bytes 100, snapshot-bytes 204,"
+                    + " bookkeeping-ms 3, outbox-retry-ms 61"
+            ),
+            // One copy of a send was refused by a quota, and another one was accepted.
+            (
+                1669,
+                "nodes 2, partitions 2, loops 2, devices 29, topics 2, seconds 5, pause-ms 219, burst-size 1,"
+                    + " companions-per-mille 0, fanouts 8, sleep 1, fault-gap-ms 3450, refused 5,"
+                    + " write-ms 50, latency-us 18, full-streams 172, entry-bytes 440, outbox-window 2,"
+                    + " outbox-bytes 200, snapshot-bytes 102"
+            ),
+            // What a device's end tells a topic was received in part, and made anew in another order.
+            (
+                8681,
+                "nodes 9, partitions 1, devices 2, topics 16, seconds 1, pause-ms 19, burst-size 1,"
+                    + " companions-per-mille 0, unregister-per-mille 37, clockStops 1, refused 1,"
+                    + " write-ms 50, latency-us 48, lost-datagrams 6, failed-calls 377, full-streams 66,"
+                    + " record-bytes 1, records-in-flight 4, snapshot-bytes 102"
+            ),
+            // A loss was told before messages of before it whose bodies were still to be read.
+            (
+                8978,
+                "nodes 8, partitions 3, databases 3, devices 23, seconds 7, pause-ms 151, body-bytes 1500,"
+                    + " burst-size 1, companions-per-mille 30, slowLinks 1, fault-gap-ms 10367, refused 8,"
+                    + " unknown 169, entry-bytes 2070, outbox-bytes 5077, waiting-bytes 200000,"
+                    + " snapshot-bytes 1912, bookkeeping-ms 58, outbox-retry-ms 68"
+            ),
+        ] as [(UInt64, String)])
+    func former(seed: UInt64, line: String) throws {
+        let draw = try #require(SwarmDraw(seed: seed, line))
+        let violations = ClusterSimulation(draw.options).run().violations
+        #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+    }
+
+    @Test("are drawn the same twice, and read back from their line")
+    func lines() throws {
+        for seed in UInt64(1)...50 {
+            let draw = SwarmDraw(seed: seed)
+            #expect(draw.description == SwarmDraw(seed: seed).description)
+            let read = try #require(SwarmDraw(seed: seed, draw.description))
+            #expect(read.description == draw.description)
+        }
+        #expect(SwarmDraw(seed: 1, "nodes") == nil)
+        #expect(SwarmDraw(seed: 1, "nodes many") == nil)
+        #expect(SwarmDraw(seed: 1, "noses 3") == nil)
+    }
+
+    /// Each trait is drawn plain by some seeds and not by others.
+    @Test("draw everything, and nothing always")
+    func variety() {
+        let draws = (UInt64(1)...400).map { SwarmDraw(seed: $0) }
+        for place in draws[0].traits.indices {
+            let drawn = draws.count { !$0.traits[place].isPlain }
+            #expect(drawn > 20, "\(draws[0].traits[place].name) is drawn by \(drawn) of 400 seeds")
+        }
+    }
+
+    @Test("shrink to a draw that still fails")
+    func shrinking() throws {
+        let line = "nodes 3, devices 6, seconds 6, pause-ms 200, crash 1, slowLinks 1, fault-gap-ms 600"
+        let draw = try #require(SwarmDraw(seed: 3, line))
+        let smallest = draw.shrunk({ _ in }) { options in
+            options.seconds > 2 ? ["a run of more than two seconds"] : []
+        }
+        #expect(smallest.description == "nodes 1, partitions 1, devices 1, topics 1, seconds 3, burst-size 1")
+    }
+}

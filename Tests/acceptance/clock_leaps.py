@@ -1,0 +1,216 @@
+"""Clocks that leap, of one server or of one node of three: see clock_leaps.sh and cluster_clock.sh."""
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import time
+
+import cluster
+from openloop import Stream, message, register, several, until
+from world import Server, World, is_preloaded
+
+SEND = "/v1/projects/demo/messages:send"
+AWAY, WAITING = 60, 3
+# Days after which a device ends that nobody has seen are 270. Back to 1970 is as far as a clock without a battery goes.
+LEAPS = {"271 days ahead": 271 * 86_400, "back to 1970": -int(time.time())}
+REASON = "the wall clock leapt"
+
+
+class House:
+    """Devices of which some listen and some are away, for each of whom messages wait. All is sent and asked through
+    one node, and those who listen may do it at another."""
+
+    def __init__(self, at, listening_at=None):
+        self.at, self.listening_at, self.number, self.devices, self.waiting = at, listening_at or at, 0, [], {}
+        self.listening, self.away = [], []
+
+    async def send(self, targets):
+        """To all of them; the numbers of those messages."""
+        numbers = range(self.number + 1, self.number + 1 + len(targets))
+        self.number += len(targets)
+        await several(*self.at, [("POST", SEND, message(*one)) for one in zip(numbers, targets)])
+        return numbers
+
+    async def fill(self):
+        self.devices = await register(*self.at, AWAY + 4)
+        self.listening = [Stream(one) for one in self.devices[AWAY:]]
+        for stream in self.listening:
+            stream.open(*self.listening_at)
+        self.away = self.devices[:AWAY]
+        self.waiting = {device["token"]: set() for device in self.away}
+        for _ in range(WAITING):
+            await self.send_to_those_away()
+
+    async def send_to_those_away(self):
+        """One message each: one of them is gone in an hour, the others after weeks."""
+        targets = [{"token": one["token"], **({"android": {"ttl": "3600s"}} if place % 3 == 0 else {})}
+                   for place, one in enumerate(self.away)]
+        for device, number in zip(self.away, await self.send(targets)):
+            self.waiting[device["token"]].add(number)
+
+    async def check_hearing(self, what):
+        """All that listen hear a message each, and all topics take one."""
+        numbers = await self.send([{"token": stream.token} for stream in self.listening])
+        await self.send([{"topic": f"topic-{number}"} for number in range(64)])
+        await until(lambda: all(number in stream.now for stream, number in zip(self.listening, numbers)),
+                    f"those who listen to hear something {what}")
+
+    async def check_comer(self):
+        """Somebody who was away comes back, hears all that waited, and goes without a word."""
+        device = self.away[0]
+        stream = Stream(device)
+        stream.open(*self.listening_at)
+        await until(lambda: self.waiting[device["token"]] <= set(stream.now), "what waited to come to who comes back")
+        stream.close()
+
+    async def check_nothing_lost(self, what):
+        listed, token = set(), ""
+        while token is not None:
+            path = "/v1/projects/demo/registrations?pageSize=1000" + (f"&pageToken={token}" if token else "")
+            page = (await several(*self.at, [("GET", path)], 1))[0]
+            listed |= {one["name"].split("/")[-1] for one in page.get("registrations", [])}
+            token = page.get("nextPageToken") or None
+        assert len(listed) == len(self.devices), f"{what}: {len(self.devices) - len(listed)} devices were unregistered"
+        streams = [Stream(one) for one in self.away]
+        for stream in streams:
+            stream.open(*self.listening_at)
+        try:
+            await until(lambda: all(self.waiting[one.token] <= set(one.now) for one in streams), "", 30)
+        except SystemExit:
+            lost = sum(len(self.waiting[one.token] - set(one.now)) for one in streams)
+            raise SystemExit(f"FAIL: {what}: {lost} waiting messages are lost") from None
+        for stream in streams:
+            assert sorted(stream.now) == stream.now, f"{what}: out of order"
+            stream.close()
+
+
+async def drive(house, condition, what):
+    """Traffic of all partitions, since each reads the clock when it has something to do."""
+    end = time.monotonic() + 90
+    while not await condition():
+        assert time.monotonic() < end, f"waited too long for {what}"
+        await house.send([{"topic": f"topic-{number}"} for number in range(64)])
+        await house.check_hearing(what)
+        await house.send_to_those_away()
+        await asyncio.sleep(0.2)
+
+
+async def single(server):
+    await server.start()
+    began = time.monotonic()
+    house = House((server.host, server.port))
+    await house.fill()
+    # A new owner ends nobody in its first ten seconds, whatever the clock says.
+    await asyncio.sleep(max(0, began + 10.5 - time.monotonic()))
+
+    async def is_ready():
+        return (await server.ready_word())[0] == 200
+
+    async def is_not():
+        return not await is_ready()
+    for name, seconds in LEAPS.items():
+        server.world.wall_is_ahead(seconds)
+        await drive(house, is_not, "the server to see that its clock has leapt")
+        status, words = await server.ready_word()
+        assert status == 503 and REASON in words, (status, words)
+        await house.check_hearing("while the clock is wrong")
+        await house.check_comer()
+        server.world.wall_is_ahead(0)
+        await drive(house, is_ready, "the server to be ready when its clock is right")
+        print(f"the clock leapt {name}: not ready, and it said why; ready when it was back")
+    assert (await server.metrics())["tidecast_clock_leaps_total"] > 0
+    await house.check_nothing_lost("when the clock is right again")
+    await server.end()
+    await server.start()
+    await house.check_nothing_lost("after a restart")
+    print(f"{len(house.devices)} devices are registered, and {sum(map(len, house.waiting.values()))} messages wait")
+    await server.end()
+
+
+async def several_nodes(database, folder, one, two, three):
+    world = World(folder)
+    two.environment = world.environment
+    for node in (one, two, three):
+        node.start()
+    for node in (one, two, three):
+        await asyncio.to_thread(node.wait_ready)
+    assert is_preloaded(two.process), "world.so is not in the node"
+    await asyncio.to_thread(
+        cluster.wait, lambda: set(one.owners()) == {"one", "two", "three"}, "all three to own partitions")
+    began = time.monotonic()
+    house = House((two.host, two.port), (three.host, three.port))
+    await house.fill()
+    await asyncio.sleep(max(0, began + 10.5 - time.monotonic()))
+
+    async def ready(node):
+        return await asyncio.to_thread(node.is_ready)
+
+    async def is_not():
+        return not await ready(two)
+
+    async def is_ready():
+        return await ready(two)
+    for name, seconds in LEAPS.items():
+        world.wall_is_ahead(seconds)
+        await drive(house, is_not, "the node to see that its clock has leapt")
+        status, words = await asyncio.to_thread(two.call, "GET", "/readyz")
+        assert status == 503 and REASON in words.decode(), (status, words)
+        assert await ready(three), "a node whose clock is right is not ready"
+        if one.process.poll() is None:
+            # Half of what it had goes to the node whose clock is wrong.
+            one.end(signal.SIGKILL)
+            await asyncio.to_thread(
+                cluster.wait, lambda: set(three.owners()) == {"two", "three"}, "the others to own what was the dead node's")
+        await house.check_hearing("while the clock is wrong")
+        await house.check_comer()
+        world.wall_is_ahead(0)
+        await drive(house, is_ready, "the node to be ready when its clock is right")
+        print(f"the clock of one node leapt {name}: only that node was not ready; ready when it was back")
+    await house.check_nothing_lost("when the clock is right again")
+    print(f"{len(house.devices)} devices are registered, and {sum(map(len, house.waiting.values()))} messages wait")
+    world.wall_is_ahead(LEAPS["back to 1970"])
+    one.environment = world.environment
+    one.start()
+    assert await asyncio.to_thread(one.process.wait, 30) == 1, "a node joined whose clock is wrong"
+    with open(os.path.join(one.folder, "log"), encoding="utf-8") as log:
+        assert "behind the database's" in log.read().splitlines()[-1], "it does not say why it did not join"
+    print("a node whose clock is wrong from the first does not join, and says why")
+
+
+def main_of_cluster():
+    folder = cluster.make_folder()
+    database, nodes = None, []
+    try:
+        database = cluster.Database(folder)
+        nodes = [cluster.Node(folder, name, database) for name in ("one", "two", "three")]
+        asyncio.run(several_nodes(database, folder, *nodes))
+        print("cluster_clock: ok")
+    except BaseException:
+        for node in nodes:
+            with open(os.path.join(node.folder, "log"), encoding="utf-8", errors="replace") as log:
+                print(f"--- {node.name}\n" + "".join(log.readlines()[-12:]))
+        raise
+    finally:
+        for node in nodes:
+            if node.process and node.process.poll() is None:
+                node.process.kill()
+                node.process.wait()
+        if database:
+            database.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main():
+    cluster.BINARY = sys.argv[1]
+    if sys.argv[3:] == ["cluster"]:
+        return main_of_cluster()
+    server = Server(*sys.argv[1:3], "--partitions", "8")
+    try:
+        asyncio.run(single(server))
+        print("clock_leaps: ok")
+    finally:
+        server.kill()
+
+
+main()

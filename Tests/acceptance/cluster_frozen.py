@@ -1,0 +1,187 @@
+"""A process that is frozen while it changes projects holds nobody up, and overwrites nothing: see cluster_frozen.sh."""
+import http.client
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+
+import cluster
+from cluster_drain import check
+
+cluster.BINARY = sys.argv[1]
+ROUNDS = 6
+SHARED = "shared"
+
+
+class AdminConnection(http.client.HTTPConnection):
+    """To the node's admin socket. Never by its folder alone, which would do where no process runs, too."""
+
+    def __init__(self, node):
+        super().__init__("localhost", timeout=30)
+        self.path = os.path.join(node.folder, "admin.sock")
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def ask(node, method, path, body=None):
+    """Whether it was done, and the answer."""
+    connection = AdminConnection(node)
+    try:
+        connection.request(method, path, json.dumps(body) if body is not None else None, cluster.OWNER)
+        answer = connection.getresponse()
+        said = answer.read().decode()
+        return answer.status == 200, said
+    except (OSError, http.client.HTTPException) as error:
+        return False, str(error)
+    finally:
+        connection.close()
+
+
+def create(node, project):
+    return ask(node, "POST", "/admin/projects", {"id": project})
+
+
+def projects(node):
+    done, said = ask(node, "GET", "/admin/projects")
+    return {one["project"]: one["projectNumber"] for one in json.loads(said)["projects"]} if done else {}
+
+
+def set_limit(node, name, value):
+    return ask(node, "PATCH", f"/admin/projects/{SHARED}/quotas", {name: value})
+
+
+def limits(node):
+    done, said = ask(node, "GET", f"/admin/projects/{SHARED}/quotas")
+    return json.loads(said)["limits"] if done else {}
+
+
+class Busy:
+    """Changes projects through a node for as long as it is told to."""
+
+    def __init__(self, node):
+        self.node, self.made, self.fanouts, self.ends = node, [], None, False
+        self.threads = [threading.Thread(target=self.create_projects, args=(number,), daemon=True) for number in range(2)]
+        self.threads.append(threading.Thread(target=self.set_quotas, daemon=True))
+        for thread in self.threads:
+            thread.start()
+
+    def create_projects(self, thread):
+        number = 0
+        while not self.ends:
+            project = f"busy-{thread}-{number}"
+            if create(self.node, project)[0]:
+                self.made.append(project)
+            else:
+                time.sleep(0.05)
+            number += 1
+
+    def set_quotas(self):
+        value = 1000
+        while not self.ends:
+            value += 1
+            if set_limit(self.node, "fanouts", value)[0]:
+                self.fanouts = value
+                time.sleep(0.02)
+            # Not known: what stands is this, or what stood before.
+            else:
+                self.fanouts = None
+                time.sleep(0.05)
+
+    def end(self):
+        self.ends = True
+        for thread in self.threads:
+            thread.join(60)
+
+
+def again(node):
+    """Others may have fenced it while it slept; then it has ended by itself, and begins anew."""
+    time.sleep(1)
+    deadline = time.monotonic() + 60
+    while not node.is_ready():
+        if node.process.poll() is not None:
+            check(node.process.returncode == 70, "it was fenced, and ended with 70")
+            node.start()
+        if time.monotonic() > deadline:
+            raise SystemExit(f"FAIL: {node.name} is not ready again")
+        time.sleep(0.05)
+
+
+def run(one, two, three):
+    seed = random.randrange(1 << 32)
+    dice = random.Random(seed)
+    print(f"seed {seed}")
+    for node in (one, two):
+        node.start()
+    for node in (one, two):
+        node.wait_ready()
+    check(create(two, SHARED)[0], "a project is made")
+    made, sends = [], 0
+    busy = Busy(one)
+    cluster.wait(lambda: len(busy.made) > 3, "the first changes")
+    for number in range(ROUNDS):
+        # Nearly always in the middle of a change, since making a key takes longer than everything else.
+        time.sleep(0.2 + dice.random() / 2)
+        one.process.send_signal(signal.SIGSTOP)
+        done, said = create(two, f"other-{number}")
+        check(done, f"round {number}: a project is made while the other process is frozen{': ' + said[:200] if not done else ''}")
+        made.append(f"other-{number}")
+        sends = 5000 + number
+        done, said = set_limit(two, "sendsPerMinute", sends)
+        check(done, f"round {number}: a quota is set meanwhile{': ' + said[:200] if not done else ''}")
+        if number == ROUNDS - 1:
+            three.start()
+            three.wait_ready()
+            check(create(three, "of-three")[0], "a node joins meanwhile, and changes projects")
+            made.append("of-three")
+        one.process.send_signal(signal.SIGCONT)
+        again(one)
+    busy.end()
+    again(one)
+
+    expected = set(made) | set(busy.made)
+    for node in (one, two, three):
+        cluster.wait(lambda node=node: expected <= set(projects(node)), f"{node.name} to know what was acknowledged", 10)
+    check(True, f"{len(expected)} projects were acknowledged, and every node has them")
+    numbers = list(projects(two).values())
+    check(len(numbers) == len(set(numbers)), "no two projects have one number")
+    for node in (one, two, three):
+        cluster.wait(lambda node=node: limits(node).get("sendsPerMinute") == sends, f"{node.name} to have the quota", 10)
+    check(busy.fanouts is None or limits(two).get("fanouts") == busy.fanouts,
+          "two limits of one project, set by two processes, both stand")
+
+
+def main():
+    folder = cluster.make_folder()
+    database, nodes = None, []
+    try:
+        database = cluster.Database(folder)
+        nodes = [cluster.Node(folder, name, database) for name in ("one", "two", "three")]
+        run(*nodes)
+        print("cluster_frozen: ok")
+    except BaseException:
+        for node in nodes:
+            path = os.path.join(node.folder, "log")
+            if os.path.exists(path):
+                with open(path, encoding="utf-8", errors="replace") as log:
+                    print(f"--- {node.name}\n" + "".join(log.readlines()[-12:]))
+        raise
+    finally:
+        for node in nodes:
+            if node.process and node.process.poll() is None:
+                node.process.kill()
+                node.process.wait()
+        if database:
+            database.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""A client that does not wait: what it has to send goes out, whether or not anything was answered. Also streams of devices,
+and the other calls that such a test needs, all on one event loop."""
+import asyncio
+import json
+import struct
+
+OWNER = ("authorization: Bearer owner", "access_token_auth: true", "content-type: application/json")
+
+
+def request(method, path, body=None, headers=OWNER):
+    """The bytes of a request over HTTP/1.1."""
+    text = b"" if body is None else json.dumps(body).encode()
+    lines = [f"{method} {path} HTTP/1.1", "host: localhost", f"content-length: {len(text)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + text
+
+
+async def answer(reader):
+    """Status and body of the next answer on a connection."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+    length = next(int(line.split(":")[1]) for line in head if line.lower().startswith("content-length:"))
+    return int(head[0].split(" ")[1]), await reader.readexactly(length)
+
+
+class Caller:
+    """A connection that is kept, for one call after the other."""
+
+    def __init__(self, host, port):
+        self.host, self.port, self.reader, self.writer = host, port, None, None
+
+    async def call(self, method, path, body=None, headers=OWNER):
+        if self.writer is None:
+            self.reader, self.writer = await asyncio.open_connection(self.host, self.port)
+        self.writer.write(request(method, path, body, headers))
+        return await answer(self.reader)
+
+    async def wanted(self, *words):
+        """A call that has to be answered with 200, when it is within the quota: its body."""
+        while True:
+            status, body = await self.call(*words)
+            if status != 429:
+                break
+            await asyncio.sleep(0.1)
+        assert status == 200, (words[:2], status, body)
+        return json.loads(body)
+
+    def close(self):
+        if self.writer:
+            self.writer.close()
+
+
+async def several(host, port, work, count=32):
+    """What `work` makes of each of some calls, with `count` connections: all results, in order."""
+    results, left = [None] * len(work), iter(enumerate(work))
+
+    async def one():
+        caller = Caller(host, port)
+        for place, words in left:
+            results[place] = await caller.wanted(*words)
+        caller.close()
+    await asyncio.gather(*(one() for _ in range(count)))
+    return results
+
+
+async def register(host, port, count):
+    """Devices of the project `demo`."""
+    return await several(host, port, [("POST", "/v1/projects/demo/registrations", {})] * count)
+
+
+async def subscribe(host, port, topic, devices):
+    """All of them, those that are above the quota a moment later."""
+    left, caller = [device["token"] for device in devices], Caller(host, port)
+    while left:
+        body = {"to": f"/topics/{topic}", "registration_tokens": left[:1000]}
+        results = (await caller.wanted("POST", "/iid/v1:batchAdd", body))["results"]
+        errors = {one.get("error") for one in results} - {None}
+        assert errors <= {"RESOURCE_EXHAUSTED"}, errors
+        again = [token for token, one in zip(left, results) if one]
+        left = again + left[1000:]
+        await asyncio.sleep(0.3 if again else 0)
+    caller.close()
+
+
+def message(number, target, size=0):
+    """A send whose data names its number, and is about so long."""
+    return {"message": {**target, "data": {"n": str(number), "x": "x" * size}}}
+
+
+class Stream:
+    """What one device hears. It comes back when its connection ends, with what it has heard last."""
+
+    def __init__(self, registration):
+        self.token, self.credential = registration["token"], registration["credential"]
+        # Of each connection since it was told to listen, the numbers that came, in their order.
+        self.heard, self.last, self.dropped, self.task = [], None, False, None
+
+    def open(self, host, port, resuming=False):
+        self.heard = []
+        self.last = self.last if resuming else None
+        self.task = asyncio.create_task(self.listen(host, port))
+
+    async def listen(self, host, port):
+        path = f"/v1/projects/demo/registrations/{self.token.split(':')[0]}:listen"
+        while True:
+            headers = [f"authorization: Bearer {self.credential}"]
+            headers += [f"last-event-id: {self.last}"] if self.last else []
+            try:
+                reader, writer = await asyncio.open_connection(host, port, limit=1 << 20)
+                writer.write(request("GET", path, None, headers))
+                head = await reader.readuntil(b"\r\n\r\n")
+                if b" 200 " in head.split(b"\r\n")[0]:
+                    self.heard.append([])
+                    await self.read(reader, self.heard[-1])
+                writer.close()
+            except (OSError, asyncio.IncompleteReadError):
+                pass
+            await asyncio.sleep(0.1)
+
+    async def read(self, reader, heard):
+        event = None
+        while line := await reader.readline():
+            # Chunks have lines of their own between, which look like none of these.
+            text = line.decode().rstrip("\r\n")
+            if text.startswith("id: "):
+                self.last = text[4:]
+            elif text.startswith("event: "):
+                event = text[7:]
+                self.dropped = self.dropped or event == "deleted_messages"
+            elif text.startswith("data: ") and event == "message":
+                heard.append(int(json.loads(text[6:])["data"]["n"]))
+
+    def close(self):
+        self.task.cancel()
+
+    @property
+    def now(self):
+        """The numbers that came since it was told to listen."""
+        return [number for one in self.heard for number in one]
+
+    def check_once(self):
+        for one in self.heard:
+            assert len(one) == len(set(one)), "something came twice on one connection"
+
+    def lacks(self, wanted):
+        """In words, for whoever looks for the cause."""
+        missing = sorted(wanted - set(self.now))
+        return (f"{len(missing)} missing, {missing[:3]} to {missing[-3:]}; told that some were dropped: {self.dropped};"
+                f" connections: {[len(one) for one in self.heard]}; the last number {self.now[-1:]}")
+
+
+async def all_come(streams, wanted, what, limit=60):
+    """Until each has heard all of that, or was told that some of it was dropped."""
+    end = asyncio.get_running_loop().time() + limit
+    while not all(wanted <= set(one.now) or one.dropped for one in streams):
+        if asyncio.get_running_loop().time() > end:
+            words = "\n".join(one.lacks(wanted) for one in streams if not wanted <= set(one.now))
+            raise SystemExit(f"FAIL: waited {limit} s for {what}:\n{words}")
+        await asyncio.sleep(0.1)
+
+
+async def until(condition, what, limit=60):
+    end = asyncio.get_running_loop().time() + limit
+    while not condition():
+        if asyncio.get_running_loop().time() > end:
+            raise SystemExit(f"FAIL: waited {limit} s for {what}")
+        await asyncio.sleep(0.05)
+
+
+async def burst_http1(host, port, path, bodies):
+    """All at once, each on a connection of its own. The status of each; 0 where the connection broke."""
+    gate = asyncio.Semaphore(100)
+
+    async def connect():
+        async with gate:
+            return await asyncio.open_connection(host, port)
+    connections = await asyncio.gather(*(connect() for _ in bodies))
+    for (_, writer), body in zip(connections, bodies):
+        writer.write(request("POST", path, body))
+
+    async def status(reader, writer):
+        try:
+            return (await answer(reader))[0]
+        except (OSError, asyncio.IncompleteReadError):
+            return 0
+        finally:
+            writer.close()
+    return await asyncio.gather(*(status(*one) for one in connections))
+
+
+def frame(kind, flags=0, stream=0, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def literal(name, value):
+    """A header that no table is to keep. Both are shorter than 127."""
+    return bytes([0, len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+
+
+class HTTP2(asyncio.Protocol):
+    """A connection that sends without waiting. What became of a request is read from the answer's body, which says it as
+    well as the headers do: `name` where it was done, `error.code` where it was not."""
+
+    def __init__(self):
+        self.rest, self.next, self.bodies, self.answers, self.transport = b"", 1, {}, {}, None
+
+    def connection_made(self, transport):
+        self.transport = transport
+        # A window that all answers fit into, for each stream and for the connection.
+        transport.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4) + frame(8, payload=struct.pack(">I", 1 << 30)))
+
+    def send(self, path, body):
+        """The future of its status; 0 where the connection breaks."""
+        stream, self.next = self.next, self.next + 2
+        fields = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "localhost"),
+                  ("authorization", "Bearer owner"), ("content-type", "application/json")]
+        self.transport.write(frame(1, 4, stream, b"".join(literal(*one) for one in fields))
+                             + frame(0, 1, stream, json.dumps(body).encode()))
+        self.bodies[stream], self.answers[stream] = b"", asyncio.get_running_loop().create_future()
+        return self.answers[stream]
+
+    def data_received(self, data):
+        self.rest += data
+        while len(self.rest) >= 9 and len(self.rest) >= 9 + int.from_bytes(self.rest[:3], "big"):
+            length, kind, flags = int.from_bytes(self.rest[:3], "big"), self.rest[3], self.rest[4]
+            stream, payload = int.from_bytes(self.rest[5:9], "big"), self.rest[9:9 + length]
+            self.rest = self.rest[9 + length:]
+            if kind == 4 and not flags & 1:
+                self.transport.write(frame(4, 1))
+            elif kind == 6 and not flags & 1:
+                self.transport.write(frame(6, 1, 0, payload))
+            elif kind == 0 and stream in self.bodies:
+                self.bodies[stream] += payload
+            if kind == 3 or (kind in (0, 1) and flags & 1):
+                self.conclude(stream)
+
+    def conclude(self, stream):
+        future, body = self.answers.pop(stream, None), self.bodies.pop(stream, b"")
+        if future and not future.done():
+            said = json.loads(body or b"{}")
+            future.set_result(200 if "name" in said else said.get("error", {}).get("code", 0))
+
+    def connection_lost(self, _):
+        for future in self.answers.values():
+            if not future.done():
+                future.set_result(0)
+        self.answers.clear()
+
+
+async def open_http2(host, port):
+    return (await asyncio.get_running_loop().create_connection(HTTP2, host, port))[1]

@@ -1,0 +1,164 @@
+"""A burst of sends over a takeover: see takeover_burst.sh."""
+import asyncio
+import collections
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import cluster
+from openloop import Stream, all_come, message, open_http2, register, subscribe, until
+
+cluster.BINARY = sys.argv[1]
+sys.path.insert(0, os.path.join(cluster.ROOT, "Tests/chaos"))
+import placement  # noqa: E402
+
+PARTITIONS = 32
+# Before the kill and after it. Each EACHth has subscribers: fewer than may be unfinished, and wait for a device, at once.
+BEFORE, AFTER, EACH = 240, 6000, 10
+# The server takes 256 requests of a connection at once.
+CONNECTIONS, STREAMS = 27, 240
+
+
+def project_number(node):
+    out = subprocess.run([cluster.BINARY, "project", "list", "--json", "--data", node.folder], check=True,
+                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30).stdout
+    return int(next(one["projectNumber"] for one in json.loads(out) if one["project"] == "demo"))
+
+
+def topics_of(partition, project, count):
+    """Names of topics that one partition has."""
+    names, number = [], 0
+    while len(names) < count:
+        number += 1
+        if placement.partition_of(f"t{number}", project, PARTITIONS) == partition:
+            names.append(f"t{number}")
+    return names
+
+
+class Lock:
+    """Nobody reads or writes a snapshot while it is held, so that a partition that is taken cannot be read yet."""
+
+    def __init__(self, database):
+        command = [f"{database.bin}/psql", "-qAt", "-U", "tidecast", "-h", "127.0.0.1", "-p", str(database.port), "tidecast"]
+        self.session = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.do("BEGIN; LOCK TABLE tidecast.snapshot IN ACCESS EXCLUSIVE MODE;")
+
+    def do(self, words):
+        self.session.stdin.write(words + " SELECT 'done';\n")
+        self.session.stdin.flush()
+        assert self.session.stdout.readline() == "done\n"
+
+    def release(self):
+        self.do("COMMIT;")
+        self.session.communicate("")
+
+
+class Burst:
+    """Sends that go out whatever was answered; the numbers are those of the messages."""
+
+    def __init__(self, connections, topics):
+        self.connections, self.topics, self.answers = connections, topics, {}
+
+    def topic(self, number):
+        return self.topics[0] if number % EACH == 0 else self.topics[1 + number % (len(self.topics) - 1)]
+
+    async def fire(self, numbers):
+        for number in numbers:
+            connection = self.connections[number // STREAMS]
+            self.answers[number] = connection.send("/v1/projects/demo/messages:send",
+                                                   message(number, {"topic": self.topic(number)}))
+            if number % 100 == 0:
+                await asyncio.sleep(0)
+
+
+async def run(database, gateway, shards):
+    gateway.options += ["--roles", "gateway", "--loops", "1"]
+    for node in (gateway, *shards):
+        node.start()
+    for node in (gateway, *shards):
+        await asyncio.to_thread(node.wait_ready)
+    await asyncio.to_thread(
+        cluster.wait, lambda: set(gateway.owners()) == {one.name for one in shards}, "both shards to own partitions")
+    victim, heir = shards
+    devices = await register(gateway.host, gateway.port, 8)
+    partition = gateway.owners().index(victim.name)
+    topics = topics_of(partition, project_number(gateway), 6)
+    await subscribe(gateway.host, gateway.port, topics[0], devices)
+    streams = [Stream(one) for one in devices]
+    for stream in streams:
+        stream.open(gateway.host, gateway.port)
+    connections = [await open_http2(gateway.host, gateway.port) for _ in range(CONNECTIONS)]
+    burst = Burst(connections, topics)
+    await burst.fire([0])
+    assert await burst.answers[0] == 200, "a first send was refused"
+    await until(lambda: all(0 in one.now for one in streams), "the streams to hear a first send")
+    print(f"{victim.name} owns partition {partition}, with the topics of all sends")
+
+    before, after = range(1, BEFORE + 1), range(BEFORE + 1, BEFORE + AFTER + 1)
+    await burst.fire(before)
+    lock = Lock(database)
+    victim.process.send_signal(signal.SIGKILL)
+    await asyncio.to_thread(victim.process.wait)
+    # Whatever is sent from here on, the dead node has not heard of.
+    await burst.fire(after)
+    # All of them come to the heir while it cannot read the partition.
+    await asyncio.to_thread(
+        cluster.wait, lambda: gateway.owners()[partition] == heir.name, "the other shard to own the partition")
+    await asyncio.sleep(0.7)
+    lock.release()
+    statuses = {number: await answer for number, answer in burst.answers.items()}
+    counts = {name: dict(collections.Counter(statuses[number] for number in numbers))
+              for name, numbers in (("before", before), ("after", after))}
+    print(f"sends before the kill: {counts['before']}; when the owner was dead: {counts['after']}")
+    assert set(statuses.values()) <= {200, 429, 503, 504}, counts
+    assert 504 not in counts["after"], f"sends were answered 504 that nobody can have accepted: {counts['after']}"
+    assert counts["after"].get(200, 0) >= 1024, "there were not enough to pass over any window"
+
+    accepted, possible = ({number for number, status in statuses.items() if burst.topic(number) == topics[0]
+                           and status in wanted} for wanted in ((200,), (200, 504)))
+    await all_come(streams, accepted, "everything that was acknowledged to come")
+    # What would come though it was refused had the time to.
+    last = BEFORE + AFTER + EACH
+    last -= last % EACH
+    await burst.fire([last])
+    assert await burst.answers[last] == 200, "a last send was refused"
+    await until(lambda: all(last in one.now for one in streams), "a last send to come")
+    for stream in streams:
+        came = stream.now
+        stream.check_once()
+        assert set(came) <= possible | {last}, f"refused, and delivered: {sorted(set(came) - possible - {last})[:5]}"
+    for one in streams:
+        if one.dropped:
+            print("a device was told that some were dropped:", one.lacks(accepted))
+    told = sum(one.dropped for one in streams)
+    print(f"{len(accepted)} of those acknowledged have subscribers: all came to {len(streams) - told} of the {len(streams)},"
+          f" {told} were told that some were dropped; nothing came that was refused")
+
+
+def main():
+    folder = cluster.make_folder()
+    database, nodes = None, []
+    try:
+        database = cluster.Database(folder)
+        nodes = [cluster.Node(folder, name, database) for name in ("gateway", "one", "two")]
+        asyncio.run(run(database, nodes[0], nodes[1:]))
+        print("takeover_burst: ok")
+    except BaseException:
+        for node in nodes:
+            with open(os.path.join(node.folder, "log"), encoding="utf-8", errors="replace") as log:
+                print(f"--- {node.name}\n" + "".join(log.readlines()[-12:]))
+        raise
+    finally:
+        for node in nodes:
+            if node.process and node.process.poll() is None:
+                node.process.kill()
+                node.process.wait()
+        if database:
+            database.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+main()

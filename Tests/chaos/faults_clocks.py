@@ -1,0 +1,54 @@
+"""Clocks on the wall that leap. A node that is to see another time is started anew, under Tests/acceptance/world.c."""
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+from registry import fault
+from topology import ROOT, tool
+
+sys.path.insert(0, os.path.join(ROOT, "Tests/acceptance"))
+from world import World  # noqa: E402
+
+LEAPS = {"271 days ahead": 271 * 86_400, "back to 1970": -int(time.time())}
+
+
+def start_anew(run, node, environment):
+    node.kill()
+    node.environment = environment
+    node.start()
+    run.until(lambda: run.cluster.is_ready(node), 30)
+
+
+def leaps(run, name):
+    """The clock leaps there and back. While it is wrong the node is not ready, and no other node minds."""
+    folder = subprocess.run([tool.UNPRIVILEGED, "mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip()
+    os.chmod(folder, 0o755)
+    world, node = World(folder), run.node(name)
+    others = [one for one in run.cluster.nodes.values() if one is not node]
+    try:
+        start_anew(run, node, world.environment)
+        for what, seconds in LEAPS.items():
+            world.wall_is_ahead(seconds)
+            seen = run.until(lambda: not run.cluster.is_ready(node), run.seconds)
+            time.sleep(run.seconds / 4)
+            run.demand(all(run.cluster.is_ready(one) for one in others), "I11", "a node whose clock is right is not ready")
+            world.wall_is_ahead(0)
+            again = run.until(lambda: run.cluster.is_ready(node), 90)
+            run.note(**{what: {"not ready after": seen and round(seen, 2), "ready again after": again and round(again, 2)}})
+            run.demand(again is not None, "I11", "the node is not ready though its clock is right")
+            run.demand(seen is not None or not node.is_shard, "I11", "a shard whose clock is wrong calls itself ready")
+    finally:
+        start_anew(run, node, {})
+        shutil.rmtree(folder)
+
+
+@fault("40", "the clock of a shard leaps: 271 days ahead, back, to 1970, back", seconds=16)
+def clock_of_a_shard(run):
+    leaps(run, "shard-1")
+
+
+@fault("41", "the clock of a gateway leaps: 271 days ahead, back, to 1970, back", seconds=8, broken=("gateway-1",))
+def clock_of_a_gateway(run):
+    leaps(run, "gateway-1")
