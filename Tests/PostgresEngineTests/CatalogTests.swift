@@ -86,8 +86,10 @@ import Testing
         try other.run("SELECT FROM tidecast.setting WHERE key = 'version' FOR UPDATE")
         let running = Running { try CatalogTests.add(try PostgresEngine(place), writer: 1) }
         let waiting = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        try other.wait("SELECT count(*) " + waiting, for: "1")
-        let process = try other.value("SELECT pid " + waiting)
+        // Not in the transaction, which would see the same for as long as it lasts.
+        let watcher = try Other(place)
+        try watcher.wait("SELECT count(*) " + waiting, for: "1")
+        let process = try watcher.value("SELECT pid " + waiting)
         try other.run("SELECT pg_terminate_backend(\(process))")
         try other.run("COMMIT")
         #expect(try running.wait() == 2)

@@ -58,8 +58,10 @@ extension Partition {
     private func waitForWindow(
         _ index: UInt32, _ gateway: GatewayID, _ effects: inout [PartitionEffect]
     ) {
+        // What is outstanding may be lost without anybody's saying so, where no stream was left to say it.
+        let isFirst = streams.links[gateway]?.cutOff.isEmpty ?? true
         streams.setCutOff(index)
-        if !(streams.links[gateway]?.isAwaited ?? false) { probe(gateway, &effects) }
+        if isFirst || !(streams.links[gateway]?.isAwaited ?? false) { probe(gateway, &effects) }
     }
 
     /// Membership has buried the gateways of which `isGone` holds. Their frames are never confirmed any more,
