@@ -76,7 +76,8 @@ struct PartitionTests {
         if planted == .tellVolatileLoss {
             #expect(before.contains("deleted"), "the planted bug does not show: \(events)")
         } else {
-            #expect(events == ["attached", "deleted", "m101"])
+            // What is still in the journal is not passed over for a loss that may never be.
+            #expect(events == ["attached"] + (1...100).map { "m\($0)" } + ["deleted", "m101"])
         }
     }
 

@@ -213,7 +213,9 @@ extension SnapshotPlan {
         if current.parts > 0, current.covering > durable {
             return "a snapshot is written of what is not durable"
         }
-        if current.isLast, !current.isAsked { return "a snapshot's last part is written, and it does not end" }
+        if current.isLast, !current.isAsked {
+            return "a snapshot's last part is written, and it does not end"
+        }
         return nil
     }
 }
