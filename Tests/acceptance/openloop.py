@@ -150,7 +150,7 @@ class Stream:
 async def all_come(streams, wanted, what, limit=60):
     """Until each has heard all of that, or was told that some of it was dropped."""
     end = asyncio.get_running_loop().time() + limit
-    while not all(wanted <= set(one.now) or one.dropped for one in streams):
+    while not all(wanted <= set(one.now) for one in streams):
         if asyncio.get_running_loop().time() > end:
             words = "\n".join(one.lacks(wanted) for one in streams if not wanted <= set(one.now))
             raise SystemExit(f"FAIL: waited {limit} s for {what}:\n{words}")

@@ -138,6 +138,8 @@ public final class LoopCore<Host: LoopHost> {
         _ options: LoopOptions, host: Host, proofs: any DeviceProofMaker,
         random: any RandomNumberGenerator, now: Instant
     ) {
+        var options = options
+        options.partition.streamsOutliveOwners = options.isClustered
         self.options = options
         self.host = host
         self.proofs = proofs

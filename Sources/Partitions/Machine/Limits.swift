@@ -56,6 +56,8 @@ public struct PartitionOptions: Sendable {
     public var bodyBytesAtOnce = 1 << 20
     /// Frames to one gateway that it has not confirmed, past which its streams fall behind.
     public var pushWindow = 1024
+    /// Whether a device's stream goes on while its partition changes owners: in a cluster.
+    public var streamsOutliveOwners = false
     /// Nanoseconds for which a new owner takes everybody for a listener: what it reads does not say who
     /// listens, and those who do are told to it within that.
     public var listenersReturn: UInt64 = .seconds(10)

@@ -276,8 +276,8 @@ extension Partition {
         #endif
     }
 
-    /// Whether a device at its limit listens, or may have when this owner began: who does may not have been
-    /// heard of yet.
+    /// Whether a device at its limit listens, or may: a new owner has not heard yet of those who do. Where
+    /// streams outlive an owner, a burst that waited for the next one comes before they are told to it.
     private func mayListen(_ index: UInt32, isFresh: Bool) -> Bool {
         if let attachment = streams.attachment(index) {
             switch attachment.state {
@@ -285,7 +285,7 @@ extension Partition {
             case .beginning, .reading, .losing, .live: return true
             }
         }
-        return isFresh && hadWaiting.contains(index)
+        return isFresh && (options.streamsOutliveOwners || hadWaiting.contains(index))
     }
 
     private func exemptListeners(
