@@ -103,6 +103,7 @@ extension LoopCore {
     /// What makes a record that cannot be written would make it again, of a machine that is read anew too.
     private func cannotAppend(_ id: PartitionID, _ reason: String) {
         guard let partition = partitions.removeValue(forKey: id) else { return }
+        servedSince[id] = nil
         abandon(partition, mayHaveAppended: true, reason: reason)
         if options.isClustered {
             grantor.close { home(of: $0) == id }
