@@ -16,7 +16,9 @@ extension QuotaGrantor {
     }
 
     /// How many entries a whole look visits, about.
-    public var lawSize: Int { projects.count * QuotaGrantor.kinds.count }
+    public var lawSize: Int {
+        projects.values.reduce(128) { $0 + $1.ledgers.reduce(0) { $0 + 4 * $1.accounts.count } }
+    }
 
     /// The projects whose buckets are here.
     public var openProjects: some Swift.Sequence<ProjectNumber> { projects.keys }

@@ -25,8 +25,8 @@ extension QuotaSpender {
         return nil
     }
 
-    /// How many entries a whole look visits, about.
-    public var lawSize: Int { purses.count }
+    /// How many entries a whole look visits, about. It builds tables, and spenders have many events.
+    public var lawSize: Int { purses.count * 4 + 128 }
 
     /// Whether somebody wakes those who wait for a project's tokens.
     public func isLookedAfter(_ kind: QuotaKind, _ project: ProjectNumber) -> Bool {
