@@ -192,7 +192,7 @@ public struct Ownership {
         adoptMembers(asked, now, &effects)
         reconcile(asked, &effects)
         publishRoutes(&effects)
-        fenceTheGone(asked, &effects)
+        fenceTheGone(asked, now, &effects)
         takeAndRelease(now, &effects)
         updateStatus(&effects)
         schedule(now, &effects)
@@ -302,8 +302,11 @@ public struct Ownership {
             || (still >= options.lease && suspects[other] != nil)
     }
 
-    private mutating func fenceTheGone(_ asked: MonotonicTime, _ effects: inout [Effect]) {
-        guard !info.isCutOff else { return }
+    private mutating func fenceTheGone(
+        _ asked: MonotonicTime, _ now: MonotonicTime, _ effects: inout [Effect]
+    ) {
+        // This node slept before it heard the answer: whoever was gone then may be back.
+        guard !info.isCutOff, now.since(asked) < options.lease else { return }
         for row in last.sessions where isGone(row.id, asked) && fencing.insert(row.id).inserted {
             effects.append(.fence(row.id))
         }

@@ -66,6 +66,23 @@ import Testing
         return bench
     }
 
+    private func fences(_ effects: [Ownership.Effect]) -> Int {
+        effects.count { if case .fence = $0 { true } else { false } }
+    }
+
+    /// The other's counter stood still for more than three leases when the look was made; the answer came
+    /// when this node had slept.
+    @Test(arguments: [(5200, 1), (9000, 0)] as [(UInt64, Int)])
+    func heardAfterASleepFencesNobody(heard: UInt64, fenced: Int) {
+        var bench = taking()
+        for time in stride(from: UInt64(1000), through: 4000, by: 1000) {
+            let poll = poll(owner: nil, epoch: 4, counter: 1)
+            #expect(fences(bench.hear(.polled(poll, asked: at(time - 400)), at(time - 300))) == 0)
+        }
+        let last = poll(owner: nil, epoch: 4, counter: 1)
+        #expect(fences(bench.hear(.polled(last, asked: at(5000)), at(heard))) == fenced)
+    }
+
     @Test func ofATakeInFlightLeavesItToTheAnswer() {
         var bench = taking()
         let seen = bench.hear(.polled(poll(owner: own, epoch: 5, counter: 2), asked: at(5)), at(6))

@@ -51,8 +51,8 @@ struct PartitionTests {
         #expect(house.takeEvents() == ["attached", "deleted", "m101"])
     }
 
-    /// Who listened under the owner of before is not known yet to the next: a burst that waited for it does not
-    /// count as missed.
+    /// Who listened under the owner of before is not known yet to the next: a burst that waited for it does
+    /// not count as missed.
     @Test("a new owner in a cluster takes everybody for a listener for a while", arguments: [true, false])
     func newOwner(isClustered: Bool) throws {
         let house = House(count: 1) { $0.streamsOutliveOwners = isClustered }
