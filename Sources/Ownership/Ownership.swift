@@ -302,13 +302,11 @@ public struct Ownership {
             || (still >= options.lease && suspects[other] != nil)
     }
 
-    private mutating func fenceTheGone(
-        _ asked: MonotonicTime, _ now: MonotonicTime, _ effects: inout [Effect]
-    ) {
+    private mutating func fenceTheGone(_ asked: MonotonicTime, _ now: MonotonicTime, _ out: inout [Effect]) {
         // This node slept before it heard the answer: whoever was gone then may be back.
         guard !info.isCutOff, now.since(asked) < options.lease else { return }
         for row in last.sessions where isGone(row.id, asked) && fencing.insert(row.id).inserted {
-            effects.append(.fence(row.id))
+            out.append(.fence(row.id))
         }
     }
 
