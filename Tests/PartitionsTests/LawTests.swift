@@ -211,7 +211,9 @@ struct LawTests {
         try isSeen("nothing lets device 0 begin") { partition, _ in
             partition.streams.attach(0, StreamID(gateway: House.gateway, number: 2), after: .zero)
         }
-        try isSeen("nothing lets device 0 go on") { partition, _ in partition.streams.setReading(0) }
+        try isSeen("nothing lets device 0 go on") { partition, _ in
+            partition.streams.setReading(0, isLosing: true)
+        }
         try isSeen("its link does not say so") { partition, _ in
             partition.streams.attachments[0]?.state = .cutOff
         }
