@@ -6,7 +6,7 @@ class EngineConnection {
     enum Kind { case append, write, read }
     unowned let process: SimulatedProcess
     let database: SimulatedDatabase
-    let world: ClusterSimulation
+    unowned let world: ClusterSimulation
     /// Until when calls on this connection hang.
     var stallsUntil: UInt64 = 0
 

@@ -22,7 +22,7 @@ final class SimulatedLoop {
 
     /// They hold each other until the process has ended (`SimulatedProcess.abandonLoops`).
     let process: SimulatedProcess
-    let world: ClusterSimulation
+    unowned let world: ClusterSimulation
     let number: Int
     var place: Int { process.place }
     var life: UInt32 { process.life }
@@ -300,7 +300,7 @@ extension SimulatedLoop: LoopHost {
 /// project is admitted (G6).
 private final class SimulatedObserver: LoopObserver {
     private unowned let loop: SimulatedLoop
-    private let world: ClusterSimulation
+    private unowned let world: ClusterSimulation
 
     init(_ loop: SimulatedLoop) {
         self.loop = loop
