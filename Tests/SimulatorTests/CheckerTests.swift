@@ -1,0 +1,81 @@
+import Testing
+
+@testable import Simulator
+
+/// The checkers see in a history what they are there for, and nothing in one that is well.
+@Suite("The checkers of a history")
+struct CheckerTests {
+    /// Device 0 is subscribed to topic 0, and a message comes to it.
+    private func well() -> History {
+        var history = History()
+        history.changes = [
+            .init(device: 0, topic: 0, subscribe: true, began: 10, outcome: .ok(at: 20))
+        ]
+        history.sends = [
+            .init(
+                message: 1, target: .topic(0), key: "", expires: nil, began: 30, outcome: .ok(at: 40),
+                bytes: 10)
+        ]
+        history.deliveries = [.init(device: 0, message: 1, position: 100, at: 50, streamBegan: 5)]
+        history.final = [0: [0]]
+        return history
+    }
+
+    private func found(_ history: History, _ rules: Checkers.Rules = .init()) -> [String] {
+        Checkers(history, rules: rules).all().map(\.guarantee)
+    }
+
+    @Test func nothingWhereAllIsWell() { #expect(found(well()).isEmpty) }
+
+    @Test func aMessageThatNeverCame() {
+        var history = well()
+        history.deliveries = []
+        #expect(found(history) == ["G2"])
+    }
+
+    @Test func aMessageThatWasRefusedAndCame() {
+        var history = well()
+        history.sends[0].outcome = .refused(at: 40)
+        #expect(found(history) == ["G8"])
+    }
+
+    @Test func aMessageAfterItsDeviceEnded() {
+        var history = well()
+        history.gone[0] = .init(began: 1, ended: 4)
+        #expect(found(history) == ["G3"])
+        history.gone[0] = .init(began: 1, ended: 5)
+        #expect(found(history).isEmpty, "its stream was open before")
+    }
+
+    @Test func aLossThatNothingExplains() {
+        var history = well()
+        history.tellings = [.init(device: 0, at: 60)]
+        #expect(found(history) == ["G2"])
+        var rules = Checkers.Rules()
+        rules.waitingMax = 1
+        #expect(found(history, rules).isEmpty, "as many as may wait can have waited")
+        rules = Checkers.Rules()
+        rules.waitingBytesMax = 9
+        #expect(found(history, rules).isEmpty, "its project had more bytes waiting than it may")
+    }
+
+    @Test func messagesOutOfOrder() {
+        var history = well()
+        history.sends.append(
+            .init(message: 2, target: .topic(0), key: "", expires: nil, began: 41, outcome: .ok(at: 45)))
+        history.deliveries.insert(
+            .init(device: 0, message: 2, position: 99, at: 48, streamBegan: 5), at: 0)
+        #expect(found(history) == ["G4"])
+        // What comes when its time is over is what another rule looks at.
+        history.sends[0].expires = 49
+        #expect(found(history).isEmpty)
+    }
+
+    @Test func aMessageAfterItsTime() {
+        var history = well()
+        history.sends[0].expires = 45
+        var rules = Checkers.Rules()
+        rules.underWay = 4
+        #expect(found(history, rules) == ["G2"])
+    }
+}
