@@ -132,7 +132,7 @@ extension LoopCore {
             if options.isClustered { effects.append(.serving(loaded.id)) }
         case .loadFailed(let id, let epoch, let isDamaged, let reason):
             guard isExpected(id, epoch) else { return }
-            loading[id] = epoch
+            loading[id] = self.epoch(of: id)
             let tries = failedLoads[id, default: 0]
             failedLoads[id] = tries + 1
             guard isDamaged else { return wake(.loadAgain(id), in: .seconds(1)) }
