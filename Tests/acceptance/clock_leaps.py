@@ -1,7 +1,6 @@
 """Clocks that leap, of one server or of one node of three: see clock_leaps.sh and cluster_clock.sh."""
 import asyncio
 import os
-import shutil
 import signal
 import sys
 import time
@@ -179,26 +178,10 @@ async def several_nodes(database, folder, one, two, three):
 
 
 def main_of_cluster():
-    folder = cluster.make_folder()
-    database, nodes = None, []
-    try:
-        database = cluster.Database(folder)
-        nodes = [cluster.Node(folder, name, database) for name in ("one", "two", "three")]
-        asyncio.run(several_nodes(database, folder, *nodes))
+    with cluster.making() as made:
+        database, nodes = made.cluster("one", "two", "three")
+        asyncio.run(several_nodes(database, made.folder, *nodes))
         print("cluster_clock: ok")
-    except BaseException:
-        for node in nodes:
-            with open(os.path.join(node.folder, "log"), encoding="utf-8", errors="replace") as log:
-                print(f"--- {node.name}\n" + "".join(log.readlines()[-12:]))
-        raise
-    finally:
-        for node in nodes:
-            if node.process and node.process.poll() is None:
-                node.process.kill()
-                node.process.wait()
-        if database:
-            database.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main():

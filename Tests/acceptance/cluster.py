@@ -1,4 +1,5 @@
 """Faults of a cluster of three nodes, and what must hold whatever happens: see cluster.sh."""
+import contextlib
 import glob
 import http.client
 import json
@@ -222,31 +223,60 @@ class Load:
         return {number: status for number, status in self.outcomes(since).items() if status != 200}
 
 
-def main():
-    folder = make_folder()
-    database, nodes = None, []
-    try:
-        database = Database(folder)
-        nodes = [Node(folder, name, database) for name in ("one", "two", "three")]
-        run(database, nodes)
-        print("cluster: ok")
-    except BaseException:
-        for node in nodes:
-            with open(os.path.join(node.folder, "log"), encoding="utf-8", errors="replace") as log:
-                print(f"--- {node.name}\n" + "".join(log.readlines()[-12:]))
-        raise
-    finally:
-        for node in nodes:
+class Made:
+    """What a test of nodes has made so far."""
+
+    def __init__(self):
+        self.folder, self.databases, self.nodes = make_folder(), [], []
+
+    def database(self, folder=None):
+        self.databases.append(Database(folder or self.folder))
+        return self.databases[-1]
+
+    def cluster(self, *names):
+        """Nodes of these names on one database, not started."""
+        database = self.database()
+        self.nodes += [Node(self.folder, name, database) for name in names]
+        return database, self.nodes
+
+    def print_logs(self):
+        for node in self.nodes:
+            path = os.path.join(node.folder, "log")
+            if os.path.exists(path):
+                with open(path, encoding="utf-8", errors="replace") as log:
+                    print(f"--- {node.name}\n" + "".join(log.readlines()[-60:]))
+
+    def end(self):
+        for node in self.nodes:
             if node.process and node.process.poll() is None:
                 node.process.send_signal(signal.SIGCONT)
                 node.process.kill()
                 node.process.wait()
-        if database:
+        for database in self.databases:
             try:
                 database.stop()
             except subprocess.CalledProcessError:
                 pass
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def making():
+    """Everything that is made in it ends with it; where it fails, the end of each node's log is printed."""
+    made = Made()
+    try:
+        yield made
+    except BaseException:
+        made.print_logs()
+        raise
+    finally:
+        made.end()
+
+
+def main():
+    with making() as made:
+        run(*made.cluster("one", "two", "three"))
+        print("cluster: ok")
 
 
 def run(database, nodes):

@@ -1,7 +1,5 @@
 """Draining nodes: see cluster_drain.sh."""
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -90,26 +88,9 @@ def run(one, two, gateway):
 
 
 def main():
-    folder = cluster.make_folder()
-    database, nodes = None, []
-    try:
-        database = cluster.Database(folder)
-        nodes = [cluster.Node(folder, name, database) for name in ("one", "two", "gateway")]
-        run(*nodes)
+    with cluster.making() as made:
+        run(*made.cluster("one", "two", "gateway")[1])
         print("cluster_drain: ok")
-    except BaseException:
-        for node in nodes:
-            with open(os.path.join(node.folder, "log"), encoding="utf-8", errors="replace") as log:
-                print(f"--- {node.name}\n" + "".join(log.readlines()[-12:]))
-        raise
-    finally:
-        for node in nodes:
-            if node.process and node.process.poll() is None:
-                node.process.kill()
-                node.process.wait()
-        if database:
-            database.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

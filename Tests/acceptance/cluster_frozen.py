@@ -3,7 +3,6 @@ import http.client
 import json
 import os
 import random
-import shutil
 import signal
 import socket
 import sys
@@ -159,28 +158,9 @@ def run(one, two, three):
 
 
 def main():
-    folder = cluster.make_folder()
-    database, nodes = None, []
-    try:
-        database = cluster.Database(folder)
-        nodes = [cluster.Node(folder, name, database) for name in ("one", "two", "three")]
-        run(*nodes)
+    with cluster.making() as made:
+        run(*made.cluster("one", "two", "three")[1])
         print("cluster_frozen: ok")
-    except BaseException:
-        for node in nodes:
-            path = os.path.join(node.folder, "log")
-            if os.path.exists(path):
-                with open(path, encoding="utf-8", errors="replace") as log:
-                    print(f"--- {node.name}\n" + "".join(log.readlines()[-12:]))
-        raise
-    finally:
-        for node in nodes:
-            if node.process and node.process.poll() is None:
-                node.process.kill()
-                node.process.wait()
-        if database:
-            database.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

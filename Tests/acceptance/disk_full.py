@@ -10,7 +10,7 @@ import threading
 import time
 
 import cluster
-from cluster import Database, Device, Node, wait
+from cluster import Device, Node, wait
 from ports import free_port
 
 BINARY, ENGINE, SECONDS, DISK = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
@@ -78,14 +78,13 @@ def fill():
                 pass
 
 
-def begin(folder):
+def begin(made):
     """The node that is asked, and what else there is."""
     if ENGINE == "embedded":
-        server = Server(folder)
-        server.start()
-        return None, [server]
-    database = Database(folder)
-    nodes = [Node(folder, name, database) for name in ("one", "two")]
+        made.nodes.append(Server(made.folder))
+        made.nodes[0].start()
+        return made.nodes
+    database, nodes = made.cluster("one", "two")
     for node in nodes:
         node.options = ["--partitions", "8"]
         node.start()
@@ -98,7 +97,7 @@ def begin(folder):
         os.chmod(os.path.dirname(DISK), 0o755)
     database.run("psql", *connection, f"CREATE TABLESPACE small LOCATION '{DISK}'")
     database.run("psql", *connection, "ALTER TABLE tidecast.journal SET TABLESPACE small")
-    return database, nodes
+    return nodes
 
 
 def test(nodes):
@@ -163,29 +162,11 @@ def test(nodes):
 
 
 def main():
-    folder = cluster.make_folder()
-    database, nodes = None, []
-    try:
-        database, nodes = begin(folder)
+    with cluster.making() as made:
+        nodes = begin(made)
         test(nodes)
         for node in nodes:
             assert node.end(signal.SIGTERM) == 0, "an orderly end"
-    except BaseException:
-        for node in nodes:
-            with open(os.path.join(node.folder, "log"), encoding="utf-8", errors="replace") as log:
-                print(f"--- {node.name}\n" + "".join(log.readlines()[-12:]))
-        raise
-    finally:
-        for node in nodes:
-            if node.process and node.process.poll() is None:
-                node.process.kill()
-                node.process.wait()
-        if database:
-            try:
-                database.stop()
-            except subprocess.CalledProcessError:
-                pass
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 main()

@@ -3,7 +3,6 @@ import asyncio
 import collections
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -139,26 +138,10 @@ async def run(database, gateway, shards):
 
 
 def main():
-    folder = cluster.make_folder()
-    database, nodes = None, []
-    try:
-        database = cluster.Database(folder)
-        nodes = [cluster.Node(folder, name, database) for name in ("gateway", "one", "two")]
-        asyncio.run(run(database, nodes[0], nodes[1:]))
+    with cluster.making() as made:
+        database, (gateway, *shards) = made.cluster("gateway", "one", "two")
+        asyncio.run(run(database, gateway, shards))
         print("takeover_burst: ok")
-    except BaseException:
-        for node in nodes:
-            with open(os.path.join(node.folder, "log"), encoding="utf-8", errors="replace") as log:
-                print(f"--- {node.name}\n" + "".join(log.readlines()[-12:]))
-        raise
-    finally:
-        for node in nodes:
-            if node.process and node.process.poll() is None:
-                node.process.kill()
-                node.process.wait()
-        if database:
-            database.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 main()

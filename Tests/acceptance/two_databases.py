@@ -326,39 +326,22 @@ def went_back(database, nodes, devices):
 
 
 def main():
-    folder = cluster.make_folder()
-    databases, nodes = [], []
-    try:
+    with cluster.making() as made:
         for name in ("home", "other", "third"):
-            place = os.path.join(folder, name)
+            place = os.path.join(made.folder, name)
             os.mkdir(place)
-            databases.append(cluster.Database(place))
+            made.database(place)
+        databases, nodes = made.databases, made.nodes
         spread = Spread(*databases[:2])
-        nodes = [cluster.Node(folder, name, spread) for name in ("one", "two")]
+        nodes += [cluster.Node(made.folder, name, spread) for name in ("one", "two")]
         for node in nodes:
             node.options = ["--partitions", "32", *spread.options]
-        devices = run(folder, *databases, nodes)
+        devices = run(made.folder, *databases, nodes)
         nodes[1].start()
         nodes[1].wait_ready()
         went_back(databases[1], nodes, devices)
         went_back(databases[0], nodes, devices)
         print("two_databases: ok")
-    except BaseException:
-        for node in nodes:
-            if os.path.exists(os.path.join(node.folder, "log")):
-                print(f"--- {node.name}\n" + "\n".join(log_of(node).splitlines()[-60:]))
-        raise
-    finally:
-        for node in nodes:
-            if node.process and node.process.poll() is None:
-                node.process.kill()
-                node.process.wait()
-        for database in databases:
-            try:
-                database.stop()
-            except subprocess.CalledProcessError:
-                pass
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
