@@ -9,7 +9,7 @@ import Simulator
 ///     simulate --shrink SEED
 ///     simulate --draw "NAME VALUE, …" --seeds A-B [--trace FROM-TO]
 ///
-/// `--swarm`: each seed draws every size, bound, rate and clock; what it drew, what broke and what was found
+/// `--swarm`: each seed draws sizes, bounds, rates and clocks; what it drew, what broke and what was found
 /// are printed of each seed that is not clean. `--shrink` looks for the smallest draw of a seed that still
 /// breaks the same promise. `--draw` runs seeds with such a draw.
 ///
