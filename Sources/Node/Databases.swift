@@ -94,13 +94,15 @@ struct DatabaseSpread: Sendable {
             return "--engine names database \(share.number + 1) of \(share.count) of a cluster, and not its"
                 + " home: give --engine the first one, and --further-engine each other, in their order"
         }
+        // Looked at before the spread: whoever makes the cluster just now writes the spread first.
+        let hasPartitions = try count > 1 && hasPartitions(home)
         if let spread = try read(home) {
             guard spread.count != count else { return nil }
             return "the cluster's partitions are spread over \(spread.count) databases, and \(count)"
                 + " \(count == 1 ? "is" : "are") named: name all of them, the home with --engine and each"
                 + " other with --further-engine, in the order in which the cluster was made"
         }
-        guard count > 1, try hasPartitions(home) else { return nil }
+        guard hasPartitions else { return nil }
         return "the cluster was made on one database, and partitions do not move: leave out --further-engine"
     }
 
@@ -133,7 +135,13 @@ struct DatabaseSpread: Sendable {
                 }
                 continue
             }
-            if try spread.isEmpty(engine, try spread.identity(place + 1)) { empty.append(place) }
+            do {
+                if try spread.isEmpty(engine, try spread.identity(place + 1)) { empty.append(place) }
+            } catch {
+                // It may be of the spread that another node began after this one looked.
+                guard try found == nil && read(home) != nil else { throw error }
+                return try settle(home, further: further, partitions: partitions)
+            }
         }
         if spread.isMade { return spread }
         if found == nil {
@@ -174,11 +182,13 @@ struct DatabaseSpread: Sendable {
     /// where it is another one.
     private func isEmpty(_ engine: any Engine, _ identity: DatabaseIdentity) throws -> Bool {
         let place = "database \(identity.share.number + 1) of \(count)"
+        // Looked at in this order: whoever makes the cluster just now writes the identity first.
+        let hasPartitions = try DatabaseSpread.hasPartitions(engine)
         let found = try engine.get(.setting, key: DatabaseIdentity.key).map {
             try DatabaseIdentity(decoding: $0)
         }
         let isHome = try engine.get(.setting, key: DatabaseSpread.key) != nil
-        if try isHome || (found == nil && DatabaseSpread.hasPartitions(engine)) {
+        if isHome || (found == nil && hasPartitions) {
             throw NodeError(
                 "what is named as \(place) is the home of a cluster itself: name an empty database for a new"
                     + " cluster, or the one that this cluster was made with")
