@@ -33,6 +33,7 @@ extension Router {
         }
         if options.isClustered, pending.count > 0, retryAt == nil { return "nobody is woken to ask again" }
         for (partition, lane) in lanes {
+            if case .refusing = lane.service, lane.hasUnseen { return "a refusal that is known is not told" }
             guard let due = lane.due else {
                 if lane.isEmpty { continue }
                 return "nothing is asked of partition \(partition.rawValue) again"

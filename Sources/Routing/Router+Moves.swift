@@ -28,8 +28,37 @@ extension Router {
 
     /// Nobody owns the partition at the moment, or not who was asked.
     func wait(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
-        if let partition = pending[number]?.partition { lanes[partition]?.isOpen = false }
+        if let partition = pending[number]?.partition { lanes[partition]?.service = .unknown }
         enter(number, now, &effects)
+    }
+
+    /// The partition's owner refuses everything now, and somebody else may have accepted this send: it waits.
+    /// It asks for all others, which get the refusal at once: were they asked, their numbers would go far
+    /// beyond its own, and nobody could tell any more.
+    func waitAlone(
+        _ number: UInt64, _ refusal: PartitionRefusal, _ now: Instant, _ effects: inout [RouterEffect]
+    ) {
+        guard let partition = pending[number]?.partition else { return }
+        enter(number, now, &effects)
+        lanes[partition]?.service = .refusing(refusal)
+        while let waiting = lanes[partition]?.nextUnseen() {
+            if pending[waiting]?.isWaiting ?? false { settle(waiting, .refused(refusal), now, &effects) }
+        }
+    }
+
+    /// A new request to a partition for which others wait stands behind them, whose numbers are lower, or
+    /// gets the refusal that is known already. Whether it was one of both.
+    func waits(
+        _ number: UInt64, for partition: PartitionID, _ now: Instant, _ effects: inout [RouterEffect]
+    ) -> Bool {
+        guard let lane = lanes[partition], !lane.isEmpty else { return false }
+        guard case .refusing(let refusal) = lane.service else {
+            enter(number, now, &effects)
+            return true
+        }
+        if let key = pending[number]?.request?.sendKey { takeBack(key, of: partition) }
+        settle(number, .refused(refusal), now, &effects)
+        return true
     }
 
     func enter(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
@@ -64,8 +93,8 @@ extension Router {
         guard let at = retryAt, at <= now.monotonic else { return }
         retryAt = nil
         for partition in lanes.keys.sorted() {
-            guard let lane = lanes[partition], let due = lane.due, due <= now.monotonic else { continue }
-            askWaiting(partition, lane.isOpen ? Router.retriesAtOnce : 1, now, &effects)
+            guard let due = lanes[partition]?.due, due <= now.monotonic else { continue }
+            askWaiting(partition, now, &effects)
         }
         if let next = lanes.values.compactMap(\.due).min() { wakeRetry(at: next, &effects) }
         askTheSilent(now, &effects)
@@ -74,31 +103,29 @@ extension Router {
 
     /// The partition's owner has looked at a request: who waits for it need not wait for the next try.
     func heard(from partition: PartitionID, _ now: Instant, _ effects: inout [RouterEffect]) {
-        guard let lane = lanes[partition], !lane.isOpen else { return }
-        lanes[partition]?.isOpen = true
-        askWaiting(partition, Router.retriesAtOnce, now, &effects)
+        guard let lane = lanes[partition], !lane.isServed else { return }
+        lanes[partition]?.service = .served
+        askWaiting(partition, now, &effects)
     }
 
     /// Asks the first of a lane: those that somebody may have done, in the order of their numbers, and then
     /// those that nobody has looked at, in the order in which they came. So a partition meets no number that
     /// is far below one that it knows.
-    private func askWaiting(
-        _ partition: PartitionID, _ limit: Int, _ now: Instant, _ effects: inout [RouterEffect]
-    ) {
+    private func askWaiting(_ partition: PartitionID, _ now: Instant, _ effects: inout [RouterEffect]) {
         guard var lane = lanes.removeValue(forKey: partition) else { return }
         var due: [UInt64] = []
-        while due.count < limit, let number = lane.next(sendNumber) {
+        while due.count < (lane.isServed ? Router.retriesAtOnce : 1), let number = lane.next(sendNumber) {
             if pending[number]?.isWaiting ?? false { due.append(number) }
         }
         if lane.isEmpty {
             lane.due = nil
-        } else if lane.isOpen {
+        } else if lane.isServed {
             lane.due = now.monotonic.advanced(by: Router.retryPause)
         } else {
             lane.due = self.due(&lane, now)
         }
         // An empty lane stays until its partition is heard of, so that the pause between two tries grows.
-        if !lane.isEmpty || !lane.isOpen { lanes[partition] = lane }
+        if !lane.isEmpty || !lane.isServed { lanes[partition] = lane }
         lane.due.map { wakeRetry(at: $0, &effects) }
         for number in due { askAgain(number, now, &effects) }
     }
@@ -139,8 +166,8 @@ extension Router {
             enter(number, now, &effects)
         }
         for partition in partitions {
-            lanes[partition]?.isOpen = true
-            askWaiting(partition, Router.retriesAtOnce, now, &effects)
+            lanes[partition]?.service = .served
+            askWaiting(partition, now, &effects)
         }
     }
 
@@ -189,6 +216,16 @@ extension Router {
 /// What waits for a partition that has no owner, or none that serves it. One request at a time asks whether
 /// there is one again, and the others follow when it was looked at.
 struct WaitingLane {
+    /// What is known of the partition's owner.
+    enum Service {
+        /// Whether there is one: one request asks, the others wait behind it.
+        case unknown
+        /// It takes nothing now, and says so: what is new gets this answer. What somebody may have done
+        /// waits until the owner can tell, and asks.
+        case refusing(PartitionRefusal)
+        case served
+    }
+
     /// Somebody may have done them. Those with the lowest numbers last, where they are in order.
     private var repeated: [UInt64] = []
     private var isInOrder = true
@@ -199,10 +236,11 @@ struct WaitingLane {
     /// When the next is asked; `nil` where none waits.
     var due: MonotonicTime?
     var tries: UInt8 = 0
-    /// The partition is served.
-    var isOpen = false
+    var service = Service.unknown
 
-    var isEmpty: Bool { repeated.isEmpty && head == unseen.count }
+    var isServed: Bool { if case .served = service { true } else { false } }
+    var isEmpty: Bool { repeated.isEmpty && !hasUnseen }
+    var hasUnseen: Bool { head < unseen.count }
     var numbers: [UInt64] { repeated + unseen[head...] }
 
     mutating func add(_ number: UInt64, isRepeated: Bool) {
@@ -218,8 +256,11 @@ struct WaitingLane {
     mutating func next(_ sendNumber: (UInt64) -> UInt64) -> UInt64? {
         if !isInOrder { repeated.sort { sendNumber($0) > sendNumber($1) } }
         isInOrder = true
-        if let number = repeated.popLast() { return number }
-        guard head < unseen.count else { return nil }
+        return repeated.popLast() ?? nextUnseen()
+    }
+
+    mutating func nextUnseen() -> UInt64? {
+        guard hasUnseen else { return nil }
         head += 1
         if head == unseen.count {
             defer { (unseen, head) = ([], 0) }

@@ -10,8 +10,20 @@ extension Router {
         guard let number = settled(name) else { return }
         if options.isClustered {
             if mustAskAgain(number, reply) { return wait(number, now, &effects) }
-            if !lanes.isEmpty, let asked = pending[number] { heard(from: asked.partition, now, &effects) }
+            if let asked = pending[number] {
+                if asked.isRepeated, asked.isSend, case .refused(let refusal) = reply, refusal.isOfNow {
+                    return postpone(number, refusal, now, &effects)
+                }
+                if !lanes.isEmpty, !isKnown(reply, of: asked.partition) {
+                    heard(from: asked.partition, now, &effects)
+                }
+            }
         }
+        settle(number, reply, now, &effects)
+    }
+
+    /// The request has its reply.
+    func settle(_ number: UInt64, _ reply: Reply, _ now: Instant, _ effects: inout [RouterEffect]) {
         guard let asked = pending.remove(number) else { return }
         switch asked.kind {
         case .part(let whole, let places): finishPart(whole, places, reply, &effects)
@@ -22,8 +34,7 @@ extension Router {
         }
     }
 
-    /// Whoever was asked did not do it. A send that was asked more than once may have been accepted by the
-    /// other one that was asked, so that its refusal here says nothing; asked again, its number tells.
+    /// Whoever was asked does not own the partition.
     private func mustAskAgain(_ number: UInt64, _ reply: Reply) -> Bool {
         switch reply {
         case .refused(.moved):
@@ -33,11 +44,26 @@ extension Router {
         case .refused(.handedOver):
             repeated(number)
             return true
-        case .refused(.unavailable), .refused(.tooManyFanouts):
-            guard let asked = pending[number], asked.isRepeated, case .send = asked.kind else { return false }
-            return true
         default: return false
         }
+    }
+
+    /// A send that was asked more than once may have been accepted by the other one that was asked, so that
+    /// its refusal here says nothing; asked again, its number tells.
+    private func postpone(
+        _ number: UInt64, _ refusal: PartitionRefusal, _ now: Instant, _ effects: inout [RouterEffect]
+    ) {
+        if case .unavailable = refusal { return waitAlone(number, refusal, now, &effects) }
+        if let partition = pending[number]?.partition { heard(from: partition, now, &effects) }
+        enter(number, now, &effects)
+    }
+
+    /// What waits for the partition has been told the same.
+    private func isKnown(_ reply: Reply, of partition: PartitionID) -> Bool {
+        guard case .refused(.unavailable) = reply, case .refusing = lanes[partition]?.service else {
+            return false
+        }
+        return true
     }
 
     /// The loop of the device's partition refused a send: the device has had too many.
@@ -206,5 +232,15 @@ extension Router {
             registration: Registration(
                 project: project, partition: partition, index: state.index, nonce: state.nonce, key: 0),
             lastSeen: state.lastSeen, topicCount: state.topicCount, waitingCount: state.waitingCount)
+    }
+}
+
+extension PartitionRefusal {
+    /// The same request may be accepted a moment later.
+    fileprivate var isOfNow: Bool {
+        switch self {
+        case .unavailable, .tooManyFanouts: true
+        default: false
+        }
     }
 }

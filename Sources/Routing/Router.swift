@@ -212,6 +212,12 @@ public final class Router {
         return RequestKey(session: options.session, number: sendNumbers[Int(partition.rawValue)])
     }
 
+    /// The last number that was given: nobody has seen it.
+    func takeBack(_ key: RequestKey, of partition: PartitionID) {
+        precondition(sendNumbers[Int(partition.rawValue)] == key.number, "a number that is not the last")
+        sendNumbers[Int(partition.rawValue)] -= 1
+    }
+
     /// Splits a change by the partitions of its devices. Tokens are taken for as many devices as the bucket
     /// holds; the rest are refused one by one.
     private func submit(
@@ -262,10 +268,7 @@ public final class Router {
         note(number, now, &effects)
         if options.isClustered {
             listenForSilence(now, &effects)
-            // Behind those that wait already, whose numbers are lower.
-            if !lanes.isEmpty, lanes[partition].map({ !$0.isEmpty }) ?? false {
-                return enter(number, now, &effects)
-            }
+            if !lanes.isEmpty, waits(number, for: partition, now, &effects) { return }
         }
         effects.append(
             .ask(partition, RequestID(gateway: options.gateway, number: number), request, deadline))

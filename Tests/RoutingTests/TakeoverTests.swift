@@ -19,6 +19,8 @@ struct TakeoverTests {
         var isServed = false
         /// Whether what is asked gets no answer at all.
         var isSilent = false
+        /// Whether the owner refuses whatever it is asked.
+        var isRefusing = false
         var accepted: [UInt64: Int] = [:]
         var outcomes: [String: Int] = [:]
         private var wakeAt: MonotonicTime?
@@ -72,7 +74,9 @@ struct TakeoverTests {
                 let (id, request) = asked.removeFirst()
                 guard !isSilent, case .sendToTopic(let key?, _, _, let message, _) = request else { continue }
                 var reply = Reply.refused(.moved)
-                if isServed {
+                if isRefusing {
+                    reply = .refused(.unavailable("away"))
+                } else if isServed {
                     switch window.verdict(key.number) {
                     case .new:
                         window.insert(key.number)
@@ -158,6 +162,37 @@ struct TakeoverTests {
         world.pass(milliseconds: 3000)
         #expect(world.outcomes == ["accepted": 4200])
         #expect(world.accepted.count == 4200)
+        #expect(world.accepted.values.allSatisfy { $0 == 1 })
+    }
+
+    @Test("hold up nobody behind them while the owner refuses")
+    func refused() {
+        let world = World()
+        // Nobody knows whether these are in, when the owner begins to refuse.
+        world.isServed = true
+        world.isSilent = true
+        for message in UInt64(1)...3 { world.submit(message) }
+        world.isSilent = false
+        world.isRefusing = true
+        world.reroute()
+        world.pass(milliseconds: 500)
+        for message in UInt64(4)...2003 { world.submit(message) }
+        #expect(world.outcomes == ["unavailable(\"away\")": 2000])
+        world.pass(milliseconds: 500)
+        // What waited for an owner is told as soon as there is one.
+        world.isRefusing = false
+        world.isServed = false
+        world.pass(milliseconds: 300)
+        for message in UInt64(2004)...5003 { world.submit(message) }
+        #expect(world.outcomes == ["unavailable(\"away\")": 2000])
+        world.isRefusing = true
+        world.pass(milliseconds: 300)
+        #expect(world.outcomes == ["unavailable(\"away\")": 5000])
+        world.isRefusing = false
+        world.isServed = true
+        world.pass(milliseconds: 300)
+        world.submit(5004)
+        #expect(world.outcomes == ["unavailable(\"away\")": 5000, "accepted": 4])
         #expect(world.accepted.values.allSatisfy { $0 == 1 })
     }
 }

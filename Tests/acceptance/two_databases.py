@@ -176,11 +176,11 @@ def run(folder, home, other, third, nodes):
     status = subprocess.run([cluster.BINARY, "cluster", "status", "--data", one.folder], check=True, timeout=30,
                             stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
     check("away: database 2" in status, "`cluster status` names it")
-    begun = time.monotonic()
-    answers = {one.call("POST", "/v1/projects/demo/messages:send",
-                        {"message": {"topic": load.topic, "data": {"n": "0"}}})[0] for load in stopped}
-    check(answers == {503} and one.is_ready(), f"those get {answers}, and the node is ready")
-    check(time.monotonic() - begun < 5, "at once")
+    answers = [one.call("POST", "/v1/projects/demo/messages:send",
+                        {"message": {"topic": load.topic, "data": {"n": "0"}}}) for load in stopped]
+    # This reason is told at once, whatever waits: what is not told ends at its deadline, with another one.
+    check(all(status == 503 and b"database is away" in body for status, body in answers) and one.is_ready(),
+          f"those get {answers[0]}, and the node is ready")
     two.start()
     two.wait_ready()
     check(metric(two, "tidecast_databases_away") == 1, "a node begins while the database is away, and is ready")
