@@ -69,7 +69,7 @@ extension Appender {
         var again: [Row] = []
         var taken: [Row] = []
         for (row, finding) in zip(batch.rows, findings) {
-            var result = Resolved(partition: row.partition, sequence: row.sequence, resolution: .durable)
+            var result = Resolved(row, .durable)
             switch finding {
             case .foreign:
                 result.resolution = .taken
@@ -101,10 +101,7 @@ extension Appender {
 
     mutating func close(_ partition: PartitionID, _ resolved: inout [Resolved]) {
         for row in removeWaiting(of: { $0 == partition }) {
-            resolved.append(
-                Resolved(
-                    partition: row.partition, sequence: row.sequence,
-                    resolution: .refused("the partition is being given up")))
+            resolved.append(Resolved(row, .refused("the partition is being given up")))
         }
         tails[partition] = .closed
         closing.insert(partition)
@@ -133,7 +130,7 @@ extension Appender {
         let lost = Set(tails.compactMap { if case .lost = $0.value { $0.key } else { nil } })
         guard !lost.isEmpty else { return }
         for row in removeWaiting(of: { lost.contains($0) }) {
-            resolved.append(Resolved(partition: row.partition, sequence: row.sequence, resolution: .taken))
+            resolved.append(Resolved(row, .taken))
         }
     }
 
@@ -142,12 +139,10 @@ extension Appender {
         state = .fenced
         for (row, finding) in zip(rows, findings) {
             let isIn = if case .appended = finding { true } else { false }
-            resolved.append(
-                Resolved(
-                    partition: row.partition, sequence: row.sequence, resolution: isIn ? .durable : .fenced))
+            resolved.append(Resolved(row, isIn ? .durable : .fenced))
         }
         for row in removeWaiting(of: { _ in true }) {
-            resolved.append(Resolved(partition: row.partition, sequence: row.sequence, resolution: .fenced))
+            resolved.append(Resolved(row, .fenced))
         }
     }
 }

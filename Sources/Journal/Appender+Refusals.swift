@@ -39,8 +39,7 @@ extension Appender {
         var partitions: [PartitionID] = []
         var again: [PartitionID: [Row]] = [:]
         for row in rows {
-            var result = Resolved(
-                partition: row.partition, sequence: row.sequence, resolution: .refused(reason))
+            var result = Resolved(row, .refused(reason))
             if case .closed = tails[row.partition] {
                 resolved.append(result)
                 continue

@@ -22,10 +22,11 @@ public struct Resolved: Hashable, Sendable {
     public var partition: PartitionID
     public var sequence: Sequence
     public var resolution: Resolution
+    /// The machine that made the record: another one has nothing to do with it.
+    public var life: UInt32
 
-    public init(partition: PartitionID, sequence: Sequence, resolution: Resolution) {
-        self.partition = partition
-        self.sequence = sequence
+    public init(_ row: Row, _ resolution: Resolution) {
+        (partition, sequence, life) = (row.partition, row.sequence, row.life)
         self.resolution = resolution
     }
 }
@@ -175,7 +176,7 @@ public struct Appender: Sendable {
                 tails[row.partition] = .next(row.sequence.next)
                 continue
             }
-            resolved.append(Resolved(partition: row.partition, sequence: row.sequence, resolution: refusal))
+            resolved.append(Resolved(row, refusal))
         }
     }
 

@@ -5,11 +5,14 @@ public struct Row: Hashable, Sendable {
     public var partition: PartitionID
     public var sequence: Sequence
     public var payload: [UInt8]
+    /// Which of the partition's machines in this process made it; not stored, and 0 where it was read.
+    public var life: UInt32
 
-    public init(partition: PartitionID, sequence: Sequence, payload: [UInt8]) {
+    public init(partition: PartitionID, sequence: Sequence, payload: [UInt8], life: UInt32 = 0) {
         self.partition = partition
         self.sequence = sequence
         self.payload = payload
+        self.life = life
     }
 }
 

@@ -83,13 +83,7 @@ public struct EngineSchedule<Job> {
             appender?.on(.offered(rows), now: now, into: &effects)
             return
         }
-        effects.append(
-            .resolved(
-                rows.map {
-                    Resolved(
-                        partition: $0.partition, sequence: $0.sequence,
-                        resolution: .refused("no session has begun"))
-                }))
+        effects.append(.resolved(rows.map { Resolved($0, .refused("no session has begun")) }))
     }
 
     public mutating func add(_ posted: [Job], large: [Job] = []) {

@@ -252,6 +252,6 @@ final class MailboxTable: Sendable {
 
     /// What became of a loop's rows.
     func post(_ resolved: [Resolved], to owner: Int) {
-        boxes.withLock { $0[owner] }.post(resolved.map { LoopMessage($0) })
+        boxes.withLock { $0[owner] }.post(resolved.map { .resolved($0) })
     }
 }

@@ -15,7 +15,7 @@ import Testing
     }
 
     func resolved(_ row: Row, _ resolution: Resolution) -> Resolved {
-        Resolved(partition: row.partition, sequence: row.sequence, resolution: resolution)
+        Resolved(row, resolution)
     }
 
     func on(

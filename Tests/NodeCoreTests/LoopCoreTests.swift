@@ -146,6 +146,23 @@ import Testing
         #expect(desk.turn(.engine(.closed(LoopDesk.partition))).givenUp == [LoopDesk.partition])
     }
 
+    /// Whoever answers late has the same partition and the same place in its journal in mind.
+    @Test("takes what became of a record for the machine that made it, and for no other")
+    func formerRecords() throws {
+        let desk = LoopDesk()
+        desk.serve()
+        let deadline = desk.host.monotonic.advanced(by: .seconds(5))
+        let former = try #require(desk.turn(LoopDesk.registration(deadline: deadline)).rows.first)
+        desk.turn(.lost(LoopDesk.partition, mayHaveAppended: true, reason: "a test"))
+        desk.serve()
+        let row = try #require(desk.turn(LoopDesk.registration(number: 2, deadline: deadline)).rows.first)
+        #expect(row.sequence == former.sequence && row.life != former.life)
+        for resolution: Resolution in [.durable, .postponed("full"), .taken, .refused("full"), .unknown] {
+            #expect(desk.turn(.resolved(Resolved(former, resolution))).isEmpty)
+        }
+        #expect(desk.turn(.resolved(Resolved(row, .durable))).replies.count == 1)
+    }
+
     @Test("reads only the rest of a partition that it has followed")
     func following() {
         let desk = LoopDesk()

@@ -82,9 +82,10 @@ import Testing
             Issue.record("\(effects)")
             return
         }
-        let late = LoopMessage(
+        let late = LoopMessage.resolved(
             Resolved(
-                partition: LoopDesk.partition, sequence: Sequence(2), resolution: .refused("given up")))
+                Row(partition: LoopDesk.partition, sequence: Sequence(2), payload: [], life: 1),
+                .refused("given up")))
         #expect(desk.turn(late).isEmpty)
         #expect(desk.turn(.engine(.closed(LoopDesk.partition))).givenUp == [LoopDesk.partition])
     }

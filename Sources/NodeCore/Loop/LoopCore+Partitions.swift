@@ -94,7 +94,7 @@ extension LoopCore {
             rows.append(
                 Row(
                     partition: id, sequence: sequence,
-                    payload: try RecordCodec.encode(header: header, body: body)))
+                    payload: try RecordCodec.encode(header: header, body: body), life: partition.life))
         } catch {
             cannotAppend(id, "record \(sequence.rawValue) is too large: \(error)")
         }
@@ -114,6 +114,21 @@ extension LoopCore {
     }
 
     // MARK: Answers of the engine
+
+    /// What became of a record, for the machine that made it.
+    func handle(_ resolved: Resolved) {
+        let id = resolved.partition
+        guard partitions[id]?.life == resolved.life else { return }
+        switch resolved.resolution {
+        case .durable: handle(.appended(resolved.sequence), of: id)
+        case .postponed(let reason): handle(.postponed(reason), of: id)
+        case .fenced: lose(id, mayHaveAppended: true, reason: "the session was fenced")
+        case .taken: lose(id, mayHaveAppended: false, reason: "another owner wrote the partition")
+        case .refused(let reason): lose(id, mayHaveAppended: false, reason: reason)
+        case .unknown:
+            lose(id, mayHaveAppended: true, reason: "the partition was lost with this record in doubt")
+        }
+    }
 
     func handle(_ answer: EngineAnswer) {
         switch answer {

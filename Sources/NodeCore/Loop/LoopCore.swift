@@ -232,6 +232,7 @@ public final class LoopCore<Host: LoopHost> {
         case .quotaRefusal(let request, let refusal):
             router.refused(request.number, refusal, into: &routerEffects)
             carryOutRouting()
+        case .resolved(let resolved): handle(resolved)
         case .lost(let partition, let mayHaveAppended, let reason):
             lose(partition, mayHaveAppended: mayHaveAppended, reason: reason)
         case .endStreams(let partition): streams.lost(partition, sink: host)

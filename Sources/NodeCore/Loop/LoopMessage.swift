@@ -20,6 +20,8 @@ public enum LoopMessage: Sendable {
     case quotaGrant(QuotaGrant)
     /// A send to one device passed the device's own limit.
     case quotaRefusal(RequestID, QuotaRefusal)
+    /// What became of a record.
+    case resolved(Resolved)
     /// The journal is lost to this partition's machine: another is made from what is durable.
     case lost(PartitionID, mayHaveAppended: Bool, reason: String)
     /// On a node without a cluster: the partition is read again, so its streams end.
@@ -34,23 +36,6 @@ public enum LoopMessage: Sendable {
     /// A process has lost something that it was told by this one, or would have told it.
     case missed(by: UInt32)
     case timer(LoopTimer)
-}
-
-extension LoopMessage {
-    /// What became of a record, for its partition.
-    public init(_ resolved: Resolved) {
-        let id = resolved.partition
-        switch resolved.resolution {
-        case .durable: self = .partition(id, .appended(resolved.sequence))
-        case .postponed(let reason): self = .partition(id, .postponed(reason))
-        case .fenced: self = .lost(id, mayHaveAppended: true, reason: "the session was fenced")
-        case .taken: self = .lost(id, mayHaveAppended: false, reason: "another owner wrote the partition")
-        case .refused(let reason): self = .lost(id, mayHaveAppended: false, reason: reason)
-        case .unknown:
-            self = .lost(
-                id, mayHaveAppended: true, reason: "the partition was lost with this record in doubt")
-        }
-    }
 }
 
 /// What is in one bucket, by the name of its limit.

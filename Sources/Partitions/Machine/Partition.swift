@@ -42,6 +42,8 @@ public final class Partition {
     var bodyReads = BodyReads()
     var confirmations: [(token: UInt64, answer: Answer)] = []
     var lastToken: UInt64 = 0
+    /// Which of the partition's machines in this process it is.
+    public private(set) var life: UInt32 = 0
     /// When this owner began, and for whom something waited then. Later it is looked at for each device of
     /// each message, and a look into the log for each would take a loop seconds.
     var begunAt = MonotonicTime(nanoseconds: 0)
@@ -136,10 +138,11 @@ public final class Partition {
     }
 
     /// Everything durable is folded in: begin to serve. Receivers are asked for their marks before anything
-    /// is offered. `life` tells this machine from former ones of the same partition, whose confirmations may
-    /// still be on their way.
+    /// is offered. `life` tells this machine from former ones of the same partition, whose confirmations and
+    /// records may still be on their way.
     public func begin(now: Instant, life: UInt32 = 0, into effects: inout [PartitionEffect]) {
         clock = TrustedClock(now)
+        self.life = life
         lastToken = UInt64(life) << 32
         (begunAt, hadWaiting) = (now.monotonic, state.log.union())
         #if DEBUG

@@ -8,7 +8,7 @@ import Routing
 
 extension SimulatedProcess {
     func report(_ resolved: [Resolved]) {
-        for one in resolved { loop(of: one.partition).post(LoopMessage(one)) }
+        for one in resolved { loop(of: one.partition).post(.resolved(one)) }
     }
 
     /// Each database has a queue and a batch in flight of its own.
