@@ -100,7 +100,8 @@ public struct Membership: Sendable {
         case .describe(let info):
             guard info != own.info else { break }
             own.info = info
-            own.incarnation += 1
+            // An insider may have said the last one there is.
+            own.incarnation = max(own.incarnation, own.incarnation &+ 1)
             announceSelf()
         case .leave: leave(now, &effects)
         }

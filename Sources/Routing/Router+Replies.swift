@@ -138,8 +138,11 @@ extension Router {
 
     // MARK: Registering
 
-    func register(_ project: ProjectNumber, _ ticket: UInt64, _ now: Instant, _ effects: inout [RouterEffect])
-    {
+    /// An operation that asks one partition after the other has one deadline, `since` which it runs.
+    func register(
+        _ project: ProjectNumber, _ ticket: UInt64, since began: MonotonicTime? = nil, _ now: Instant,
+        _ effects: inout [RouterEffect]
+    ) {
         let placement =
             placements[project.rawValue] ?? DevicePlacement(project: project, count: options.partitionCount)
         placements[project.rawValue] = placement
@@ -150,7 +153,8 @@ extension Router {
             project: project, limit: Int(offer.limit),
             nonce: UInt32(truncatingIfNeeded: random.next()) & 0xFF_FFFF,
             secret: random.next())
-        ask(offer.partition, request, ticket, .register(project: project, offer), now, &effects)
+        ask(
+            offer.partition, request, ticket, .register(project: project, offer), since: began, now, &effects)
     }
 
     private func finishRegistration(
@@ -166,10 +170,10 @@ extension Router {
             finish(asked.ticket, .registered(new), &effects)
         case .full(let held):
             placements[project.rawValue]?.full(offer, holding: UInt32(clamping: held))
-            register(project, asked.ticket, now, &effects)
+            register(project, asked.ticket, since: asked.began, now, &effects)
         case .refused(.indicesUsedUp):
             placements[project.rawValue]?.closed(offer.partition)
-            register(project, asked.ticket, now, &effects)
+            register(project, asked.ticket, since: asked.began, now, &effects)
         default: finish(asked.ticket, outcome(reply, asked), &effects)
         }
     }
@@ -177,16 +181,16 @@ extension Router {
     // MARK: Listings
 
     func list(
-        _ kind: Pending.Kind, _ from: PageToken, _ ticket: UInt64, _ now: Instant,
-        _ effects: inout [RouterEffect]
+        _ kind: Pending.Kind, _ from: PageToken, _ ticket: UInt64, since began: MonotonicTime? = nil,
+        _ now: Instant, _ effects: inout [RouterEffect]
     ) {
         switch kind {
         case .topics(let project, let limit, let found):
             let request = Request.topics(project: project, after: from.place, limit: limit - found.count)
-            ask(from.partition, request, ticket, kind, now, &effects)
+            ask(from.partition, request, ticket, kind, since: began, now, &effects)
         case .devices(let project, let limit, let found):
             let request = Request.devices(project: project, after: from.place, limit: limit - found.count)
-            ask(from.partition, request, ticket, kind, now, &effects)
+            ask(from.partition, request, ticket, kind, since: began, now, &effects)
         default: break
         }
     }
@@ -217,7 +221,9 @@ extension Router {
         } else if following < options.partitionCount {
             token = PageToken(partition: PartitionID(UInt16(following)), place: 0)
         }
-        if !isFull, let token { return list(kind, token, asked.ticket, now, &effects) }
+        if !isFull, let token {
+            return list(kind, token, asked.ticket, since: asked.began, now, &effects)
+        }
         switch kind {
         case .topics(_, _, let found): finish(asked.ticket, .topics(found, next: token), &effects)
         case .devices(_, _, let found): finish(asked.ticket, .devices(found, next: token), &effects)

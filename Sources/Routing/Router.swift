@@ -79,6 +79,8 @@ public final class Router {
         var kind: Kind
         var partition: PartitionID
         var deadline = Deadline(MonotonicTime(nanoseconds: 0))
+        /// When the first request of its operation was asked.
+        var began = MonotonicTime(nanoseconds: 0)
         /// For asking again.
         var request: Request?
         var tries: UInt8 = 0
@@ -253,17 +255,21 @@ public final class Router {
     }
 
     func ask(
-        _ partition: PartitionID, _ request: Request, _ ticket: UInt64, _ kind: Pending.Kind, _ now: Instant,
-        _ effects: inout [RouterEffect]
+        _ partition: PartitionID, _ request: Request, _ ticket: UInt64, _ kind: Pending.Kind,
+        since began: MonotonicTime? = nil, _ now: Instant, _ effects: inout [RouterEffect]
     ) {
         guard Int(partition.rawValue) < options.partitionCount else {
             // Deciphered under a right key, so it was made here once, by data with more partitions.
             return finish(ticket, .refused(.unavailable("no such partition")), &effects)
         }
+        let began = began ?? now.monotonic
+        guard now.monotonic.since(began) < options.deadline else {
+            return finish(ticket, .refused(Router.late), &effects)
+        }
         let deadline = Deadline(now.monotonic.advanced(by: options.deadline))
         let number = pending.add(
             Pending(
-                ticket: ticket, kind: kind, partition: partition, deadline: deadline,
+                ticket: ticket, kind: kind, partition: partition, deadline: deadline, began: began,
                 request: options.isClustered ? request : nil, asked: now.monotonic))
         note(number, now, &effects)
         if options.isClustered {
@@ -302,6 +308,8 @@ public final class Router {
         scheduleWake(&effects)
     }
 
+    private static let late = Refusal.unavailable("not answered in time")
+
     private func expire(_ number: UInt64, _ effects: inout [RouterEffect]) {
         guard let late = pending[number] else { return }
         // A whole ends with its parts.
@@ -311,9 +319,9 @@ public final class Router {
         case .send: finish(late.ticket, .refused(.deadlineExceeded), &effects)
         case .part(let whole, _):
             if pending.remove(whole) != nil {
-                finish(late.ticket, .refused(.unavailable("not answered in time")), &effects)
+                finish(late.ticket, .refused(Router.late), &effects)
             }
-        default: finish(late.ticket, .refused(.unavailable("not answered in time")), &effects)
+        default: finish(late.ticket, .refused(Router.late), &effects)
         }
     }
 

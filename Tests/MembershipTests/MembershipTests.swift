@@ -65,6 +65,17 @@ extension Membership {
         #expect(machine.own.incarnation == 2)
     }
 
+    /// Only an insider can say it; it ends nobody's process.
+    @Test func theLastIncarnationIsSurvived() {
+        var machine = node(1, "a")
+        _ = machine.feed(.table([row(2, "b")]))
+        let accusation = Update.suspect(SessionID(1), .max - 1, by: SessionID(2))
+        _ = machine.feed(.datagram(packet(.ping(SessionID(1)), from: 2, [accusation]), from: "b"))
+        #expect(machine.own.incarnation == .max)
+        _ = machine.feed(.describe([7]))
+        #expect(machine.own.incarnation == .max && machine.own.info == [7])
+    }
+
     @Test func aPingForAFormerProcessIsNotAnswered() {
         var machine = node(5, "a")
         let effects = machine.feed(.datagram(packet(.ping(SessionID(4)), from: 2), from: "b"))

@@ -320,4 +320,30 @@ struct RouterTests {
         #expect(found.map(\.members) == [1, 2, 3])
         #expect(next == PageToken(partition: PartitionID(1), place: 44))
     }
+
+    /// 256 partitions, each of which takes 20 s, would be an hour and a half.
+    @Test("has one deadline for all that a listing and a registration ask one after the other")
+    func oneDeadline() {
+        let desk = Desk()
+        desk.submit(.topics(project: desk.project, page: nil, limit: 1000), ticket: 1)
+        desk.submit(.register(project: desk.project), ticket: 2)
+        for _ in 0..<2 {
+            desk.pass(seconds: 20)
+            let waiting = desk.asked.count - 2..<desk.asked.count
+            for place in waiting {
+                if case .register = desk.asked[place].request {
+                    desk.reply(place, .full(holding: 9))
+                } else {
+                    desk.reply(place, .topics([], next: nil))
+                }
+            }
+        }
+        #expect(desk.asked.count == 4 && desk.finished.count == 2)
+        for outcome in desk.finished.values {
+            guard case .refused(.unavailable("not answered in time")) = outcome else {
+                Issue.record("\(outcome)")
+                return
+            }
+        }
+    }
 }
