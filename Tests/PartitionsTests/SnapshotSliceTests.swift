@@ -12,7 +12,7 @@ struct SnapshotSliceTests {
     private func house(_ change: @escaping (inout PartitionOptions) -> Void = { _ in }) -> House {
         House(count: SnapshotSliceTests.partCount) {
             $0.snapshotBytesMin = 1500
-            $0.snapshotSliceBytes = 60
+            $0.snapshotSliceBytes = 160
             $0.snapshotPartBytes = 200
             change(&$0)
         }

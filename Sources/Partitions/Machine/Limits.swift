@@ -64,10 +64,10 @@ public struct PartitionOptions: Sendable {
     /// Journal bytes after which a snapshot is due, at least.
     public var snapshotBytesMin = 8 << 20
     /// Bytes of a snapshot that are made in one go, about a millisecond's work, and nanoseconds between two.
-    public var snapshotSliceBytes = 128 << 10
+    public var snapshotSliceBytes = 64 << 10
     public var snapshotPause: UInt64 = .milliseconds(2)
     /// Bytes of a snapshot that the engine is given at once; no more than twice as many wait for it.
-    public var snapshotPartBytes = 256 << 10
+    public var snapshotPartBytes = 128 << 10
     /// Nanoseconds after which a record of bookkeeping alone is written.
     public var bookkeepingDelay: UInt64 = .seconds(1)
     /// Days after which an unseen device ends (FCM: 270).

@@ -51,6 +51,11 @@ extension PartitionState {
         send(.leave(project: project, topic: topic, indices: indices), to: home, &cursor)
     }
 
+    private mutating func note(_ loss: Loss?, of index: UInt32) {
+        writer?.touch(device: index, self)
+        overflowed[index] = loss
+    }
+
     mutating func end(_ index: UInt32, _ cursor: inout Cursor) {
         guard let (page, place) = devices.find(index) else { return }
         writer?.touch(device: index, self)
@@ -102,7 +107,7 @@ extension PartitionState {
             delivery.overflowed = store(project, message, targets, placing, cursor.record, ordinal)
         case .refused:
             let told = Position(placing.position.rawValue - 1)
-            targets.forEach { overflowed[$0] = Loss(told: told, record: cursor.record) }
+            targets.forEach { note(Loss(told: told, record: cursor.record), of: $0) }
             delivery.overflowed = targets
         case .passing, .late: break
         }
@@ -162,7 +167,7 @@ extension PartitionState {
         log.drop(lost, upTo: log.last, departure(&devices))
         let told = Position(placing.position.rawValue - 1)
         for index in full {
-            overflowed[index] = Loss(told: told, record: record)
+            note(Loss(told: told, record: record), of: index)
             if let (page, place) = devices.find(index) { page.waiting[place] = 1 }
         }
         return lost
@@ -196,14 +201,14 @@ extension PartitionState {
     /// less, it may have lost what has passed.
     private mutating func note(passed position: Position, by index: UInt32, _ record: Sequence) {
         guard devices.find(index) != nil else { return }
-        overflowed[index] = Loss(told: max(position, overflowed[index]?.told ?? .zero), record: record)
+        note(Loss(told: max(position, overflowed[index]?.told ?? .zero), record: record), of: index)
     }
 
     mutating func read(_ cursor: ReadUpTo) {
         log.drop(cursor.devices, upTo: cursor.position, departure(&devices))
         guard !overflowed.isEmpty else { return }
         cursor.devices.forEach { index in
-            if let loss = overflowed[index], loss.told <= cursor.position { overflowed[index] = nil }
+            if let loss = overflowed[index], loss.told <= cursor.position { note(nil, of: index) }
         }
     }
 }
