@@ -15,7 +15,8 @@ extension RequestRouter {
             throw APIError(
                 status: .failedPrecondition,
                 message: "The command speaks version \(said.prefix(20)) of the admin socket, and this server"
-                    + " version \(RequestRouter.adminVersion): use the command line of the server's own build.",
+                    + " version \(RequestRouter.adminVersion): use the command line of the server's own"
+                    + " build.",
                 fcmCode: nil)
         }
     }
