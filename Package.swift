@@ -143,10 +143,14 @@ let tests: [Target] = [
     .tests(of: "Journal", with: ["Model"]),
     .tests(of: "Quotas", with: ["Model"]),
     .tests(of: "Placement", with: ["Model"]),
-    .tests(of: "Membership", with: ["Model", "Journal", "Simulator"], exclude: ["Stories"]),
+    .target(name: "StoredFormats", path: "Tests/StoredFormats", swiftSettings: settings),
+    .tests(
+        of: "Membership", with: ["Model", "Journal", "Simulator", "StoredFormats"], exclude: ["Stories"]),
     .tests(of: "Ownership", with: ["Model", "Journal", "Placement"]),
-    .tests(of: "Partitions", with: ["Model", "Journal"]),
-    .tests(of: "Routing", with: ["Model", "Journal", "Placement", "Partitions", "Quotas"]),
+    .tests(of: "Partitions", with: ["Model", "Journal", "StoredFormats"]),
+    .tests(
+        of: "Routing",
+        with: ["Model", "Journal", "Placement", "Partitions", "Quotas", "StoredFormats"]),
     .tests(
         of: "NodeCore",
         with: [
@@ -158,9 +162,14 @@ let tests: [Target] = [
         name: "EngineContract", dependencies: ["Model", "Journal"], path: "Tests/EngineContract",
         swiftSettings: settings),
     .tests(of: "SQLiteEngine", with: ["Model", "Journal", "CSQLite", "EngineContract"]),
-    .tests(of: "PeerLink", with: ["Model", "Journal", "TLS"] + nio),
+    .tests(of: "PeerLink", with: ["Model", "Journal", "TLS", "StoredFormats"] + nio),
     .tests(of: "PostgresEngine", with: ["Model", "Journal", "EngineContract", "CPQ"]),
-    .tests(of: "Node", with: ["Model", "HTTPMessages", "Journal", "Edge", "SQLiteEngine"] + nio),
+    .tests(
+        of: "Node",
+        with: [
+            "Model", "HTTPMessages", "Journal", "FCMAPI", "Edge", "SQLiteEngine",
+            .product(name: "Logging", package: "swift-log"),
+        ] + nio),
     .tests(of: "LoadGenerator"),
     .tests(
         of: "Simulator",

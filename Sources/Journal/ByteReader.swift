@@ -11,6 +11,8 @@ public struct DecodeError: Error, Hashable, Sendable, CustomStringConvertible {
         case trailing(Int)
         /// The bytes are there, and do not mean anything here.
         case invalid(String)
+        /// What stands here has a version that this program does not know.
+        case version(of: String, UInt64, known: ClosedRange<UInt64>)
     }
     public var offset: Int
     public var reason: Reason
@@ -27,6 +29,7 @@ public struct DecodeError: Error, Hashable, Sendable, CustomStringConvertible {
         case .tooMany(let count, let max): "\(count) where at most \(max) may stand, at byte \(offset)"
         case .trailing(let count): "\(count) bytes too many at byte \(offset)"
         case .invalid(let what): "\(what) at byte \(offset)"
+        case .version(let what, let found, let known): FormatVersion.sentence(what, found, known: known)
         }
     }
 }
@@ -65,6 +68,17 @@ public struct ByteReader: Sendable {
     public var isAtEnd: Bool { offset == end }
 
     public func fail(_ what: String) -> DecodeError { DecodeError(offset: offset, reason: .invalid(what)) }
+
+    /// The version that stands in front of what is read; an error that says who wrote it where it is none of
+    /// those that are known.
+    public mutating func version(of what: String, _ known: ClosedRange<UInt8>) throws(DecodeError) -> UInt8 {
+        let found = try u8()
+        guard known.contains(found) else {
+            let known = UInt64(known.lowerBound)...UInt64(known.upperBound)
+            throw DecodeError(offset: offset - 1, reason: .version(of: what, UInt64(found), known: known))
+        }
+        return found
+    }
 
     @inlinable
     public mutating func u8() throws(DecodeError) -> UInt8 { try fixed(UInt8.self) }

@@ -61,9 +61,7 @@ public struct DatabaseIdentity: Hashable, Sendable {
     public init(decoding bytes: [UInt8]) throws(EngineError) {
         var reader = ByteReader(bytes)
         do {
-            guard try reader.u8() == DatabaseIdentity.version else {
-                throw reader.fail("an identity of another version")
-            }
+            _ = try reader.version(of: "an identity", DatabaseIdentity.version...DatabaseIdentity.version)
             cluster = Array(try reader.string(max: DatabaseIdentity.clusterBytes))
             let number = try reader.count(max: EngineShare.countMax, elementBytesMin: 0)
             let count = try reader.count(max: EngineShare.countMax, elementBytesMin: 0)

@@ -27,7 +27,7 @@ public struct Record: Hashable, Sendable {
     }
 }
 
-public enum RecordError: Error, Hashable, Sendable {
+public enum RecordError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Shorter than a header.
     case truncated(length: Int)
     case badMagic(UInt16)
@@ -41,6 +41,23 @@ public enum RecordError: Error, Hashable, Sendable {
     case decompress
     /// A whole record, in another's place.
     case misplaced(partition: UInt16, sequence: UInt64)
+
+    public var description: String {
+        switch self {
+        case .truncated(let length): "a record of \(length) bytes"
+        case .badMagic(let magic): "no record: it begins with \(magic)"
+        case .unknownVersion(let version):
+            FormatVersion.sentence(
+                "a record", UInt64(version),
+                known: UInt64(RecordCodec.version)...UInt64(RecordCodec.version))
+        case .unknownFlags(let flags): "a record with flags \(flags), which only a newer tidecast knows"
+        case .checksum: "a record that fails its checksum"
+        case .lengthOutOfBounds(let length): "a record that says \(length) bytes"
+        case .decompress: "a record whose compressed body does not open"
+        case .misplaced(let partition, let sequence):
+            "record \(sequence) of partition \(partition), in the place of another"
+        }
+    }
 }
 
 /// One journal row's payload.

@@ -49,12 +49,18 @@ enum Catalog {
             contents.registrationKeys.append(try registrationKey(entry.key, entry.value))
         }
         for entry in try engine.all(.setting) {
+            // Whatever stands in it: a node that is kept out stays out.
             if entry.key.hasPrefix(cordonPrefix) {
                 contents.cordoned.insert(String(entry.key.dropFirst(cordonPrefix.count)))
             }
             guard entry.key.hasPrefix(birthPrefix) else { continue }
             guard let number = UInt32(entry.key.dropFirst(birthPrefix.count)), number < ProjectNumber.limit
             else { continue }
+            guard entry.value.count == 8 else {
+                throw EngineError.refused(
+                    "the birth of project \(number) has \(entry.value.count) bytes, not 8: it is from a newer"
+                        + " tidecast, or damaged")
+            }
             contents.births[ProjectNumber(number)] = Epoch(entry.value.reduce(0) { $0 << 8 | UInt64($1) })
         }
         if contents.registrationKeys.isEmpty {
@@ -63,12 +69,21 @@ enum Catalog {
             contents.registrationKeys = [try registrationKey("1", value)]
         }
         contents.signingKey = try made(.setting, "token-signing-key", 32, engine)
+        guard contents.signingKey.count == 32 else {
+            throw EngineError.refused(
+                "the key that signs tokens has another length: it is from a newer tidecast, or damaged")
+        }
         return contents
     }
 
     private static func registrationKey(_ key: String, _ value: [UInt8]) throws -> RegistrationKey {
         guard let number = UInt8(key), value.count == RegistrationKey.materialBytes + 1 else {
             throw EngineError.corrupt("a registration key cannot be read")
+        }
+        // What stands first is its state, and would be another one for another form.
+        guard value[0] <= 1 else {
+            throw EngineError.refused(
+                "registration key \(number) has state \(value[0]): it is from a newer tidecast")
         }
         return RegistrationKey(number: number, material: Array(value[1...]), isRetired: value[0] == 1)
     }
@@ -129,7 +144,7 @@ enum Catalog {
 
     private static func decodeProject(_ entry: CatalogEntry) throws -> (Project, [String: UInt64]) {
         var reader = ByteReader(entry.value)
-        guard try reader.u8() == version else { throw reader.fail("a project of an unknown version") }
+        _ = try reader.version(of: "a project", version...version)
         let number = try reader.u32()
         guard number < ProjectNumber.limit else { throw reader.fail("a project's number") }
         var limits: [String: UInt64] = [:]
@@ -137,6 +152,7 @@ enum Catalog {
             let name = String(decoding: try reader.string(max: 64), as: UTF8.self)
             limits[name] = try reader.varint()
         }
+        try reader.expectEnd()
         return (Project(id: entry.key, number: ProjectNumber(number)), limits)
     }
 
@@ -167,8 +183,9 @@ enum Catalog {
 
     private static func decodeCredential(_ entry: CatalogEntry, into contents: inout Contents) throws {
         var reader = ByteReader(entry.value)
-        guard try reader.u8() == version else { throw reader.fail("a credential of an unknown version") }
+        _ = try reader.version(of: "a credential", version...version)
         let kind = try reader.u8()
+        guard kind <= 2 else { throw reader.fail("a credential of unknown kind \(kind)") }
         let number = ProjectNumber(try reader.u32() & (ProjectNumber.limit - 1))
         guard let colon = entry.key.firstIndex(of: ":") else {
             throw reader.fail("a credential without a kind")
@@ -178,8 +195,10 @@ enum Catalog {
             let email = String(decoding: try reader.string(max: 512), as: UTF8.self)
             let key = String(decoding: try reader.string(max: 8192), as: UTF8.self)
             contents.tokenURIs.insert(String(decoding: try reader.string(max: 2048), as: UTF8.self))
+            try reader.expectEnd()
             contents.directory.accounts[name] = .init(project: number, email: email, publicKey: key)
         } else {
+            try reader.expectEnd()
             contents.directory.keys[name] = (kind == 1 ? .device : .bearer, number)
         }
     }

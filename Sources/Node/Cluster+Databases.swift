@@ -137,7 +137,7 @@ extension Cluster {
     func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
         let box = boxes[shared.loop(of: id)]
         lane(of: id).loader.perform({ engine in
-            let quotas = try QuotaHandover.left(id, epoch: epoch, from: engine)
+            let quotas = try self.quotasLeft(id, epoch, engine)
             let loaded = try StoredPartition.read(id, behind: mark, from: engine)
             // Last of all: what was left is there for the next try where anything before failed.
             try QuotaHandover.remove(id, from: engine)
@@ -151,6 +151,20 @@ extension Cluster {
                     metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
                 box.post(.engine(.loadFailed(id, epoch, of: error)))
             }
+        }
+    }
+
+    /// Buckets begin empty where what the former owner has left cannot be read.
+    private func quotasLeft(
+        _ id: PartitionID, _ epoch: Epoch, _ engine: any Engine
+    ) throws -> [ProjectNumber: [UInt64]] {
+        do {
+            return try QuotaHandover.left(id, epoch: epoch, from: engine)
+        } catch let error as DecodeError {
+            log.error(
+                "what is left of quotas cannot be read: they begin empty",
+                metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
+            return [:]
         }
     }
 

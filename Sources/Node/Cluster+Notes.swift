@@ -11,6 +11,10 @@ extension Cluster {
         switch note {
         case .members(let names):
             log.info("members", metadata: ["names": "\(names.joined(separator: ","))"])
+        case .stranger(let name, let reason):
+            log.error(
+                "a node is not understood, and counts as none: go from one version to the next in steps",
+                metadata: ["node": "\(name)", "reason": "\(reason)"])
         case .status(let status): log.info("status", metadata: ["status": "\(status)"])
         case .fences(let session):
             log.warning("a session is fenced", metadata: ["session": "\(session.rawValue)"])

@@ -67,9 +67,7 @@ struct DatabaseSpread: Sendable {
 
     init(decoding bytes: [UInt8]) throws {
         var reader = ByteReader(bytes)
-        guard try reader.u8() == DatabaseSpread.version else {
-            throw reader.fail("a spread of another version")
-        }
+        _ = try reader.version(of: "a spread", DatabaseSpread.version...DatabaseSpread.version)
         isMade = try reader.u8() == 1
         cluster = Array(try reader.string(max: DatabaseIdentity.clusterBytes))
         count = try reader.count(max: EngineShare.countMax, elementBytesMin: 0)

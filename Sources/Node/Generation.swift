@@ -32,7 +32,7 @@ enum Generation {
 
         init(decoding bytes: [UInt8]) throws {
             var reader = ByteReader(bytes)
-            guard try reader.u8() == version else { throw reader.fail("a generation of another version") }
+            _ = try reader.version(of: "a generation", version...version)
             number = try reader.u64()
             past = EnginePast(
                 system: try reader.u64(), timeline: try reader.u32(), isReplicated: try reader.u8() == 1,

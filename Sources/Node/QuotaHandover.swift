@@ -31,7 +31,8 @@ enum QuotaHandover {
     ) throws -> [ProjectNumber: [UInt64]] {
         guard let stored = try engine.get(.setting, key: key(partition)) else { return [:] }
         var reader = ByteReader(stored)
-        guard try reader.u8() == version, try reader.u64() + 1 == epoch.rawValue else { return [:] }
+        _ = try reader.version(of: "what is left of quotas", version...version)
+        guard try reader.u64() &+ 1 == epoch.rawValue else { return [:] }
         var left: [ProjectNumber: [UInt64]] = [:]
         for _ in 0..<(try reader.count(max: Int(ProjectNumber.limit), elementBytesMin: 5)) {
             let number = try reader.u32()
@@ -40,6 +41,7 @@ enum QuotaHandover {
             for _ in 0..<(try reader.count(max: 16)) { tokens.append(try reader.varint()) }
             left[ProjectNumber(number)] = tokens
         }
+        try reader.expectEnd()
         return left
     }
 

@@ -44,11 +44,11 @@ public struct FormerQuotas: Sendable {
             former.unknown = Set(projects)
             return former
         }
-        try engine.put(.setting, key: key, value: [version, 0])
         var reader = ByteReader(row)
-        guard try reader.u8() == version, try reader.u8() == 1 else {
-            throw reader.fail("what is left of the quotas")
-        }
+        // Before anything is changed: a newer tidecast may come back to it.
+        _ = try reader.version(of: "what is left of the quotas", version...version)
+        try engine.put(.setting, key: key, value: [version, 0])
+        guard try reader.u8() == 1 else { throw reader.fail("what is left of the quotas") }
         let written = Int64(bitPattern: try reader.u64())
         let milliseconds = UInt64(min(max(0, now.milliseconds - written), 86_400_000))
         for _ in 0..<(try reader.count(max: Int(ProjectNumber.limit), elementBytesMin: 2)) {

@@ -31,11 +31,28 @@ extension Ownership.NodeInfo {
         return out.bytes
     }
 
-    /// `nil` for what a node of this version does not understand: such a node gets no partitions.
+    private static func readVersion(_ reader: inout ByteReader) throws(DecodeError) -> UInt8 {
+        try reader.version(of: "what it says of itself", version...version)
+    }
+
+    /// Why a node's words are not understood; `nil` where they are, or where it has not said anything yet.
+    static func mistake(_ bytes: [UInt8]) -> String? {
+        guard !bytes.isEmpty, Self(decoding: bytes) == nil else { return nil }
+        var reader = ByteReader(bytes)
+        do throws(DecodeError) {
+            _ = try readVersion(&reader)
+            return "what it says of itself makes no sense"
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    /// `nil` for what a node of this version does not understand: such a node gets no partitions. What stands
+    /// behind is for later builds, which raise the version only where this one must not go on without it.
     public init?(decoding bytes: [UInt8]) {
         var reader = ByteReader(bytes)
         do {
-            guard try reader.u8() == Self.version else { return nil }
+            _ = try Self.readVersion(&reader)
             let flags = try reader.u8()
             let weight = try reader.u8()
             var texts: [String] = []
@@ -48,5 +65,24 @@ extension Ownership.NodeInfo {
         } catch {
             return nil
         }
+    }
+}
+
+extension Ownership.Member {
+    /// `nil` where the row's words are not understood.
+    init?(_ row: SessionRow) {
+        guard let info = Ownership.NodeInfo(decoding: row.info) else { return nil }
+        self.init(session: row.id, name: row.node, info: info)
+    }
+}
+
+extension Ownership {
+    /// Says whose words are not understood, once.
+    mutating func tellStrangers(_ effects: inout [Effect]) {
+        var found: [String: String] = [:]
+        for row in last.sessions { found[row.node] = NodeInfo.mistake(row.info) }
+        guard found != strangers else { return }
+        strangers = found
+        effects.append(.strangers(found))
     }
 }

@@ -137,6 +137,8 @@ extension Ownership {
         /// By partition number; `nil` where nobody serves it.
         case routes([Route?])
         case members([Member])
+        /// Nodes that live and whose words are not understood, by their names, and why: they count as none.
+        case strangers([String: String])
         /// Tell all others that the tables have changed.
         case nudge
         /// Everything of this session is lost; a new one is to begin, with a new machine.

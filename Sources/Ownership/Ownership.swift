@@ -53,6 +53,7 @@ public struct Ownership {
     var following = Following()
     var last = Poll(sessions: [], partitions: [])
     var members: [Member] = []
+    var strangers: [String: String] = [:]
     private(set) var routes: [Route?] = []
     private var candidates: [NodePlacement.Candidate] = []
     private var candidatesSince: MonotonicTime
@@ -201,14 +202,12 @@ public struct Ownership {
     private mutating func adoptMembers(
         _ asked: MonotonicTime, _ now: MonotonicTime, _ effects: inout [Effect]
     ) {
-        let found = last.sessions.compactMap { row -> Member? in
-            guard let info = NodeInfo(decoding: row.info) else { return nil }
-            return Member(session: row.id, name: row.node, info: info)
-        }
+        let found = last.sessions.compactMap { Member($0) }
         if found != members {
             members = found
             effects.append(.members(found))
         }
+        tellStrangers(&effects)
         // Who is leaving, or suspected and still for a lease, gets nothing more.
         let live = found.filter { member in
             let isWilling = member.session == session ? !info.isCutOff : !member.info.isCutOff

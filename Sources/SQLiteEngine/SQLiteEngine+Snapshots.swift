@@ -165,7 +165,13 @@ extension SQLiteEngine {
         var reader = ByteReader(file)
         let magic = try reader.u64()
         guard magic == snapshotMagic || magic == formerMagic else {
-            throw reader.fail("is no snapshot of this version")
+            // "TDCSNAP" and a digit.
+            let digit = UInt8(truncatingIfNeeded: magic >> 56)
+            guard magic << 8 == snapshotMagic << 8, (0x33...0x39).contains(digit) else {
+                throw reader.fail("is no snapshot")
+            }
+            throw DecodeError(
+                offset: 0, reason: .version(of: "is a snapshot's file", UInt64(digit - 0x30), known: 1...2))
         }
         guard try reader.u16() == partition.rawValue, try reader.u64() == covering.rawValue else {
             throw reader.fail("is another snapshot")

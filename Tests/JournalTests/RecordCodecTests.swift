@@ -80,6 +80,9 @@ struct Splitmix: RandomNumberGenerator {
         #expect(throws: RecordError.truncated(length: 3)) { try RecordCodec.decode(Array(payload[..<3])) }
         #expect(throws: RecordError.badMagic(0x4a00)) { try RecordCodec.decode(damaged(0, 0)) }
         #expect(throws: RecordError.unknownVersion(9)) { try RecordCodec.decode(damaged(2, 9)) }
+        #expect(
+            "\(RecordError.unknownVersion(9))"
+                == "a record of version 9: it is from a newer tidecast, this one reads version 1")
         #expect(throws: RecordError.unknownFlags(2)) { try RecordCodec.decode(damaged(3, 2)) }
         #expect(throws: RecordError.checksum) { try RecordCodec.decode(damaged(45, 99)) }
         #expect(throws: RecordError.misplaced(partition: 31, sequence: header.sequence.rawValue)) {

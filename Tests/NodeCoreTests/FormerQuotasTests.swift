@@ -76,6 +76,15 @@ struct FormerQuotasTests {
         #expect(throws: (any Error).self) { try start(0) }
     }
 
+    /// It would be lost for the one that has written it.
+    @Test("a newer tidecast's row is refused, and stays as it is", arguments: [[2, 0], [2, 1, 9], [255]])
+    func newer(row: [UInt8]) throws {
+        try engine.put(.setting, key: "quotas-left", value: row)
+        let error = #expect(throws: DecodeError.self) { try start(0) }
+        #expect("\(String(describing: error))".contains("it is from a newer tidecast"))
+        #expect(try engine.get(.setting, key: "quotas-left") == row)
+    }
+
     @Test("a bucket that holds some tokens gives those and what flows in")
     func holding() {
         var grantor = QuotaGrantor()

@@ -179,7 +179,7 @@ final class OwnershipWorld {
         case .unfollow: break
         case .drop(let id): nodes[node].serving[id] = nil
         case .routes(let routes): nodes[node].routes = routes
-        case .members: break
+        case .members, .strangers: break
         case .nudge:
             for other in nodes.indices where other != node {
                 push(soon / 4, .event(node: other, life: lives[other], .nudged))

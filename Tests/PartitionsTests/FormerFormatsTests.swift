@@ -33,6 +33,27 @@ struct FormerFormatsTests {
         #expect(state.snapshot() == FactSamples.snapshot(isLarge: false))
     }
 
+    @Test("facts and snapshots of a newer tidecast are refused and say so")
+    func newer() throws {
+        func sentence(_ body: () throws -> Void) -> String {
+            do { try body() } catch { return "\(error)" }
+            return ""
+        }
+        for tag in [0, 23, 255] as [UInt8] {
+            let said = sentence { try Partition.check([tag, 1, 2, 3]) }
+            #expect(said.contains("a fact of unknown kind \(tag), as only a newer tidecast writes it"))
+        }
+        var snapshot = FactSamples.snapshot(isLarge: false)
+        var state = PartitionState(
+            id: PartitionID(0), history: History(9), partitionCount: 2, names: TopicNames())
+        snapshot[0] = SnapshotWriter.version + 1
+        #expect(
+            sentence { try state.restore(snapshot) }
+                == "a snapshot of version 4: it is from a newer tidecast, this one reads versions 1 to 3")
+        snapshot[0] = 0
+        #expect(sentence { try state.restore(snapshot) }.contains("a snapshot of version 0"))
+    }
+
     @Test("a frame of outbox entries is read, and written as before")
     func frame() throws {
         var reader = ByteReader(bytes(FormerFormatsTests.frame))

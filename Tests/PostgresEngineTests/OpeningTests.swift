@@ -26,7 +26,7 @@ import Testing
         let place = try Server.shared().makeDatabase()
         let open = try PostgresEngine(place)
         let other = try Other(place)
-        try other.run("UPDATE tidecast.schema SET version = 2")
+        try other.run("UPDATE tidecast.schema SET version = \(Schema.version + 1)")
         let reason = sentence { _ = try PostgresEngine(place) }
         #expect(reason.contains("written by a newer tidecast"), "\(reason)")
         #expect(reason.contains("start a tidecast at least as new"), "\(reason)")
@@ -34,7 +34,7 @@ import Testing
         try endConnections(other)
         #expect(sentence { _ = try open.partitions() }.contains("written by a newer tidecast"))
         #expect(open.failure == nil)
-        try other.run("UPDATE tidecast.schema SET version = 1")
+        try other.run("UPDATE tidecast.schema SET version = \(Schema.version)")
         #expect(try open.partitions().isEmpty)
     }
 

@@ -168,6 +168,22 @@ import Testing
         #expect(try engine.readSnapshot(p(0), covering: Sequence(1)) == [4, 5, 6])
     }
 
+    @Test func aSnapshotOfANewerTidecastIsSaidToBeOne() throws {
+        let engine = try SQLiteEngine(folder: folder.path)
+        let session = try begin(engine)
+        try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1])
+        let path = folder.path + "/snapshots/" + (try engine.snapshots(p(0))[0].name)
+        var file = [UInt8](try Data(contentsOf: URL(fileURLWithPath: path)))
+        for (digit, sentence) in [("3", "version 3: it is from a newer tidecast"), ("x", "is no snapshot")] {
+            file[7] = Array(digit.utf8)[0]
+            try Data(file).write(to: URL(fileURLWithPath: path))
+            let error = #expect(throws: EngineError.self) {
+                try engine.readSnapshot(p(0), covering: Sequence(1))
+            }
+            #expect("\(String(describing: error))".contains(sentence))
+        }
+    }
+
     /// A write that fails for another reason than a full disk: files may not grow past a limit.
     @Test func anyOtherErrorOfTheDiskStopsTheEngineForGood() async throws {
         let path = folder.path

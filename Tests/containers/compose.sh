@@ -7,16 +7,23 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-if ! "$root/tools/container-engine" is-up > /dev/null; then
-  # What this script starts it ends. An engine that was there stays.
-  trap '"$root/tools/container-engine" stop' EXIT
-fi
+was_up=1
+tag=
+"$root/tools/container-engine" is-up > /dev/null || was_up=0
+# What this script starts and builds it ends and removes. An engine that was there stays.
+finish() {
+  [ -z "$tag" ] || docker image rm "tidecast:$tag" "tidecast-balancer:$tag" > /dev/null 2>&1 || true
+  [ "$was_up" -eq 1 ] || "$root/tools/container-engine" stop
+}
+trap finish EXIT
 code=0
 words=$("$root/tools/container-engine") || code=$?
 if [ "$code" -ne 0 ]; then exit "$code"; fi
 eval "$words"
-export TIDECAST_VERSION=test
+# A tag of this run's own: another one at the same time builds its own images, and mostly takes their layers from here.
+tag=test-$$
+export TIDECAST_VERSION=$tag
 began=$SECONDS
 docker compose -f "$root/deploy/compose.yaml" build --quiet
-echo "the images are built after $((SECONDS - began)) s: $(docker image ls --format '{{.Repository}} {{.Size}}' --filter reference='tidecast*:test' | tr '\n' ' ')"
+echo "the images are built after $((SECONDS - began)) s: $(docker image ls --format '{{.Repository}} {{.Size}}' --filter reference="tidecast*:$tag" | tr '\n' ' ')"
 python3 "$here/compose.py" "$@"

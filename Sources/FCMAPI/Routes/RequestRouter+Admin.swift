@@ -5,7 +5,24 @@ import Routing
 // /admin/…, over the admin socket only.
 
 extension RequestRouter {
+    /// What a command asks for may be of a build other than the server's. It says its version with
+    /// `tidecast-admin`; nothing stands for 1.
+    private static let adminVersion: UInt64 = 1
+
+    private func checkVersion() throws(APIError) {
+        guard let said = request.fields.string("tidecast-admin") else { return }
+        guard let version = UInt64(said), version <= RequestRouter.adminVersion else {
+            throw APIError(
+                status: .failedPrecondition,
+                message: "The command speaks version \(said.prefix(20)) of the admin socket, and this server"
+                    + " version \(RequestRouter.adminVersion): use the command line of the server's own"
+                    + " build.",
+                fcmCode: nil)
+        }
+    }
+
     func admin() throws(APIError) -> APIAction {
+        try checkVersion()
         let count = target.count
         if target.matches(1, "cluster") {
             if count == 2, request.method == .get { return .admin(.cluster) }

@@ -200,6 +200,10 @@ public final class ControlCore {
             self.routes = routes
             publish()
         case .members(let members): adopt(members)
+        case .strangers(let strangers):
+            for (name, reason) in strangers.sorted(by: { $0.key < $1.key }) {
+                effects.append(.noted(.stranger(name, reason: reason)))
+            }
         case .nudge: nudge()
         case .stepDown: if !isOver { effects.append(.stepDown) }
         case .status(let status): adopt(status)

@@ -108,6 +108,8 @@ public enum ControlEffect: Sendable {
 /// What operators are told in logs and counters.
 public enum ControlNote: Sendable {
     case members([String])
+    /// A node lives whose words of itself are not understood.
+    case stranger(String, reason: String)
     case status(Ownership.Status)
     case fences(SessionID)
     case notTaken(PartitionID, String)

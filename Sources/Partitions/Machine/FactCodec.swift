@@ -1,8 +1,9 @@
 import Journal
 import Model
 
-// How facts stand in a record: a tag byte, then the fields. Numbers are varints, times and secrets fixed. A
-// tag that is not known is refused by its number, so that an older binary says so instead of misreading.
+// How facts stand in a record: a tag byte, then the fields. Numbers are varints, times and secrets fixed. The
+// tag is the version: a fact that is to say something else gets another one, and one that is not known is
+// refused by its number, so that an older binary says so instead of misreading.
 
 extension Fact {
     func encode(into out: inout ByteWriter) {
@@ -217,7 +218,7 @@ extension Fact {
                 generation: try reader.varint(), number: Sequence(try reader.varint()))
         case 20: return .compared(generation: try reader.varint())
         case 16: return .repair(to: try reader.partition(), try reader.pairSlice())
-        default: throw reader.fail("a fact of unknown kind \(tag)")
+        default: throw reader.fail("a fact of unknown kind \(tag), as only a newer tidecast writes it,")
         }
     }
 }

@@ -22,10 +22,7 @@ extension PartitionState {
 
     mutating func restore(_ bytes: [UInt8]) throws(DecodeError) {
         var reader = ByteReader(bytes)
-        let version = try reader.u8()
-        guard (1...SnapshotWriter.version).contains(version) else {
-            throw reader.fail("snapshot version \(version)")
-        }
+        let version = try reader.version(of: "a snapshot", 1...SnapshotWriter.version)
         guard try reader.u64() == history.rawValue else { throw reader.fail("a snapshot of another history") }
         applied = Sequence(try reader.varint())
         guard applied.rawValue <= 1 << 62 else { throw reader.fail("a record that no journal reaches") }

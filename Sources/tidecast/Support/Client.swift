@@ -65,6 +65,8 @@ struct Client {
         head.headers.add(name: "host", value: "localhost")
         head.headers.add(name: "content-length", value: "\(bytes.count)")
         if !bytes.isEmpty { head.headers.add(name: "content-type", value: "application/json") }
+        // Of what the server is asked under /admin.
+        if case .socket = place { head.headers.add(name: "tidecast-admin", value: "1") }
         if let token { head.headers.add(name: "authorization", value: "Bearer \(token)") }
         for (name, value) in headers { head.headers.replaceOrAdd(name: name, value: value) }
         let group = MultiThreadedEventLoopGroup.singleton

@@ -1,0 +1,34 @@
+import HTTPMessages
+import Model
+import Testing
+
+@testable import FCMAPI
+
+/// A command line of one build, and a server of another.
+@Suite("The admin socket's version") struct AdminVersionTests {
+    private func answer(_ version: String?) -> APIAction {
+        let bench = Bench()
+        var fields = HTTPFields()
+        if let version { fields.append(name: "tidecast-admin".utf8, value: version.utf8) }
+        let request = HTTPRequest(
+            method: .get, target: Array("/admin/projects".utf8), fields: fields, body: [])
+        return bench.api.route(request, isAdmin: true, now: bench.now, id: MessageID(time: 1, random: 2))
+    }
+
+    @Test(arguments: [nil, "1"] as [String?]) func thisOneAndTheFirstAreServed(_ version: String?) {
+        guard case .admin(.projects) = answer(version) else {
+            Issue.record("refused")
+            return
+        }
+    }
+
+    @Test(arguments: ["2", "99", "", "x", "1.0"]) func anotherOneIsToldWhatToDo(_ version: String) {
+        guard case .respond(let response) = answer(version) else {
+            Issue.record("served")
+            return
+        }
+        #expect(response.status == 400)
+        let body = String(decoding: response.body, as: UTF8.self)
+        #expect(body.contains("speaks version \(version) of the admin socket, and this server version 1"))
+    }
+}

@@ -1,0 +1,139 @@
+import FCMAPI
+import Journal
+import Logging
+import Model
+import Testing
+
+@testable import Node
+
+/// What a cluster keeps in its small tables carries a version. Another one is refused in a sentence, and so
+/// is whatever makes no sense.
+@Suite("Small tables of another version") struct NewerFormatsTests {
+    private let log = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+    private let newer = "it is from a newer tidecast"
+
+    private func sentence(_ body: () throws -> Void) -> String {
+        do { try body() } catch { return "\(error)" }
+        return ""
+    }
+
+    /// A catalog with one entry of each kind.
+    private func catalog() throws -> MemoryEngine {
+        let engine = MemoryEngine()
+        _ = try Catalog.load(engine)
+        var writes = CatalogWrites()
+        let project = Project(id: "shop", number: ProjectNumber(5))
+        let key = try #require(ServiceAccountKey.make())
+        let account = try #require(
+            ServiceAccountFile.make(project: project, tokenURI: "https://x/token", key: key))
+        Catalog.put(project, ["sends": 9], to: &writes)
+        Catalog.put(account, project, "https://x/token", to: &writes)
+        Catalog.put(keyHash: "a", .device, project, to: &writes)
+        Catalog.put(keyHash: "b", .bearer, project, to: &writes)
+        Catalog.putBirth(project.number, Epoch(3), to: &writes)
+        Catalog.cordon("away", to: &writes)
+        let step = CatalogStep(key: Catalog.versionKey, from: nil, to: try Catalog.version(after: nil))
+        #expect(try engine.change(step, writes))
+        return engine
+    }
+
+    @Test func whatAnEntryOfTheCatalogSaysItIs() throws {
+        let engine = try catalog()
+        let found = try Catalog.load(engine)
+        #expect(found.limits[ProjectNumber(5)] == ["sends": 9])
+        #expect(found.births == [ProjectNumber(5): Epoch(3)])
+        #expect(found.directory.accounts.count == 1 && found.directory.keys.count == 2)
+        #expect(found.cordoned == ["away"])
+        for table in [CatalogTable.project, .credential, .key] {
+            for entry in try engine.all(table) {
+                var changed = entry.value
+                changed[0] = 2
+                try engine.put(table, key: entry.key, value: changed)
+                #expect(sentence { _ = try Catalog.load(engine) }.contains(newer), "\(table) \(entry.key)")
+                for count in entry.value.indices {
+                    try engine.put(table, key: entry.key, value: Array(entry.value[..<count]))
+                    #expect(!sentence { _ = try Catalog.load(engine) }.isEmpty, "\(table) \(entry.key)")
+                }
+                try engine.put(table, key: entry.key, value: entry.value + [0])
+                #expect(!sentence { _ = try Catalog.load(engine) }.isEmpty, "\(table) \(entry.key)")
+                try engine.put(table, key: entry.key, value: entry.value)
+            }
+        }
+        #expect(try Catalog.load(engine).directory.keys.count == 2)
+    }
+
+    /// It would count as one with which a backend may send.
+    @Test func aCredentialOfAnUnknownKindIsNoBearer() throws {
+        let engine = try catalog()
+        var value = try #require(try engine.get(.credential, key: "key:a"))
+        value[1] = 3
+        try engine.put(.credential, key: "key:a", value: value)
+        #expect(sentence { _ = try Catalog.load(engine) }.contains("a credential of unknown kind 3"))
+    }
+
+    /// These have no byte for a version: another form has another length.
+    @Test(arguments: ["birth:5", "token-signing-key"]) func whatHasAFixedLengthHasIt(key: String) throws {
+        let engine = try catalog()
+        let value = try #require(try engine.get(.setting, key: key))
+        for other in [Array(value.dropLast()), value + [1], []] {
+            try engine.put(.setting, key: key, value: other)
+            #expect(sentence { _ = try Catalog.load(engine) }.contains("from a newer tidecast"))
+        }
+    }
+
+    /// What stands in it is not looked at, so that no version lets a node in that another keeps out.
+    @Test func aCordonOfAnyVersionHolds() throws {
+        let engine = try catalog()
+        for value in [[1], [2, 3, 4], []] as [[UInt8]] {
+            try engine.put(.setting, key: "cordon:away", value: value)
+            #expect(try Catalog.load(engine).cordoned == ["away"] && Catalog.isCordoned("away", engine))
+        }
+    }
+
+    @Test func aGenerationOfAnotherVersion() throws {
+        let engine = MemoryEngine()
+        let past = EnginePast(system: 1, timeline: 1, isReplicated: false)
+        engine.currentPast = past
+        _ = try Generation.current(engine, databases: 2, log) { [1: past] }
+        for key in ["generation", "past:1"] {
+            let value = try #require(try engine.get(.setting, key: key))
+            try engine.put(.setting, key: key, value: [2] + value.dropFirst())
+            #expect(sentence { _ = try Generation.current(engine, databases: 2, log) }.contains(newer))
+            try engine.put(.setting, key: key, value: Array(value[..<20]))
+            #expect(!sentence { _ = try Generation.current(engine, databases: 2, log) }.isEmpty)
+            try engine.put(.setting, key: key, value: value)
+        }
+        #expect(try Generation.current(engine, databases: 2, log).number == 0)
+    }
+
+    @Test func whatIsLeftOfQuotasInAnotherVersion() throws {
+        let engine = MemoryEngine()
+        let (partition, key) = (PartitionID(3), "quotas:3")
+        func left() throws -> [ProjectNumber: [UInt64]] {
+            try QuotaHandover.left(partition, epoch: Epoch(8), from: engine)
+        }
+        try QuotaHandover.put([ProjectNumber(1): [4, 5, 6]], of: partition, epoch: Epoch(7), to: engine)
+        #expect(try left() == [ProjectNumber(1): [4, 5, 6]])
+        let value = try #require(try engine.get(.setting, key: key))
+        try engine.put(.setting, key: key, value: [2] + value.dropFirst())
+        #expect(sentence { _ = try left() }.contains(newer))
+        for count in value.indices {
+            try engine.put(.setting, key: key, value: Array(value[..<count]))
+            #expect(!sentence { _ = try left() }.isEmpty)
+        }
+    }
+
+    @Test func spreadsAndIdentitiesOfAnotherVersion() throws {
+        let spread = DatabaseSpread(
+            cluster: [UInt8](repeating: 1, count: 16), count: 2, histories: [History(1), History(2)])
+        for version in [0, 2, 255] as [UInt8] {
+            let said = sentence { _ = try DatabaseSpread(decoding: [version] + spread.encoded.dropFirst()) }
+            #expect(said.hasPrefix("a spread of version \(version): "))
+            #expect(said.contains(newer) == (version > 1))
+            let identity = try spread.identity(1).encoded
+            let other = sentence { _ = try DatabaseIdentity(decoding: [version] + identity.dropFirst()) }
+            #expect(other.contains("an identity of version \(version): "))
+            #expect(other.contains(newer) == (version > 1))
+        }
+    }
+}

@@ -1,0 +1,61 @@
+import Journal
+import Model
+import Testing
+
+@testable import Ownership
+
+/// What nodes say of themselves in their leases, also those of another build.
+@Suite("A node's words of itself") struct NodeInfoTests {
+    private static let info = Ownership.NodeInfo(
+        isShard: true, isGateway: true, weight: 3, peer: "a:1", gossip: "a:2", zone: "z", build: "0.1.0")
+
+    private func row(_ session: UInt64, _ name: String, _ info: [UInt8]) -> SessionRow {
+        SessionRow(id: SessionID(session), node: name, counter: 1, info: info)
+    }
+
+    @Test func theyAreReadBackAndMayGetLonger() {
+        let bytes = NodeInfoTests.info.encoded
+        #expect(Ownership.NodeInfo(decoding: bytes) == NodeInfoTests.info)
+        #expect(Ownership.NodeInfo(decoding: bytes + [1, 2, 3]) == NodeInfoTests.info)
+    }
+
+    @Test func whatIsCutIsNotRead() {
+        let bytes = NodeInfoTests.info.encoded
+        for count in 1..<bytes.count {
+            let cut = Array(bytes[..<count])
+            #expect(Ownership.NodeInfo(decoding: cut) == nil)
+            #expect(Ownership.NodeInfo.mistake(cut) == "what it says of itself makes no sense")
+        }
+        // Of a session that has just begun.
+        #expect(Ownership.NodeInfo.mistake([]) == nil && Ownership.NodeInfo.mistake(bytes) == nil)
+    }
+
+    /// It gets no partitions, and the operator is told once, and again when it has changed.
+    @Test func aNewerNodeIsNamed() {
+        var newer = NodeInfoTests.info.encoded
+        newer[0] = 2
+        var machine = Ownership(
+            session: SessionID(1), name: "a", info: NodeInfoTests.info, now: MonotonicTime(nanoseconds: 0))
+        func strangers(_ rows: [SessionRow], at seconds: UInt64) -> [[String: String]] {
+            let now = MonotonicTime(nanoseconds: seconds * 1_000_000_000)
+            var effects: [Ownership.Effect] = []
+            machine.handle(.woke, now: now, into: &effects)
+            let poll = Ownership.Poll(sessions: rows, partitions: [])
+            machine.handle(.polled(poll, asked: now), now: now, into: &effects)
+            return effects.compactMap { if case .strangers(let found) = $0 { found } else { nil } }
+        }
+        let own = row(1, "a", NodeInfoTests.info.encoded)
+        #expect(strangers([own, row(2, "b", [])], at: 1).isEmpty)
+        let told = strangers([own, row(2, "b", newer)], at: 3)
+        #expect(
+            told == [
+                [
+                    "b": "what it says of itself of version 2: it is from a newer tidecast, this one reads"
+                        + " version 1"
+                ]
+            ])
+        #expect(machine.members.map(\.name) == ["a"])
+        #expect(strangers([own, row(2, "b", newer)], at: 5).isEmpty)
+        #expect(strangers([own], at: 7) == [[:]])
+    }
+}

@@ -1,0 +1,184 @@
+"""Two builds in one cluster: see two_builds.sh."""
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+
+os.environ.setdefault("TIDECAST", sys.argv[1])
+import cluster  # noqa: E402
+
+TODAY, FORMER = sys.argv[1:3]
+cluster.BINARY = TODAY
+TOPICS = [f"topic-{number}" for number in range(8)]
+
+
+def check(condition, what):
+    if not condition:
+        raise SystemExit(f"FAIL: {what}")
+    print(f"ok    {what}", flush=True)
+
+
+class Node(cluster.Node):
+    """Of either build."""
+    build = TODAY
+
+    def start(self):
+        before, cluster.BINARY = cluster.BINARY, self.build
+        try:
+            super().start()
+        finally:
+            cluster.BINARY = before
+
+    def command(self, *words):
+        """By its own build's command line."""
+        return subprocess.run([self.build, *words, "--data", self.folder], check=True, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60).stdout
+
+    def owners(self):
+        return [one["owner"] for one in json.loads(self.command("cluster", "status", "--json"))["partitions"]]
+
+
+class Load(cluster.Load):
+    """Sends to the topics in turn, by both nodes, and asks again by the other where a node goes away."""
+
+    def __init__(self, nodes):
+        self.nodes = nodes
+        super().__init__(nodes[0])
+
+    def run(self):
+        number = 0
+        while not self.is_over:
+            number += 1
+            message = {"message": {"topic": TOPICS[number % len(TOPICS)], "data": {"n": str(number)}}}
+            status = 0
+            for node in (self.nodes[number % 2], self.nodes[1 - number % 2]):
+                try:
+                    status, _ = node.call("POST", "/v1/projects/demo/messages:send", message)
+                    break
+                except (OSError, http.client.HTTPException):
+                    pass
+            self.record(number, status)
+            cluster.time.sleep(0.02)
+
+
+def ask(node, path, body):
+    status, answer = node.call("POST", path, body, {**cluster.OWNER, "access_token_auth": "true"})
+    if status != 200:
+        raise SystemExit(f"FAIL: {path}: {status} {answer[:300]}")
+    return json.loads(answer)
+
+
+def refusals(nodes):
+    """What a node said of words that it did not understand."""
+    found = []
+    for node in nodes:
+        with open(os.path.join(node.folder, "log"), encoding="utf-8", errors="replace") as log:
+            found += [line.strip() for line in log
+                      if any(word in line for word in ("not understood", "unknown kind", "no version of frames", "quarantined",
+                                                       "makes no sense", "newer tidecast", "gossip was refused"))]
+    return found
+
+
+def run(nodes):
+    today, former = nodes
+    for node in nodes:
+        node.start()
+    for node in nodes:
+        node.wait_ready()
+
+    def shared():
+        return all(set(node.owners()) == {"today", "former"} for node in nodes if node.process.poll() is None)
+    cluster.wait(shared, "both to own partitions, and to agree")
+    check(True, "a node of each build owns partitions")
+
+    devices = []
+    for number in range(8):
+        made, listens = nodes[number % 2], nodes[number // 2 % 2]
+        devices.append(cluster.Device(listens, ask(made, "/v1/projects/demo/registrations", {})))
+    tokens = [device.token for device in devices]
+    for number, topic in enumerate(TOPICS):
+        found = ask(nodes[number % 2], "/iid/v1:batchAdd", {"to": f"/topics/{topic}", "registration_tokens": tokens})
+        assert found["results"] == [{}] * len(tokens), found
+    found = ask(today, "/iid/v1:batchRemove", {"to": f"/topics/{TOPICS[0]}", "registration_tokens": tokens[:1]})
+    found = ask(former, "/iid/v1:batchAdd", {"to": f"/topics/{TOPICS[0]}", "registration_tokens": tokens[:1]})
+    cluster.wait(lambda: all(device.streams for device in devices), "the streams")
+    for number, node in enumerate(nodes):
+        ask(node, "/v1/projects/demo/messages:send", {"message": {
+            "condition": f"'{TOPICS[1]}' in topics && '{TOPICS[2]}' in topics", "data": {"n": str(900_001 + number)}}})
+        for device in devices:
+            ask(node, "/v1/projects/demo/messages:send", {"message": {"token": device.token, "data": {"n": str(800_001 + number)}}})
+    wanted = {900_001, 900_002, 800_001, 800_002}
+    cluster.wait(lambda: all(wanted <= set(device.counts()) for device in devices), "conditions and direct messages")
+    check(True, "registered, subscribed, sent to topics, conditions and devices, each by the one and heard by the other")
+
+    load = Load(nodes)
+
+    def settled(what, count=20):
+        mark = load.mark()
+        cluster.wait(lambda: len(load.accepted(mark)) >= count, f"sends after {what}", 40)
+    settled("the beginning")
+
+    for leaver, stayer in ((former, today), (today, former)):
+        mark = load.mark()
+        check(leaver.end(signal.SIGTERM) == 0, f"the node of {leaver.name} leaves in order")
+        cluster.wait(lambda: set(stayer.owners()) == {stayer.name}, "the other to own everything")
+        settled("the leave")
+        leaver.start()
+        leaver.wait_ready()
+        cluster.wait(shared, "both to own partitions again")
+        settled("the return")
+        lost = {number: status for number, status in load.failures(mark).items() if status not in (0, 503)}
+        check(not lost, f"partitions went from {leaver.name} to {stayer.name} and back {lost}")
+
+    for victim, other in ((former, today), (today, former)):
+        victim.end(signal.SIGKILL)
+        cluster.wait(lambda: set(other.owners()) == {other.name}, "the other to own everything")
+        settled("the kill")
+        victim.start()
+        victim.wait_ready()
+        cluster.wait(shared, "both to own partitions again")
+        settled("the return")
+        check(True, f"the node of {victim.name} was killed: {other.name} took over, and gave back")
+
+    # As in a rolling upgrade: first the one node, and then the way back as long as the other still runs.
+    former.end(signal.SIGTERM)
+    former.build = TODAY
+    former.start()
+    former.wait_ready()
+    cluster.wait(shared, "both to own partitions, of one build now")
+    settled("the upgrade")
+    check(True, "the node of the former build goes on under today's")
+    former.end(signal.SIGTERM)
+    former.build = FORMER
+    former.start()
+    former.wait_ready()
+    cluster.wait(shared, "both to own partitions, of two builds again")
+    settled("the way back")
+    check(True, "and back")
+
+    load.end()
+    accepted = set(load.accepted())
+    cluster.wait(lambda: all(accepted <= set(device.counts()) for device in devices), "the last deliveries", 60)
+    unknown = set(load.failures())
+    surplus = [set(device.counts()) - accepted - unknown - wanted for device in devices]
+    check(not any(surplus), f"nothing arrived that was never sent {surplus}")
+    check(len(accepted) > 200, f"{len(accepted)} sends accepted, each delivered to {len(devices)} devices; {len(unknown)} not accepted")
+    found = refusals(nodes)
+    check(not found, f"neither node met a word that it does not understand {found[:3]}")
+
+
+def main():
+    with cluster.making() as made:
+        database = made.database()
+        for name, build in (("today", TODAY), ("former", FORMER)):
+            node = Node(made.folder, name, database)
+            node.build = build
+            made.nodes.append(node)
+        run(made.nodes)
+    print("two_builds: ok")
+
+
+if __name__ == "__main__":
+    main()
