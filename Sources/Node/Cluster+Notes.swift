@@ -25,6 +25,10 @@ extension Cluster {
                 metadata: ["database": "\(number + 1)", "reason": "\(reason)"])
         case .databaseBack(let number):
             log.notice("a database is back", metadata: ["database": "\(number + 1)"])
+        case .clockDiffers(let ahead):
+            log.error(
+                "this machine's clock and the database's are apart: let both follow the same time (NTP)",
+                metadata: ["secondsAhead": "\(ahead / 1000)"])
         case .linkDown(let name, let address, let reason, let isLeaving):
             log.log(
                 level: isLeaving ? .debug : .warning, "a node cannot be reached over TCP",

@@ -224,7 +224,11 @@ extension Front: LoopHost {
     }
 
     func refuse(_ stream: UInt64, _ refusal: Refusal) {
-        responders.removeValue(forKey: stream)?.respond(api.refuseStream(refusal))
+        guard let responder = responders[stream] else { return }
+        // One that was open for long, and that a next owner does not take.
+        if responder.hasBegun { return endForReconnect(stream) }
+        responders[stream] = nil
+        responder.respond(api.refuseStream(refusal))
     }
 
     func endReplaced(_ stream: UInt64) { end(stream, API.ending("replaced")) }

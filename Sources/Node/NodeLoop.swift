@@ -185,6 +185,7 @@ final class NodeLoop: @unchecked Sendable {
             log.critical(
                 "a partition is quarantined: it is not served, and its rows stay as they are",
                 metadata: ["partition": "\(id.rawValue)", "reason": "\(reason)"])
+        case .clockDoubted(let isDoubted): shared.doubtsClock(isDoubted, loop: number)
         case .partition(let id, let notice):
             counters.note(notice, of: id, log)
             shared.note(notice, of: id)

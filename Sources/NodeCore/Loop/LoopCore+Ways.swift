@@ -171,6 +171,7 @@ extension LoopCore {
         case .unfollow(let id): followed[id] = nil
         case .places(let places, let away): adopt(places, away: away)
         case .members(let living, let gone): adopt(living: living, gone: gone)
+        case .clockCompared(let reading): if let reading { vouch(for: reading) }
         case .say(let message, let lives): for life in lives { say(message, to: life) }
         }
     }

@@ -93,6 +93,9 @@ public final class LoopCore<Host: LoopHost> {
     /// The clock on the wall, as far as it is believed: a partition that begins after a leap does not know of
     /// it.
     var wallClock: TrustedClock
+    /// Partitions that doubt it, and whether the operator was told that somebody does.
+    var doubting: Set<PartitionID> = []
+    var isDoubtTold = false
     /// How often each partition could not be read, since it was last.
     var failedLoads: [PartitionID: UInt64] = [:]
     /// Partitions whose machines have ended and of which the journal's writer may still have rows, and what
@@ -189,6 +192,7 @@ public final class LoopCore<Host: LoopHost> {
         }
         for loop in outgoing.indices where !outgoing[loop].isEmpty { effects.append(.post(toLoop: loop)) }
         flushPeers()
+        tellDoubts()
         checkInvariants()
     }
 
@@ -272,6 +276,7 @@ public final class LoopCore<Host: LoopHost> {
             unreachable.remove(life)
             askAgain(of: life)
             owe(life)
+        case .clock: lookAgain()
         case .reattach(let partition): if reattaching.contains(partition) { reattach(partition) }
         }
     }

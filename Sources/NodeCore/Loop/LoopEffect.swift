@@ -65,6 +65,8 @@ public enum LoopNote: Sendable {
     /// The partition is another's now.
     case dropped(PartitionID)
     case fingerprintsDiffer(PartitionID, with: PartitionID)
+    /// Whether the loop, or a partition on it, doubts the clock on the wall now.
+    case clockDoubted(Bool)
     /// What a partition has to say to the operator.
     case partition(PartitionID, PartitionNotice)
 }

@@ -79,13 +79,6 @@ final class SimulatedLoop {
         settle()
     }
 
-    /// The node's clock was right when it was read.
-    func vouch(for reading: Instant) {
-        core.vouch(for: reading)
-        settle()
-        scheduleTurn()
-    }
-
     private func forgetIdleBuckets() {
         world.after(.seconds(25), .timer, process) {
             self.core.forgetIdleBuckets(now: self.process.clock)
@@ -163,14 +156,12 @@ final class SimulatedLoop {
         case .requestLate: world.count("late requests")
         case .frameLost: world.count("frames lost")
         case .partitionLost: world.count("partitions lost")
-        case .dropped(let id): process.leaps.remove(id)
+        case .dropped: break
         case .quarantined(let id, let reason): world.violate("I4", "partition \(id.rawValue): \(reason)")
         case .fingerprintsDiffer(let id, let with):
             world.violate("G1", "partitions \(id.rawValue) and \(with.rawValue) differ in their members")
-        case .partition(let id, .clockLeapt):
-            world.count("clocks doubted")
-            process.leaps.insert(id)
-        case .partition(let id, .clockAgrees): process.leaps.remove(id)
+        case .clockDoubted(let isDoubted): world.count("clocks doubted", isDoubted ? 1 : 0)
+        case .partition(_, .clockLeapt), .partition(_, .clockAgrees): break
         case .partition(_, .journalRefuses): world.count("partitions refused")
         case .partition(_, .journalTakes): break
         case .partition(let id, let notice): world.violate("5.1", "partition \(id.rawValue): \(notice)")

@@ -16,9 +16,6 @@ final class SimulatedProcess {
     /// Its clocks' zero and error: nobody else's.
     private let clockOffset: UInt64
     private let wallError: Int64
-    /// The node's clock beside the database's, and the partitions that found it to have leapt.
-    var clockComparison = ClockComparison()
-    var leaps: Set<PartitionID> = []
 
     var isRunning = true
     var frozenUntil: UInt64 = 0
