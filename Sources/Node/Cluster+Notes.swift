@@ -33,6 +33,13 @@ extension Cluster {
             log.log(
                 level: isLeaving ? .debug : .warning, "a node cannot be reached over TCP",
                 metadata: ["node": "\(name)", "address": "\(address)", "reason": "\(reason)"])
+        case .linkCutOff(let name, let reason):
+            shared.counters.peersCutOff.add(1, ordering: .relaxed)
+            if changesTold.pass("cut off \(name)", now: Clock.monotonic()) != nil {
+                log.warning(
+                    "a connection is ended, and what waits on it is asked again",
+                    metadata: ["node": "\(name)", "reason": "\(reason)"])
+            }
         case .linkUp(let name, let nanoseconds):
             log.notice(
                 "a node is reached again",

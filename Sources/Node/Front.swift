@@ -186,6 +186,8 @@ final class Front {
 extension Front: LoopHost {
     var monotonic: MonotonicTime { Clock.monotonic() }
     var authority: MonotonicTime { loop.shared.authority }
+    func pressure(ofLoop number: Int) -> Pressure { loop.mailboxes[number].pressure }
+    func pressure(ofPeer life: UInt32) -> Pressure { loop.peers?.pressure(of: life) ?? .none }
 
     func event(_ body: [UInt8], position: Position, history: History) -> SharedBytes {
         SharedBytes(

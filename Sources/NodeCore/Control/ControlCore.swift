@@ -318,6 +318,9 @@ public final class ControlCore {
     private func link(_ life: UInt32, _ loop: Int, _ report: LinkReport) {
         switch report {
         case .stands: tell(links.stands(life, loop: loop, now: now))
+        case .cutOff(let reason):
+            let name = members.first { $0.session.life == life }?.name ?? "\(life)"
+            effects.append(.noted(.linkCutOff(name: name, reason: reason)))
         case .broke: links.broke(life, loop: loop, now: now)
         case .failed(let reason): tell(links.failed(life, loop: loop, reason: reason, now: now))
         }

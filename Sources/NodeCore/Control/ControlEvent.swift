@@ -45,6 +45,8 @@ public enum ControlEvent: Sendable {
 
 public enum LinkReport: Hashable, Sendable {
     case stands
+    /// The process does not take what it is sent, and the connection ends for that.
+    case cutOff(String)
     /// A connection that stood has ended.
     case broke
     /// It could not be made; why.
@@ -118,6 +120,7 @@ public enum ControlNote: Sendable {
     case malformedGossip(String)
     case silentSeed(String)
     case linkDown(name: String, address: String, reason: String, isLeaving: Bool)
+    case linkCutOff(name: String, reason: String)
     case linkUp(name: String, nanosecondsDown: UInt64)
     case ready
     case notReady(String)

@@ -210,6 +210,8 @@ public final class LoopCore<Host: LoopHost> {
     func send(_ message: LoopMessage, toLoop loop: Int) {
         if loop == options.number {
             queue.append(message)
+        } else if message.isRepeated, host.pressure(ofLoop: loop) == .full {
+            effects.append(.noted(.leftOut))
         } else if loop < outgoing.count {
             outgoing[loop].append(message)
         }
@@ -297,7 +299,13 @@ public final class LoopCore<Host: LoopHost> {
     /// A device wants to listen. The number of its stream.
     public func attach(_ registration: Registration, by authority: Authority, resume: EventID?) -> UInt64 {
         let (stream, command) = streams.attach(registration, by: authority, resume: resume)
-        send(.stream(command), to: registration.partition)
+        if isBehind(registration.partition) {
+            effects.append(.noted(.refusedBehind))
+            let refused = StreamFrame.refused(StreamID(gateway: gateway, number: stream), LoopCore.behind)
+            queue.append(.stream(from: registration.partition, refused))
+        } else {
+            send(.stream(command), to: registration.partition)
+        }
         return stream
     }
 

@@ -57,6 +57,10 @@ public enum LoopEffect: Sendable {
 public enum LoopNote: Sendable {
     /// A request was dropped unread, past its deadline.
     case requestLate
+    /// A client's request or stream was refused before anything happened: whoever would have it is behind.
+    case refusedBehind
+    /// Something that is said again anyway was not said to a loop that is full.
+    case leftOut
     /// A frame could not be handed to a connection.
     case frameLost(to: UInt32)
     case partitionLost(PartitionID, reason: String)

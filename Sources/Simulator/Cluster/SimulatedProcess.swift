@@ -113,7 +113,7 @@ final class SimulatedProcess {
         let frame = PeerFrame(bytes, from: life, after: clock(at: moment), map)
         if frame.mistake != nil { world.count("frames that cannot be read") }
         for word in frame.words { tell(.peer(life, word)) }
-        for (loop, batch) in zip(loops, frame.batches) { loop.post(batch) }
+        for (loop, batch) in zip(loops, frame.batches) { loop.post(batch, from: life) }
     }
 
     /// A connection to or from a process is gone, and with it what was under way.
