@@ -55,7 +55,7 @@ extension Cluster {
                 throw EngineError.refused("the engine is not one of clusters")
             }
             try engine.renewLease(session, info: info.encoded)
-            try self.shared.compareClock(with: engine)
+            if let theirs = try engine.wallClock() { self.tell(.clockRead(Clock.now(), theirs: theirs)) }
             let poll = Ownership.Poll(sessions: try engine.sessions(), partitions: try engine.partitions())
             let version = try engine.get(.setting, key: Catalog.versionKey) ?? []
             return (poll, version == known ? nil : try Catalog.load(engine))

@@ -29,10 +29,21 @@ extension Cluster {
                 metadata: ["database": "\(number + 1)", "reason": "\(reason)"])
         case .databaseBack(let number):
             log.notice("a database is back", metadata: ["database": "\(number + 1)"])
+        case .clockDiffers(let ahead):
+            log.error(
+                "this machine's clock and the database's are apart: let both follow the same time (NTP)",
+                metadata: ["secondsAhead": "\(ahead / 1000)"])
         case .linkDown(let name, let address, let reason, let isLeaving):
             log.log(
                 level: isLeaving ? .debug : .warning, "a node cannot be reached over TCP",
                 metadata: ["node": "\(name)", "address": "\(address)", "reason": "\(reason)"])
+        case .linkCutOff(let name, let reason):
+            shared.counters.peersCutOff.add(1, ordering: .relaxed)
+            if changesTold.pass("cut off \(name)", now: Clock.monotonic()) != nil {
+                log.warning(
+                    "a connection is ended, and what waits on it is asked again",
+                    metadata: ["node": "\(name)", "reason": "\(reason)"])
+            }
         case .linkUp(let name, let nanoseconds):
             log.notice(
                 "a node is reached again",

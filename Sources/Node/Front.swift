@@ -186,6 +186,8 @@ final class Front {
 extension Front: LoopHost {
     var monotonic: MonotonicTime { Clock.monotonic() }
     var authority: MonotonicTime { loop.shared.authority }
+    func pressure(ofLoop number: Int) -> Pressure { loop.mailboxes[number].pressure }
+    func pressure(ofPeer life: UInt32) -> Pressure { loop.peers?.pressure(of: life) ?? .none }
 
     func event(_ body: [UInt8], position: Position, history: History) -> SharedBytes {
         SharedBytes(
@@ -224,7 +226,11 @@ extension Front: LoopHost {
     }
 
     func refuse(_ stream: UInt64, _ refusal: Refusal) {
-        responders.removeValue(forKey: stream)?.respond(api.refuseStream(refusal))
+        guard let responder = responders[stream] else { return }
+        // One that was open for long, and that a next owner does not take.
+        if responder.hasBegun { return endForReconnect(stream) }
+        responders[stream] = nil
+        responder.respond(api.refuseStream(refusal))
     }
 
     func endReplaced(_ stream: UInt64) { end(stream, API.ending("replaced")) }

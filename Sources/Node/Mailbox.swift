@@ -1,3 +1,4 @@
+import Model
 import NIOCore
 import NodeCore
 import Synchronization
@@ -8,13 +9,14 @@ final class Mailbox: Sendable {
     typealias Body = @Sendable (NodeLoop) -> Void
     private struct State {
         var bodies: [Body] = []
-        var messages: [LoopMessage] = []
+        var inbox = LoopInbox()
         var isAwake = false
         var isClosed = false
     }
     private let state = Mutex(State())
     private let eventLoop: any EventLoop
     private let wake: @Sendable () -> Void
+    private let level = Atomic<UInt8>(Pressure.none.rawValue)
 
     init(eventLoop: any EventLoop, wake: @escaping @Sendable () -> Void) {
         self.eventLoop = eventLoop
@@ -23,10 +25,21 @@ final class Mailbox: Sendable {
 
     func post(_ messages: [LoopMessage]) {
         guard !messages.isEmpty else { return }
-        add { $0.messages.append(contentsOf: messages) }
+        add { $0.inbox.post(messages) }
     }
 
-    func post(_ message: LoopMessage) { add { $0.messages.append(message) } }
+    func post(_ message: LoopMessage) { add { $0.inbox.post(message) } }
+
+    /// What a frame of another process has for the loop. False where it was left out.
+    func post(_ messages: [LoopMessage], from life: UInt32) -> Bool {
+        guard !messages.isEmpty else { return true }
+        var isTaken = true
+        add { isTaken = $0.inbox.post(messages, from: life) }
+        return isTaken
+    }
+
+    /// How far the loop is behind. From any thread.
+    var pressure: Pressure { Pressure(rawValue: level.load(ordering: .relaxed)) ?? .none }
 
     /// Runs on the loop, before the messages that come with the same wake-up.
     func run(_ body: @escaping Body) { add { $0.bodies.append(body) } }
@@ -35,10 +48,18 @@ final class Mailbox: Sendable {
         let mustWake = state.withLock { state in
             if state.isClosed { return false }
             content(&state)
+            note(state.inbox.pressure)
             defer { state.isAwake = true }
             return !state.isAwake
         }
         if mustWake { eventLoop.execute(wake) }
+    }
+
+    /// In the lock, so that the last that is noted holds.
+    private func note(_ pressure: Pressure) {
+        if level.load(ordering: .relaxed) != pressure.rawValue {
+            level.store(pressure.rawValue, ordering: .relaxed)
+        }
     }
 
     /// Before the loop ends: what comes later is dropped.
@@ -49,9 +70,9 @@ final class Mailbox: Sendable {
         state.withLock { state in
             state.isAwake = false
             var bodies: [Body] = []
-            var messages: [LoopMessage] = []
             swap(&bodies, &state.bodies)
-            swap(&messages, &state.messages)
+            let messages = state.inbox.take()
+            note(state.inbox.pressure)
             return (bodies, messages)
         }
     }

@@ -222,7 +222,9 @@ extension Node {
                 "a peer's message cannot be read", metadata: ["from": "\(life)", "error": "\(mistake)"])
         }
         for word in frame.words { shared.cluster?.tell(.peer(life, word)) }
-        for (box, batch) in zip(boxes, frame.batches) { box.post(batch) }
+        for (box, batch) in zip(boxes, frame.batches) where !box.post(batch, from: life) {
+            shared.counters.leftOut.add(1, ordering: .relaxed)
+        }
     }
 }
 
@@ -230,6 +232,7 @@ extension LinkReport {
     init(_ report: PeerEvents.Report) {
         switch report {
         case .stands: self = .stands
+        case .cutOff(let reason): self = .cutOff(reason)
         case .broke: self = .broke
         case .failed(let reason): self = .failed(reason)
         }

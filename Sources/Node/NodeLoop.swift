@@ -171,6 +171,8 @@ final class NodeLoop: @unchecked Sendable {
         let counters = shared.counters
         switch note {
         case .requestLate: counters.requestsLate.add(1, ordering: .relaxed)
+        case .refusedBehind: counters.refusedBehind.add(1, ordering: .relaxed)
+        case .leftOut: counters.leftOut.add(1, ordering: .relaxed)
         case .frameLost: counters.peerMessagesLost.add(1, ordering: .relaxed)
         case .partitionLost(let id, let reason):
             counters.partitionsLost.add(1, ordering: .relaxed)
@@ -185,6 +187,7 @@ final class NodeLoop: @unchecked Sendable {
             log.critical(
                 "a partition is quarantined: it is not served, and its rows stay as they are",
                 metadata: ["partition": "\(id.rawValue)", "reason": "\(reason)"])
+        case .clockDoubted(let isDoubted): shared.doubtsClock(isDoubted, loop: number)
         case .partition(let id, let notice):
             counters.note(notice, of: id, log)
             shared.note(notice, of: id)

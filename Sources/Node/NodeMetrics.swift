@@ -55,6 +55,14 @@ final class NodeMetrics: Sendable {
             read: { Double(counters.clockLeaps.load(ordering: .relaxed)) })
         registry.gauge(
             "tidecast_partitions", "Partitions of the data.", read: { Double(shared.partitionCount) })
+        registry.counter(
+            "tidecast_requests_refused_behind_total",
+            "Requests and streams refused because too much waited for the partition's owner.",
+            read: { Double(counters.refusedBehind.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_messages_left_out_total",
+            "What was not handed to an event loop that is full, to be said again.",
+            read: { Double(counters.leftOut.load(ordering: .relaxed)) })
         let engine = shared.engines
         registry.counter(
             "tidecast_journal_commits_total", "Transactions of the journal.",
@@ -109,6 +117,10 @@ final class NodeMetrics: Sendable {
         registry.counter(
             "tidecast_peer_frames_lost_total", "Frames that could not be handed to a connection.",
             read: { Double(counters.peerMessagesLost.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_peer_cut_off_total",
+            "Connections that were ended because the other node did not take what it was sent.",
+            read: { Double(counters.peersCutOff.load(ordering: .relaxed)) })
         registry.counter(
             "tidecast_peer_refused_total", "Connections refused and frames that could not be read.",
             read: { Double(counters.peerMessagesBad.load(ordering: .relaxed)) })

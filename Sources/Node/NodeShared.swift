@@ -62,49 +62,31 @@ final class NodeShared: Sendable {
 
     /// Why the node takes no traffic; `nil` where it does.
     var notReady: String? { readiness.withLock { $0 } ?? clockReason }
-    /// Partitions that found the wall clock to have leapt, and do not believe it yet.
-    private let leaps = Mutex<Set<PartitionID>>([])
+    /// Loops that doubt the clock on the wall.
+    private let doubting = Mutex<Set<Int>>([])
     private var clockReason: String? {
-        leaps.withLock(\.isEmpty)
+        doubting.withLock(\.isEmpty)
             ? nil : "the wall clock leapt against the monotonic one: nothing expires until they agree"
+    }
+    func doubtsClock(_ isDoubted: Bool, loop: Int) {
+        let (was, are) = doubting.withLock { loops in
+            let was = !loops.isEmpty
+            if isDoubted { loops.insert(loop) } else { loops.remove(loop) }
+            return (was, !loops.isEmpty)
+        }
+        guard was != are else { return }
+        are ? log.error("the node doubts its clock") : log.notice("the node believes its clock again")
     }
     func note(_ notice: PartitionNotice, of partition: PartitionID) {
         switch notice {
-        case .bodiesGone: break
-        case .clockLeapt: leaps.withLock { _ = $0.insert(partition) }
-        case .clockAgrees: forgetLeap(of: partition)
+        case .bodiesGone, .clockLeapt, .clockAgrees: break
         case .journalRefuses(let reason):
             refusals.begin(partition, reason, now: Clock.monotonic(), log)
         case .journalTakes: refusals.end(partition, now: Clock.monotonic(), log)
         }
     }
-    /// Another clock says the same time, or does not. Where it does, partitions that doubt believe this one
-    /// again; where it does not, whoever is right, an operator should know.
-    func compareClock(with engine: any ClusterEngine) throws {
-        guard let theirs = try engine.wallClock() else { return }
-        let reading = Clock.now()
-        switch clockComparison.withLock({ $0.compare(reading.wall, with: theirs) }) {
-        case .agrees: break
-        case .differs(let ahead, let isNew):
-            guard isNew else { return }
-            return log.error(
-                "this machine's clock and the database's are apart: let both follow the same time (NTP)",
-                metadata: ["secondsAhead": "\(ahead / 1000)"])
-        }
-        guard !leaps.withLock(\.isEmpty) else { return }
-        for box in administrator.boxes {
-            box.run { loop in
-                loop.core.vouch(for: reading)
-                loop.scheduleTurn()
-            }
-        }
-    }
-    private let clockComparison = Mutex(ClockComparison())
-
     /// The partition is not here any more, or begins anew.
-    func forgetLeap(of partition: PartitionID) { leaps.withLock { _ = $0.remove(partition) } }
     func forgetDoubts(of partition: PartitionID) {
-        forgetLeap(of: partition)
         refusals.forget(partition)
         quarantines.withLock { $0[partition] = nil }
     }
@@ -157,6 +139,9 @@ final class NodeCounters: Sendable {
     let peerMessagesLost = Atomic<Int>(0)
     let peerMessagesBad = Atomic<Int>(0)
     let requestsLate = Atomic<Int>(0)
+    let refusedBehind = Atomic<Int>(0)
+    let leftOut = Atomic<Int>(0)
+    let peersCutOff = Atomic<Int>(0)
     let gossipSent = Atomic<Int>(0)
     let gossipReceived = Atomic<Int>(0)
     let gossipRefused = Atomic<Int>(0)

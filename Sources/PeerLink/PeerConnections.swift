@@ -43,7 +43,8 @@ public final class PeerConnections {
         var waiting: [[UInt8]] = []
         /// When the first of it came.
         var waitingSince = NIODeadline.now()
-        var waitingBytes = 0
+        /// That, and what the connection has not written yet.
+        var backlog: Backlog
         var backoff = PeerTiming.backoffMin
     }
 
@@ -54,6 +55,7 @@ public final class PeerConnections {
     /// Whether connections are made before there is anything to say: one loop of a process does that, so that
     /// it is known who can be reached.
     private let isEager: Bool
+    private let bound: Backlog.Bound
     private var peers: [UInt32: Peer] = [:]
     private var isClosed = false
     /// Connections that were begun.
@@ -61,8 +63,9 @@ public final class PeerConnections {
 
     public init(
         eventLoop: any EventLoop, identity: PeerIdentity, tls: TLSContext? = nil, isEager: Bool = false,
-        events: PeerEvents
+        bound: Backlog.Bound = PeerTiming.backlog, events: PeerEvents
     ) {
+        self.bound = bound
         self.isEager = isEager
         self.eventLoop = eventLoop
         self.tls = tls
@@ -78,32 +81,41 @@ public final class PeerConnections {
             peers[life] = nil
         }
         for (life, address) in addresses where peers[life] == nil && life != identity.life {
-            peers[life] = Peer(address: address)
+            peers[life] = Peer(address: address, backlog: Backlog(bound))
             if isEager { connect(life) }
         }
     }
 
+    /// How far the process is behind with what was sent to it.
+    public func pressure(of life: UInt32) -> Pressure { peers[life]?.backlog.pressure ?? .none }
+
     /// Sends messages in one frame. False where the process is unknown or too much waits for it: they are
-    /// lost.
+    /// lost. A connection on which too much waits is ended: what is lost with it is asked again.
     public func send(_ payload: [UInt8], to life: UInt32) -> Bool {
-        guard var peer = peers[life], payload.count <= Frame.payloadBytesMax else { return false }
+        guard let peer = peers[life], payload.count <= Frame.payloadBytesMax else { return false }
+        let isFull = peer.backlog.pressure == .full
         guard let channel = peer.channel else {
-            guard peer.waitingBytes + payload.count <= PeerTiming.waitingBytesMax else { return false }
-            if peer.waiting.isEmpty { peer.waitingSince = .now() }
-            peer.waiting.append(payload)
-            peer.waitingBytes += payload.count
-            peers[life] = peer
+            if isFull { return false }
+            if peer.waiting.isEmpty { peers[life]?.waitingSince = .now() }
+            peers[life]?.waiting.append(payload)
+            peers[life]?.backlog.add(bytes: payload.count)
             connect(life)
             return true
         }
         guard channel.isActive else { return false }
-        peers[life]?.waitingBytes += payload.count
-        if peer.waitingBytes > PeerTiming.waitingBytesMax {
-            channel.close(promise: nil)
+        if isFull {
+            cutOff(channel, peer, life)
             return false
         }
+        peers[life]?.backlog.add(bytes: payload.count)
         write(payload, channel, peer.dialect, life)
         return true
+    }
+
+    private func cutOff(_ channel: any Channel, _ peer: Peer, _ life: UInt32) {
+        let waiting = "\(peer.backlog.entries) frames, \(peer.backlog.bytes) bytes, wait for it"
+        events.link(life, Int(identity.loop), .cutOff("it does not take what it is sent: \(waiting)"))
+        channel.close(promise: nil)
     }
 
     private func write(
@@ -116,7 +128,7 @@ public final class PeerConnections {
         channel.writeAndFlush(buffer).whenComplete { _ in
             // What a connection that is gone did not write was forgotten with it.
             guard box.value.peers[life]?.channel === channel else { return }
-            box.value.peers[life]?.waitingBytes -= count
+            box.value.peers[life]?.backlog.remove(bytes: count)
         }
     }
 
@@ -174,7 +186,7 @@ public final class PeerConnections {
         peer.waiting = []
         // The other side takes what comes for no older than that; a process that slept may have older.
         if !waiting.isEmpty, .now() - peer.waitingSince > PeerTiming.waitMax {
-            peer.waitingBytes = 0
+            peer.backlog.clear()
             peers[life] = peer
             return events.renewed(life)
         }
@@ -194,7 +206,7 @@ public final class PeerConnections {
         peer.channel = nil
         peer.isConnecting = false
         peer.waiting = []
-        peer.waitingBytes = 0
+        peer.backlog.clear()
         let wait = peer.backoff
         peer.backoff = min(PeerTiming.backoffMax, TimeAmount.nanoseconds(wait.nanoseconds * 2))
         peers[life] = peer

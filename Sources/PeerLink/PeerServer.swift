@@ -24,6 +24,8 @@ public struct PeerEvents: Sendable {
     public enum Report: Hashable, Sendable {
         /// The other side has greeted.
         case stands
+        /// The other side does not take what it is sent; it is told as broken as well when it has ended.
+        case cutOff(String)
         /// A connection that stood has ended.
         case broke
         /// It could not be made; why.
@@ -55,9 +57,11 @@ public enum PeerTiming {
     static let pingsMax = 16
     static let backoffMin = TimeAmount.milliseconds(100)
     static let backoffMax = TimeAmount.milliseconds(1500)
-    /// Bytes that may wait for one peer. Past it the connection is given up: whoever lost messages by that
-    /// asks again, and control is not stuck behind them.
-    static let waitingBytesMax = 64 << 20
+    /// What may wait for one peer, of one loop. Past it the connection is given up: whoever lost messages by
+    /// that asks again, and control is not stuck behind them. A frame takes some 400 bytes besides its own.
+    public static let backlog = Backlog.Bound(entries: 1 << 17, bytes: 64 << 20)
+    /// Answers to pings that wait for a peer. Who asks so often and does not read is given up.
+    static let pongsMax = 64
 }
 
 /// The newest connection of each loop of each process. What was sent over a former one may lie in a socket
@@ -148,6 +152,7 @@ final class PeerHandler: ChannelInboundHandler {
     private var pings: [NIODeadline] = []
     private var answered = NIODeadline.now()
     private var watch: RepeatedTask?
+    private var pongs = 0
 
     init(
         identity: PeerIdentity, expected: UInt32?, newest: NewestConnections? = nil, events: PeerEvents,
@@ -229,13 +234,21 @@ final class PeerHandler: ChannelInboundHandler {
             }
             let after = MonotonicTime(nanoseconds: answered.uptimeNanoseconds)
             events.received(peer.life, frame.payload, after)
-        case .ping:
-            var buffer = context.channel.allocator.buffer(capacity: 32)
-            Frame.write(.pong, [], in: dialect, to: &buffer)
-            context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
+        case .ping: pong(peer, context)
         case .pong: if !pings.isEmpty { answered = pings.removeFirst() }
         case .hello: refuse("\(peer.name) greeted twice", context)
         }
+    }
+
+    private func pong(_ peer: PeerIdentity, _ context: ChannelHandlerContext) {
+        guard pongs < PeerTiming.pongsMax else {
+            return refuse("node \(peer.name) asks for signs of life and does not read them", context)
+        }
+        pongs += 1
+        var buffer = context.channel.allocator.buffer(capacity: 32)
+        Frame.write(.pong, [], in: dialect, to: &buffer)
+        let box = NIOLoopBound(self, eventLoop: context.eventLoop)
+        context.writeAndFlush(wrapOutboundOut(buffer)).whenComplete { _ in box.value.pongs -= 1 }
     }
 
     private func greet(_ hello: PeerIdentity, _ context: ChannelHandlerContext) {

@@ -101,6 +101,26 @@ extension [ControlEffect] {
         #expect(desk.hear(.ownership(.nudged)).questions == [false])
     }
 
+    @Test("compares the node's clock with the database's, and says once that they are apart")
+    func clocks() {
+        let desk = ControlDesk()
+        let wall = WallTime(milliseconds: 1_800_000_000_000)
+        let own = Instant(monotonic: desk.now, wall: wall)
+        func told(_ effects: [ControlEffect]) -> [String] {
+            effects.compactMap { effect in
+                switch effect {
+                case .orderAll(.clockCompared(let reading)): reading == own ? "right" : "wrong"
+                case .noted(.clockDiffers(let ahead)): "ahead \(ahead)"
+                default: nil
+                }
+            }
+        }
+        #expect(told(desk.hear(.clockRead(own, theirs: wall))) == ["right"])
+        let theirs = WallTime(milliseconds: wall.milliseconds - 61_000)
+        #expect(told(desk.hear(.clockRead(own, theirs: theirs))) == ["ahead 61000", "wrong"])
+        #expect(told(desk.hear(.clockRead(own, theirs: theirs))) == ["wrong"])
+    }
+
     @Test("goes on without a database that says nothing, and counts it as away after three looks")
     func silence() {
         let desk = ControlDesk()

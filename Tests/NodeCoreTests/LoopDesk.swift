@@ -18,12 +18,17 @@ final class LoopDesk {
     final class Host: LoopHost {
         var monotonic = MonotonicTime(nanoseconds: 1_000_000_000)
         var authority = MonotonicTime(nanoseconds: .max)
+        /// Of all other loops, and of the other process.
+        var pressure = Pressure.none
+        func pressure(ofLoop loop: Int) -> Pressure { pressure }
+        func pressure(ofPeer life: UInt32) -> Pressure { pressure }
 
         func event(_ body: [UInt8], position: Position, history: History) -> [UInt8] { body }
         func deletedMessages(position: Position, history: History) -> [UInt8] { [] }
         func write(_ chunk: [UInt8], to stream: UInt64) -> Bool { true }
         func open(_ stream: UInt64) {}
-        func refuse(_ stream: UInt64, _ refusal: Refusal) {}
+        var refused: [UInt64] = []
+        func refuse(_ stream: UInt64, _ refusal: Refusal) { refused.append(stream) }
         func endReplaced(_ stream: UInt64) {}
         func endUnregistered(_ stream: UInt64) {}
         func endForReconnect(_ stream: UInt64) {}

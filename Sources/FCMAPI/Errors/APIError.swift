@@ -186,6 +186,8 @@ extension APIError {
             let (seconds, rest) = quota.refusal.retryDelay.quotientAndRemainder(dividingBy: 1_000_000_000)
             fields.append(("retry-after", "\(max(1, seconds + (rest > 0 ? 1 : 0)))"))
         }
+        // Whatever is in the way, a bound or a move, is mostly gone within a second.
+        if retryAfter, status == .unavailable { fields.append(("retry-after", "1")) }
         return HTTPResponse(status: status.code, fields: fields, body: out.bytes)
     }
 

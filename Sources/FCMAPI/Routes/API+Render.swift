@@ -272,7 +272,7 @@ extension API {
 
     /// A refusal where a stream should have begun.
     public func refuseStream(_ refusal: Refusal) -> HTTPResponse {
-        var response = APIError(refusal, project: "", field: "name").response()
+        var response = APIError(refusal, project: "", field: "name").response(retryAfter: true)
         response.fields.append(API.anyOrigin)
         return response
     }

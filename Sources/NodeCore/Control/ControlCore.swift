@@ -51,6 +51,7 @@ public final class ControlCore {
     private(set) var routes: [Ownership.Route?] = []
     var links = PeerLinks()
     var tables: PartitionTables
+    private var clocks = ClockComparison()
     /// Which databases were away when the loops were told last.
     private(set) var awayTold: Set<Int> = []
     /// Why the node is not ready, whatever it can reach; `nil` where nothing speaks against it.
@@ -122,6 +123,7 @@ public final class ControlCore {
         case .tellToLeave(let session): tellToLeave(session)
         case .end: isOver = true
         case .polled(let poll, let asked): polled(poll, asked: asked)
+        case .clockRead(let own, let theirs): compare(own, with: theirs)
         case .tableRead(let database, let look, let rows):
             tables.read(database, look: look, rows)
             finishLook(isPatient: true)
@@ -264,6 +266,17 @@ public final class ControlCore {
         effects.append(.wake(.patience(look: tables.look), at: end))
     }
 
+    /// Where the clocks agree, loops that doubt the node's believe it again; where they do not, whoever is
+    /// right, an operator should know.
+    private func compare(_ own: Instant, with theirs: WallTime) {
+        switch clocks.compare(own.wall, with: theirs) {
+        case .agrees: effects.append(.orderAll(.clockCompared(own)))
+        case .differs(let ahead, let isNew):
+            if isNew { effects.append(.noted(.clockDiffers(ahead: ahead))) }
+            effects.append(.orderAll(.clockCompared(nil)))
+        }
+    }
+
     private func finishLook(isPatient: Bool) {
         var notes: [ControlNote] = []
         guard let (poll, asked) = tables.finish(isPatient: isPatient, notes: &notes) else { return }
@@ -309,6 +322,9 @@ public final class ControlCore {
     private func link(_ life: UInt32, _ loop: Int, _ report: LinkReport) {
         switch report {
         case .stands: tell(links.stands(life, loop: loop, now: now))
+        case .cutOff(let reason):
+            let name = members.first { $0.session.life == life }?.name ?? "\(life)"
+            effects.append(.noted(.linkCutOff(name: name, reason: reason)))
         case .broke: links.broke(life, loop: loop, now: now)
         case .failed(let reason): tell(links.failed(life, loop: loop, reason: reason, now: now))
         }

@@ -30,6 +30,8 @@ public enum ControlEvent: Sendable {
     // Answers of the databases.
     /// The home's tables, as they were read at or after `asked` under a renewed lease.
     case polled(Ownership.Poll, asked: MonotonicTime)
+    /// The home's clock, and the node's own when the answer came.
+    case clockRead(Instant, theirs: WallTime)
     case tableRead(database: Int, look: UInt64, [PartitionRow])
     case tableFailed(database: Int, look: UInt64, String)
     case fenced(SessionID)
@@ -43,6 +45,8 @@ public enum ControlEvent: Sendable {
 
 public enum LinkReport: Hashable, Sendable {
     case stands
+    /// The process does not take what it is sent, and the connection ends for that.
+    case cutOff(String)
     /// A connection that stood has ended.
     case broke
     /// It could not be made; why.
@@ -118,11 +122,14 @@ public enum ControlNote: Sendable {
     case malformedGossip(String)
     case silentSeed(String)
     case linkDown(name: String, address: String, reason: String, isLeaving: Bool)
+    case linkCutOff(name: String, reason: String)
     case linkUp(name: String, nanosecondsDown: UInt64)
     case ready
     case notReady(String)
     case databaseAway(Int, reason: String)
     case databaseBack(Int)
+    /// The node's clock and the home's have come apart; milliseconds by which the former is ahead.
+    case clockDiffers(ahead: Int64)
 }
 
 /// The cluster as one node sees it.

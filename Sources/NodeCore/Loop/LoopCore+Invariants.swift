@@ -39,6 +39,9 @@ extension LoopCore {
         if let id = partitions.keys.first(where: { servedSince[$0] == nil }) {
             return "nobody knows since when partition \(id.rawValue) is served"
         }
+        if let id = doubting.first(where: { partitions[$0] == nil }) {
+            return "partition \(id.rawValue) is not served any more, and doubts the clock"
+        }
         if let id = servedSince.keys.first(where: { partitions[$0] == nil }) {
             return "partition \(id.rawValue) is not served any more, and said to be"
         }

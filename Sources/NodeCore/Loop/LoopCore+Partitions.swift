@@ -81,7 +81,9 @@ extension LoopCore {
             effects.append(.writeSnapshot(id, covering: covering, part, token: token))
         case .trim(let below, let keeping): trim(id, below: below, keeping: keeping)
         case .wake(let at): effects.append(.wake(.partition(id), at: at))
-        case .notice(let notice): effects.append(.noted(.partition(id, notice)))
+        case .notice(let notice):
+            note(notice, of: id)
+            effects.append(.noted(.partition(id, notice)))
         case .fingerprintsDiffer(let with): effects.append(.noted(.fingerprintsDiffer(id, with: with)))
         }
     }
@@ -102,8 +104,7 @@ extension LoopCore {
 
     /// What makes a record that cannot be written would make it again, of a machine that is read anew too.
     private func cannotAppend(_ id: PartitionID, _ reason: String) {
-        guard let partition = partitions.removeValue(forKey: id) else { return }
-        servedSince[id] = nil
+        guard let partition = remove(id) else { return }
         abandon(partition, mayHaveAppended: true, reason: reason)
         if options.isClustered {
             grantor.close { home(of: $0) == id }
@@ -252,8 +253,7 @@ extension LoopCore {
 
     /// Its machine is thrown away; who waited is told; another is made from the journal.
     func lose(_ id: PartitionID, mayHaveAppended: Bool, reason: String) {
-        guard let partition = partitions.removeValue(forKey: id) else { return }
-        servedSince[id] = nil
+        guard let partition = remove(id) else { return }
         effects.append(.noted(.partitionLost(id, reason: reason)))
         abandon(partition, mayHaveAppended: mayHaveAppended, reason: reason)
         guard !options.isClustered else {
@@ -264,6 +264,13 @@ extension LoopCore {
         // Rows of the lost machine may still wait or be in doubt: what is read must not be behind them.
         loading[id] = epoch(of: id)
         effects.append(.close(id))
+    }
+
+    /// It is served here no longer.
+    private func remove(_ id: PartitionID) -> Partition? {
+        servedSince[id] = nil
+        doubting.remove(id)
+        return partitions.removeValue(forKey: id)
     }
 
     private func abandon(_ partition: Partition, mayHaveAppended: Bool, reason: String) {
@@ -309,22 +316,6 @@ extension LoopCore {
         }
     }
 
-    /// The reading with the wall time that is believed, by which a client's request is dated: dated by a
-    /// clock that has leapt, a message would have expired when it comes to its partition.
-    public func believed(_ now: Instant) -> Instant {
-        Instant(monotonic: now.monotonic, wall: wallClock.read(now))
-    }
-
-    /// Another clock agrees with this reading: partitions that doubted the clock on the wall believe it.
-    public func vouch(for now: Instant) {
-        wallClock.vouch(for: now)
-        for id in partitions.keys.sorted() {
-            partitions[id]?.vouch(for: now, into: &partitionEffects)
-            dirty.insert(id)
-            carryOut(of: id)
-        }
-    }
-
     /// The partition is not this process's any more.
     func drop(_ id: PartitionID) {
         leaving.remove(id)
@@ -332,8 +323,7 @@ extension LoopCore {
         quarantined[id] = nil
         loading[id] = nil
         effects.append(.noted(.dropped(id)))
-        guard let partition = partitions.removeValue(forKey: id) else { return }
-        servedSince[id] = nil
+        guard let partition = remove(id) else { return }
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: true, reason: "the partition is another's", into: &replies)
         // The next owner knows what went in: a send that is repeated has its number in the window.

@@ -21,8 +21,26 @@ extension LoopCore {
         }
     }
 
+    /// Whether whoever serves the partition is too far behind for anything new. What waits there is answered
+    /// first; a client that comes back in a second loses less than one that waits for its deadline.
+    func isBehind(_ partition: PartitionID) -> Bool {
+        let loop = options.map.loop(of: partition)
+        let place = options.isClustered ? places[partition] : .here
+        return switch place {
+        case .here: loop != options.number && host.pressure(ofLoop: loop) > .none
+        case .peer(let life): host.pressure(ofPeer: life) > .none
+        case .nowhere: false
+        }
+    }
+
+    static var behind: PartitionRefusal { .unavailable("too much waits for the partition's owner") }
+
     func ask(_ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline) {
         let epoch = places.epoch(of: partition)
+        if isBehind(partition) {
+            effects.append(.noted(.refusedBehind))
+            return answer(id, .refused(LoopCore.behind))
+        }
         let own = LoopMessage.request(partition, id, request, Mandate(epoch: epoch, deadline: deadline))
         guard options.isClustered else { return send(own, toLoop: options.map.loop(of: partition)) }
         switch places[partition] {
@@ -171,6 +189,7 @@ extension LoopCore {
         case .unfollow(let id): followed[id] = nil
         case .places(let places, let away): adopt(places, away: away)
         case .members(let living, let gone): adopt(living: living, gone: gone)
+        case .clockCompared(let reading): if let reading { vouch(for: reading) }
         case .say(let message, let lives): for life in lives { say(message, to: life) }
         }
     }

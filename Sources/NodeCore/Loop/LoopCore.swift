@@ -93,6 +93,9 @@ public final class LoopCore<Host: LoopHost> {
     /// The clock on the wall, as far as it is believed: a partition that begins after a leap does not know of
     /// it.
     var wallClock: TrustedClock
+    /// Partitions that doubt it, and whether the operator was told that somebody does.
+    var doubting: Set<PartitionID> = []
+    var isDoubtTold = false
     /// How often each partition could not be read, since it was last.
     var failedLoads: [PartitionID: UInt64] = [:]
     /// Partitions whose machines have ended and of which the journal's writer may still have rows, and what
@@ -189,6 +192,7 @@ public final class LoopCore<Host: LoopHost> {
         }
         for loop in outgoing.indices where !outgoing[loop].isEmpty { effects.append(.post(toLoop: loop)) }
         flushPeers()
+        tellDoubts()
         checkInvariants()
     }
 
@@ -206,6 +210,8 @@ public final class LoopCore<Host: LoopHost> {
     func send(_ message: LoopMessage, toLoop loop: Int) {
         if loop == options.number {
             queue.append(message)
+        } else if message.isRepeated, host.pressure(ofLoop: loop) == .full {
+            effects.append(.noted(.leftOut))
         } else if loop < outgoing.count {
             outgoing[loop].append(message)
         }
@@ -272,6 +278,7 @@ public final class LoopCore<Host: LoopHost> {
             unreachable.remove(life)
             askAgain(of: life)
             owe(life)
+        case .clock: lookAgain()
         case .reattach(let partition): if reattaching.contains(partition) { reattach(partition) }
         }
     }
@@ -292,7 +299,13 @@ public final class LoopCore<Host: LoopHost> {
     /// A device wants to listen. The number of its stream.
     public func attach(_ registration: Registration, by authority: Authority, resume: EventID?) -> UInt64 {
         let (stream, command) = streams.attach(registration, by: authority, resume: resume)
-        send(.stream(command), to: registration.partition)
+        if isBehind(registration.partition) {
+            effects.append(.noted(.refusedBehind))
+            let refused = StreamFrame.refused(StreamID(gateway: gateway, number: stream), LoopCore.behind)
+            queue.append(.stream(from: registration.partition, refused))
+        } else {
+            send(.stream(command), to: registration.partition)
+        }
         return stream
     }
 

@@ -57,6 +57,10 @@ public enum LoopEffect: Sendable {
 public enum LoopNote: Sendable {
     /// A request was dropped unread, past its deadline.
     case requestLate
+    /// A client's request or stream was refused before anything happened: whoever would have it is behind.
+    case refusedBehind
+    /// Something that is said again anyway was not said to a loop that is full.
+    case leftOut
     /// A frame could not be handed to a connection.
     case frameLost(to: UInt32)
     case partitionLost(PartitionID, reason: String)
@@ -65,6 +69,8 @@ public enum LoopNote: Sendable {
     /// The partition is another's now.
     case dropped(PartitionID)
     case fingerprintsDiffer(PartitionID, with: PartitionID)
+    /// Whether the loop, or a partition on it, doubts the clock on the wall now.
+    case clockDoubted(Bool)
     /// What a partition has to say to the operator.
     case partition(PartitionID, PartitionNotice)
 }

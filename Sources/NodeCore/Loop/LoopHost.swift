@@ -10,6 +10,10 @@ public protocol LoopHost: StreamSink {
     /// Until when nobody else can own what this node serves. A node on its own has no rivals and is not
     /// asked.
     var authority: MonotonicTime { get }
+    /// How far another loop of the node is behind with what others have for it.
+    func pressure(ofLoop loop: Int) -> Pressure
+    /// How far another process is behind with what this loop has sent it.
+    func pressure(ofPeer life: UInt32) -> Pressure
 }
 
 /// Sees what a loop's core does inside, for the simulator's checkers and for traces. A server has none.

@@ -77,6 +77,9 @@ public enum LoopOrder: Sendable {
     case places(PartitionPlaces, away: Set<PartitionID>)
     /// The sessions that live now, and the processes of those that did before and do not any more.
     case members(living: Set<SessionID>, gone: Set<UInt32>)
+    /// A database's clock was asked: it agrees with this reading of the node's clocks, or with none. Either
+    /// way the loop looks at its own, however little it has to do.
+    case clockCompared(Instant?)
     case say(PeerMessage, to: [UInt32])
 }
 
@@ -92,4 +95,6 @@ public enum LoopTimer: Sendable {
     /// A process to which something could not be handed over.
     case unreachable(UInt32)
     case reattach(PartitionID)
+    /// While the clock on the wall is doubted.
+    case clock
 }

@@ -168,5 +168,21 @@ struct Ledger {
         return true
     }
 
+    /// Takes out streams that wait for a record to begin.
+    mutating func takeBeginning(
+        where isMeant: (StreamID) -> Bool
+    ) -> [(stream: StreamID, device: DeviceIndex)] {
+        var taken: [(stream: StreamID, device: DeviceIndex)] = []
+        func take(from gated: inout Gated) {
+            taken += gated.beginning.filter { isMeant($0.stream) }.map { ($0.stream, $0.device) }
+            gated.beginning.removeAll { isMeant($0.stream) }
+        }
+        for place in inFlight.indices where !inFlight[place].gated.beginning.isEmpty {
+            take(from: &inFlight[place].gated)
+        }
+        if !gated.beginning.isEmpty { take(from: &gated) }
+        return taken
+    }
+
     var isIdle: Bool { isOpenEmpty && inFlight.isEmpty }
 }

@@ -62,6 +62,17 @@ public enum Request: Sendable {
     case devices(project: ProjectNumber, after: UInt64, limit: Int)
 
     public enum ChangeKind: Hashable, Sendable { case subscribe, unsubscribe }
+
+    /// Bytes that it keeps besides a fixed few, about.
+    public var weight: Int {
+        switch self {
+        case .sendToTopic(_, _, _, let message, _), .sendToCondition(_, _, _, let message, _),
+            .sendToDevice(_, _, let message):
+            message.event.count
+        case .change(_, _, _, let devices, _): devices.count * 24
+        default: 0
+        }
+    }
 }
 
 public enum Reply: Sendable {
@@ -133,7 +144,7 @@ public struct OutboxFrame: Sendable {
     var floor = Sequence.zero
     public var entries: [OutboxEntry]
 
-    var weight: Int { entries.reduce(0) { $0 + $1.weight } }
+    public var weight: Int { entries.reduce(0) { $0 + $1.weight } }
 }
 
 /// How far a receiver has durably applied an outbox.
@@ -194,6 +205,15 @@ public enum StreamFrame: Sendable {
     /// From here on these of the gateway's devices are pushed nothing: their streams are not live until they
     /// are told so anew. Numbered like a push, so that its loss is noticed like one.
     case cutOff(CutOff)
+
+    /// Bytes that it keeps besides a fixed few, about.
+    public var weight: Int {
+        switch self {
+        case .events(_, _, _, _, _, let events): events.reduce(0) { $0 + 32 + $1.event.count }
+        case .push(let push): push.items.reduce(0) { $0 + 64 + $1.event.count }
+        default: 0
+        }
+    }
 
     public struct Event: Sendable {
         public var position: Position

@@ -45,10 +45,13 @@ extension Partition {
     /// The journal is behind, or refused. Nothing was done, and nothing is said that could turn out untrue:
     /// this waits for nothing.
     private func refuseAtOnce(_ id: RequestID, _ effects: inout [PartitionEffect]) {
-        let why = refusal.map { PartitionRefusal.unavailable("the journal takes no records: \($0)") }
         let reply = Proven(
-            Reply.refused(why ?? Partition.behind), restingOn: .zero, by: ledger.confirmed())
+            Reply.refused(whyRefused ?? Partition.behind), restingOn: .zero, by: ledger.confirmed())
         effects.append(.reply(id, reply))
+    }
+
+    var whyRefused: PartitionRefusal? {
+        refusal.map { .unavailable("the journal takes no records: \($0)") }
     }
 
     /// Whether it is a send that was looked at before: it may be in, or may still go in.

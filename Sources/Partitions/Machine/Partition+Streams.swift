@@ -96,6 +96,9 @@ extension Partition {
         _ stream: StreamID, _ registration: Registration, _ authority: Authority, _ resume: EventID?,
         _ now: Instant, _ effects: inout [PartitionEffect]
     ) {
+        if isNew(stream), let whyRefused, streams.attachment(registration.index.rawValue)?.stream != stream {
+            return say(.refused(stream, whyRefused), to: stream.gateway, &effects)
+        }
         let found = examine(registration, authority)
         guard found.refusal == nil else {
             answer(Answer(to: .stream(stream), reply: .refused(found.refusal ?? .unregistered)))
@@ -122,6 +125,22 @@ extension Partition {
         // That the stream opens tells its device that what it acknowledged by coming back is kept; and what
         // it is sent must not be what it acknowledged to a later owner, of which this one does not know yet.
         if !ledger.hold(stream, device) { answer(Answer(to: .beginning(stream, device), reply: .done)) }
+    }
+
+    /// Whether its device has heard nothing of it yet. One that is told to a next owner may have been open
+    /// for long; it waits there and stays open.
+    private func isNew(_ stream: StreamID) -> Bool { stream.turn == 1 }
+
+    /// A stream cannot begin while the engine refuses records: what its device acknowledges by coming back
+    /// could not be kept. It is told so, like who asks for anything else, and comes back; waiting it would
+    /// hear nothing at all for as long as that lasts.
+    func refuseBeginning(_ effects: inout [PartitionEffect]) {
+        guard let whyRefused else { return }
+        for (stream, device) in ledger.takeBeginning(where: isNew) {
+            guard streams.attachment(device.rawValue)?.stream == stream else { continue }
+            _ = streams.detach(device.rawValue)
+            say(.refused(stream, whyRefused), to: stream.gateway, &effects)
+        }
     }
 
     func begin(

@@ -282,8 +282,10 @@ public final class Partition {
 
     private func onPostponed(_ reason: String, _ effects: inout [PartitionEffect]) {
         guard !ledger.inFlight.isEmpty, refusal != reason else { return }
+        let isFirst = refusal == nil
         refusal = reason
         effects.append(.notice(.journalRefuses(reason)))
+        if isFirst { refuseBeginning(&effects) }
     }
 
     private func onConfirmed(_ token: UInt64, _ now: Instant, _ effects: inout [PartitionEffect]) {

@@ -71,6 +71,9 @@ extension ClusterSimulation {
         /// Virtual milliseconds of which the run is to keep a trace, for reading.
         public var traced: ClosedRange<UInt64>?
         public var partition: PartitionOptions
+        /// What may wait for a loop, and of each loop for another process.
+        public var inbox = LoopInbox.bound
+        public var peerBacklog = Backlog.Bound(entries: 1 << 17, bytes: 64 << 20)
         #if DEBUG
             public var planted: PlantedInNode = []
             public var plantedInCluster: PlantedInCluster = []

@@ -17,6 +17,8 @@ final class SimulatedLoop {
         var isBackingOff = false
         var backoff: UInt64 = .milliseconds(100)
         var waiting: [[UInt8]] = []
+        /// What waits, or is under way on the connection.
+        var backlog: Backlog
         var waitingSince: UInt64 = 0
     }
 
@@ -29,7 +31,7 @@ final class SimulatedLoop {
 
     private(set) lazy var core = makeCore()
     private lazy var observer = SimulatedObserver(self)
-    private var mailbox: [LoopMessage] = []
+    private(set) lazy var inbox = LoopInbox(world.options.inbox)
     private var isTurnScheduled = false
 
     var peers: [UInt32: Peer] = [:]
@@ -79,13 +81,6 @@ final class SimulatedLoop {
         settle()
     }
 
-    /// The node's clock was right when it was read.
-    func vouch(for reading: Instant) {
-        core.vouch(for: reading)
-        settle()
-        scheduleTurn()
-    }
-
     private func forgetIdleBuckets() {
         world.after(.seconds(25), .timer, process) {
             self.core.forgetIdleBuckets(now: self.process.clock)
@@ -98,7 +93,13 @@ final class SimulatedLoop {
     /// From another thread of the process.
     func post(_ messages: [LoopMessage]) {
         guard !messages.isEmpty else { return }
-        mailbox.append(contentsOf: messages)
+        inbox.post(messages)
+        scheduleTurn(in: 20_000)
+    }
+    /// What a frame of another process has for it.
+    func post(_ messages: [LoopMessage], from life: UInt32) {
+        guard !messages.isEmpty else { return }
+        if !inbox.post(messages, from: life) { world.count("frames left out") }
         scheduleTurn(in: 20_000)
     }
     func post(_ message: LoopMessage) { post([message]) }
@@ -111,9 +112,7 @@ final class SimulatedLoop {
 
     func turn() {
         isTurnScheduled = false
-        var messages: [LoopMessage] = []
-        swap(&messages, &mailbox)
-        core.turn(messages, now: process.clock)
+        core.turn(inbox.take(), now: process.clock)
         settle()
         if core.hasWork { scheduleTurn() }
     }
@@ -161,16 +160,16 @@ final class SimulatedLoop {
     private func take(_ note: LoopNote) {
         switch note {
         case .requestLate: world.count("late requests")
+        case .refusedBehind: world.count("requests refused behind")
+        case .leftOut: world.count("messages left out")
         case .frameLost: world.count("frames lost")
         case .partitionLost: world.count("partitions lost")
-        case .dropped(let id): process.leaps.remove(id)
+        case .dropped: break
         case .quarantined(let id, let reason): world.violate("I4", "partition \(id.rawValue): \(reason)")
         case .fingerprintsDiffer(let id, let with):
             world.violate("G1", "partitions \(id.rawValue) and \(with.rawValue) differ in their members")
-        case .partition(let id, .clockLeapt):
-            world.count("clocks doubted")
-            process.leaps.insert(id)
-        case .partition(let id, .clockAgrees): process.leaps.remove(id)
+        case .clockDoubted(let isDoubted): world.count("clocks doubted", isDoubted ? 1 : 0)
+        case .partition(_, .clockLeapt), .partition(_, .clockAgrees): break
         case .partition(_, .journalRefuses): world.count("partitions refused")
         case .partition(_, .journalTakes): break
         case .partition(let id, let notice): world.violate("5.1", "partition \(id.rawValue): \(notice)")
@@ -269,6 +268,8 @@ extension SimulatedLoop: LoopHost {
 
     var monotonic: MonotonicTime { process.clock.monotonic }
     var authority: MonotonicTime { process.authority }
+    func pressure(ofLoop number: Int) -> Pressure { process.loops[number].inbox.pressure }
+    func pressure(ofPeer life: UInt32) -> Pressure { peers[life]?.backlog.pressure ?? .none }
 
     func event(_ body: [UInt8], position: Position, history: Model.History) -> Chunk {
         .event(body, position)

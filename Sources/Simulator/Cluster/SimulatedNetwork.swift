@@ -63,15 +63,31 @@ final class SimulatedNetwork {
 
     /// False where the bytes cannot be handed over.
     func send(_ bytes: [UInt8], from: SimulatedLoop, to life: UInt32) -> Bool {
-        guard from.peers[life] != nil else { return false }
-        guard let connection = from.peers[life]?.connection else {
+        guard let peer = from.peers[life] else { return false }
+        let isFull = peer.backlog.pressure == .full
+        guard let connection = peer.connection else {
+            if isFull { return false }
+            from.peers[life]?.backlog.add(bytes: bytes.count)
             if from.peers[life]?.waiting.isEmpty ?? true { from.peers[life]?.waitingSince = world.now }
             from.peers[life]?.waiting.append(bytes)
             connect(from, life, since: world.now)
             return true
         }
+        if isFull {
+            world.count("peers cut off")
+            close(connection, atFrom: true)
+            return false
+        }
+        from.peers[life]?.backlog.add(bytes: bytes.count)
         transmit(.frame(bytes), connection)
         return true
+    }
+
+    /// The other process has read a frame.
+    private func taken(_ bytes: [UInt8], _ connection: Connection) {
+        let life = connection.to.life
+        guard connection.from.peers[life]?.connection === connection else { return }
+        connection.from.peers[life]?.backlog.remove(bytes: bytes.count)
     }
 
     private func transmit(_ parcel: Parcel, _ connection: Connection) {
@@ -104,7 +120,10 @@ final class SimulatedNetwork {
         switch parcel {
         case .frame(let bytes):
             world.note(UInt64(bytes.count) << 32 ^ UInt64(life))
-            world.after(0, .arrived, to) { to.received(bytes, from: life, after: connection.after) }
+            world.after(0, .arrived, to) {
+                self.taken(bytes, connection)
+                to.received(bytes, from: life, after: connection.after)
+            }
         case .pong(let sent): world.after(0, .arrived, to) { connection.after = sent }
         }
     }
@@ -180,6 +199,7 @@ final class SimulatedNetwork {
             self.ping(connection)
             let since = from.peers[life]?.waitingSince ?? 0
             if !waiting.isEmpty, self.world.now - since > SimulatedNetwork.waitMax {
+                from.peers[life]?.backlog.clear()
                 return from.process.renewed(life)
             }
             for bytes in waiting { self.transmit(.frame(bytes), connection) }
@@ -191,6 +211,7 @@ final class SimulatedNetwork {
         world.debug("\(from.life) cannot connect to \(life)")
         from.peers[life]?.isConnecting = false
         from.peers[life]?.waiting = []
+        from.peers[life]?.backlog.clear()
         from.peers[life]?.isBackingOff = true
         from.report(life, .failed("no connection"))
         from.peers[life]?.backoff = min(peer.backoff * 2, .milliseconds(1500))
@@ -223,6 +244,7 @@ final class SimulatedNetwork {
                 let loop = connection.from
                 if loop.peers[life]?.connection === connection {
                     loop.peers[life]?.connection = nil
+                    loop.peers[life]?.backlog.clear()
                     loop.report(life, .broke)
                 }
                 process.linkReset(life)

@@ -79,7 +79,7 @@ extension SimulatedProcess {
         } then: { result in
             switch result {
             case .success(let (poll, catalog, theirs)):
-                self.compareClock(with: theirs)
+                self.tell(.clockRead(self.clock, theirs: theirs))
                 self.authority = asked.advanced(by: Ownership.Options().lease)
                 if catalog.version != self.catalog.version { self.adopt(catalog) }
                 self.tell(.polled(poll, asked: asked))
@@ -87,14 +87,6 @@ extension SimulatedProcess {
             case .failure(let error): self.tellOwnership(.pollFailed("\(error)"))
             }
         }
-    }
-
-    /// The database's clock was asked with the lease: partitions that doubt this node's believe it again
-    /// where the two agree.
-    private func compareClock(with theirs: WallTime) {
-        guard clockComparison.compare(clock.wall, with: theirs) == .agrees, !leaps.isEmpty else { return }
-        let reading = clock
-        for loop in loops { world.after(20_000, .loop, self) { loop.vouch(for: reading) } }
     }
 
     /// The catalog has changed.
@@ -224,7 +216,7 @@ extension SimulatedLoop {
             peers[life] = nil
         }
         for (life, place) in known.sorted(by: { $0.key < $1.key }) where peers[life] == nil {
-            peers[life] = Peer(place: place)
+            peers[life] = Peer(place: place, backlog: Backlog(world.options.peerBacklog))
         }
     }
 

@@ -16,9 +16,6 @@ final class SimulatedProcess {
     /// Its clocks' zero and error: nobody else's.
     private let clockOffset: UInt64
     private let wallError: Int64
-    /// The node's clock beside the database's, and the partitions that found it to have leapt.
-    var clockComparison = ClockComparison()
-    var leaps: Set<PartitionID> = []
 
     var isRunning = true
     var frozenUntil: UInt64 = 0
@@ -116,7 +113,7 @@ final class SimulatedProcess {
         let frame = PeerFrame(bytes, from: life, after: clock(at: moment), map)
         if frame.mistake != nil { world.count("frames that cannot be read") }
         for word in frame.words { tell(.peer(life, word)) }
-        for (loop, batch) in zip(loops, frame.batches) { loop.post(batch) }
+        for (loop, batch) in zip(loops, frame.batches) { loop.post(batch, from: life) }
     }
 
     /// A connection to or from a process is gone, and with it what was under way.

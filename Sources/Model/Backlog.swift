@@ -1,0 +1,46 @@
+/// How far somebody is behind with what was handed over.
+public enum Pressure: UInt8, Comparable, Sendable {
+    /// Everything may be handed over.
+    case none
+    /// Half of what may wait does: nothing is begun any more that can be refused as well.
+    case behind
+    /// Nothing more may wait: what can be repeated is left out, and who cannot take it is cut off.
+    case full
+
+    public static func < (left: Pressure, right: Pressure) -> Bool { left.rawValue < right.rawValue }
+}
+
+/// What somebody was handed and has not taken yet, and how much of it there may be.
+public struct Backlog: Sendable {
+    public struct Bound: Hashable, Sendable {
+        public var entries: Int
+        public var bytes: Int
+        public init(entries: Int, bytes: Int) {
+            self.entries = entries
+            self.bytes = bytes
+        }
+    }
+
+    public let bound: Bound
+    public private(set) var entries = 0
+    public private(set) var bytes = 0
+
+    public init(_ bound: Bound) { self.bound = bound }
+
+    public var pressure: Pressure {
+        if entries >= bound.entries || bytes >= bound.bytes { return .full }
+        return entries >= max(1, bound.entries / 2) || bytes >= max(1, bound.bytes / 2) ? .behind : .none
+    }
+
+    public mutating func add(entries: Int = 1, bytes: Int) {
+        self.entries += entries
+        self.bytes += bytes
+    }
+
+    public mutating func remove(entries: Int = 1, bytes: Int) {
+        self.entries -= entries
+        self.bytes -= bytes
+    }
+
+    public mutating func clear() { (entries, bytes) = (0, 0) }
+}

@@ -1,0 +1,25 @@
+import Model
+import NodeCore
+
+extension SwarmDraw {
+    /// What may wait for a loop and for another process: seldom so little that it is reached.
+    mutating func drawBacklogs() {
+        let plain = Options(seed: 0)
+        let (inbox, peer) = (plain.inbox, plain.peerBacklog)
+        func bound(_ plain: Int, _ from: UInt64, _ to: UInt64) -> UInt64 {
+            roll(3) == 0 ? magnitude(from, to) : UInt64(plain)
+        }
+        add("inbox-entries", UInt64(inbox.entries), bound(inbox.entries, 16, 2000)) {
+            $0.inbox.entries = Int($1)
+        }
+        add("inbox-bytes", UInt64(inbox.bytes), bound(inbox.bytes, 10_000, 1_000_000)) {
+            $0.inbox.bytes = Int($1)
+        }
+        add("peer-frames", UInt64(peer.entries), bound(peer.entries, 16, 500)) {
+            $0.peerBacklog.entries = Int($1)
+        }
+        add("peer-bytes", UInt64(peer.bytes), bound(peer.bytes, 10_000, 1_000_000)) {
+            $0.peerBacklog.bytes = Int($1)
+        }
+    }
+}

@@ -1,0 +1,128 @@
+import Foundation
+import Model
+import NIOCore
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import PeerLink
+
+/// What waits for another process is bounded, whatever it does.
+@Suite("A process that does not take what it is sent", .serialized) struct BacklogTests {
+    private func identity(_ life: UInt32) -> PeerIdentity {
+        PeerIdentity(cluster: Array(repeating: 1, count: 16), life: life, name: "node-\(life)")
+    }
+
+    private final class Links: Sendable {
+        private let state = Mutex<(links: [PeerEvents.Report], refusals: [String])>(([], []))
+        var links: [PeerEvents.Report] { state.withLock { $0.links } }
+        var refusals: [String] { state.withLock { $0.refusals } }
+        func events(received: @escaping @Sendable () -> Void = {}) -> PeerEvents {
+            PeerEvents(
+                received: { _, _, _ in received() }, reset: { _ in },
+                refused: { reason in self.state.withLock { $0.refusals.append(reason) } },
+                link: { _, _, report in self.state.withLock { $0.links.append(report) } })
+        }
+        func wait(_ until: () -> Bool) {
+            let end = Date(timeIntervalSinceNow: 30)
+            while !until(), Date() < end { Thread.sleep(forTimeInterval: 0.005) }
+        }
+    }
+
+    private func connections(
+        _ loop: any EventLoop, _ port: Int, _ bound: Backlog.Bound, _ links: Links
+    ) throws -> NIOLoopBound<PeerConnections> {
+        try loop.submit {
+            let peers = PeerConnections(
+                eventLoop: loop, identity: self.identity(1), bound: bound, events: links.events())
+            peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+            return NIOLoopBound(peers, eventLoop: loop)
+        }.wait()
+    }
+
+    @Test("is cut off by name when its bound is reached, and takes again what comes later")
+    func slowReader() throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        defer { try? group.syncShutdownGracefully() }
+        // The other process: it reads one frame, and stops until it is let go on.
+        let (begun, held) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let isBegun = Atomic(false)
+        let server = try PeerServer(
+            group: group, host: "127.0.0.1", port: 0, identity: identity(2),
+            events: Links().events(received: {
+                guard !isBegun.exchange(true, ordering: .relaxed) else { return }
+                begun.signal()
+                held.wait()
+            }))
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let links = Links()
+        let bound = Backlog.Bound(entries: 100, bytes: 1 << 30)
+        let peers = try connections(loop, server.port, bound, links)
+        // Bytes that no packing makes fewer of.
+        var random = SeededGenerator(seed: 1)
+        let frame = (0..<1 << 18).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+        _ = try loop.submit { peers.value.send([1], to: 2) }.wait()
+        begun.wait()
+        // What the sockets take is written; the rest waits.
+        var pressures: [Pressure] = []
+        for _ in 0..<400 where !(pressures.last == .full) {
+            pressures.append(
+                try loop.submit {
+                    _ = peers.value.send(frame, to: 2)
+                    return peers.value.pressure(of: 2)
+                }.wait())
+        }
+        #expect(pressures.contains(.behind) && pressures.last == .full)
+        #expect(try !loop.submit { peers.value.send(frame, to: 2) }.wait())
+        links.wait { links.links.contains(.broke) }
+        guard case .cutOff(let why)? = links.links.dropFirst().first else {
+            held.signal()
+            Issue.record("\(links.links)")
+            return
+        }
+        #expect(why.contains("100 frames") && links.links.prefix(3).last == .broke)
+        #expect(try loop.submit { peers.value.pressure(of: 2) }.wait() == .none, "nothing waits any more")
+        held.signal()
+        links.wait { links.links.last == .stands && links.links.count > 3 }
+        #expect(try loop.submit { peers.value.send([2], to: 2) }.wait())
+        try loop.submit { peers.value.close() }.wait()
+        try server.close().wait()
+    }
+
+    @Test("because it is not there has no more waiting for it than the bound")
+    func absent() throws {
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        // A port on which nobody listens: one that was, and is not any more.
+        let server = try PeerServer(
+            group: loop, host: "127.0.0.1", port: 0, identity: identity(2), events: Links().events())
+        let port = server.port
+        try server.close().wait()
+        let peers = try connections(loop, port, Backlog.Bound(entries: 4, bytes: 1000), Links())
+        let taken = try loop.submit { (0..<6).map { _ in peers.value.send([1], to: 2) } }.wait()
+        #expect(taken == [true, true, true, true, false, false])
+        try loop.submit { peers.value.close() }.wait()
+    }
+
+    @Test("is cut off when it asks for signs of life and does not read them")
+    func pings() throws {
+        let links = Links()
+        let server = try PeerServer(
+            group: MultiThreadedEventLoopGroup.singleton, host: "127.0.0.1", port: 0, identity: identity(2),
+            events: links.events())
+        defer { server.close() }
+        let client = try ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelOption(.autoRead, value: false)
+            .connect(host: "127.0.0.1", port: server.port).wait()
+        var hello = ByteBuffer()
+        Frame.write(.hello, identity(1).encoded, in: .greeting, to: &hello)
+        try client.writeAndFlush(hello).wait()
+        let dialect = try #require(Dialect.common(identity(1), identity(2)))
+        var pings = ByteBuffer()
+        for _ in 0..<65_536 { Frame.write(.ping, [], in: dialect, to: &pings) }
+        // More than the sockets of both sides hold of the answers.
+        for _ in 0..<64 where links.refusals.isEmpty { try? client.writeAndFlush(pings).wait() }
+        links.wait { !links.refusals.isEmpty }
+        #expect(links.refusals == ["node node-1 asks for signs of life and does not read them"])
+        try? client.close().wait()
+    }
+}
