@@ -1,7 +1,9 @@
+import Journal
 import Model
 import NodeCore
 import Partitions
 import Quotas
+import Routing
 
 extension ClusterSimulation {
     public struct Options: Sendable {
@@ -71,6 +73,13 @@ extension ClusterSimulation {
         /// Virtual milliseconds of which the run is to keep a trace, for reading.
         public var traced: ClosedRange<UInt64>?
         public var partition: PartitionOptions
+        public var journal = JournalOptions()
+        public var routing = RouterBounds()
+        public var loop = LoopBounds()
+        /// As `ControlOptions.patience` and `looksMissed`.
+        public var lookPatience: UInt64 = .milliseconds(500)
+        public var looksMissed: UInt64 = 3
+        public var links = LinkTiming()
         #if DEBUG
             public var planted: PlantedInNode = []
             public var plantedInCluster: PlantedInCluster = []
@@ -128,6 +137,23 @@ extension QuotaLimits {
         (limits.sends, limits.subscriptionChanges) = (times(sends), times(subscriptionChanges))
         return limits
     }
+}
+
+/// As `PeerTiming`, in nanoseconds.
+public struct LinkTiming: Sendable {
+    /// The listening end asks for a sign of life so often, and an end that hears nothing gives up after the
+    /// silence, up to a ping late.
+    public var ping: UInt64 = .seconds(2)
+    public var silence: UInt64 = .seconds(8)
+    /// How long a connection may take that nobody answers.
+    public var connect: UInt64 = .seconds(2)
+    /// What has waited longer for a connection is forgotten when it stands.
+    public var waitMax: UInt64 = .seconds(8)
+    /// Pauses between two tries, doubling from the first to the last.
+    public var backoffMin: UInt64 = .milliseconds(100)
+    public var backoffMax: UInt64 = .milliseconds(1500)
+    /// Bytes that may wait for a process to be connected; past it what waits is lost.
+    public var waitingBytesMax = 64 << 20
 }
 
 /// What breaks in a simulated cluster.

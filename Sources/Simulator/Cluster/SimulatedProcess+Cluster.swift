@@ -224,7 +224,7 @@ extension SimulatedLoop {
             peers[life] = nil
         }
         for (life, place) in known.sorted(by: { $0.key < $1.key }) where peers[life] == nil {
-            peers[life] = Peer(place: place)
+            peers[life] = Peer(place: place, backoff: world.options.links.backoffMin)
         }
     }
 

@@ -31,6 +31,10 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         drawRates()
         drawClocks()
         drawPartitionBounds()
+        // What comes later comes behind: a seed keeps what it drew before.
+        drawJournalBounds()
+        drawRouterBounds()
+        drawNodeBounds()
     }
 
     /// A run of the seed with what a line says (as `description` does), and all else plain. `nil` where the
@@ -71,11 +75,11 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
 
     // MARK: Drawing
 
-    private mutating func roll(_ bound: UInt64) -> UInt64 { random.next(upperBound: max(1, bound)) }
+    mutating func roll(_ bound: UInt64) -> UInt64 { random.next(upperBound: max(1, bound)) }
     /// Each as likely as any other.
     private mutating func even(_ from: UInt64, _ to: UInt64) -> UInt64 { from + roll(to - from + 1) }
     /// Each order of magnitude as likely as any other; the ends now and then.
-    private mutating func magnitude(_ from: UInt64, _ to: UInt64) -> UInt64 {
+    mutating func magnitude(_ from: UInt64, _ to: UInt64) -> UInt64 {
         switch roll(12) {
         case 0: return from
         case 1: return to
@@ -95,7 +99,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         }
     }
 
-    private mutating func add(
+    mutating func add(
         _ name: String, _ plain: UInt64, _ value: UInt64,
         _ apply: @escaping @Sendable (inout Options, UInt64) -> Void
     ) {
