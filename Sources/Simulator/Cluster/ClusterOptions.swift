@@ -80,6 +80,8 @@ extension ClusterSimulation {
         public var lookPatience: UInt64 = .milliseconds(500)
         public var looksMissed: UInt64 = 3
         public var links = LinkTiming()
+        /// As `StoredPartition.readBytesMax`.
+        public var loadBytesMax = StoredPartition.readBytesMax
         #if DEBUG
             public var planted: PlantedInNode = []
             public var plantedInCluster: PlantedInCluster = []
@@ -152,7 +154,8 @@ public struct LinkTiming: Sendable {
     /// Pauses between two tries, doubling from the first to the last.
     public var backoffMin: UInt64 = .milliseconds(100)
     public var backoffMax: UInt64 = .milliseconds(1500)
-    /// Bytes that may wait for a process to be connected; past it what waits is lost.
+    /// Bytes that may wait for a process, connected or not, behind a first frame. Past it the connection is
+    /// given up.
     public var waitingBytesMax = 64 << 20
 }
 
