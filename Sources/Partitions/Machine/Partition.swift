@@ -192,8 +192,7 @@ public final class Partition {
         case .stream(let command): onStream(command, now, &effects)
         case .appended(let sequence): onAppended(sequence, now, &effects)
         case .postponed(let reason): onPostponed(reason, &effects)
-        // Of a former machine at most: what this one has offered will be in.
-        case .crowded(let sequence): crowded = max(crowded, min(sequence, state.applied))
+        case .crowded(let sequence): crowded = max(crowded, sequence)
         case .confirmed(let token): onConfirmed(token, now, &effects)
         case .records(let bodies, let token): onRecords(bodies, token, now, &effects)
         case .snapshotPart(let upload, let token): onSnapshotPart(upload, token, &effects)

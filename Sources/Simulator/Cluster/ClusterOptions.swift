@@ -154,8 +154,8 @@ public struct LinkTiming: Sendable {
     /// Pauses between two tries, doubling from the first to the last.
     public var backoffMin: UInt64 = .milliseconds(100)
     public var backoffMax: UInt64 = .milliseconds(1500)
-    /// Bytes that may wait for a process, connected or not, behind a first frame. Past it the connection is
-    /// given up.
+    /// Bytes that may wait for a connection behind a first frame; past it what comes is lost. What a standing
+    /// connection holds has no bound here.
     public var waitingBytesMax = 64 << 20
 }
 

@@ -15,8 +15,6 @@ final class SimulatedNetwork {
         /// Nothing that is under way arrives any more.
         var isDead = false
         var lastArrival: UInt64 = 0
-        /// Bytes of frames that are on their way.
-        var bytes = 0
         /// What waits for the way to be free again.
         var held: [Parcel] = []
         /// What comes now was sent after this: when the last ping was sent whose answer has come.
@@ -73,16 +71,11 @@ final class SimulatedNetwork {
             connect(from, life, since: world.now)
             return true
         }
-        guard connection.bytes == 0 || connection.bytes + bytes.count <= timing.waitingBytesMax else {
-            close(connection, atFrom: true)
-            return false
-        }
         transmit(.frame(bytes), connection)
         return true
     }
 
     private func transmit(_ parcel: Parcel, _ connection: Connection) {
-        if case .frame(let bytes) = parcel { connection.bytes += bytes.count }
         let late = latency(connection.from.place, connection.to.place)
         let at = max(connection.lastArrival + 1, world.now + late)
         connection.lastArrival = at
@@ -105,7 +98,6 @@ final class SimulatedNetwork {
     }
 
     private func hand(_ parcel: Parcel, _ connection: Connection) {
-        if case .frame(let bytes) = parcel { connection.bytes -= bytes.count }
         // What comes over a connection after a newer one was made is late, and not read.
         let newest = connections.last { $0.from === connection.from && $0.to === connection.to }
         guard newest === connection else { return }

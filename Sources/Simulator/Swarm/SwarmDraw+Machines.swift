@@ -62,7 +62,6 @@ extension SwarmDraw {
         draw("confirm-retry-ms", \.loop.confirmRetry, from: 1)
         draw("load-retry-ms", \.loop.loadRetry, from: 1)
         draw("look-patience-ms", \.lookPatience, from: 1)
-        draw("load-bytes", \.loadBytesMax, from: 1, to: 20_000)
         let looks = magnitude(1, 3)
         add("looks-missed", 3, roll(2) == 0 ? looks : 3) { $0.looksMissed = $1 }
         draw("ping-ms", \.links.ping, from: 100)
@@ -72,5 +71,6 @@ extension SwarmDraw {
         draw("backoff-min-ms", \.links.backoffMin, from: 1)
         draw("backoff-max-ms", \.links.backoffMax, from: 1)
         draw("link-bytes", \.links.waitingBytesMax, from: 1, to: 20_000)
+        draw("load-bytes", \.loadBytesMax, from: 1, to: 20_000)
     }
 }
