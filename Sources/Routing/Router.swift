@@ -33,8 +33,8 @@ public final class Router {
         public var session: UInt64
         public var bounds = RouterBounds()
         /// By how many of the last numbers of its sends a partition knows a repeat
-        /// (`PartitionOptions.requestWindow`). One that is half as far behind is left alone: "too old to tell"
-        /// would be worse than waiting.
+        /// (`PartitionOptions.requestWindow`). One that is half as far behind is left alone: "too old to
+        /// tell" would be worse than waiting.
         public var requestWindow = 1024
         /// In a cluster partitions move: a request that reached no owner is asked again, under its number,
         /// within its deadline.
