@@ -4,12 +4,6 @@ import Model
 // full for a minute costs a minute and nothing else.
 
 extension Appender {
-    /// Nanoseconds until what was refused is tried again, doubling from the first to the last.
-    static let retryMin: UInt64 = .milliseconds(50)
-    static let retryMax: UInt64 = .seconds(2)
-    /// Where the engine has taken something else, the next try is this long after the last one.
-    static let retrySoon: UInt64 = .milliseconds(250)
-
     /// A partition of which the engine refused a record: that record, and everything behind it.
     struct Refused: Sendable {
         /// In order; those that are being appended again are not among them.
@@ -18,8 +12,8 @@ extension Appender {
         var triedAt = MonotonicTime(nanoseconds: 0)
         var due = MonotonicTime(nanoseconds: 0)
 
-        mutating func wasRefused(at now: MonotonicTime) {
-            due = now.advanced(by: min(Appender.retryMax, Appender.retryMin << min(tries, 10)))
+        mutating func wasRefused(at now: MonotonicTime, _ options: JournalOptions) {
+            due = now.advanced(by: min(options.retryMax, options.retryMin << min(tries, 10)))
             tries += 1
             triedAt = now
         }
@@ -57,7 +51,7 @@ extension Appender {
         for partition in partitions {
             var entry = refused[partition] ?? Refused()
             entry.rows = (again[partition] ?? []) + entry.rows
-            entry.wasRefused(at: now)
+            entry.wasRefused(at: now, options)
             refused[partition] = entry
         }
     }
@@ -70,11 +64,11 @@ extension Appender {
         guard let tries = due.first?.value.tries else { return [] }
         var taken: [Row] = []
         var bytes = 0
-        for (partition, entry) in due.prefix(max(1, Appender.batchRowsMax >> Int(min(tries, 32)))) {
+        for (partition, entry) in due.prefix(max(1, options.batchRowsMax >> Int(min(tries, 32)))) {
             var count = 0
             for row in entry.rows {
-                guard taken.count < Appender.batchRowsMax,
-                    taken.isEmpty || bytes + row.payload.count <= Appender.batchBytesMax
+                guard taken.count < options.batchRowsMax,
+                    taken.isEmpty || bytes + row.payload.count <= options.batchBytesMax
                 else { break }
                 taken.append(row)
                 bytes += row.payload.count
@@ -95,7 +89,7 @@ extension Appender {
         }
         for partition in refused.keys {
             guard let entry = refused[partition] else { continue }
-            let soon = max(now, entry.triedAt.advanced(by: Appender.retrySoon))
+            let soon = max(now, entry.triedAt.advanced(by: options.retrySoon))
             refused[partition]?.due = min(entry.due, soon)
         }
     }

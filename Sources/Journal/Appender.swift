@@ -14,6 +14,8 @@ public enum Resolution: Hashable, Sendable {
     /// Known not to be in yet: the engine refused it. It waits with everything behind it and is appended
     /// again until something else is known; of these only the first of each partition is told.
     case postponed(String)
+    /// It waits behind more than should wait: its partition is to begin nothing new until it is in.
+    case crowded
     /// The partition is lost, and nobody knows whether this record is in.
     case unknown
 }
@@ -52,12 +54,6 @@ public struct Resolved: Hashable, Sendable {
 ///
 /// It has no clock: each event comes with the time.
 public struct Appender: Sendable {
-    public static let batchRowsMax = 256
-    public static let batchBytesMax = 8 << 20
-    /// Rows and bytes that wait. Past either, rows are refused.
-    public static let waitingRowsMax = 65_536
-    public static let waitingBytesMax = 256 << 20
-
     public enum Event: Sendable {
         /// Rows to append, each partition's in order and without gaps.
         case offered([Row])
@@ -115,6 +111,7 @@ public struct Appender: Sendable {
     }
 
     public let session: SessionID
+    let options: JournalOptions
     var state = State.idle
     var waiting = RowQueue()
     var tails: [PartitionID: Tail] = [:]
@@ -127,7 +124,10 @@ public struct Appender: Sendable {
     private var hasRetried = false
     private var batchCount: UInt64 = 0
 
-    public init(session: SessionID) { self.session = session }
+    public init(session: SessionID, options: JournalOptions = JournalOptions()) {
+        self.session = session
+        self.options = options
+    }
 
     /// Whether nothing is in flight and nothing waits, but for what was refused (`retryAt`).
     public var isIdle: Bool {
@@ -167,17 +167,24 @@ public struct Appender: Sendable {
 
     private mutating func offered(_ rows: [Row], _ resolved: inout [Resolved]) {
         for row in rows {
-            guard let refusal = admit(row) else {
-                if refused[row.partition] == nil {
-                    waiting.append(row)
-                } else {
-                    refused[row.partition]?.rows.append(row)
-                }
-                tails[row.partition] = .next(row.sequence.next)
+            if let refusal = admit(row) {
+                resolved.append(Resolved(row, refusal))
                 continue
             }
-            resolved.append(Resolved(row, refusal))
+            if isCrowded { resolved.append(Resolved(row, .crowded)) }
+            if refused[row.partition] == nil {
+                waiting.append(row)
+            } else {
+                refused[row.partition]?.rows.append(row)
+            }
+            tails[row.partition] = .next(row.sequence.next)
         }
+    }
+
+    /// Whether as much waits as should. What made a row was folded in and cannot be taken back, so the row
+    /// waits too. How much may wait at most follows from how much a partition has in flight.
+    private var isCrowded: Bool {
+        waitingRows >= options.waitingRowsMax || waiting.byteCount + refusedBytes >= options.waitingBytesMax
     }
 
     /// Why the row cannot wait with the others, or `nil`.
@@ -189,11 +196,6 @@ public struct Appender: Sendable {
         case .next(let next) where next != row.sequence:
             return .refused("record \(row.sequence.rawValue) is offered where \(next.rawValue) must stand")
         case .next, nil: break
-        }
-        guard waitingRows < Appender.waitingRowsMax,
-            waiting.byteCount + refusedBytes < Appender.waitingBytesMax
-        else {
-            return .refused("too many records wait for the engine")
         }
         guard row.sequence > .zero, row.sequence <= EngineRules.sequenceMax else {
             return .refused("no sequence of a record: \(row.sequence.rawValue)")
@@ -211,7 +213,7 @@ public struct Appender: Sendable {
         }
         hasRetried = false
         guard !waiting.isEmpty else { return }
-        let rows = waiting.take(rowsMax: Appender.batchRowsMax, bytesMax: Appender.batchBytesMax)
+        let rows = waiting.take(rowsMax: options.batchRowsMax, bytesMax: options.batchBytesMax)
         launch(Batch(id: nextBatch(), rows: rows, isInDoubt: false), &effects)
     }
 

@@ -25,12 +25,7 @@ public struct EngineSchedule<Job> {
         case pause(UInt64)
     }
 
-    /// Small jobs run between two appends.
-    public static var jobsMax: Int { 4 }
-    /// Pauses before a lost answer is followed up, doubling from the first to the last.
-    static var pauseMin: UInt64 { .milliseconds(10) }
-    static var pauseMax: UInt64 { .milliseconds(500) }
-
+    private let options: JournalOptions
     private var appender: Appender?
     private var effects: [Appender.Effect] = []
     private var jobs: [Job] = []
@@ -44,7 +39,7 @@ public struct EngineSchedule<Job> {
     /// How often in a row the answer of an append, or of a look, was lost.
     public private(set) var doubts: UInt64 = 0
 
-    public init() {}
+    public init(_ options: JournalOptions = JournalOptions()) { self.options = options }
 
     /// Whether nothing waits and nothing is in flight, but for what was refused.
     public var isIdle: Bool {
@@ -65,7 +60,7 @@ public struct EngineSchedule<Job> {
             case .append, .look: true
             }
         }
-        appender = Appender(session: session)
+        appender = Appender(session: session, options: options)
     }
 
     public mutating func open(_ partition: PartitionID, next: Sequence) {
@@ -101,7 +96,7 @@ public struct EngineSchedule<Job> {
 
     public mutating func beginRound(now: MonotonicTime) {
         self.now = now
-        jobsLeft = EngineSchedule.jobsMax
+        jobsLeft = options.jobsMax
         mayRunLarge = true
         hasAppended = false
         guard let retryAt, retryAt <= now else { return }
@@ -152,7 +147,7 @@ public struct EngineSchedule<Job> {
             if case .append(let next, let left) = effect { next == batch || left.isEmpty } else { false }
         }
         guard isFollowUp else { return }
-        pause = EngineSchedule.pause(after: doubts)
+        pause = pause(after: doubts)
         doubts += 1
     }
 
@@ -166,11 +161,11 @@ public struct EngineSchedule<Job> {
     /// whatever was posted meanwhile is heard first.
     public mutating func lookFailed() {
         hasAppended = true
-        pause = EngineSchedule.pause(after: doubts)
+        pause = pause(after: doubts)
         doubts += 1
     }
 
-    private static func pause(after doubts: UInt64) -> UInt64 {
-        min(pauseMin << min(doubts, 10), pauseMax)
+    private func pause(after doubts: UInt64) -> UInt64 {
+        min(options.pauseMin << min(doubts, 10), options.pauseMax)
     }
 }

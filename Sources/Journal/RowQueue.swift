@@ -27,7 +27,7 @@ struct RowQueue: Sendable {
         head = end
         byteCount -= bytes
         if head == rows.count {
-            rows.removeAll(keepingCapacity: rows.count <= Appender.batchRowsMax)
+            rows.removeAll(keepingCapacity: rows.count <= rowsMax)
             head = 0
         } else if head > 1024, head * 2 > rows.count {
             rows.removeFirst(head)

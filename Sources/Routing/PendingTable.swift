@@ -16,8 +16,7 @@ struct PendingTable {
 
     /// `capacity`: how many may be there at once.
     init(capacity: Int) {
-        // A change that was split is there as a whole too.
-        placeBits = UInt64(64 - (capacity * 2).leadingZeroBitCount)
+        placeBits = UInt64(64 - capacity.leadingZeroBitCount)
     }
 
     mutating func add(_ pending: Router.Pending) -> UInt64 {

@@ -25,7 +25,7 @@ extension Router {
 
     /// Whatever waits for a moment is woken by then.
     private var brokenInWaking: String? {
-        if pending.count > options.operationsMax * 2 { return "more requests are under way than may be" }
+        if pending.count > options.requestsMax { return "more requests are under way than may be" }
         if pending.count > 0, deadlines.isEmpty { return "requests have no deadline" }
         if !deadlines.isEmpty, wakeAt == nil { return "nobody is woken to end what is late" }
         if zip(deadlines, deadlines.dropFirst()).contains(where: { $0.at > $1.at || $0.upTo >= $1.upTo }) {
@@ -74,7 +74,9 @@ extension Router {
     /// Whoever waits for quota is woken.
     private var brokenInLines: String? {
         for (key, line) in lines {
-            if line.operations.count > WaitingLine.operationsMax { return "more operations wait than may" }
+            if line.operations.count > options.bounds.quotaWaitersMax {
+                return "more operations wait than may"
+            }
             if line.operations.isEmpty || !admission.isLookedAfter(key.kind, key.project) {
                 return "operations wait for quota, and nobody wakes them"
             }

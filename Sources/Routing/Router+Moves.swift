@@ -10,20 +10,6 @@ import Partitions
 // what is not answered for a while is asked again as well, a few times within its deadline.
 
 extension Router {
-    static let retryMin: UInt64 = .milliseconds(10)
-    static let retryMax: UInt64 = .milliseconds(250)
-    /// Requests that are asked again in one go, and nanoseconds between two: however many wait, asking again
-    /// leaves time for what is new.
-    static let retriesAtOnce = 1024
-    static let retryPause: UInt64 = .milliseconds(5)
-    /// Nanoseconds after which a request that nothing was heard of is asked again; then twice as long.
-    static let silenceMin: UInt64 = .seconds(2)
-    /// Nanoseconds between two looks for such requests.
-    static let silenceStep: UInt64 = .seconds(1)
-    /// A partition knows a repeat by its number among the last 1,024. One that is so far behind is left
-    /// alone: "too old to tell" would be worse than waiting.
-    static let repeatableNumbers: UInt64 = 512
-
     // MARK: Waiting
 
     /// Nobody owns the partition at the moment, or not who was asked.
@@ -73,7 +59,7 @@ extension Router {
 
     private func due(_ lane: inout WaitingLane, _ now: Instant) -> MonotonicTime {
         lane.tries = lane.tries == .max ? .max : lane.tries + 1
-        let step = min(Router.retryMax, Router.retryMin << UInt64(min(lane.tries, 5)))
+        let step = min(options.bounds.retryMax, options.bounds.retryMin << UInt64(min(lane.tries, 5)))
         return now.monotonic.advanced(by: step / 2 + random.next(upperBound: step / 2 + 1))
     }
 
@@ -85,7 +71,7 @@ extension Router {
 
     func listenForSilence(_ now: Instant, _ effects: inout [RouterEffect]) {
         guard retryAt == nil else { return }
-        wakeRetry(at: now.monotonic.advanced(by: Router.silenceStep), &effects)
+        wakeRetry(at: now.monotonic.advanced(by: options.bounds.silenceStep), &effects)
     }
 
     public func retryMoved(now: Instant, into effects: inout [RouterEffect]) {
@@ -114,13 +100,14 @@ extension Router {
     private func askWaiting(_ partition: PartitionID, _ now: Instant, _ effects: inout [RouterEffect]) {
         guard var lane = lanes.removeValue(forKey: partition) else { return }
         var due: [UInt64] = []
-        while due.count < (lane.isServed ? Router.retriesAtOnce : 1), let number = lane.next(sendNumber) {
+        let limit = lane.isServed ? options.bounds.retriesAtOnce : 1
+        while due.count < limit, let number = lane.next(sendNumber) {
             if pending[number]?.isWaiting ?? false { due.append(number) }
         }
         if lane.isEmpty {
             lane.due = nil
         } else if lane.isServed {
-            lane.due = now.monotonic.advanced(by: Router.retryPause)
+            lane.due = now.monotonic.advanced(by: options.bounds.retryPause)
         } else {
             lane.due = self.due(&lane, now)
         }
@@ -135,10 +122,10 @@ extension Router {
     private func askTheSilent(_ now: Instant, _ effects: inout [RouterEffect]) {
         for number in pending.numbers(upTo: .max) {
             guard var asked = pending[number], let request = asked.request, !asked.isWaiting,
-                now.monotonic.since(asked.asked) >= Router.silenceMin << UInt64(min(asked.repeats, 8))
+                now.monotonic.since(asked.asked) >= options.bounds.silenceMin << UInt64(min(asked.repeats, 8))
             else { continue }
             if let key = request.sendKey,
-                sendNumbers[Int(asked.partition.rawValue)] - key.number > Router.repeatableNumbers
+                sendNumbers[Int(asked.partition.rawValue)] - key.number > UInt64(options.requestWindow / 2)
             {
                 continue
             }
@@ -182,6 +169,8 @@ extension Router {
         guard var asked = pending[number], var request = asked.request else { return }
         asked.asked = now.monotonic
         asked.isWaiting = false
+        // There is no other name for one more copy: it is left alone until its deadline.
+        if request.sendKey == nil, asked.copies == .max { return pending[number] = asked }
         if request.sendKey != nil, !asked.isRepeated {
             request.sendKey = nextKey(asked.partition)
             asked.request = request

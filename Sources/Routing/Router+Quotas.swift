@@ -3,12 +3,6 @@ import Quotas
 
 /// Operations of one project and kind that wait for the bucket's owner.
 struct WaitingLine {
-    /// Past it, what comes is refused.
-    static let operationsMax = 20_000
-
-    /// Nanoseconds after which an operation is answered as unavailable: nothing of it has been done.
-    static let waitMax: UInt64 = .seconds(10)
-
     var operations: [(operation: Operation, ticket: UInt64, since: MonotonicTime)] = []
     var until: MonotonicTime
 }
@@ -47,7 +41,7 @@ extension Router {
         let key = LineKey(project: project, kind: kind)
         var line = lines.removeValue(forKey: key) ?? WaitingLine(until: until)
         defer { lines[key] = line }
-        guard line.operations.count < WaitingLine.operationsMax else { return false }
+        guard line.operations.count < options.bounds.quotaWaitersMax else { return false }
         line.until = min(line.until, until)
         line.operations.append((operation, ticket, since))
         return true
@@ -57,7 +51,7 @@ extension Router {
     private func goOn(_ key: LineKey, _ now: Instant, _ effects: inout [RouterEffect]) {
         guard let line = lines.removeValue(forKey: key) else { return }
         for waiting in line.operations {
-            if now.monotonic.since(waiting.since) >= WaitingLine.waitMax {
+            if now.monotonic.since(waiting.since) >= options.bounds.quotaWaitMax {
                 finish(waiting.ticket, .refused(.unavailable("the quota's owner does not answer")), &effects)
             } else {
                 submit(waiting.operation, waiting.ticket, since: waiting.since, now, &effects)

@@ -31,10 +31,11 @@ public final class Router {
         public var gateway: GatewayID
         /// One incarnation of this loop: request numbers mean something only within it.
         public var session: UInt64
-        /// Nanoseconds that an operation may take.
-        public var deadline: UInt64 = .seconds(25)
-        /// Operations under way, past which new ones are refused.
-        public var operationsMax = 65_536
+        public var bounds = RouterBounds()
+        /// By how many of the last numbers of its sends a partition knows a repeat
+        /// (`PartitionOptions.requestWindow`). One that is half as far behind is left alone: "too old to
+        /// tell" would be worse than waiting.
+        public var requestWindow = 1024
         /// In a cluster partitions move: a request that reached no owner is asked again, under its number,
         /// within its deadline.
         public var isClustered = false
@@ -43,6 +44,10 @@ public final class Router {
             self.gateway = gateway
             self.session = session
         }
+
+        /// Requests under way: the last operation may be a change that is split by partition, and is there as
+        /// a whole too.
+        var requestsMax: Int { bounds.operationsMax + partitionCount }
     }
 
     let options: Options
@@ -51,7 +56,6 @@ public final class Router {
     var pending: PendingTable
     /// Numbers rise with time, so a deadline every quarter of a second stands for all that were asked in it.
     var deadlines: [(at: MonotonicTime, upTo: UInt64)] = []
-    private static let deadlineStep: UInt64 = .milliseconds(250)
     /// The last number of a send to each partition: dense, so that a partition's window of them is long in
     /// time.
     var sendNumbers: [UInt64]
@@ -100,7 +104,7 @@ public final class Router {
         self.options = options
         self.admission = admission
         self.random = random
-        pending = PendingTable(capacity: options.operationsMax)
+        pending = PendingTable(capacity: options.requestsMax)
         sendNumbers = Array(repeating: 0, count: options.partitionCount)
     }
 
@@ -120,7 +124,7 @@ public final class Router {
         _ operation: Operation, _ ticket: UInt64, since: MonotonicTime, _ now: Instant,
         _ effects: inout [RouterEffect]
     ) {
-        guard pending.count < options.operationsMax else {
+        guard pending.count < options.bounds.operationsMax else {
             return finish(ticket, .refused(.unavailable("too many operations are under way")), &effects)
         }
         switch operation {
@@ -263,10 +267,10 @@ public final class Router {
             return finish(ticket, .refused(.unavailable("no such partition")), &effects)
         }
         let began = began ?? now.monotonic
-        guard now.monotonic.since(began) < options.deadline else {
+        guard now.monotonic.since(began) < options.bounds.deadline else {
             return finish(ticket, .refused(Router.late), &effects)
         }
-        let deadline = Deadline(now.monotonic.advanced(by: options.deadline))
+        let deadline = Deadline(now.monotonic.advanced(by: options.bounds.deadline))
         let number = pending.add(
             Pending(
                 ticket: ticket, kind: kind, partition: partition, deadline: deadline, began: began,
@@ -287,8 +291,8 @@ public final class Router {
     // MARK: Time
 
     private func note(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
-        let at = now.monotonic.advanced(by: options.deadline)
-        if let last = deadlines.last, at.since(last.at) < Router.deadlineStep {
+        let at = now.monotonic.advanced(by: options.bounds.deadline)
+        if let last = deadlines.last, at.since(last.at) < options.bounds.deadlineStep {
             deadlines[deadlines.count - 1].upTo = number
         } else {
             deadlines.append((at, number))
@@ -300,7 +304,7 @@ public final class Router {
     public func woke(now: Instant, into effects: inout [RouterEffect]) {
         defer { checkInvariants() }
         wakeAt = nil
-        let due = deadlines.prefix { $0.at.advanced(by: Router.deadlineStep) <= now.monotonic }
+        let due = deadlines.prefix { $0.at.advanced(by: options.bounds.deadlineStep) <= now.monotonic }
         if let last = due.last {
             deadlines.removeFirst(due.count)
             for number in pending.numbers(upTo: last.upTo) { expire(number, &effects) }
@@ -327,7 +331,7 @@ public final class Router {
 
     private func scheduleWake(_ effects: inout [RouterEffect]) {
         guard wakeAt == nil, let first = deadlines.first else { return }
-        let at = first.at.advanced(by: Router.deadlineStep)
+        let at = first.at.advanced(by: options.bounds.deadlineStep)
         wakeAt = at
         effects.append(.wake(at: at))
     }

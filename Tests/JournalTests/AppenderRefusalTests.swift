@@ -96,7 +96,7 @@ extension AppenderTests {
 
     @Test func rowsBeyondABatchFollowWhenTheFirstAreIn() {
         var appender = Appender(session: session)
-        let large = (1...3).map { row(0, UInt64($0), bytes: Appender.batchBytesMax / 2 + 1) }
+        let large = (1...3).map { row(0, UInt64($0), bytes: JournalOptions().batchBytesMax / 2 + 1) }
         _ = on(&appender, .offered(large))
         _ = on(&appender, .finished(.refused("full")))
         var order: [UInt64] = []

@@ -52,7 +52,7 @@ import Testing
         var appender = Appender(session: session)
         _ = on(&appender, .offered([row(9, 1)]))
         let rows = (1...300).map { row(0, UInt64($0)) }
-        let large = (1...3).map { row(1, UInt64($0), bytes: Appender.batchBytesMax / 2 + 1) }
+        let large = (1...3).map { row(1, UInt64($0), bytes: JournalOptions().batchBytesMax / 2 + 1) }
         _ = on(&appender, .offered(rows))
         _ = on(&appender, .offered(large))
         var sizes: [Int] = []
@@ -252,15 +252,21 @@ import Testing
         #expect(on(&appender, .finished(.rows([.unowned]))) == [.resolved([resolved(a, .unknown)])])
     }
 
-    @Test func theQueueIsBounded() {
-        var appender = Appender(session: session)
-        _ = on(&appender, .offered([row(1, 1)]))
-        let rows = (1...UInt64(Appender.waitingRowsMax)).map { row(0, $0, bytes: 1) }
-        #expect(on(&appender, .offered(rows)) == [])
-        let last = row(0, UInt64(Appender.waitingRowsMax) + 1)
-        #expect(
-            on(&appender, .offered([last])) == [
-                .resolved([resolved(last, .refused("too many records wait for the engine"))])
-            ])
+    /// What is behind them was folded in: they wait like the others, and their partitions are told.
+    @Test func rowsPastTheBoundWaitAndAreTold() {
+        var options = JournalOptions()
+        (options.waitingRowsMax, options.waitingBytesMax) = (3, 1000)
+        var appender = Appender(session: session, options: options)
+        let (a, b, large, last) = (row(1, 1), row(0, 1), row(0, 2, bytes: 1000), row(2, 1))
+        _ = on(&appender, .offered([a]))
+        #expect(on(&appender, .offered([b, large])) == [])
+        #expect(on(&appender, .offered([last])) == [.resolved([resolved(last, .crowded)])], "by bytes")
+        #expect(on(&appender, .offered([row(2, 2)])) == [.resolved([resolved(row(2, 2), .crowded)])])
+        guard case .append(_, let rows)? = on(&appender, .finished(.rows([.appended]))).last else {
+            Issue.record("nothing goes in")
+            return
+        }
+        #expect(rows == [b, large, last, row(2, 2)])
+        #expect(on(&appender, .offered([row(0, 3)])) == [], "they are in flight and wait no more")
     }
 }

@@ -41,6 +41,32 @@ import Testing
         #expect(desk.turn(LoopDesk.registration(number: 3, deadline: deadline(desk))).rows.count == 1)
     }
 
+    @Test("begins nothing new while more records wait than should, and loses nothing")
+    func crowded() {
+        let desk = LoopDesk()
+        desk.serve()
+        guard let row = desk.turn(LoopDesk.registration(number: 1, deadline: deadline(desk))).rows.first
+        else {
+            Issue.record("nothing is appended")
+            return
+        }
+        let effects = desk.turn(.resolved(Resolved(row, .crowded)))
+        #expect(effects.replies.isEmpty && effects.notices.isEmpty)
+        let later = desk.turn(LoopDesk.registration(number: 2, deadline: deadline(desk)))
+        guard later.rows.isEmpty, case .refused(.unavailable)? = later.replies.first else {
+            Issue.record("\(later)")
+            return
+        }
+        let taken = desk.turn(.resolved(Resolved(row, .durable)))
+        guard case .registered? = taken.replies.first else {
+            Issue.record("\(taken)")
+            return
+        }
+        #expect(desk.turn(LoopDesk.registration(number: 3, deadline: deadline(desk))).rows.count == 1)
+        desk.turn(.resolved(Resolved(row, .crowded)))
+        #expect(desk.turn(LoopDesk.registration(number: 4, deadline: deadline(desk))).replies.isEmpty, "old")
+    }
+
     /// The first copy waits for the journal: "not done" would be untrue in the end.
     @Test("does not refuse the repeat of a send that waits")
     func repeated() {

@@ -82,7 +82,7 @@ struct CutOffTests {
 
     @Test("come back in portions, also while others are pushed to steadily")
     func portions() throws {
-        let (house, devices) = try listeners(StreamTable.returningAtOnce + 40)
+        let (house, devices) = try listeners(PartitionOptions(partitionCount: 1).returningAtOnce + 40)
         let last = try #require(devices.last)
         for number in 1...3 { send("m\(number)", to: last, house) }
         guard case .cutOff(let cut) = house.frames.last else {
@@ -92,7 +92,7 @@ struct CutOffTests {
         house.frames = []
         house.send(.stream(.processed(House.gateway, frame: cut.number)), to: partition)
         let back = devices.filter { isLive($0, house) }
-        #expect(back.count == StreamTable.returningAtOnce)
+        #expect(back.count == PartitionOptions(partitionCount: 1).returningAtOnce)
         let talker = try #require(back.first)
         // There is always one push that is not confirmed.
         send("x", to: talker, house)

@@ -19,8 +19,9 @@ private final class Desk {
     var wakeQuota: [MonotonicTime] = []
     let project = ProjectNumber(3)
 
-    init(isClustered: Bool = false) {
+    init(isClustered: Bool = false, _ bounds: RouterBounds = RouterBounds()) {
         var options = Router.Options(partitionCount: 8, gateway: GatewayID(2), session: 9)
+        options.bounds = bounds
         options.isClustered = isClustered
         router = Router(
             options: options,
@@ -174,6 +175,52 @@ struct RouterTests {
         #expect(desk.router.operationCount == 0)
     }
 
+    @Test("has a place for each part of the last change that it takes")
+    func smallest() {
+        var bounds = RouterBounds()
+        bounds.operationsMax = 1
+        let desk = Desk(isClustered: true, bounds)
+        for ticket in UInt64(1)...3 {
+            let devices = (0..<8).map { desk.device($0, 1) }
+            let change = SubscriptionChange(
+                project: desk.project, kind: .subscribe, topic: news, devices: devices)
+            desk.submit(.changeSubscriptions(change), ticket: ticket)
+            desk.submit(desk.send(.topic(news)), ticket: 10)
+            guard case .refused(.unavailable) = desk.finished[10] else {
+                Issue.record("one more is taken")
+                return
+            }
+            for place in desk.asked.count - 8..<desk.asked.count {
+                desk.reply(place, .changes([.changed(Day(1))]))
+            }
+            guard case .changes(let outcomes) = desk.finished[ticket] else {
+                Issue.record("change \(ticket) is not answered")
+                return
+            }
+            #expect(outcomes.count == 8 && desk.router.operationCount == 0)
+        }
+    }
+
+    /// The answer to a former copy would count for the last one.
+    @Test("gives no name to two copies of a change, however often it is asked")
+    func copies() {
+        var bounds = RouterBounds()
+        (bounds.retryMin, bounds.retryMax) = (.milliseconds(1), .milliseconds(1))
+        let desk = Desk(isClustered: true, bounds)
+        let change = SubscriptionChange(
+            project: desk.project, kind: .subscribe, topic: news, devices: [desk.device(0, 1)])
+        desk.submit(.changeSubscriptions(change), ticket: 1)
+        for _ in 0..<600 {
+            desk.reply(desk.asked.count - 1, .refused(.moved))
+            desk.now.monotonic = desk.now.monotonic.advanced(by: .milliseconds(2))
+            desk.retry()
+        }
+        #expect(Set(desk.asked.map(\.id.number)).count == desk.asked.count)
+        #expect(desk.asked.count > 200 && desk.finished[1] == nil)
+        desk.pass(seconds: 26)
+        #expect(desk.finished[1] != nil)
+    }
+
     @Test("asks again what nothing was heard of, under the same number, a few times within the deadline")
     func silence() {
         let desk = Desk(isClustered: true)
@@ -197,7 +244,8 @@ struct RouterTests {
         let desk = Desk(isClustered: true)
         for ticket in 0..<600 { desk.submit(desk.send(.topic(news)), ticket: UInt64(ticket)) }
         desk.pass(seconds: 3)
-        #expect(desk.asked.count == 600 + Int(Router.repeatableNumbers) + 1)
+        let window = PartitionOptions(partitionCount: 8).requestWindow
+        #expect(desk.asked.count == 600 + window / 2 + 1)
     }
 
     @Test(

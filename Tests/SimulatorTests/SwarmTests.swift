@@ -58,6 +58,24 @@ struct SwarmTests {
                     + " unknown 169, entry-bytes 2070, outbox-bytes 5077, waiting-bytes 200000,"
                     + " snapshot-bytes 1912, bookkeeping-ms 58, outbox-retry-ms 68"
             ),
+            // A row past the bound of those that wait was refused: the machine was thrown away, and a send
+            // whose record was in flight was answered 503, and came.
+            (
+                24,
+                "nodes 1, partitions 1, loops 2, topics 1, seconds 25, pause-ms 700, body-bytes 1500,"
+                    + " burst-size 434, companions-per-mille 500, poison 0, silentCrash 1, databaseAway 1,"
+                    + " stalledConnection 1, fault-gap-ms 2718, refused 9, stalls 13, stall-ms 18,"
+                    + " latency-us 3623, lost-datagrams 328, full-streams 352, record-bytes 3499,"
+                    + " entry-bytes 85, outbox-window 62, offer-bytes 12206, snapshot-bytes 245,"
+                    + " bookkeeping-ms 1, outbox-retry-ms 491, batch-bytes 1, journal-rows 1,"
+                    + " journal-bytes 13, refusal-retry-min-ms 3, refusal-retry-soon-ms 1"
+            ),
+            // A gateway that takes one operation: the simulation stopped asking while its questions paused.
+            (
+                31673,
+                "nodes 1, partitions 1, projects 3, devices 1, topics 19, seconds 1, burst-size 1,"
+                    + " failed-calls 10, operations 1"
+            ),
         ] as [(UInt64, String)])
     func former(seed: UInt64, line: String) throws {
         let draw = try #require(SwarmDraw(seed: seed, line))

@@ -18,6 +18,10 @@ public struct ControlOptions: Sendable {
     public var seed: UInt64
     /// In which version the catalog was read.
     public var catalogVersion: UInt64 = 0
+    /// For how many nanoseconds a look waits for the other databases after the home has answered.
+    public var patience: UInt64 = .milliseconds(500)
+    /// A database that says nothing is away after so many looks; one that cannot be reached is at once.
+    public var looksMissed: UInt64 = 3
     #if DEBUG
         public var planted: PlantedInNode = []
     #endif
@@ -81,7 +85,8 @@ public final class ControlCore {
         membership = Membership(
             session: options.session, name: options.name, address: options.info.gossip,
             info: options.info.encoded, seed: options.seed, now: now)
-        tables = PartitionTables(options.map, histories: options.histories)
+        tables = PartitionTables(
+            options.map, histories: options.histories, looksMissed: options.looksMissed)
         ownership.laws.isHolders = true
         membership.laws.isHolders = true
     }
@@ -262,7 +267,7 @@ public final class ControlCore {
         tables.join(poll, asked: asked)
         finishLook(isPatient: true)
         guard tables.isWaiting else { return }
-        let end = now.advanced(by: PartitionTables.patience)
+        let end = now.advanced(by: options.patience)
         effects.append(.wake(.patience(look: tables.look), at: end))
     }
 

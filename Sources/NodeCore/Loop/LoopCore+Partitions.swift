@@ -123,9 +123,11 @@ extension LoopCore {
         switch resolved.resolution {
         case .durable: handle(.appended(resolved.sequence), of: id)
         case .postponed(let reason): handle(.postponed(reason), of: id)
+        case .crowded: handle(.crowded(resolved.sequence), of: id)
         case .fenced: lose(id, mayHaveAppended: true, reason: "the session was fenced")
         case .taken: lose(id, mayHaveAppended: false, reason: "another owner wrote the partition")
-        case .refused(let reason): lose(id, mayHaveAppended: false, reason: reason)
+        // Records before it may be in flight.
+        case .refused(let reason): lose(id, mayHaveAppended: true, reason: reason)
         case .unknown:
             lose(id, mayHaveAppended: true, reason: "the partition was lost with this record in doubt")
         }
@@ -134,7 +136,7 @@ extension LoopCore {
     func handle(_ answer: EngineAnswer) {
         switch answer {
         case .readFailed(let id, let sequences, let bytesMax, let token):
-            wake(.readAgain(id, sequences, bytesMax: bytesMax, token: token), in: .milliseconds(500))
+            wake(.readAgain(id, sequences, bytesMax: bytesMax, token: token), in: options.bounds.readRetry)
         case .trimmed(let id, let left):
             guard let trim = trims[id] else { return }
             guard left > 0 else { return trims[id] = nil }
@@ -151,22 +153,20 @@ extension LoopCore {
             loading[id] = self.epoch(of: id)
             let tries = failedLoads[id, default: 0]
             failedLoads[id] = tries + 1
-            guard isDamaged else { return wake(.loadAgain(id), in: .seconds(1)) }
+            guard isDamaged else { return wake(.loadAgain(id), in: options.bounds.loadRetry) }
             // What is damaged may be a reader's bad moment, once or twice.
-            guard tries >= LoopCore.damagedLoadsMax else {
-                return wake(.loadAgain(id), in: .seconds(1) << tries)
+            guard tries >= options.bounds.damagedLoadsMax else {
+                return wake(.loadAgain(id), in: options.bounds.loadRetry << tries)
             }
             quarantine(id, reason: reason)
             if options.isClustered { effects.append(.serving(id)) }
-        case .confirmFailed(let id, let token): wake(.confirmAgain(id, token: token), in: .milliseconds(100))
+        case .confirmFailed(let id, let token):
+            wake(.confirmAgain(id, token: token), in: options.bounds.confirmRetry)
         case .followed(let loaded):
             follow(loaded)
             effects.append(.followed(loaded.id))
         }
     }
-
-    /// How often a damaged partition is read again before it is quarantined.
-    private static var damagedLoadsMax: UInt64 { 3 }
 
     /// Whether the partition is to be loaded for this epoch: it may have been given up meanwhile, and taken
     /// again. On a node of its own nobody else has it.

@@ -94,7 +94,7 @@ extension LoopCore {
         if toPeers.isEmpty { toPeersSince = host.monotonic }
         if let index = toPeers.firstIndex(where: { $0.life == life }) {
             message.encode(into: &toPeers[index].writer)
-            guard toPeers[index].writer.count >= LoopCore.frameBytesTarget else { return }
+            guard toPeers[index].writer.count >= options.bounds.frameBytesTarget else { return }
             let full = toPeers[index].writer.bytes
             toPeers[index].writer = ByteWriter()
             handOver(full, to: life)
@@ -104,10 +104,6 @@ extension LoopCore {
             toPeers.append((life, writer))
         }
     }
-
-    /// Bytes of messages past which a frame is full. One message has less than a quarter of what a connection
-    /// takes.
-    static var frameBytesTarget: Int { 16 << 20 }
 
     /// What a turn had for another process leaves as one frame, or as a few where it is much.
     func flushPeers() {
@@ -131,20 +127,17 @@ extension LoopCore {
         effects.append(.noted(.frameLost(to: life)))
         // What could not be handed over is asked again, not at once: the way may stay closed for a while.
         // And the other process is told, as soon as that can be: it may wait for an answer that was lost.
-        if unreachable.insert(life).inserted { wake(.unreachable(life), in: .milliseconds(50)) }
+        if unreachable.insert(life).inserted { wake(.unreachable(life), in: options.bounds.unreachablePause) }
     }
-
-    /// A process that began a moment ago may ask before it is known here: it is told that something was lost
-    /// for it so many times, every 50 ms.
-    private var owedTriesMax: Int { 200 }
 
     func owe(_ life: UInt32) {
         #if DEBUG
             if options.planted.contains(.oweNothing) { return }
         #endif
         let tries = owed[life, default: 0] + 1
-        owed[life] = tries <= owedTriesMax ? tries : nil
-        if tries <= owedTriesMax { say(.missed, to: life) }
+        let isDue = tries <= options.bounds.owedTriesMax
+        owed[life] = isDue ? tries : nil
+        if isDue { say(.missed, to: life) }
     }
 
     /// What was asked of the process, or by it, may be lost.
@@ -176,7 +169,8 @@ extension LoopCore {
 
     /// Its owner was not there yet.
     func reattachLater(_ partition: PartitionID) {
-        if reattaching.insert(partition).inserted { wake(.reattach(partition), in: .milliseconds(100)) }
+        guard reattaching.insert(partition).inserted else { return }
+        wake(.reattach(partition), in: options.bounds.reattachPause)
     }
 
     // MARK: Orders of the node's control side

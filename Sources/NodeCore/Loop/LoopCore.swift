@@ -18,6 +18,8 @@ public struct LoopOptions: Sendable {
     /// In which the session owns each partition, by partition number, where it owns them from the start.
     public var epochs: [Epoch]
     public var partition: PartitionOptions
+    public var routing = RouterBounds()
+    public var bounds = LoopBounds()
     public var deviceLimiter = DeviceLimiter()
     /// On a node of its own: what its former life left in the buckets, and when this one began.
     public var formerQuotas = FormerQuotas()
@@ -157,6 +159,8 @@ public final class LoopCore<Host: LoopHost> {
         var routing = Router.Options(
             partitionCount: options.map.partitionCount, gateway: options.gateway, session: incarnation)
         routing.isClustered = options.isClustered
+        routing.bounds = options.routing
+        routing.requestWindow = options.partition.requestWindow
         let spender = SpenderID(options.gateway, incarnation: random.next())
         router = Router(options: routing, admission: Admission(spender), random: random)
         streams = GatewayStreams(

@@ -39,7 +39,7 @@ extension DeliveryLog {
             return "bytes of waiting messages are counted wrongly"
         }
         if sums.cached != cachedBytes { return "bytes of cached bodies are counted wrongly" }
-        if cachedBytes > DeliveryLog.bodyCacheBytesMax { return "more bodies are cached than may be" }
+        if cachedBytes > bodyCacheBytesMax { return "more bodies are cached than may be" }
         if sums.minutes.count != expiring.count || sums.minutes.contains(where: { expiring[$0]?.live != $1 })
         {
             return "messages that expire in a minute are counted wrongly"

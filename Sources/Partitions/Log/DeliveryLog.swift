@@ -12,7 +12,7 @@ import Model
 /// device that left, and with which kind of entry, so that the counts of what waits follow.
 struct DeliveryLog: ~Copyable {
     /// Bytes of recent bodies that are kept in memory.
-    static let bodyCacheBytesMax = 4 << 20
+    var bodyCacheBytesMax = PartitionOptions(partitionCount: 1).bodyCacheBytesMax
 
     /// Told of each device that leaves an entry: its index, and whether the entry had a collapse key.
     typealias Departure = (_ index: UInt32, _ collapsible: Bool) -> Void
@@ -82,7 +82,7 @@ struct DeliveryLog: ~Copyable {
         if entry.key != 0 { keys.add(entry.key, entry.targets, at: entry.position) }
         if let body = entry.body {
             cachedBytes += body.count
-            if cachedBytes > DeliveryLog.bodyCacheBytesMax { sweepCache() }
+            if cachedBytes > bodyCacheBytesMax { sweepCache() }
         }
     }
 
@@ -334,7 +334,7 @@ struct DeliveryLog: ~Copyable {
                     block.entries[place].body = nil
                 }
                 cacheSweep = block.last
-                if cachedBytes <= DeliveryLog.bodyCacheBytesMax / 2 { return }
+                if cachedBytes <= bodyCacheBytesMax / 2 { return }
             }
         }
     }
@@ -346,6 +346,6 @@ struct DeliveryLog: ~Copyable {
         cachedBytes += body.count
         // The next sweep begins with it.
         cacheSweep = min(cacheSweep, Position(block.first.rawValue - min(block.first.rawValue, 1)))
-        if cachedBytes > DeliveryLog.bodyCacheBytesMax { sweepCache() }
+        if cachedBytes > bodyCacheBytesMax { sweepCache() }
     }
 }

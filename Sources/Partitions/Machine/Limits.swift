@@ -56,6 +56,14 @@ public struct PartitionOptions: Sendable {
     public var bodyBytesAtOnce = 1 << 20
     /// Frames to one gateway that it has not confirmed, past which its streams fall behind.
     public var pushWindow = 1024
+    /// By how many of the last numbers of a gateway loop's sends a repeat is known, no more than a snapshot
+    /// keeps of them (1,024). Gateways ask again within half of it (`Router.Options.requestWindow`), so it is
+    /// the same on every node.
+    public var requestWindow = 1024
+    /// Of those that were cut off from a gateway, how many read the log before it must confirm something.
+    public var returningAtOnce = 256
+    /// Bytes of recent bodies that are kept in memory.
+    public var bodyCacheBytesMax = 4 << 20
     /// Whether a device's stream goes on while its partition changes owners: in a cluster.
     public var streamsOutliveOwners = false
     /// Nanoseconds for which a new owner takes everybody for a listener: what it reads does not say who

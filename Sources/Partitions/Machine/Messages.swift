@@ -257,6 +257,8 @@ public enum PartitionEvent: Sendable {
     case appended(Sequence)
     /// The engine refuses records of this partition: what is in flight waits, and is appended again.
     case postponed(String)
+    /// More records wait for the engine than should: nothing new until this one is in.
+    case crowded(Sequence)
     /// The session was seen alive after the question with this token.
     case confirmed(UInt64)
     /// The bodies of records that were asked for.

@@ -105,7 +105,7 @@ enum Fingerprint {
     }
 }
 
-/// Which of a gateway incarnation's requests this partition has accepted: the last 1,024 numbers.
+/// Which of a gateway incarnation's requests this partition has accepted: of the last 1,024 numbers.
 struct RequestWindow: Hashable, Sendable {
     static let width: UInt64 = 1024
     private(set) var highest: UInt64 = 0
@@ -113,9 +113,10 @@ struct RequestWindow: Hashable, Sendable {
 
     enum Verdict { case new, repeated, tooOld }
 
-    func verdict(_ number: UInt64) -> Verdict {
+    /// `width`: how many of the numbers that are kept count.
+    func verdict(_ number: UInt64, within width: UInt64 = width) -> Verdict {
         if number > highest { return .new }
-        if highest - number >= RequestWindow.width { return .tooOld }
+        if highest - number >= width { return .tooOld }
         return isSet(number) ? .repeated : .new
     }
 

@@ -15,7 +15,7 @@ extension Partition {
         case .unregister(let registration, let authority):
             unregister(id, registration, authority, &effects)
         case .acknowledge(let registration, let authority, let event):
-            acknowledgeEvent(id, registration, authority, event)
+            acknowledgeEvent(id, registration, authority, event, &effects)
         case .sendToTopic(let key, let project, let topic, let message, let fanoutsMax):
             send(id, key, project, message, fanoutsMax, &effects) {
                 .accept(key: key, project: project, topic: topic, message: message)
@@ -137,11 +137,13 @@ extension Partition {
     }
 
     private func acknowledgeEvent(
-        _ id: RequestID, _ registration: Registration, _ authority: Authority, _ event: EventID
+        _ id: RequestID, _ registration: Registration, _ authority: Authority, _ event: EventID,
+        _ effects: inout [PartitionEffect]
     ) {
         if let refusal = examine(registration, authority).refusal { return refuse(id, refusal) }
         let index = registration.index.rawValue
         guard let position = clamp(event), isWaiting(index) else { return reply(id, .done) }
+        guard !isOverloaded else { return refuseAtOnce(id, &effects) }
         #if DEBUG
             if options.planted.contains(.acknowledgeUnrecorded) { return reply(id, .done) }
         #endif
@@ -275,7 +277,8 @@ extension Partition {
         #if DEBUG
             if options.planted.contains(.forgetWindow) { return .new }
         #endif
-        return (state.windows[key.session] ?? RequestWindow()).verdict(key.number)
+        return (state.windows[key.session] ?? RequestWindow())
+            .verdict(key.number, within: UInt64(options.requestWindow))
     }
 
     /// Whether the message is new and there is room for it; else the answer is under way.

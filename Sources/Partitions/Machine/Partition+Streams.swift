@@ -39,7 +39,8 @@ extension Partition {
     /// Some of those that were cut off read the log, and the rest when the gateway confirms what those are
     /// sent: where nothing else is on its way, an empty push is to be confirmed.
     private func bringBack(_ gateway: GatewayID, _ now: Instant, _ effects: inout [PartitionEffect]) {
-        for index in streams.returning(gateway, options.pushWindow) { catchUp(index, now, &effects) }
+        let returning = streams.returning(gateway, options.pushWindow, atOnce: options.returningAtOnce)
+        for index in returning { catchUp(index, now, &effects) }
         guard let link = streams.links[gateway], !link.cutOff.isEmpty, link.outstanding.isEmpty else {
             return
         }

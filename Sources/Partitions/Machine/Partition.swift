@@ -56,6 +56,8 @@ public final class Partition {
     var snapshots: SnapshotPlan
     /// Why the engine refuses what is in flight, while it does.
     var refusal: String?
+    /// Up to this record the journal had more waiting than should wait.
+    var crowded = Sequence.zero
     public var laws = LawWatch()
 
     struct Offered {
@@ -79,6 +81,7 @@ public final class Partition {
         self.proofs = proofs
         state = PartitionState(
             id: id, history: history, partitionCount: options.partitionCount, names: names)
+        state.log.bodyCacheBytesMax = options.bodyCacheBytesMax
         ledger = Ledger(durable: .zero)
         clock = TrustedClock(
             Instant(monotonic: MonotonicTime(nanoseconds: 0), wall: WallTime(milliseconds: 0)))
@@ -189,6 +192,7 @@ public final class Partition {
         case .stream(let command): onStream(command, now, &effects)
         case .appended(let sequence): onAppended(sequence, now, &effects)
         case .postponed(let reason): onPostponed(reason, &effects)
+        case .crowded(let sequence): crowded = max(crowded, sequence)
         case .confirmed(let token): onConfirmed(token, now, &effects)
         case .records(let bodies, let token): onRecords(bodies, token, now, &effects)
         case .snapshotPart(let upload, let token): onSnapshotPart(upload, token, &effects)
@@ -235,7 +239,7 @@ public final class Partition {
 
     /// Whether no request may be folded in: the journal is too far behind, or the engine refuses it.
     var isOverloaded: Bool {
-        isRefused || isFull && ledger.inFlight.count >= options.recordsInFlightMax
+        isRefused || crowded > ledger.durable || isFull && ledger.inFlight.count >= options.recordsInFlightMax
     }
 
     /// Closes a full record before anything is added to it. Each event adds a bounded number of bytes, and

@@ -57,9 +57,6 @@ struct StreamTable {
         var isAwaited: Bool { sent > max(lost, processed) }
     }
 
-    /// Of those that were cut off, how many read the log before their gateway must confirm something.
-    static let returningAtOnce = 256
-
     var attachments: [UInt32: Attachment] = [:]
     var links: [GatewayID: Link] = [:]
 
@@ -195,9 +192,9 @@ struct StreamTable {
     }
 
     /// The next of those that were cut off from the gateway, when there is room in its window.
-    func returning(_ gateway: GatewayID, _ window: Int) -> [UInt32] {
+    func returning(_ gateway: GatewayID, _ window: Int, atOnce: Int) -> [UInt32] {
         guard let link = links[gateway], link.outstanding.count < window else { return [] }
-        return link.cutOff.first(StreamTable.returningAtOnce)
+        return link.cutOff.first(atOnce)
     }
 
     /// The live devices of the gateway are cut off. Returns who they are.

@@ -15,6 +15,7 @@ public struct StoredPartition: Sendable {
         var digest: UInt64?
     }
 
+    /// Bytes of records that are asked of the engine at once.
     public static let readBytesMax = 16 << 20
 
     public let id: PartitionID
@@ -25,7 +26,9 @@ public struct StoredPartition: Sendable {
     private var records: [(sequence: Sequence, body: [UInt8])] = []
 
     /// Reads everything. Throws `RecoveryError` where records are missing, and what the engine throws.
-    public init(_ id: PartitionID, from engine: any Engine) throws {
+    public init(
+        _ id: PartitionID, from engine: any Engine, bytesMax: Int = readBytesMax
+    ) throws {
         self.id = id
         var unreadable: [String] = []
         for row in try engine.snapshots(id) {
@@ -38,7 +41,7 @@ public struct StoredPartition: Sendable {
             }
         }
         do {
-            try readRecords(engine)
+            try readRecords(engine, bytesMax)
         } catch let error as RecoveryError {
             guard case .gap = error, !unreadable.isEmpty, snapshot == nil else { throw error }
             throw RecoveryError.snapshots(id, unreadable.joined(separator: "; "))
@@ -61,29 +64,29 @@ public struct StoredPartition: Sendable {
     /// What came behind the mark; everything where there is none, or what was read then does not stand there
     /// any more.
     public static func read(
-        _ id: PartitionID, behind mark: Mark?, from engine: any Engine
+        _ id: PartitionID, behind mark: Mark?, from engine: any Engine, bytesMax: Int = readBytesMax
     ) throws -> StoredPartition {
-        guard let mark else { return try StoredPartition(id, from: engine) }
+        guard let mark else { return try StoredPartition(id, from: engine, bytesMax: bytesMax) }
         if let digest = mark.digest {
             let row = try engine.read(id, rows: [mark.applied]).first
             guard let row, Checksum.of(row.payload) == digest else {
-                return try StoredPartition(id, from: engine)
+                return try StoredPartition(id, from: engine, bytesMax: bytesMax)
             }
         }
         var tail = StoredPartition(id, tailBehind: mark)
         do {
-            try tail.readRecords(engine)
+            try tail.readRecords(engine, bytesMax)
         } catch RecoveryError.gap {
             // Trimmed meanwhile, behind a newer snapshot.
-            return try StoredPartition(id, from: engine)
+            return try StoredPartition(id, from: engine, bytesMax: bytesMax)
         }
         return tail
     }
 
     /// All records behind the mark, which must follow one another.
-    private mutating func readRecords(_ engine: any Engine) throws {
+    private mutating func readRecords(_ engine: any Engine, _ bytesMax: Int) throws {
         while true {
-            let rows = try engine.read(id, from: mark.applied.next, bytesMax: StoredPartition.readBytesMax)
+            let rows = try engine.read(id, from: mark.applied.next, bytesMax: bytesMax)
             for row in rows {
                 guard row.sequence == mark.applied.next else {
                     throw RecoveryError.gap(id, expected: mark.applied.next, found: row.sequence)

@@ -9,7 +9,8 @@ extension PartitionEvent {
     public var mayTravel: Bool {
         switch self {
         case .request, .offered, .acknowledged, .asked, .told, .stream: true
-        case .appended, .postponed, .confirmed, .records, .snapshotPart, .snapshotFailed, .woke: false
+        case .appended, .postponed, .crowded, .confirmed, .records, .snapshotPart, .snapshotFailed, .woke:
+            false
         }
     }
 
@@ -50,7 +51,8 @@ extension PartitionEvent {
         case .stream(let command):
             out.u8(6)
             command.encode(into: &out)
-        case .request, .appended, .postponed, .confirmed, .records, .snapshotPart, .snapshotFailed, .woke:
+        case .request, .appended, .postponed, .crowded, .confirmed, .records, .snapshotPart, .snapshotFailed,
+            .woke:
             preconditionFailure("a request, or an event that concerns one node alone")
         }
     }

@@ -1,7 +1,9 @@
+import Journal
 import Model
 import NodeCore
 import Partitions
 import Quotas
+import Routing
 
 extension ClusterSimulation {
     public struct Options: Sendable {
@@ -74,6 +76,15 @@ extension ClusterSimulation {
         /// What may wait for a loop, and of each loop for another process.
         public var inbox = LoopInbox.bound
         public var peerBacklog = Backlog.Bound(entries: 1 << 17, bytes: 64 << 20)
+        public var journal = JournalOptions()
+        public var routing = RouterBounds()
+        public var loop = LoopBounds()
+        /// As `ControlOptions.patience` and `looksMissed`.
+        public var lookPatience: UInt64 = .milliseconds(500)
+        public var looksMissed: UInt64 = 3
+        public var links = LinkTiming()
+        /// As `StoredPartition.readBytesMax`.
+        public var loadBytesMax = StoredPartition.readBytesMax
         #if DEBUG
             public var planted: PlantedInNode = []
             public var plantedInCluster: PlantedInCluster = []
@@ -131,6 +142,21 @@ extension QuotaLimits {
         (limits.sends, limits.subscriptionChanges) = (times(sends), times(subscriptionChanges))
         return limits
     }
+}
+
+/// As `PeerTiming`, in nanoseconds.
+public struct LinkTiming: Sendable {
+    /// The listening end asks for a sign of life so often, and an end that hears nothing gives up after the
+    /// silence, up to a ping late.
+    public var ping: UInt64 = .seconds(2)
+    public var silence: UInt64 = .seconds(8)
+    /// How long a connection may take that nobody answers.
+    public var connect: UInt64 = .seconds(2)
+    /// What has waited longer for a connection is forgotten when it stands.
+    public var waitMax: UInt64 = .seconds(8)
+    /// Pauses between two tries, doubling from the first to the last.
+    public var backoffMin: UInt64 = .milliseconds(100)
+    public var backoffMax: UInt64 = .milliseconds(1500)
 }
 
 /// What breaks in a simulated cluster.

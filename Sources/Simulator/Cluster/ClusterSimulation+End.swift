@@ -115,20 +115,25 @@ extension ClusterSimulation {
         while now < rest, !underWay.isEmpty { run(until: now + .milliseconds(200)) }
         for (number, client) in clients.enumerated() {
             guard let registration = client.registration, !client.isGone else { continue }
+            questionsLeft += 1
             persist("subscriptions", .subscriptions(of: registration, by: .backend)) { outcome in
+                self.questionsLeft -= 1
                 guard case .subscriptions(let list) = outcome else { return }
                 self.history.final[number] = Set(list.map { self.topicNumber($0.topic) })
             }
         }
         for number in topics {
             let operation = Operation.topic(project: project(ofTopic: number), topic(number))
+            questionsLeft += 1
             persist("topic", operation) { outcome in
+                self.questionsLeft -= 1
                 guard case .topic(let members) = outcome else { return }
                 self.memberCounts[number] = Int(members)
             }
         }
-        let limit = now + .seconds(30)
-        while now < limit, !underWay.isEmpty { run(until: now + .milliseconds(200)) }
+        // A gateway may take one question at a time, and all others pause then.
+        let limit = now + .seconds(60)
+        while now < limit, questionsLeft > 0 { run(until: now + .milliseconds(200)) }
     }
 
     private func persist(_ what: String, _ operation: Operation, _ done: @escaping (Outcome) -> Void) {

@@ -73,6 +73,8 @@ public final class ClusterSimulation {
     /// Operations under way: number, what, and when it began.
     var underWay: [UInt64: (what: String, began: UInt64)] = [:]
     var lastCall: UInt64 = 0
+    /// Of those at the end, how many are not answered.
+    var questionsLeft = 0
     /// The longest that a client waited.
     var slowest: UInt64 = 0
     /// When something was last broken: a send of long after it has no reason to be in doubt.

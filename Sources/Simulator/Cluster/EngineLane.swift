@@ -113,7 +113,7 @@ final class SimulatedEngine: EngineConnection {
         var isEmpty: Bool { commands.isEmpty && jobs.isEmpty && largeJobs.isEmpty }
     }
     private var mailbox = Mailbox()
-    private var schedule = EngineSchedule<Job>()
+    private var schedule: EngineSchedule<Job>
     private var isBusy = false
     /// When the thread wakes to try again what was refused.
     private var wakesAt: UInt64?
@@ -127,6 +127,7 @@ final class SimulatedEngine: EngineConnection {
     ) {
         self.report = report
         self.closed = closed
+        schedule = EngineSchedule(process.world.options.journal)
         super.init(process, database)
         schedule.begin(process.session)
     }

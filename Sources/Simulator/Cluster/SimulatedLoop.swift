@@ -15,7 +15,7 @@ final class SimulatedLoop {
         var isConnecting = false
         /// The last try failed; the next is at its time.
         var isBackingOff = false
-        var backoff: UInt64 = .milliseconds(100)
+        var backoff: UInt64
         var waiting: [[UInt8]] = []
         /// What waits, or is under way on the connection.
         var backlog: Backlog
@@ -58,6 +58,8 @@ final class SimulatedLoop {
         options.life = life
         options.isClustered = true
         options.deviceLimiter = DeviceLimiter(countMax: 1024)
+        options.routing = world.options.routing
+        options.bounds = world.options.loop
         #if DEBUG
             options.planted = world.options.planted
         #endif

@@ -43,14 +43,12 @@ final class SimulatedNetwork {
     /// Machines whose links are slow: nanoseconds more.
     var slowness: [Int: UInt64] = [:]
 
-    /// An end that hears nothing for so long gives up (`PeerTiming.silence` and a ping).
-    static let silenceMin: UInt64 = .seconds(8)
-    static let silenceMax: UInt64 = .seconds(10)
-    /// As `PeerTiming.ping` and `PeerTiming.waitMax`.
-    static let ping: UInt64 = .seconds(2)
-    static let waitMax: UInt64 = .seconds(8)
+    private let timing: LinkTiming
 
-    init(_ world: ClusterSimulation) { self.world = world }
+    init(_ world: ClusterSimulation) {
+        self.world = world
+        timing = world.options.links
+    }
 
     func isCut(_ from: Int, _ to: Int) -> Bool { cuts[Direction(from: from, to: to)] != nil }
 
@@ -132,7 +130,7 @@ final class SimulatedNetwork {
     private func ping(_ connection: Connection) {
         guard !connection.isDead, connection.isOpenAtTo else { return }
         answer(connection, world.now)
-        world.after(SimulatedNetwork.ping, .network, connection.to) { self.ping(connection) }
+        world.after(timing.ping, .network, connection.to) { self.ping(connection) }
     }
 
     private func answer(_ connection: Connection, _ sent: UInt64) {
@@ -172,7 +170,7 @@ final class SimulatedNetwork {
         let target = world.process(of: life)
         let place = target?.place ?? from.peers[life]?.place ?? from.place
         if isCut(from.place, place) || isCut(place, from.place) {
-            return world.after(.seconds(2), .network, from.process) { self.failed(from, life) }
+            return world.after(timing.connect, .network, from.process) { self.failed(from, life) }
         }
         guard let target else {
             return world.after(200_000 + world.roll(800_000), .network, from.process) {
@@ -181,24 +179,24 @@ final class SimulatedNetwork {
         }
         if target.frozenUntil > world.now {
             // The kernel takes the connection, and nobody greets.
-            if world.now - since > SimulatedNetwork.silenceMin { return failed(from, life) }
+            if world.now - since > timing.silence { return failed(from, life) }
             return world.after(.milliseconds(100), .network) { self.attempt(from, life, since: since) }
         }
         world.after(latency(from.place, place) + latency(place, from.place), .network, from.process) {
             guard target.isRunning, from.peers[life] != nil else { return self.failed(from, life) }
-            let after = self.world.now - min(self.world.now, SimulatedNetwork.waitMax)
+            let after = self.world.now - min(self.world.now, self.timing.waitMax)
             let connection = Connection(from: from, to: target, after: after)
             self.connections.append(connection)
             self.world.debug("\(from.life) is connected to \(life)")
             from.peers[life]?.isConnecting = false
-            from.peers[life]?.backoff = .milliseconds(100)
+            from.peers[life]?.backoff = self.timing.backoffMin
             from.peers[life]?.connection = connection
             from.report(life, .stands)
             let waiting = from.peers[life]?.waiting ?? []
             from.peers[life]?.waiting = []
             self.ping(connection)
             let since = from.peers[life]?.waitingSince ?? 0
-            if !waiting.isEmpty, self.world.now - since > SimulatedNetwork.waitMax {
+            if !waiting.isEmpty, self.world.now - since > self.timing.waitMax {
                 from.peers[life]?.backlog.clear()
                 return from.process.renewed(life)
             }
@@ -214,7 +212,7 @@ final class SimulatedNetwork {
         from.peers[life]?.backlog.clear()
         from.peers[life]?.isBackingOff = true
         from.report(life, .failed("no connection"))
-        from.peers[life]?.backoff = min(peer.backoff * 2, .milliseconds(1500))
+        from.peers[life]?.backoff = min(peer.backoff * 2, timing.backoffMax)
         world.after(peer.backoff, .network, from.process) {
             guard let peer = from.peers[life] else { return }
             from.peers[life]?.isBackingOff = false
@@ -265,7 +263,7 @@ final class SimulatedNetwork {
         if !isCut(own.place, other.place) {
             end(connection, atFrom: !atFrom, in: latency(own.place, other.place))
         } else {
-            let silence = SimulatedNetwork.silenceMin + world.roll(.seconds(2))
+            let silence = timing.silence + world.roll(timing.ping)
             end(connection, atFrom: !atFrom, in: silence)
         }
     }
@@ -277,7 +275,7 @@ final class SimulatedNetwork {
             let isFrom = connection.from.process === process
             let other = isFrom ? connection.to : connection.from.process
             let isTold = !isSilent && !isCut(process.place, other.place)
-            let silence = SimulatedNetwork.silenceMin + world.roll(.seconds(2))
+            let silence = timing.silence + world.roll(timing.ping)
             end(
                 connection, atFrom: !isFrom,
                 in: isTold ? latency(process.place, other.place) : silence)
@@ -327,7 +325,7 @@ final class SimulatedNetwork {
     }
 
     private func watch(_ connection: Connection, _ atFrom: Bool, while isSilent: @escaping () -> Bool) {
-        let silence = SimulatedNetwork.silenceMin + world.roll(.seconds(2))
+        let silence = timing.silence + world.roll(timing.ping)
         world.after(silence, .network) {
             guard isSilent() else { return }
             let end = atFrom ? connection.from.process : connection.to

@@ -161,8 +161,9 @@ extension SimulatedProcess {
 
     /// Reads a partition while another process owns it.
     private func follow(_ id: PartitionID) {
+        let bytesMax = world.options.loadBytesMax
         lane(of: id).loader.perform(.read) { database in
-            try StoredPartition(id, from: database.engine)
+            try StoredPartition(id, from: database.engine, bytesMax: bytesMax)
         } then: { result in
             switch result {
             case .success(let loaded): self.loop(of: id).post(.engine(.followed(loaded)))
@@ -173,8 +174,10 @@ extension SimulatedProcess {
 
     /// Reads a partition for its loop: what came behind the mark, or everything.
     func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
+        let bytesMax = world.options.loadBytesMax
         lane(of: id).loader.perform(.read) { database in
-            let loaded = try StoredPartition.read(id, behind: mark, from: database.engine)
+            let loaded = try StoredPartition.read(
+                id, behind: mark, from: database.engine, bytesMax: bytesMax)
             var quotas: [ProjectNumber: [UInt64]] = [:]
             if let left = database.left.removeValue(forKey: id), left.epoch.rawValue + 1 == epoch.rawValue {
                 quotas = left.tokens
@@ -216,7 +219,9 @@ extension SimulatedLoop {
             peers[life] = nil
         }
         for (life, place) in known.sorted(by: { $0.key < $1.key }) where peers[life] == nil {
-            peers[life] = Peer(place: place, backlog: Backlog(world.options.peerBacklog))
+            peers[life] = Peer(
+                place: place, backoff: world.options.links.backoffMin,
+                backlog: Backlog(world.options.peerBacklog))
         }
     }
 

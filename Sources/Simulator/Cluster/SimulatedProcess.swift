@@ -56,6 +56,8 @@ final class SimulatedProcess {
                 ClusterSimulation.history(of: PartitionID(UInt16($0)))
             },
             seed: world.random.next())
+        options.patience = world.options.lookPatience
+        options.looksMissed = world.options.looksMissed
         #if DEBUG
             options.planted = world.options.planted
         #endif

@@ -31,6 +31,10 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         drawRates()
         drawClocks()
         drawPartitionBounds()
+        // What comes later comes behind: a seed keeps what it drew before.
+        drawJournalBounds()
+        drawRouterBounds()
+        drawNodeBounds()
         drawBacklogs()
     }
 

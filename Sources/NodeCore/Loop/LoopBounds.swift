@@ -1,0 +1,26 @@
+import Model
+
+/// The bounds of one loop's core, beside those of its router and of its partitions.
+public struct LoopBounds: Hashable, Sendable {
+    /// Bytes of messages past which a frame is full. One message has less than a quarter of what a connection
+    /// takes.
+    public var frameBytesTarget = 16 << 20
+    /// Nanoseconds until what could not be handed over to a process is asked again, and the process is told
+    /// that something was lost for it. One that began a moment ago may ask before it is known here, so it is
+    /// told again and again, for so long.
+    public var unreachablePause: UInt64 = .milliseconds(50)
+    public var owedFor: UInt64 = .seconds(10)
+    /// Nanoseconds until streams are told again to a partition whose owner was not there.
+    public var reattachPause: UInt64 = .milliseconds(100)
+    /// Nanoseconds until the engine is asked again for what it did not answer: bodies, the session, a
+    /// partition.
+    public var readRetry: UInt64 = .milliseconds(500)
+    public var confirmRetry: UInt64 = .milliseconds(100)
+    public var loadRetry: UInt64 = .seconds(1)
+    /// How often a damaged partition is read again before it is quarantined.
+    public var damagedLoadsMax: UInt64 = 3
+
+    public init() {}
+
+    var owedTriesMax: Int { Int(owedFor / max(1, unreachablePause)) }
+}
