@@ -27,11 +27,8 @@ struct PartitionTables {
         var asked: MonotonicTime
     }
 
-    /// For how long a look waits for the other databases after the home has answered.
-    static let patience: UInt64 = .milliseconds(500)
-
     /// A database that says nothing is away after so many looks; one that cannot be reached is at once.
-    private static let looksMissed: UInt64 = 3
+    private let looksMissed: UInt64
 
     /// Of all databases but the home, by number.
     var tables: [Table]
@@ -41,7 +38,8 @@ struct PartitionTables {
     var away: Set<PartitionID> = []
     var awayDatabases: Set<Int> = []
 
-    init(_ map: NodeMap, histories: [History]) {
+    init(_ map: NodeMap, histories: [History], looksMissed: UInt64) {
+        self.looksMissed = looksMissed
         tables = (1..<max(1, map.databaseCount)).map { database in
             let ids = histories.indices.filter { map.database(of: PartitionID(UInt16($0))) == database }
             // Until it answers, nothing is known of who owns what there.
@@ -116,7 +114,7 @@ struct PartitionTables {
     }
 
     private mutating func judge(_ place: Int, _ notes: inout [ControlNote]) {
-        let isSlow = look - tables[place].answeredIn >= PartitionTables.looksMissed
+        let isSlow = look - tables[place].answeredIn >= looksMissed
         let isAway = tables[place].failure != nil || isSlow
         guard tables[place].isAway != isAway else { return }
         tables[place].isAway = isAway

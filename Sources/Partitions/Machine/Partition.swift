@@ -78,7 +78,8 @@ public final class Partition {
         self.options = options
         self.proofs = proofs
         state = PartitionState(
-            id: id, history: history, partitionCount: options.partitionCount, names: names)
+            id: id, history: history, partitionCount: options.partitionCount, limits: options.delivery,
+            names: names)
         ledger = Ledger(durable: .zero)
         clock = TrustedClock(
             Instant(monotonic: MonotonicTime(nanoseconds: 0), wall: WallTime(milliseconds: 0)))
@@ -257,7 +258,7 @@ public final class Partition {
             refusal = nil
             effects.append(.notice(.journalTakes))
         }
-        for answer in gated.answers { release(answer, proof, &effects) }
+        for answer in answers(of: gated) { release(answer, proof, &effects) }
         for partition in gated.touched.sorted() { offer(to: partition, proof, now, &effects) }
         for (partition, mark) in marks {
             durableMarks[partition] = mark
@@ -300,6 +301,13 @@ public final class Partition {
                 release(answer, proof, &effects)
             }
         }
+    }
+
+    private func answers(of gated: Gated) -> ArraySlice<Answer> {
+        #if DEBUG
+            if options.planted.contains(.forgetAnswers) { return gated.answers.prefix(1) }
+        #endif
+        return gated.answers[...]
     }
 
     /// An answer whose record is durable: on to what else it waits for, or out.

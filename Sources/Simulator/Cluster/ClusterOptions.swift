@@ -1,5 +1,7 @@
+import Membership
 import Model
 import NodeCore
+import Ownership
 import Partitions
 import Quotas
 
@@ -71,6 +73,15 @@ extension ClusterSimulation {
         /// Virtual milliseconds of which the run is to keep a trace, for reading.
         public var traced: ClosedRange<UInt64>?
         public var partition: PartitionOptions
+        public var quotas = QuotaBounds()
+        /// Devices whose own limits a loop remembers, and how many of them it looks at.
+        public var limiter = DeviceLimiter(countMax: 1024)
+        public var ownership = Ownership.Options()
+        public var membership = Membership.Options()
+        public var tablePatience: UInt64 = .milliseconds(500)
+        public var looksMissed: UInt64 = 3
+        /// Nanoseconds between two changes of the catalog that say nothing of limits, at most; 0: none.
+        public var keysGapMax: UInt64 = 0
         #if DEBUG
             public var planted: PlantedInNode = []
             public var plantedInCluster: PlantedInCluster = []
@@ -154,6 +165,9 @@ public enum Fault: Int, CaseIterable, Sendable {
     case clockDrifts
     /// It shows the same time again and again.
     case clockStops
+    /// A machine stands still, and its monotonic clock with it: as one that is suspended, or a virtual one
+    /// that its host does not run for a while.
+    case standstill
 
     var isOfClocks: Bool { rawValue >= Fault.clockLeaps.rawValue }
 }

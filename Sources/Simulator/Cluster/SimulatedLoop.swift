@@ -55,7 +55,8 @@ final class SimulatedLoop {
         options.number = number
         options.life = life
         options.isClustered = true
-        options.deviceLimiter = DeviceLimiter(countMax: 1024)
+        options.deviceLimiter = world.options.limiter
+        options.quotas = world.options.quotas
         #if DEBUG
             options.planted = world.options.planted
         #endif
@@ -150,7 +151,7 @@ final class SimulatedLoop {
         case .followed(let id): process.tellOwnership(.followed(id))
         case .look: process.tellOwnership(.nudged)
         case .wake(let timer, let at):
-            world.after(process.delay(to: at), .timer, process) {
+            process.wake(at: at) {
                 self.core.enqueue(.timer(timer))
                 self.scheduleTurn()
             }
@@ -321,7 +322,8 @@ private final class SimulatedObserver: LoopObserver {
     }
 
     override func carriesOut(_ id: RequestID) {
-        if world.now > world.deadlines[id] ?? .max {
+        let late = world.now - min(world.now, world.deadlines[id] ?? .max)
+        if late > 0, late > world.stoodStill(loop.process, id) {
             world.violate("5.12", "\(loop.place) carries out request \(id.number) past its deadline")
         }
     }

@@ -31,6 +31,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         drawRates()
         drawClocks()
         drawPartitionBounds()
+        drawWorld()
     }
 
     /// A run of the seed with what a line says (as `description` does), and all else plain. `nil` where the
@@ -71,11 +72,11 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
 
     // MARK: Drawing
 
-    private mutating func roll(_ bound: UInt64) -> UInt64 { random.next(upperBound: max(1, bound)) }
+    mutating func roll(_ bound: UInt64) -> UInt64 { random.next(upperBound: max(1, bound)) }
     /// Each as likely as any other.
-    private mutating func even(_ from: UInt64, _ to: UInt64) -> UInt64 { from + roll(to - from + 1) }
+    mutating func even(_ from: UInt64, _ to: UInt64) -> UInt64 { from + roll(to - from + 1) }
     /// Each order of magnitude as likely as any other; the ends now and then.
-    private mutating func magnitude(_ from: UInt64, _ to: UInt64) -> UInt64 {
+    mutating func magnitude(_ from: UInt64, _ to: UInt64) -> UInt64 {
         switch roll(12) {
         case 0: return from
         case 1: return to
@@ -86,7 +87,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         return from + even(top / 2, top)
     }
     /// Of 1,000: never, seldom, often or nearly always.
-    private mutating func rate() -> UInt64 {
+    mutating func rate() -> UInt64 {
         switch roll(10) {
         case ..<5: 0
         case ..<8: even(1, 20)
@@ -95,7 +96,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         }
     }
 
-    private mutating func add(
+    mutating func add(
         _ name: String, _ plain: UInt64, _ value: UInt64,
         _ apply: @escaping @Sendable (inout Options, UInt64) -> Void
     ) {
@@ -140,7 +141,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
     }
 
     private mutating func drawFaults() {
-        for fault in Fault.allCases {
+        for fault in Fault.allCases where fault != .standstill {
             add("\(fault)", 0, roll(3) == 0 ? 1 : 0) { if $1 == 1 { $0.faults.insert(fault) } }
         }
         add("fault-gap-ms", 4000, [even(150, 1000), even(1000, 4000), even(4000, 15_000)][Int(roll(3))]) {
