@@ -15,10 +15,11 @@ struct LinkDoubts: Sendable {
         var until: MonotonicTime
     }
 
-    static let waitMin: UInt64 = .seconds(10)
-    static let waitMax: UInt64 = .seconds(600)
-
+    private let waitMin: UInt64
+    private let waitMax: UInt64
     private var doubts: [SessionID: Doubt] = [:]
+
+    init(_ options: Membership.Options) { (waitMin, waitMax) = (options.doubtsMin, options.doubtsMax) }
 
     /// Whether a connection that has just broken is a reason to suspect.
     mutating func suspects(_ session: SessionID, now: MonotonicTime) -> Bool {
@@ -36,7 +37,7 @@ struct LinkDoubts: Sendable {
     mutating func contradicted(_ session: SessionID, now: MonotonicTime) {
         guard var doubt = doubts[session], doubt.isOpen else { return }
         doubt.isOpen = false
-        doubt.wait = min(LinkDoubts.waitMax, max(LinkDoubts.waitMin, doubt.wait * 4))
+        doubt.wait = min(waitMax, max(waitMin, doubt.wait * 4))
         doubt.until = now.advanced(by: doubt.wait)
         doubts[session] = doubt
     }

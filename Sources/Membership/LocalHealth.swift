@@ -1,10 +1,12 @@
 /// How slow this node itself seems to be: 0 for not at all. It gives others so much more time
 /// (Lifeguard §IV-A, "self-awareness").
 struct LocalHealth: Sendable {
-    static let scoreMax = 8
+    let scoreMax: Int
     private(set) var score = 0
 
-    mutating func worsen(by count: Int) { score = min(LocalHealth.scoreMax, score + max(0, count)) }
+    init(scoreMax: Int) { self.scoreMax = scoreMax }
+
+    mutating func worsen(by count: Int) { score = min(scoreMax, score + max(0, count)) }
     mutating func improve() { score = max(0, score - 1) }
     func scaled(_ nanoseconds: UInt64) -> UInt64 { nanoseconds * UInt64(score + 1) }
 }

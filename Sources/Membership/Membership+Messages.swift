@@ -27,7 +27,46 @@ extension Membership {
         public var memoryOfTheDead: UInt64 = .seconds(86_400)
         /// Members that are remembered at most; beyond them no new ones are believed.
         public var membersMax = 8192
+        /// Bytes of a datagram's packet before it is sealed: room for what is said of one node at least.
+        public var packetBytesMax = Membership.packetBytesMax
+        /// Bytes of what is compared over a connection.
+        public var syncBytesMax = 4 << 20
+        /// Facts that are remembered at most, probes that are made for others at once, and questions to seeds
+        /// without an answer.
+        public var factsMax = 8192
+        public var relaysMax = 1024
+        public var seedQuestionsMax = 64
+        /// How slow a node may find itself at most: it gives others so many times more time.
+        public var healthMax = 8
+        /// Nanoseconds after a contradiction in which a broken connection says nothing of its node: at first,
+        /// and at most.
+        public var doubtsMin: UInt64 = .seconds(10)
+        public var doubtsMax: UInt64 = .seconds(600)
         public init() {}
+
+        /// What must hold of them, if it does not.
+        public var mistake: String? {
+            if probeInterval == 0 || healingInterval == 0 || syncInterval == 0 {
+                return "what is done again and again takes some time"
+            }
+            if ackTimeout < 2 || ackTimeout > probeInterval {
+                return "a probe is over, direct and through others, before the next one begins"
+            }
+            if suspicionMin < probeInterval || suspicionMin > suspicionMax {
+                return "a suspicion lasts for a probe at least, and shared no longer than alone"
+            }
+            if isolation < probeInterval * 2 { return "who is alone has missed two probes" }
+            if packetBytesMax < Options.packetBytesLeast || packetBytesMax > Membership.packetBytesMax {
+                return "a packet has room for what is said of one node, and is one datagram"
+            }
+            if syncBytesMax < 8192 { return "a comparison has room for some nodes" }
+            if doubtsMin > doubtsMax { return "doubts grow" }
+            let counts = [tellingsFactor, membersMax, factsMax, relaysMax, seedQuestionsMax]
+            return counts.contains { $0 < 1 } ? "one is the least of everything" : nil
+        }
+
+        /// Short names and addresses need less than the longest.
+        static let packetBytesLeast = 300
     }
 
     public enum State: UInt8, Sendable {
@@ -109,6 +148,4 @@ extension Membership {
 
     /// The most bytes of a packet in a datagram, before it is sealed.
     public static let packetBytesMax = 1360
-    /// The most bytes of what is compared over a connection.
-    public static let syncBytesMax = 4 << 20
 }

@@ -28,12 +28,10 @@ extension Membership {
 
     mutating func adopt(_ fact: Fact) -> Bool {
         if let known = facts[fact.key], known.version >= fact.version { return false }
-        guard facts[fact.key] != nil || facts.count < Membership.factsMax else { return false }
+        guard facts[fact.key] != nil || facts.count < options.factsMax else { return false }
         facts[fact.key] = fact
         return true
     }
-
-    static let factsMax = 8192
 
     // MARK: Alive
 

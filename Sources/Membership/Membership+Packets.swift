@@ -121,7 +121,7 @@ extension Membership {
         var out = Packet.begin(kind, from: own.session, number: 0)
         out.raw(Update.alive(own).encoded)
         for member in roster.all {
-            guard out.bytes.count < Membership.syncBytesMax - 4096 else { break }
+            guard out.bytes.count < options.syncBytesMax - 4096 else { break }
             if member.state != .left { out.raw(Update.alive(member).encoded) }
             switch member.state {
             case .alive: break
@@ -134,15 +134,13 @@ extension Membership {
             }
         }
         for key in facts.keys.sorted() {
-            guard let fact = facts[key], out.bytes.count < Membership.syncBytesMax - 64 else { break }
+            guard let fact = facts[key], out.bytes.count < options.syncBytesMax - 64 else { break }
             out.raw(Update.fact(fact).encoded)
         }
         return out.bytes
     }
 
     // MARK: Healing
-
-    static let seedQuestionsMax = 64
 
     var hasSomebodyToFind: Bool { roster.deadCount > 0 || !seeds.isEmpty }
 
@@ -160,7 +158,7 @@ extension Membership {
         first.append(Update.alive(own).encoded)
         let number = makeSequence()
         if session == SessionID(0) {
-            if seedQuestions.count >= Membership.seedQuestionsMax { seedQuestions = [:] }
+            if seedQuestions.count >= options.seedQuestionsMax { seedQuestions = [:] }
             seedQuestions[number] = address
         }
         ping(session, address, number, first: first, &effects)

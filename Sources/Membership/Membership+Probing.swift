@@ -33,8 +33,6 @@ extension Membership {
         var nextStep: MonotonicTime { hasNacked ? endsAt : nackAt }
     }
 
-    static let relaysMax = 1024
-
     // MARK: Own probes
 
     mutating func advanceProbe(_ now: MonotonicTime, _ effects: inout [Effect]) {
@@ -126,7 +124,7 @@ extension Membership {
         _ packet: Packet, to target: SessionID, _ address: String, from requester: String,
         _ now: MonotonicTime, _ effects: inout [Effect]
     ) {
-        guard relays.count < Membership.relaysMax else { return }
+        guard relays.count < options.relaysMax else { return }
         let number = makeSequence()
         relays[number] = Relay(
             requester: packet.sender, address: requester, number: packet.number,
@@ -160,8 +158,8 @@ extension Membership {
     /// A packet with as much news as there is room for.
     mutating func write(_ kind: Packet.Kind, number: UInt32, first: [[UInt8]]) -> [UInt8] {
         var out = Packet.begin(kind, from: own.session, number: number)
-        for piece in first where out.bytes.count + piece.count <= Membership.packetBytesMax { out.raw(piece) }
-        news.tell(into: &out, bytesMax: Membership.packetBytesMax, tellings: tellings)
+        for piece in first where out.bytes.count + piece.count <= options.packetBytesMax { out.raw(piece) }
+        news.tell(into: &out, bytesMax: options.packetBytesMax, tellings: tellings)
         return out.bytes
     }
 }

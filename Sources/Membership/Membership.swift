@@ -22,11 +22,11 @@ public struct Membership: Sendable {
     var random: SeededGenerator
     var own: Member
     var roster: Roster
-    var health = LocalHealth()
+    var health: LocalHealth
     var probe: Probe?
     var relays: [UInt32: Relay] = [:]
     var suspicions: [SessionID: Suspicion] = [:]
-    var linkDoubts = LinkDoubts()
+    var linkDoubts: LinkDoubts
     var news = News()
     var facts: [UInt32: Fact] = [:]
     var seeds: [String] = []
@@ -60,6 +60,8 @@ public struct Membership: Sendable {
         options: Options = Options(), now: MonotonicTime
     ) {
         self.options = options
+        health = LocalHealth(scoreMax: options.healthMax)
+        linkDoubts = LinkDoubts(options)
         random = SeededGenerator(seed: seed)
         own = Member(
             session: session, name: name, address: address, info: info, incarnation: 1, state: .alive,

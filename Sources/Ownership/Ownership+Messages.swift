@@ -26,6 +26,17 @@ extension Ownership {
         public var followsAtOnce = 64
         public var followedFor: UInt64 = .seconds(20)
         public init() {}
+
+        /// What must hold of them, if it does not.
+        public var mistake: String? {
+            if pollInterval == 0 { return "two polls are some time apart" }
+            // One that is late or lost is made up for by the next.
+            if lease < pollInterval * 2 { return "a lease is renewed twice in its time" }
+            if leasesAlone < 2 { return "who is not suspected has longer than who is" }
+            if followedFor < followingMax { return "what was read is kept until it is inherited" }
+            let counts = [takesAtOnce, releasesAtOnce, followsAtOnce]
+            return counts.contains { $0 < 1 } ? "one is the least of everything" : nil
+        }
     }
 
     /// What a node says of itself with its lease.

@@ -4,16 +4,13 @@ import Model
 ///
 /// Nearly all devices get none, so a device has an entry only while one of its two buckets is not full; the
 /// entry holds what is *missing* from each. Entries stand in one flat table (open addressing, 40 bytes
-/// each), and each message looks at two others to see whether they can be forgotten, so that no timer is
+/// each), and each message looks at a few others to see whether they can be forgotten, so that no timer is
 /// needed.
 ///
-/// When more than `countMax` devices are short of something at once, of sixteen entries the one that is
+/// When more than `countMax` devices are short of something at once, of some entries the one that is
 /// soonest full is forgotten: the table stays bounded, and a device gets at most what it was short of beyond
 /// its limit.
 public struct DeviceLimiter: Sendable {
-    static let sweepCount = 2
-    static let evictionSample = 16
-
     struct Entry: Sendable {
         /// Partition and index, plus one; 0 where nobody stands.
         var key: UInt64 = 0
@@ -29,13 +26,17 @@ public struct DeviceLimiter: Sendable {
     static let hour: UInt64 = .seconds(3600)
 
     public let countMax: Int
+    private let sweepCount: Int
+    private let evictionSample: Int
     public private(set) var count = 0
     private var entries: [Entry]
     private var hand = 0
 
     /// `countMax` entries at most, rounded up to a power of two; 80 bytes of memory for each once they are
-    /// used.
-    public init(countMax: Int = 1 << 18) {
+    /// used. Each message looks at `sweepCount` others; `evictionSample` are looked at where one must go.
+    public init(countMax: Int = 1 << 18, sweepCount: Int = 2, evictionSample: Int = 16) {
+        precondition(sweepCount > 0 && evictionSample > 0, "who looks at nobody forgets nobody")
+        (self.sweepCount, self.evictionSample) = (sweepCount, evictionSample)
         var size = 16
         while size < countMax { size *= 2 }
         self.countMax = size
@@ -125,7 +126,7 @@ public struct DeviceLimiter: Sendable {
     private mutating func evict() {
         var least = hand
         var seen = 0
-        while seen < DeviceLimiter.evictionSample {
+        while seen < evictionSample {
             hand = (hand + 1) & (entries.count - 1)
             guard entries[hand].key != 0 else { continue }
             seen += 1
@@ -136,7 +137,7 @@ public struct DeviceLimiter: Sendable {
 
     /// Looks at a few cells in turn and forgets whose buckets are full again.
     private mutating func sweep(_ now: MonotonicTime) {
-        for _ in 0..<DeviceLimiter.sweepCount {
+        for _ in 0..<sweepCount {
             hand = (hand + 1) & (entries.count - 1)
             if entries[hand].key != 0, entries[hand].full <= now.nanoseconds { remove(hand) }
         }

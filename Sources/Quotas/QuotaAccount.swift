@@ -78,7 +78,7 @@ struct QuotaAccount: Sendable {
     }
 
     /// Takes in what a request reports; answers how many tokens were spent since the last report.
-    mutating func report(_ request: QuotaRequest, _ now: MonotonicTime) -> UInt64 {
+    mutating func report(_ request: QuotaRequest, _ now: MonotonicTime, _ bounds: QuotaBounds) -> UInt64 {
         heard = now
         let heldMost = leased
         if let place = flight.firstIndex(where: { $0.number == request.applied }) {
@@ -92,7 +92,7 @@ struct QuotaAccount: Sendable {
         flight.removeAll { $0.number < request.floor }
         // The grant came to the spender after it was made, so this is not too late.
         if let granted = applied?.granted {
-            applied?.shareStart = min(granted.advanced(by: min(request.shareOffset, QuotaTiming.share)), now)
+            applied?.shareStart = min(granted.advanced(by: min(request.shareOffset, bounds.share)), now)
         }
         held = applied.map { $0.leaseEnd > now ? min(request.held, heldMost) : 0 } ?? 0
         let news = request.spent >= spent ? request.spent - spent : 0
@@ -128,7 +128,9 @@ struct QuotaAccount: Sendable {
 
     /// Voids what ran out by `now` and tells `spent` of it: when, how many leased tokens, how much of a share
     /// (token-nanoseconds a second).
-    mutating func lapse(_ now: MonotonicTime, spent: (MonotonicTime, UInt64, UInt128) -> Void) {
+    mutating func lapse(
+        _ now: MonotonicTime, _ bounds: QuotaBounds, spent: (MonotonicTime, UInt64, UInt128) -> Void
+    ) {
         if held > 0, let applied, applied.leaseEnd <= now {
             spent(applied.leaseEnd, held, 0)
             held = 0
@@ -144,7 +146,7 @@ struct QuotaAccount: Sendable {
         }
         // A grant without anything left is kept a while, for the report that names it.
         flight.removeAll {
-            $0.tokens == 0 && $0.shareRate == 0 && now.since($0.granted) > QuotaTiming.share
+            $0.tokens == 0 && $0.shareRate == 0 && now.since($0.granted) > bounds.share
         }
     }
 }

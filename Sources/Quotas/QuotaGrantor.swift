@@ -40,12 +40,13 @@ public struct QuotaGrantor: Sendable {
     ///   and nothing is said before something has flowed in: who asks for little is not refused because it
     ///   came first.
     public static func beginning(
-        isFirst: Bool, left: [UInt64]?, since: MonotonicTime, now: MonotonicTime
+        isFirst: Bool, left: [UInt64]?, since: MonotonicTime, now: MonotonicTime,
+        _ bounds: QuotaBounds = QuotaBounds()
     ) -> Beginning? {
         if isFirst { return .full }
-        let free = since.advanced(by: QuotaTiming.share)
+        let free = since.advanced(by: bounds.share)
         if let left { return .holding(left, since: free) }
-        return now >= free.advanced(by: QuotaTiming.inflow) ? .empty(since: free) : nil
+        return now >= free.advanced(by: bounds.inflow) ? .empty(since: free) : nil
     }
 
     /// A project's ledgers on their way to another owner.
@@ -74,7 +75,9 @@ public struct QuotaGrantor: Sendable {
     public var authority = MonotonicTime(nanoseconds: .max)
     public var laws = LawWatch()
 
-    public init() {}
+    public let bounds: QuotaBounds
+
+    public init(_ bounds: QuotaBounds = QuotaBounds()) { self.bounds = bounds }
 
     public func isOpen(_ project: ProjectNumber) -> Bool { projects[project] != nil }
 
@@ -94,7 +97,7 @@ public struct QuotaGrantor: Sendable {
                         rate, units: UInt128(place < tokens.count ? tokens[place] : 0) * rate.scale,
                         refilled: since))
             case .takeover(let granted):
-                QuotaLedger(TokenBucket(rate, emptyAt: granted.advanced(by: QuotaTiming.share)))
+                QuotaLedger(TokenBucket(rate, emptyAt: granted.advanced(by: bounds.share)))
             }
         }
         projects[project] = Project(epoch: epoch, ledgers: ledgers)
@@ -132,7 +135,9 @@ public struct QuotaGrantor: Sendable {
             if !request.isRelease { effects.append(.unknown(request)) }
             return
         }
-        if let grant = projects[request.project]?.ledgers[place].receive(request, ledger: epoch, now: now) {
+        if let grant = projects[request.project]?.ledgers[place].receive(
+            request, ledger: epoch, bounds, now: now)
+        {
             effects.append(.grant(grant))
         }
     }
@@ -143,7 +148,7 @@ public struct QuotaGrantor: Sendable {
         of kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime
     ) -> UInt64? {
         guard let place = QuotaGrantor.kinds.firstIndex(of: kind) else { return nil }
-        return projects[project]?.ledgers[place].level(now)
+        return projects[project]?.ledgers[place].level(now, bounds)
     }
 
     /// Whole tokens of each of `kinds` that are neither spent nor out with anybody, for every open project:
@@ -152,7 +157,7 @@ public struct QuotaGrantor: Sendable {
         var remainders: [ProjectNumber: [UInt64]] = [:]
         for project in projects.keys {
             remainders[project] = QuotaGrantor.kinds.indices.map { place in
-                projects[project]?.ledgers[place].remainder(now) ?? 0
+                projects[project]?.ledgers[place].remainder(now, bounds) ?? 0
             }
         }
         return remainders
@@ -165,7 +170,7 @@ public struct QuotaGrantor: Sendable {
         for project in projects.keys {
             var isIdle = true
             for index in QuotaGrantor.kinds.indices where isIdle {
-                isIdle = projects[project]?.ledgers[index].isForgettable(now) ?? true
+                isIdle = projects[project]?.ledgers[index].isForgettable(now, bounds) ?? true
             }
             if isIdle { projects[project] = nil }
         }

@@ -9,7 +9,9 @@ extension QuotaGrantor {
         for (number, project) in projects {
             if project.ledgers.count != QuotaGrantor.kinds.count { return "a kind of tokens has no ledger" }
             for ledger in project.ledgers {
-                if let broken = ledger.brokenInvariant { return "project \(number.rawValue): \(broken)" }
+                if let broken = ledger.brokenInvariant(bounds) {
+                    return "project \(number.rawValue): \(broken)"
+                }
             }
         }
         return nil
@@ -33,12 +35,12 @@ extension QuotaGrantor {
 }
 
 extension QuotaLedger {
-    var brokenInvariant: String? {
+    func brokenInvariant(_ bounds: QuotaBounds) -> String? {
         if bucket.units > rate.burstUnits { return "the bucket holds more than its burst" }
-        if accounts.count > QuotaLedger.accountCountMax { return "more spenders have accounts than may" }
+        if accounts.count > bounds.accountCountMax { return "more spenders have accounts than may" }
         if Set(accounts.map(\.spender)).count < accounts.count { return "a spender has two accounts" }
         for account in accounts {
-            if let broken = account.brokenInvariant {
+            if let broken = account.brokenInvariant(bounds) {
                 return "spender \(account.spender.rawValue): \(broken)"
             }
         }
@@ -47,8 +49,8 @@ extension QuotaLedger {
 }
 
 extension QuotaAccount {
-    var brokenInvariant: String? {
-        if flight.count > QuotaLedger.flightCountMax { return "more grants are on their way than may be" }
+    func brokenInvariant(_ bounds: QuotaBounds) -> String? {
+        if flight.count > bounds.flightCountMax { return "more grants are on their way than may be" }
         if held > 0, applied == nil { return "tokens are held of no grant" }
         var former = applied?.number ?? 0
         for grant in flight {

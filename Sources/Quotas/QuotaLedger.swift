@@ -22,18 +22,6 @@ import Model
 /// So the bucket's depth is burst minus what is out on lease, at most rate × lease length when spenders ask
 /// for what they need, and nothing when nobody holds a lease: an idle project has its whole burst.
 struct QuotaLedger: Sendable {
-    /// More spenders at once get nothing.
-    static let accountCountMax = 1024
-    /// More grants to one spender that it has not said to have got are not made.
-    static let flightCountMax = 8
-    /// Shares may hold at most this part of the burst back.
-    static let shareDivisor: UInt128 = 8
-    /// A lease is at most this part of what can be granted, unless operations wait for more.
-    static let leaseDivisor: UInt64 = 8
-    /// No share is smaller, tokens a second: it would not have a token at hand when it is needed. Who has
-    /// none waits longer for the owner instead.
-    static let shareMin: UInt64 = 100
-
     private(set) var bucket: TokenBucket
     /// By the order in which they came.
     var accounts: [QuotaAccount] = []
@@ -52,20 +40,24 @@ struct QuotaLedger: Sendable {
     }
 
     /// Whole tokens that are not known to be spent.
-    mutating func level(_ now: MonotonicTime) -> UInt64 {
-        lapse(now)
+    mutating func level(_ now: MonotonicTime, _ bounds: QuotaBounds) -> UInt64 {
+        lapse(now, bounds)
         return bucket.level(now)
     }
 
     // MARK: A request
 
-    mutating func receive(_ request: QuotaRequest, ledger: Epoch, now: MonotonicTime) -> QuotaGrant? {
-        lapse(now)
-        guard let index = account(of: request, isReport: request.ledger == ledger, now) else { return nil }
+    mutating func receive(
+        _ request: QuotaRequest, ledger: Epoch, _ bounds: QuotaBounds, now: MonotonicTime
+    ) -> QuotaGrant? {
+        lapse(now, bounds)
+        guard let index = account(of: request, isReport: request.ledger == ledger, bounds, now) else {
+            return nil
+        }
         guard request.number > accounts[index].number else { return nil }
         accounts[index].number = request.number
         if request.ledger == ledger {
-            report(request, index, now)
+            report(request, index, bounds, now)
         } else {
             accounts[index].beginCounting(now)
         }
@@ -73,31 +65,33 @@ struct QuotaLedger: Sendable {
             accounts[index].clear(now)
             return nil
         }
-        guard accounts[index].flight.count < QuotaLedger.flightCountMax else { return nil }
-        let tokens = tokens(for: request, index, now)
+        guard accounts[index].flight.count < bounds.flightCountMax else { return nil }
+        let tokens = tokens(for: request, index, bounds, now)
         let isMet = tokens >= min(request.needed, request.demand)
         accounts[index].hunger = isMet ? 0 : request.demand
-        accounts[index].hungerEnd = now.advanced(by: QuotaTiming.lease)
+        accounts[index].hungerEnd = now.advanced(by: bounds.lease)
         let scale = rate.scale
-        let share = share(for: request, index, leased: UInt128(tokens) * scale, now)
+        let share = share(for: request, index, leased: UInt128(tokens) * scale, bounds, now)
         accounts[index].flight.append(
             QuotaAccount.Grant(
                 number: request.number, granted: now, tokens: tokens,
-                leaseEnd: now.advanced(by: QuotaTiming.lease), shareRate: share, shareStart: now,
-                shareEnd: now.advanced(by: share > 0 ? QuotaTiming.share : 0)))
+                leaseEnd: now.advanced(by: bounds.lease), shareRate: share, shareStart: now,
+                shareEnd: now.advanced(by: share > 0 ? bounds.share : 0)))
         return QuotaGrant(
             spender: request.spender, project: request.project, kind: request.kind, number: request.number,
-            ledger: ledger, tokens: tokens, leaseLength: QuotaTiming.lease, shareRate: share,
-            shareLength: QuotaTiming.share, retryAfter: isMet ? 0 : retryAfter(now), rate: rate)
+            ledger: ledger, tokens: tokens, leaseLength: bounds.lease, shareRate: share,
+            shareLength: bounds.share, retryAfter: isMet ? 0 : retryAfter(bounds, now), rate: rate)
     }
 
     /// The place of the spender's account; a new one where it has none. What it spent before is not this
     /// account's.
-    private mutating func account(of request: QuotaRequest, isReport: Bool, _ now: MonotonicTime) -> Int? {
+    private mutating func account(
+        of request: QuotaRequest, isReport: Bool, _ bounds: QuotaBounds, _ now: MonotonicTime
+    ) -> Int? {
         if let index = accounts.firstIndex(where: { $0.spender == request.spender }) { return index }
         guard !request.isRelease else { return nil }
-        accounts.removeAll { $0.isIdle && now.since($0.heard) > QuotaTiming.share }
-        guard accounts.count < QuotaLedger.accountCountMax else { return nil }
+        accounts.removeAll { $0.isIdle && now.since($0.heard) > bounds.share }
+        guard accounts.count < bounds.accountCountMax else { return nil }
         accounts.append(
             QuotaAccount(
                 request.spender, spent: isReport ? request.spent : 0,
@@ -105,19 +99,23 @@ struct QuotaLedger: Sendable {
         return accounts.count - 1
     }
 
-    private mutating func report(_ request: QuotaRequest, _ index: Int, _ now: MonotonicTime) {
-        let spent = accounts[index].report(request, now)
+    private mutating func report(
+        _ request: QuotaRequest, _ index: Int, _ bounds: QuotaBounds, _ now: MonotonicTime
+    ) {
+        let spent = accounts[index].report(request, now, bounds)
         bucket.remove(UInt128(spent) * rate.scale)
     }
 
     // MARK: What is there
 
-    private func tokens(for request: QuotaRequest, _ index: Int, _ now: MonotonicTime) -> UInt64 {
+    private func tokens(
+        for request: QuotaRequest, _ index: Int, _ bounds: QuotaBounds, _ now: MonotonicTime
+    ) -> UInt64 {
         let free = UInt64(clamping: grantable(now) / rate.scale)
         guard free > 0, request.demand > 0 else { return 0 }
         // Beyond what is needed at once, an eighth of what is there: so the leases become small as the
         // bucket becomes empty, and no loop has to refuse while others hold much that they do not need.
-        let wanted = min(request.demand, max(request.needed, free / QuotaLedger.leaseDivisor))
+        let wanted = min(request.demand, max(request.needed, free / bounds.leaseDivisor))
         // Where it does not suffice for all who were left hungry a moment ago, each gets by what it asks for.
         var hunger: UInt128 = 0
         for other in accounts.indices where other != index && accounts[other].hungerEnd > now {
@@ -130,8 +128,8 @@ struct QuotaLedger: Sendable {
     }
 
     /// Whole tokens that are neither spent nor out.
-    mutating func remainder(_ now: MonotonicTime) -> UInt64 {
-        lapse(now)
+    mutating func remainder(_ now: MonotonicTime, _ bounds: QuotaBounds) -> UInt64 {
+        lapse(now, bounds)
         bucket.refill(now)
         return UInt64(clamping: grantable(now) / rate.scale)
     }
@@ -171,9 +169,9 @@ struct QuotaLedger: Sendable {
 
     /// The fallback share that goes with a grant, tokens a second: by demand, at most an equal part of the
     /// rate, and no more than holds an eighth of the burst back.
-    private func share(for request: QuotaRequest, _ index: Int, leased: UInt128, _ now: MonotonicTime)
-        -> UInt64
-    {
+    private func share(
+        for request: QuotaRequest, _ index: Int, leased: UInt128, _ bounds: QuotaBounds, _ now: MonotonicTime
+    ) -> UInt64 {
         let account = accounts[index]
         let rateWhole = rate.count / UInt64(rate.seconds)
         var others: UInt64 = 0
@@ -188,32 +186,32 @@ struct QuotaLedger: Sendable {
         var share = min(demand + demand / 4, rateWhole - others, rateWhole / sharers)
         let (leasedBefore, _, accruedByOthers) = out(now, except: index)
         let held = leasedBefore + leased + accruedByOthers
-        let cap = rate.burstUnits / QuotaLedger.shareDivisor
+        let cap = rate.burstUnits / UInt128(bounds.shareDivisor)
         guard rate.burstUnits > held, cap > accruedByOthers else { return 0 }
         let room = min(rate.burstUnits - held, cap - accruedByOthers)
-        let span = UInt128(now.advanced(by: QuotaTiming.share).since(account.shareStart(now)))
+        let span = UInt128(now.advanced(by: bounds.share).since(account.shareStart(now)))
         let most = room / (span * UInt128(rate.seconds))
         share = min(share, UInt64(clamping: most))
         // A share makes the larger one that it follows count until its own end.
-        guard UInt128(account.shareRateMax) <= most, share >= QuotaLedger.shareMin else { return 0 }
+        guard UInt128(account.shareRateMax) <= most, share >= bounds.shareMin else { return 0 }
         return share
     }
 
     /// Nanoseconds until a token can be given out again, as far as refill alone decides.
-    private func retryAfter(_ now: MonotonicTime) -> UInt64 {
+    private func retryAfter(_ bounds: QuotaBounds, _ now: MonotonicTime) -> UInt64 {
         let (leased, accrued, _) = out(now)
-        let delay = bucket.delay(until: rate.scale, beside: leased + accrued, now) ?? QuotaTiming.retryMax
-        return min(max(delay, QuotaTiming.retryMin), QuotaTiming.retryMax)
+        let delay = bucket.delay(until: rate.scale, beside: leased + accrued, now) ?? bounds.retryMax
+        return min(max(delay, bounds.retryMin), bounds.retryMax)
     }
 
     // MARK: What ran out
 
     /// Takes what ran out without a report for spent, each at the moment when it ran out.
-    private mutating func lapse(_ now: MonotonicTime) {
+    private mutating func lapse(_ now: MonotonicTime, _ bounds: QuotaBounds) {
         var spent: [(at: MonotonicTime, units: UInt128)] = []
         let (scale, seconds) = (rate.scale, UInt128(rate.seconds))
         for index in accounts.indices {
-            accounts[index].lapse(now) { time, tokens, shareNanoseconds in
+            accounts[index].lapse(now, bounds) { time, tokens, shareNanoseconds in
                 spent.append((time, UInt128(tokens) * scale + shareNanoseconds * seconds))
             }
         }
@@ -230,8 +228,8 @@ struct QuotaLedger: Sendable {
     }
 
     /// Nothing is out and the bucket is full: a new ledger would be the same.
-    mutating func isForgettable(_ now: MonotonicTime) -> Bool {
-        lapse(now)
+    mutating func isForgettable(_ now: MonotonicTime, _ bounds: QuotaBounds) -> Bool {
+        lapse(now, bounds)
         return bucket.units == rate.burstUnits && accounts.allSatisfy { $0.isIdle }
     }
 

@@ -67,25 +67,3 @@ public struct QuotaGrant: Hashable, Sendable {
     /// The project's rate, for the refusals that the spender words.
     public var rate: QuotaRate
 }
-
-/// The lengths on which both sides agree.
-public enum QuotaTiming {
-    /// How long leased tokens are valid, nanoseconds. They are sized to about three quarters of it.
-    public static let lease: UInt64 = .milliseconds(100)
-    /// How long a fallback share is valid: the longest time for which an owner's promise can bind its
-    /// successor.
-    public static let share: UInt64 = .seconds(1)
-    /// How long tokens flow into a bucket that began empty before its owner gives any out.
-    static let inflow: UInt64 = .milliseconds(100)
-    /// How much demand a lease is meant to cover.
-    static let leaseCover: UInt64 = .milliseconds(75)
-    /// A refused spender asks again after this long at the earliest, and the other at the latest.
-    static let retryMin: UInt64 = .milliseconds(2)
-    static let retryMax: UInt64 = .milliseconds(100)
-    /// How often a spender with anything on its hands looks after it.
-    static let tick: UInt64 = .milliseconds(25)
-    /// How long a spender that has a share waits for the owner before it lives on the share.
-    static let patience: UInt64 = .milliseconds(50)
-    /// How long operations wait that no share can carry: long enough for the bucket to find another owner.
-    static let patienceWithoutShare: UInt64 = .seconds(5)
-}

@@ -135,15 +135,17 @@ struct QuotaPurse: Sendable {
 
     var held: UInt64 { tokens + nextTokens }
 
-    var patience: UInt64 { shareRate > 0 ? QuotaTiming.patience : QuotaTiming.patienceWithoutShare }
+    func patience(_ bounds: QuotaBounds) -> UInt64 {
+        shareRate > 0 ? bounds.patience : bounds.patienceWithoutShare
+    }
 
     /// The owner has not answered for so long that the share may be used.
-    func ownerIsSilent(_ now: MonotonicTime) -> Bool {
-        !pending.isEmpty && now.since(owedSince) >= patience
+    func ownerIsSilent(_ now: MonotonicTime, _ bounds: QuotaBounds) -> Bool {
+        !pending.isEmpty && now.since(owedSince) >= patience(bounds)
     }
 
     /// The owner has not answered for so long that nothing waits for it any more.
-    func ownerIsGone(_ now: MonotonicTime) -> Bool {
-        !pending.isEmpty && now.since(owedSince) >= QuotaTiming.patienceWithoutShare
+    func ownerIsGone(_ now: MonotonicTime, _ bounds: QuotaBounds) -> Bool {
+        !pending.isEmpty && now.since(owedSince) >= bounds.patienceWithoutShare
     }
 }

@@ -24,6 +24,11 @@ public struct QuotaRate: Hashable, Sendable {
     /// Whole tokens a second, rounded up, as refusals show them.
     public var perSecond: UInt64 { (count + UInt64(seconds) - 1) / UInt64(seconds) }
 
+    /// Whole tokens that come in some nanoseconds, rounded up.
+    public func inflow(in nanoseconds: UInt64) -> UInt64 {
+        UInt64(clamping: (UInt128(count) * UInt128(nanoseconds) + scale - 1) / scale)
+    }
+
     /// Units in a token: a bucket counts in parts of which exactly `count` come in each nanosecond.
     var scale: UInt128 { UInt128(seconds) * 1_000_000_000 }
     var burstUnits: UInt128 { UInt128(burst) * scale }

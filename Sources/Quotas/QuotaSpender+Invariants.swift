@@ -6,7 +6,7 @@ extension QuotaSpender {
     /// The first law that does not hold; `nil` where all do. `isWhole`: also those of every project's purses.
     public func brokenInvariant(isWhole: Bool) -> String? {
         if isWakeSet == active.isEmpty { return "who is looked after and when does not go together" }
-        if numbers.count > QuotaSpender.projectCountMax { return "more projects are known than may be" }
+        if numbers.count > bounds.projectCountMax { return "more projects are known than may be" }
         if purses.count != numbers.count * 3 || table.count + free.count != numbers.count {
             return "the places of projects are counted wrongly"
         }
@@ -20,7 +20,7 @@ extension QuotaSpender {
         for (index, purse) in purses.enumerated() {
             if purse.isActive != looked.contains(index) { return "a purse is not looked after" }
             if let last = purse.pending.last, last.number > lastNumber { return "a request was never made" }
-            if let broken = purse.brokenInvariant { return broken }
+            if let broken = purse.brokenInvariant(bounds) { return broken }
         }
         return nil
     }
@@ -45,11 +45,11 @@ extension QuotaSpender {
 }
 
 extension QuotaPurse {
-    var brokenInvariant: String? {
+    func brokenInvariant(_ bounds: QuotaBounds) -> String? {
         if !isActive, held > 0 || shareRate > 0 || !pending.isEmpty || hasWaiting {
             return "something is held or awaited, and nobody looks after it"
         }
-        if pending.count > QuotaSpender.pendingCountMax { return "more requests are awaited than may be" }
+        if pending.count > bounds.pendingCountMax { return "more requests are awaited than may be" }
         if zip(pending, pending.dropFirst()).contains(where: { $0.number >= $1.number }) {
             return "requests are out of order"
         }

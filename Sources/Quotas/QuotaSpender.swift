@@ -11,12 +11,6 @@ import Model
 /// waits on. When it is silent for so long that it must be taken for gone, nothing waits any more: what the
 /// share cannot carry is unanswered, which is not a refusal, since nobody said that the quota is used up.
 public struct QuotaSpender: Sendable {
-    /// Projects at once. When more come, those that hold nothing are forgotten; if none does, the new one is
-    /// refused.
-    public static let projectCountMax = 1 << 16
-    /// Requests without an answer, for one project and kind.
-    static let pendingCountMax = 4
-
     public enum Answer: Hashable, Sendable {
         /// So many of the tokens were taken: all, or, when there is no more to be had, as many as there were.
         case admitted(UInt64)
@@ -39,6 +33,7 @@ public struct QuotaSpender: Sendable {
     }
 
     public let id: SpenderID
+    public let bounds: QuotaBounds
     private(set) var table = ProjectTable()
     private(set) var numbers: [ProjectNumber] = []
     /// Three for each place, as in `QuotaGrantor.kinds`.
@@ -55,7 +50,10 @@ public struct QuotaSpender: Sendable {
         enum PlantedBug { case appliesTwice }
     #endif
 
-    public init(_ id: SpenderID) { self.id = id }
+    public init(_ id: SpenderID, _ bounds: QuotaBounds = QuotaBounds()) {
+        self.id = id
+        self.bounds = bounds
+    }
 
     /// Takes `count` tokens of a leased kind (sends, subscription changes, registrations).
     @inline(__always)
@@ -77,11 +75,11 @@ public struct QuotaSpender: Sendable {
     ) -> Answer {
         defer { checkInvariants() }
         guard QuotaGrantor.kinds.contains(kind) else {
-            return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: QuotaTiming.retryMax))
+            return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: bounds.retryMax))
         }
         guard count > 0 else { return .admitted(0) }
         guard let index = purse(kind, project) else {
-            return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: QuotaTiming.retryMax))
+            return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: bounds.retryMax))
         }
         purses[index].lapse(now)
         purses[index].asked =
@@ -94,15 +92,15 @@ public struct QuotaSpender: Sendable {
             }
             return .admitted(count)
         }
-        if purses[index].ownerIsSilent(now) {
-            let isGone = purses[index].ownerIsGone(now)
+        if purses[index].ownerIsSilent(now, bounds) {
+            let isGone = purses[index].ownerIsGone(now, bounds)
             if isGone || purses[index].held + purses[index].accruedShare(now) >= count {
                 let leased = purses[index].spend(count)
                 let taken = leased + purses[index].spendShare(count - leased, now)
                 return taken > 0 ? .admitted(taken) : .unanswered
             }
             purses[index].hasWaiting = true
-            return .wait(until: purses[index].owedSince.advanced(by: QuotaTiming.patienceWithoutShare))
+            return .wait(until: purses[index].owedSince.advanced(by: bounds.patienceWithoutShare))
         }
         if isBlocked {
             let taken = purses[index].spend(count)
@@ -110,20 +108,29 @@ public struct QuotaSpender: Sendable {
         }
         if purses[index].pending.isEmpty { ask(index, beside: count, now, &effects) }
         purses[index].hasWaiting = true
-        return .wait(until: purses[index].owedSince.advanced(by: purses[index].patience))
+        return .wait(until: purses[index].owedSince.advanced(by: purses[index].patience(bounds)))
     }
 
     private func refuse(_ count: UInt64, _ kind: QuotaKind, _ index: Int, _ now: MonotonicTime) -> Answer {
         let purse = purses[index]
         guard let rate = purse.rate, rate.count > 0 else {
-            return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: QuotaTiming.retryMax))
+            return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: bounds.retryMax))
         }
         let refill = UInt128(count) * rate.scale / UInt128(rate.count)
         let delay = UInt64(clamping: refill) - min(now.since(purse.blockedSince), UInt64(clamping: refill))
         return .refused(
             QuotaRefusal(
                 kind: kind, limit: rate.perSecond,
-                retryDelay: max(delay, purse.blockedUntil.since(now), QuotaTiming.retryMin)))
+                retryDelay: max(delay, purse.blockedUntil.since(now), bounds.retryMin)))
+    }
+
+    /// What is held of all projects together: leased tokens, and what shares come to.
+    public func atHand(_ kind: QuotaKind) -> UInt64 {
+        guard kind.rawValue < 3 else { return 0 }
+        return stride(from: Int(kind.rawValue), to: purses.count, by: 3).reduce(0) { sum, index in
+            let share = UInt128(purses[index].shareRate) * UInt128(bounds.share) / 1_000_000_000
+            return sum + purses[index].held + UInt64(clamping: share)
+        }
     }
 
     // MARK: Asking
@@ -134,7 +141,7 @@ public struct QuotaSpender: Sendable {
     ) {
         let elapsed = max(now.since(purses[index].askedSince), .milliseconds(10))
         let asked = UInt128(purses[index].asked)
-        let estimate = UInt64(clamping: asked * UInt128(QuotaTiming.leaseCover) / UInt128(elapsed))
+        let estimate = UInt64(clamping: asked * UInt128(bounds.leaseCover) / UInt128(elapsed))
         let perSecond = UInt64(clamping: asked * 1_000_000_000 / UInt128(elapsed))
         purses[index].demandPerSecond =
             min(perSecond, QuotaRate.countMax) / 2 + purses[index].demandPerSecond / 2
@@ -156,7 +163,7 @@ public struct QuotaSpender: Sendable {
     {
         lastNumber += 1
         if !isRelease {
-            if purses[index].pending.count == QuotaSpender.pendingCountMax {
+            if purses[index].pending.count == bounds.pendingCountMax {
                 purses[index].pending.removeFirst()
             }
             purses[index].pending.append(.init(number: lastNumber, sent: now, needed: purses[index].needed))
@@ -249,16 +256,16 @@ public struct QuotaSpender: Sendable {
         let isQuiet = purses[index].asked == purses[index].askedAtTick
         purses[index].askedAtTick = purses[index].asked
         purses[index].quietTicks = isQuiet ? purses[index].quietTicks + 1 : 0
-        if purses[index].ownerIsSilent(now), purses[index].hasWaiting {
+        if purses[index].ownerIsSilent(now, bounds), purses[index].hasWaiting {
             purses[index].hasWaiting = false
             effects.append(.ready(numbers[index / 3], QuotaGrantor.kinds[index % 3]))
         }
         let isQuietForLong = purses[index].quietTicks >= 2
         if let last = purses[index].pending.last {
-            if isQuietForLong, purses[index].ownerIsSilent(now) {
+            if isQuietForLong, purses[index].ownerIsSilent(now, bounds) {
                 // Nobody wants it any more. Its late answer will not be applied.
                 purses[index].pending.removeAll()
-            } else if now.since(last.sent) >= QuotaTiming.tick {
+            } else if now.since(last.sent) >= bounds.tick {
                 send(index, isRelease: false, now, &effects)
             }
             return
@@ -284,20 +291,20 @@ public struct QuotaSpender: Sendable {
     private mutating func setWake(_ now: MonotonicTime, _ effects: inout [Effect]) {
         guard !isWakeSet, !active.isEmpty else { return }
         isWakeSet = true
-        effects.append(.wake(at: now.advanced(by: QuotaTiming.tick)))
+        effects.append(.wake(at: now.advanced(by: bounds.tick)))
     }
 
     // MARK: Places
 
     private mutating func purse(_ kind: QuotaKind, _ project: ProjectNumber) -> Int? {
         if let place = table.place(of: project) { return place * 3 + Int(kind.rawValue) }
-        if free.isEmpty, numbers.count >= QuotaSpender.projectCountMax { forgetIdle() }
+        if free.isEmpty, numbers.count >= bounds.projectCountMax { forgetIdle() }
         let place: Int
         if let reused = free.popLast() {
             place = reused
             numbers[place] = project
         } else {
-            guard numbers.count < QuotaSpender.projectCountMax else { return nil }
+            guard numbers.count < bounds.projectCountMax else { return nil }
             place = numbers.count
             numbers.append(project)
             purses.append(contentsOf: repeatElement(QuotaPurse(), count: 3))

@@ -20,8 +20,8 @@ public struct Admission {
     /// What the spender wants done; taken by the router after each call.
     var effects: [QuotaSpender.Effect] = []
 
-    public init(_ id: SpenderID) {
-        spender = QuotaSpender(id)
+    public init(_ id: SpenderID, _ bounds: QuotaBounds = QuotaBounds()) {
+        spender = QuotaSpender(id, bounds)
         spender.laws.isHolders = true
     }
 
@@ -54,6 +54,9 @@ public struct Admission {
         spender.receive(grant, now: now, into: &effects)
     }
     mutating func woke(now: MonotonicTime) { spender.woke(now: now, into: &effects) }
+
+    /// What is held of all projects together.
+    public func atHand(_ kind: QuotaKind) -> UInt64 { spender.atHand(kind) }
 
     // MARK: Laws
 

@@ -48,7 +48,7 @@ public struct Checkers {
         public var underWay: UInt64 = .seconds(4)
         /// Messages that wait for one device, past which they are dropped with notice; and bytes of a
         /// project.
-        public var waitingMax = Int(DeliveryLimits.waitingMax)
+        public var waitingMax = Int(DeliveryLimits().waitingMax)
         public var waitingBytesMax = PartitionOptions(partitionCount: 1).waitingBytesMax
         public init() {}
     }

@@ -41,7 +41,7 @@ struct MembershipLawTests {
         isSeen("among the others") { $0.own.session = SessionID(3) }
         isSeen("has the node's name") { $0.own.name = "c" }
         isSeen("more facts") { machine in
-            for key in 0...UInt32(Membership.factsMax) {
+            for key in 0...UInt32(Membership.Options().factsMax) {
                 machine.facts[key] = .init(key: key, version: 1, value: 1)
             }
         }

@@ -114,7 +114,7 @@ struct NameTwinTests {
     func manyTopics() {
         var topics = DeviceTopics()
         defer { topics.destroy() }
-        let most = DeliveryLimits.topicsPerDeviceMax
+        let most = DeliveryLimits().topicsPerDeviceMax
         for number in 0..<most { topics.append(TopicNumber(rawValue: UInt32(number)), since: Day(1)) }
         #expect(topics.count == most)
         for number in 0..<most {

@@ -164,7 +164,7 @@ struct OneNode {
     func takeover() {
         var node = OneNode(.standard, .takeover(grantedUntil: at(.seconds(100))))
         #expect(node.take(1).0 == 0)
-        node.pass(QuotaTiming.share - 1)
+        node.pass(QuotaBounds().share - 1)
         #expect(node.take(1).0 == 0)
         node.pass(.milliseconds(100))
         var passed: UInt64 = 0
@@ -181,7 +181,7 @@ struct OneNode {
             now = now.advanced(by: .milliseconds(1))
             beginning = QuotaGrantor.beginning(isFirst: false, left: nil, since: since, now: now)
         }
-        expect(now.since(since) > QuotaTiming.share)
+        expect(now.since(since) > QuotaBounds().share)
         guard let beginning else { return }
         var node = OneNode(.standard, spenders: 1, beginning, at: now)
         for kind in QuotaGrantor.kinds { expect(node.take(50, kind).0 == 50) }

@@ -82,7 +82,7 @@ struct QuotaLawTests {
         isSeen("more grants are on their way") { world in
             change(&world) { account in
                 guard let grant = account.flight.first else { return }
-                account.flight = Array(repeating: grant, count: QuotaLedger.flightCountMax + 1)
+                account.flight = Array(repeating: grant, count: QuotaBounds().flightCountMax + 1)
             }
         }
         isSeen("a lease ended before it began") { world in

@@ -18,8 +18,8 @@ import Testing
     {
         QuotaGrant(
             spender: request.spender, project: request.project, kind: request.kind, number: request.number,
-            ledger: Epoch(ledger), tokens: tokens, leaseLength: QuotaTiming.lease, shareRate: shareRate,
-            shareLength: QuotaTiming.share, retryAfter: 0, rate: QuotaRate(count: 1_000, burst: 1_000))
+            ledger: Epoch(ledger), tokens: tokens, leaseLength: QuotaBounds().lease, shareRate: shareRate,
+            shareLength: QuotaBounds().share, retryAfter: 0, rate: QuotaRate(count: 1_000, burst: 1_000))
     }
 
     func take(_ spender: inout QuotaSpender, _ count: UInt64, now: UInt64) -> QuotaSpender.Answer {
@@ -32,7 +32,7 @@ import Testing
         var spender = QuotaSpender(SpenderID(1))
         var effects: [QuotaSpender.Effect] = []
         let answer = spender.take(3, .sends, project, now: at(5), into: &effects)
-        #expect(answer == .wait(until: at(5 + QuotaTiming.patienceWithoutShare)))
+        #expect(answer == .wait(until: at(5 + QuotaBounds().patienceWithoutShare)))
         guard case .request(let request)? = effects.first else {
             Issue.record("no request")
             return
@@ -114,11 +114,11 @@ import Testing
     @Test("an owner that never answers: a wait with an end, and no word of a used-up quota")
     func silence() {
         var spender = QuotaSpender(SpenderID(1))
-        #expect(take(&spender, 1, now: 0) == .wait(until: at(QuotaTiming.patienceWithoutShare)))
+        #expect(take(&spender, 1, now: 0) == .wait(until: at(QuotaBounds().patienceWithoutShare)))
         var effects: [QuotaSpender.Effect] = []
-        spender.woke(now: at(QuotaTiming.patienceWithoutShare), into: &effects)
+        spender.woke(now: at(QuotaBounds().patienceWithoutShare), into: &effects)
         #expect(effects.contains(.ready(project, .sends)))
-        #expect(take(&spender, 1, now: QuotaTiming.patienceWithoutShare) == .unanswered)
+        #expect(take(&spender, 1, now: QuotaBounds().patienceWithoutShare) == .unanswered)
     }
 
     @Test("an owner that is only slow refuses nobody: what its share cannot carry waits")
@@ -133,7 +133,7 @@ import Testing
         let answers = (0..<100).map { _ in take(&spender, 1, now: .milliseconds(82)) }
         #expect(answers.filter { $0 == .admitted(1) }.count == 8)
         #expect(
-            answers.filter { $0 == .wait(until: at(.milliseconds(2) + QuotaTiming.patienceWithoutShare)) }
+            answers.filter { $0 == .wait(until: at(.milliseconds(2) + QuotaBounds().patienceWithoutShare)) }
                 .count == 92)
         effects = []
         spender.receive(grant(second, 100), now: at(.milliseconds(95)), into: &effects)
@@ -166,7 +166,7 @@ import Testing
         var spender = QuotaSpender(SpenderID(1))
         var effects: [QuotaSpender.Effect] = []
         var refused = 0
-        for number in 1...UInt32(QuotaSpender.projectCountMax) + 10 {
+        for number in 1...UInt32(QuotaBounds().projectCountMax) + 10 {
             let answer = spender.take(1, .sends, ProjectNumber(number), now: at(1), into: &effects)
             if case .refused = answer { refused += 1 }
         }

@@ -11,7 +11,7 @@ import Testing
 @Suite("A late request")
 struct LateRequestTests {
     enum Hindrance: CaseIterable {
-        case none, cut, sleep
+        case none, cut, sleep, standstill
     }
 
     /// A cluster that works, a gateway of it, and a partition that another process serves.
@@ -34,7 +34,10 @@ struct LateRequestTests {
     private struct Nobody: Error {}
 
     /// A gateway asks an owner in another process, which has four seconds for it and reads it after five.
-    private func ask(_ hindrance: Hindrance, _ planted: PlantedInNode = []) throws -> ClusterSimulation {
+    /// - Parameter hurry: the world believes that the deadline is so much earlier.
+    private func ask(
+        _ hindrance: Hindrance, _ planted: PlantedInNode = [], hurry: UInt64 = 0
+    ) throws -> ClusterSimulation {
         let (world, gateway, partition, life) = try boot(planted)
         let owner = try #require(world.process(of: life))
         let members = Request.members(project: ProjectNumber(1), world.topic(0))
@@ -42,7 +45,7 @@ struct LateRequestTests {
             let loop = gateway.loops[0]
             let id = RequestID(gateway: loop.core.gateway, number: 1 << 40 | number)
             let deadline = Deadline(gateway.clock.monotonic.advanced(by: .seconds(4)))
-            world.deadlines[id] = world.now + .seconds(4)
+            world.deadlines[id] = world.now + .seconds(4) - hurry
             loop.core.ask(partition, id, members, deadline)
             loop.turn()
         }
@@ -54,6 +57,7 @@ struct LateRequestTests {
         case .none: break
         case .cut: world.network.cut(gateway.place, owner.place)
         case .sleep: world.freeze(owner, for: .seconds(5))
+        case .standstill: world.freeze(owner, for: .seconds(5), stopsClock: true)
         }
         ask(2)
         world.run(until: world.now + .seconds(5))
@@ -62,11 +66,21 @@ struct LateRequestTests {
         return world
     }
 
-    @Test("is dropped unread", arguments: Hindrance.allCases)
+    @Test("is dropped unread", arguments: [Hindrance.none, .cut, .sleep])
     func dropped(_ hindrance: Hindrance) throws {
         let world = try ask(hindrance)
         #expect(world.violations.isEmpty, "\(world.violations)")
         #expect(world.counts["late requests", default: 0] == (hindrance == .none ? 0 : 1))
+    }
+
+    /// Nobody there can know how long it lay: by so much it may be late, and by no more (guarantees, G1).
+    @Test("is carried out by a machine whose clock stood still meanwhile")
+    func standstill() throws {
+        let world = try ask(.standstill)
+        #expect(world.violations.isEmpty, "\(world.violations)")
+        #expect(world.counts["late requests"] == nil)
+        let late = try ask(.standstill, hurry: .seconds(6))
+        #expect(late.violations.contains { $0.guarantee == "5.12" })
     }
 
     @Test("is seen where it is done nevertheless", arguments: [Hindrance.cut, .sleep])

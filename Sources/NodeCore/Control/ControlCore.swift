@@ -16,12 +16,14 @@ public struct ControlOptions: Sendable {
     public var histories: [History]
     /// For the order of gossip's probes.
     public var seed: UInt64
+    public var ownership = Ownership.Options()
+    public var membership = Membership.Options()
+    /// How many nanoseconds a look waits for the other databases after the home has answered, and after how
+    /// many looks one that says nothing is away; one that cannot be reached is at once.
+    public var tablePatience: UInt64 = .milliseconds(500)
+    public var looksMissed: UInt64 = 3
     /// In which version the catalog was read.
     public var catalogVersion: UInt64 = 0
-    /// For how many nanoseconds a look waits for the other databases after the home has answered.
-    public var patience: UInt64 = .milliseconds(500)
-    /// A database that says nothing is away after so many looks; one that cannot be reached is at once.
-    public var looksMissed: UInt64 = 3
     #if DEBUG
         public var planted: PlantedInNode = []
     #endif
@@ -36,6 +38,12 @@ public struct ControlOptions: Sendable {
         self.map = map
         self.histories = histories
         self.seed = seed
+    }
+
+    /// What must hold of the bounds, if it does not.
+    var mistake: String? {
+        looksMissed < 1
+            ? "a look is missed before its database is away" : ownership.mistake ?? membership.mistake
     }
 }
 
@@ -78,13 +86,16 @@ public final class ControlCore {
     public var isBroken: ((String) -> Void)?
 
     public init(_ options: ControlOptions, now: MonotonicTime) {
+        if let mistake = options.mistake { preconditionFailure(mistake) }
         self.options = options
         self.now = now
         catalogVersion = options.catalogVersion
-        ownership = Ownership(session: options.session, name: options.name, info: options.info, now: now)
+        ownership = Ownership(
+            session: options.session, name: options.name, info: options.info, options: options.ownership,
+            now: now)
         membership = Membership(
             session: options.session, name: options.name, address: options.info.gossip,
-            info: options.info.encoded, seed: options.seed, now: now)
+            info: options.info.encoded, seed: options.seed, options: options.membership, now: now)
         tables = PartitionTables(
             options.map, histories: options.histories, looksMissed: options.looksMissed)
         ownership.laws.isHolders = true
@@ -267,7 +278,7 @@ public final class ControlCore {
         tables.join(poll, asked: asked)
         finishLook(isPatient: true)
         guard tables.isWaiting else { return }
-        let end = now.advanced(by: options.patience)
+        let end = now.advanced(by: options.tablePatience)
         effects.append(.wake(.patience(look: tables.look), at: end))
     }
 

@@ -38,7 +38,7 @@ struct PartitionTables {
     var away: Set<PartitionID> = []
     var awayDatabases: Set<Int> = []
 
-    init(_ map: NodeMap, histories: [History], looksMissed: UInt64 = 3) {
+    init(_ map: NodeMap, histories: [History], looksMissed: UInt64) {
         self.looksMissed = looksMissed
         tables = (1..<max(1, map.databaseCount)).map { database in
             let ids = histories.indices.filter { map.database(of: PartitionID(UInt16($0))) == database }

@@ -76,7 +76,7 @@ extension LoopCore {
         let left = handedOver.removeValue(forKey: project)
         guard
             let beginning = QuotaGrantor.beginning(
-                isFirst: isFirst, left: left, since: since, now: now.monotonic)
+                isFirst: isFirst, left: left, since: since, now: now.monotonic, options.quotas)
         else { return false }
         grantor.open(
             project, limits[project] ?? .standard, epoch: epoch, beginning, now: now.monotonic)
@@ -130,6 +130,17 @@ extension LoopCore {
         ]
         return kinds.compactMap { name, kind in
             grantor.level(of: kind, project, now: now.monotonic).map { BucketLevel(name: name, tokens: $0) }
+        }
+    }
+
+    /// What this loop may admit, and grant to others, within some nanoseconds as long as it hears of nobody:
+    /// what it holds, and what is in the buckets here and flows in. For the simulator's checkers.
+    public func tokensAtHand(_ kind: QuotaKind, for length: UInt64, now: MonotonicTime) -> UInt64 {
+        let held = router.admission.atHand(kind)
+        return grantor.openProjects.reduce(held) { sum, project in
+            let level = grantor.level(of: kind, project, now: now) ?? 0
+            let inflow = (limits[project] ?? .standard).rate(of: kind)?.inflow(in: length) ?? 0
+            return sum + level + inflow
         }
     }
 

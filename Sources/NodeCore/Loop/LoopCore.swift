@@ -20,6 +20,7 @@ public struct LoopOptions: Sendable {
     public var partition: PartitionOptions
     public var routing = RouterBounds()
     public var bounds = LoopBounds()
+    public var quotas = QuotaBounds()
     public var deviceLimiter = DeviceLimiter()
     /// On a node of its own: what its former life left in the buckets, and when this one began.
     public var formerQuotas = FormerQuotas()
@@ -35,6 +36,9 @@ public struct LoopOptions: Sendable {
         self.partition = partition
         epochs = Array(repeating: Epoch(0), count: map.partitionCount)
     }
+
+    /// What must hold of the bounds, if it does not.
+    var mistake: String? { partition.mistake ?? quotas.mistake }
 
     var gateway: GatewayID { GatewayID(life: life, loop: number) }
     /// What stands in event ids: another one after the engine may have lost its end.
@@ -67,7 +71,7 @@ public final class LoopCore<Host: LoopHost> {
     var epochs: [Epoch]
     var router: Router
     public internal(set) var streams: GatewayStreams
-    var grantor = QuotaGrantor()
+    var grantor: QuotaGrantor
     var deviceLimiter: DeviceLimiter
     var limits: [ProjectNumber: QuotaLimits] = [:]
     /// The projects that are known here, and in a cluster the epoch of its home partition in which each was
@@ -145,6 +149,7 @@ public final class LoopCore<Host: LoopHost> {
     ) {
         var options = options
         options.partition.streamsOutliveOwners = options.isClustered
+        if let mistake = options.mistake { preconditionFailure(mistake) }
         self.options = options
         self.host = host
         self.proofs = proofs
@@ -162,10 +167,11 @@ public final class LoopCore<Host: LoopHost> {
         routing.bounds = options.routing
         routing.requestWindow = options.partition.requestWindow
         let spender = SpenderID(options.gateway, incarnation: random.next())
-        router = Router(options: routing, admission: Admission(spender), random: random)
+        router = Router(options: routing, admission: Admission(spender, options.quotas), random: random)
         streams = GatewayStreams(
             gateway: options.gateway, histories: options.eventHistories, outlivesOwners: options.isClustered)
         outgoing = Array(repeating: [], count: options.map.loopCount)
+        grantor = QuotaGrantor(options.quotas)
         router.laws.isHolders = true
         streams.laws.isHolders = true
         grantor.laws.isHolders = true

@@ -1,22 +1,42 @@
-/// The bounds of deliveries, each with its reason.
-public enum DeliveryLimits {
+/// The bounds of deliveries, each with its reason. What a record does to the log depends on them: they are
+/// the same on all nodes, for as long as the data lives.
+public struct DeliveryLimits: Hashable, Sendable {
     /// Messages without a collapse key that wait for an absent device (FCM: 100, past which all are dropped
     /// and the device is told).
-    public static let waitingMax: UInt16 = 100
+    public var waitingMax: UInt16 = 100
     /// Distinct collapse keys that wait for one device (FCM: 4).
-    public static let collapsibleMax: UInt8 = 4
+    public var collapsibleMax: UInt8 = 4
     /// A listening device's unacknowledged messages are passed in steps, so that the cost is shared by many
     /// messages: at `waitingMax + passDepth` the `passDepth` oldest pass as delivered.
-    public static let passDepth: UInt16 = 64
+    public var passDepth: UInt16 = 64
     /// What not even a listening device may exceed, if its gateway has not confirmed writing the oldest.
-    public static let waitingHardMax: UInt16 = 1000
+    public var waitingHardMax: UInt16 = 1000
     /// Topics that one device may be subscribed to (FCM: 2,000).
-    public static let topicsPerDeviceMax = 2000
+    public var topicsPerDeviceMax = DeliveryLimits.topicsStoredMax
+
+    /// What a snapshot may say of one device.
+    static let topicsStoredMax = 2000
+
+    public init() {}
+
+    /// What must hold of them, if it does not.
+    public var mistake: String? {
+        if waitingMax < 1 || collapsibleMax < 1 || passDepth < 1 { return "one is the least of everything" }
+        // Else a listening device would lose what passes for others.
+        if Int(waitingMax) + Int(passDepth) > Int(waitingHardMax) {
+            return "what a listening device has been handed passes before it is dropped"
+        }
+        if !(1...DeliveryLimits.topicsStoredMax).contains(topicsPerDeviceMax) {
+            return "a snapshot has room for a device's topics"
+        }
+        return nil
+    }
 }
 
 public struct PartitionOptions: Sendable {
     /// The number of partitions that the data was made with.
     public var partitionCount: Int
+    public var delivery = DeliveryLimits()
     /// Bytes of an open record past which it is closed though another is in flight.
     public var recordBytesMax = 1 << 20
     /// Bytes that one record may put into one outbox, past which it is closed as well: a record of the sender
@@ -83,11 +103,23 @@ public struct PartitionOptions: Sendable {
     /// Devices that may end in one day because they were not seen, or a share of all where that is more: what
     /// a clock that is wrong without anybody's noticing can do.
     public var sweptDayMax = 1000
-    static let sweptShare = 64
+    public var sweptShare = 64
 
     #if DEBUG
         public var planted: Planted = []
     #endif
 
     public init(partitionCount: Int) { self.partitionCount = partitionCount }
+
+    /// What must hold of them, if it does not.
+    public var mistake: String? {
+        let counts = [
+            recordBytesMax, entryBytesMax, comparedAtOnce, recordsInFlightMax, outboxWindow, offerBytesMax,
+            repairSliceMembers, bodiesAtOnce, bodyBytesAtOnce, pushWindow, snapshotBytesMin,
+            snapshotSliceBytes, snapshotPartBytes, sweptDayMax, sweptShare,
+        ]
+        if counts.contains(where: { $0 < 1 }) { return "one is the least of everything" }
+        if outboxRetry == 0 || deviceDaysMax == 0 { return "what is done again takes some time" }
+        return delivery.mistake
+    }
 }

@@ -293,8 +293,8 @@ extension Partition {
     ) {
         guard mayHaveListeners(now) else { return }
         let isFresh = now.monotonic.since(begunAt) < options.listenersReturn
-        let near = DeliveryLimits.waitingMax - min(companions, DeliveryLimits.waitingMax)
-        let passAt = DeliveryLimits.waitingMax + DeliveryLimits.passDepth
+        let near = options.delivery.waitingMax - min(companions, options.delivery.waitingMax)
+        let passAt = options.delivery.waitingMax + options.delivery.passDepth
         // A gateway that confirms nothing must not keep the messages of all others waiting.
         let heldUp = Position(placing.position.rawValue - min(placing.position.rawValue, 1_000_000))
         var exempt: [UInt32] = []

@@ -199,7 +199,7 @@ extension Partition {
                     outcomes.append(.unchanged(since))
                 } else if pending.contains(index) {
                     outcomes.append(.unchanged(today))
-                } else if topics.count >= DeliveryLimits.topicsPerDeviceMax {
+                } else if topics.count >= options.delivery.topicsPerDeviceMax {
                     outcomes.append(.refused(.tooManyTopics))
                 } else {
                     pending.insert(index)

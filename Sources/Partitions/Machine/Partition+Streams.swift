@@ -112,7 +112,7 @@ extension Partition {
                 guard stream.turn >= former.stream.turn else { return }
                 // The same again: its gateway has reason to think that something was lost.
                 streams.forgetOutstanding(stream.gateway)
-            } else {
+            } else if !keepsReplaced {
                 say(.replaced(former.stream, device), to: former.stream.gateway, &effects)
             }
         }
@@ -144,6 +144,15 @@ extension Partition {
         }
     }
 
+    /// A planted bug.
+    private var keepsReplaced: Bool {
+        #if DEBUG
+            return options.planted.contains(.keepReplaced)
+        #else
+            return false
+        #endif
+    }
+
     func begin(
         _ stream: StreamID, _ device: DeviceIndex, _ now: Instant, _ effects: inout [PartitionEffect]
     ) {
@@ -160,7 +169,7 @@ extension Partition {
     /// delivered: the oldest first. What its gateway has not confirmed stays, also beyond the window.
     private func passHandedOver(_ index: UInt32) {
         guard let (page, place) = state.devices.find(index) else { return }
-        let surplus = Int(page.waiting[place]) - Int(DeliveryLimits.waitingMax)
+        let surplus = Int(page.waiting[place]) - Int(options.delivery.waitingMax)
         let handedOver = streams.handedOver(index)
         guard surplus > 0, handedOver > .zero else { return }
         let oldest = state.log.waiting(for: index, after: .zero, limit: surplus)
@@ -185,7 +194,10 @@ extension Partition {
             if options.planted.contains(.skipCatchUp) { return streams.setLive(index) }
         #endif
         let waiting = durableWaiting(index, after: attachment.written, now)
-        let told = durableLoss(index, after: attachment.written)
+        var told = durableLoss(index, after: attachment.written)
+        #if DEBUG
+            if options.planted.contains(.tellLossOfNothing) { told = told ?? waiting.last?.position }
+        #endif
         if waiting.isEmpty, told == nil {
             guard !streams.isFull(attachment.stream.gateway, options.pushWindow) else {
                 return waitForWindow(index, attachment.stream.gateway, &effects)
@@ -215,7 +227,7 @@ extension Partition {
     /// has it, and must not find it skipped.
     private func durableWaiting(_ index: UInt32, after: Position, _ now: Instant) -> [LogEntry] {
         let durable = ledger.durable
-        let limit = Int(DeliveryLimits.waitingHardMax)
+        let limit = Int(options.delivery.waitingHardMax)
         return state.log.durablyWaiting(for: index, after: after, limit: limit)
             .filter { $0.record <= durable && ($0.expires > now.wall || deliversLate) }
     }

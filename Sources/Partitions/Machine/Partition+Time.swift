@@ -77,7 +77,7 @@ extension Partition {
         guard now.monotonic.since(begunAt) >= options.listenersReturn else { return }
         let today = today(now)
         if sweep.day != today {
-            let share = state.devices.count / PartitionOptions.sweptShare
+            let share = state.devices.count / options.sweptShare
             sweep = Sweep(day: today, next: 0, left: max(options.sweptDayMax, share))
             seeListeners(today)
         }

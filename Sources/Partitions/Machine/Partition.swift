@@ -80,7 +80,8 @@ public final class Partition {
         self.options = options
         self.proofs = proofs
         state = PartitionState(
-            id: id, history: history, partitionCount: options.partitionCount, names: names)
+            id: id, history: history, partitionCount: options.partitionCount, limits: options.delivery,
+            names: names)
         state.log.bodyCacheBytesMax = options.bodyCacheBytesMax
         ledger = Ledger(durable: .zero)
         clock = TrustedClock(
@@ -261,7 +262,7 @@ public final class Partition {
             refusal = nil
             effects.append(.notice(.journalTakes))
         }
-        for answer in gated.answers { release(answer, proof, &effects) }
+        for answer in answers(of: gated) { release(answer, proof, &effects) }
         for partition in gated.touched.sorted() { offer(to: partition, proof, now, &effects) }
         for (partition, mark) in marks {
             durableMarks[partition] = mark
@@ -306,6 +307,13 @@ public final class Partition {
                 release(answer, proof, &effects)
             }
         }
+    }
+
+    private func answers(of gated: Gated) -> ArraySlice<Answer> {
+        #if DEBUG
+            if options.planted.contains(.forgetAnswers) { return gated.answers.prefix(1) }
+        #endif
+        return gated.answers[...]
     }
 
     /// An answer whose record is durable: on to what else it waits for, or out.

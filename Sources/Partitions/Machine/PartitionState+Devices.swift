@@ -130,7 +130,7 @@ extension PartitionState {
         defer { log.caster = nil }
         if !placing.passed.isEmpty {
             let passed = log.dropOldest(
-                placing.passed, depth: Int(DeliveryLimits.passDepth), upTo: placing.passedUpTo,
+                placing.passed, depth: Int(limits.passDepth), upTo: placing.passedUpTo,
                 departure(&devices))
             for (index, position) in passed { note(passed: position, by: index, record) }
         }
@@ -154,8 +154,8 @@ extension PartitionState {
         targets.forEach { index in
             guard let (page, place) = devices.find(index) else { return }
             let waiting = page.waiting[place]
-            if waiting >= DeliveryLimits.waitingMax,
-                waiting >= DeliveryLimits.waitingHardMax || !placing.exempt.contains(index)
+            if waiting >= limits.waitingMax,
+                waiting >= limits.waitingHardMax || !placing.exempt.contains(index)
             {
                 full.append(index)
             } else {
@@ -178,7 +178,7 @@ extension PartitionState {
         log.collapse(key, targets, departure(&devices))
         targets.forEach { index in
             guard let (page, place) = devices.find(index) else { return }
-            if page.collapsible[place] >= DeliveryLimits.collapsibleMax {
+            if page.collapsible[place] >= limits.collapsibleMax {
                 log.evictOldestCollapsible(index, departure(&devices))
             }
             page.collapsible[place] += 1

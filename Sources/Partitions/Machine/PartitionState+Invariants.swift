@@ -43,12 +43,12 @@ extension PartitionState {
             if Int(page.waiting[place]) != waiting || Int(page.collapsible[place]) != collapsible {
                 broken = "what waits for device \(index) is counted wrongly"
             }
-            if waiting > Int(DeliveryLimits.waitingHardMax)
-                || collapsible > Int(DeliveryLimits.collapsibleMax)
+            if waiting > Int(limits.waitingHardMax)
+                || collapsible > Int(limits.collapsibleMax)
             {
                 broken = "more waits for device \(index) than may"
             }
-            if page.topics[place].count > DeliveryLimits.topicsPerDeviceMax {
+            if page.topics[place].count > limits.topicsPerDeviceMax {
                 broken = "device \(index) is in more topics than may be"
             }
             return broken == nil

@@ -77,7 +77,7 @@ extension PartitionState {
         let told = Position(try reader.varint())
         if told > .zero { overflowed[index] = Loss(told: told, record: .zero) }
         guard let (page, at) = devices.find(index) else { throw reader.fail("a device that is not there") }
-        for _ in 0..<(try reader.count(max: DeliveryLimits.topicsPerDeviceMax, elementBytesMin: 3)) {
+        for _ in 0..<(try reader.count(max: DeliveryLimits.topicsStoredMax, elementBytesMin: 3)) {
             let topic = try readName(&numbers, &reader)
             let since = Day(try reader.u16())
             names.retain(topic)

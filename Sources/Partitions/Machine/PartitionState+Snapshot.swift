@@ -134,7 +134,7 @@ extension PartitionState {
             guard let (page, at) = devices.find(index) else {
                 throw reader.fail("a device that is not there")
             }
-            for _ in 0..<(try reader.count(max: DeliveryLimits.topicsPerDeviceMax, elementBytesMin: 3)) {
+            for _ in 0..<(try reader.count(max: DeliveryLimits.topicsStoredMax, elementBytesMin: 3)) {
                 let topic = Int(try reader.number())
                 guard topic < numbers.count else { throw reader.fail("a topic without a name") }
                 let since = Day(try reader.u16())

@@ -12,6 +12,7 @@ struct PartitionState: ~Copyable {
     let id: PartitionID
     let history: History
     let partitionCount: Int
+    let limits: DeliveryLimits
     /// The newest record that was folded in.
     var applied: Sequence = .zero
     var epoch = Epoch(0)
@@ -39,7 +40,11 @@ struct PartitionState: ~Copyable {
     /// The snapshot that is being made: told of what it has not written yet before that changes.
     private(set) var writer: SnapshotWriter?
 
-    init(id: PartitionID, history: History, partitionCount: Int, names: TopicNames) {
+    init(
+        id: PartitionID, history: History, partitionCount: Int, limits: DeliveryLimits = DeliveryLimits(),
+        names: TopicNames
+    ) {
+        self.limits = limits
         self.id = id
         self.history = history
         self.partitionCount = partitionCount

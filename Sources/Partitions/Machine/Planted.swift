@@ -53,6 +53,12 @@ import Model
         public static let skipComparison = Planted(rawValue: 4_194_304)
         /// The windows of a gateway that is fenced go at once, and it may not have heard of it (design 5.5).
         public static let buryAtOnce = Planted(rawValue: 1_048_576)
+        /// Who waits for a record with others is not answered: only the first of them is (design 5.3).
+        public static let forgetAnswers = Planted(rawValue: 8_388_608)
+        /// Who is brought up to date is told of a loss, though nothing was dropped (design 3.3).
+        public static let tellLossOfNothing = Planted(rawValue: 16_777_216)
+        /// Whose stream took the place of another is not told to that one's gateway (design 5.8).
+        public static let keepReplaced = Planted(rawValue: 33_554_432)
     }
 
     extension Partition {

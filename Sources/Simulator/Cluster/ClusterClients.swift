@@ -152,6 +152,15 @@ extension ClusterSimulation {
                         self.isUnregistered(devices[number])
                         continue
                     }
+                    // For good, once no earlier try can take effect any more.
+                    if case .refused(.tooManyTopics) = outcome,
+                        doubted == 0 || self.now > doubted + .seconds(45)
+                    {
+                        self.history.changes[places[number]].outcome = .refused(at: self.now)
+                        self.quiet[Pair(device: devices[number], topic: topic)] = self.now
+                        self.count("too many topics")
+                        continue
+                    }
                     if case .refused = outcome {
                         left.append(number)
                         continue

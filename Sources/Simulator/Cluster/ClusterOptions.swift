@@ -1,6 +1,8 @@
 import Journal
+import Membership
 import Model
 import NodeCore
+import Ownership
 import Partitions
 import Quotas
 import Routing
@@ -79,12 +81,18 @@ extension ClusterSimulation {
         public var journal = JournalOptions()
         public var routing = RouterBounds()
         public var loop = LoopBounds()
-        /// As `ControlOptions.patience` and `looksMissed`.
-        public var lookPatience: UInt64 = .milliseconds(500)
-        public var looksMissed: UInt64 = 3
         public var links = LinkTiming()
         /// As `StoredPartition.readBytesMax`.
         public var loadBytesMax = StoredPartition.readBytesMax
+        public var quotas = QuotaBounds()
+        /// Devices whose own limits a loop remembers, and how many of them it looks at.
+        public var limiter = DeviceLimiter(countMax: 1024)
+        public var ownership = Ownership.Options()
+        public var membership = Membership.Options()
+        public var tablePatience: UInt64 = .milliseconds(500)
+        public var looksMissed: UInt64 = 3
+        /// Nanoseconds between two changes of the catalog that say nothing of limits, at most; 0: none.
+        public var keysGapMax: UInt64 = 0
         #if DEBUG
             public var planted: PlantedInNode = []
             public var plantedInCluster: PlantedInCluster = []
@@ -183,6 +191,9 @@ public enum Fault: Int, CaseIterable, Sendable {
     case clockDrifts
     /// It shows the same time again and again.
     case clockStops
+    /// A machine stands still, and its monotonic clock with it: as one that is suspended, or a virtual one
+    /// that its host does not run for a while.
+    case standstill
 
     var isOfClocks: Bool { rawValue >= Fault.clockLeaps.rawValue }
 }

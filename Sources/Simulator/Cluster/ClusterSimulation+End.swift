@@ -8,6 +8,7 @@ import Routing
 extension ClusterSimulation {
     /// Everything heals; the cluster serves again within `recovery`, and nothing hangs (G7).
     func settle() {
+        violations += bodiesMissing()
         isHealing = true
         let plain = Options(seed: options.seed)
         writeMax = min(writeMax, plain.writeMax)
@@ -153,6 +154,7 @@ extension ClusterSimulation {
         // A message ends by the clocks on the wall, as far as they are believed.
         let believed = min(worstClock, 2 * TrustedClock.leapMax.magnitude)
         rules.underWay = .seconds(25) + .milliseconds(believed)
+        rules.waitingMax = Int(options.partition.delivery.waitingMax)
         rules.waitingBytesMax = options.partition.waitingBytesMax
         var found = Checkers(history, rules: rules).all()
         for (number, client) in clients.enumerated()
@@ -169,6 +171,6 @@ extension ClusterSimulation {
                         description: "topic \(number) has \(members) members, and \(devices) devices say so"))
             }
         }
-        return found + imagesDiffer() + streamsDiffer()
+        return found + imagesDiffer() + bodiesMissing() + streamsDiffer()
     }
 }

@@ -1,4 +1,6 @@
 import Model
+import NodeCore
+import Partitions
 
 // What breaks, and for how long.
 
@@ -64,6 +66,7 @@ extension ClusterSimulation {
             fault("\(name)'s clock is \(drift) thousandths too fast")
             slots[place].clock.drift(drift, now)
             mendClock(place)
+        case .standstill: standStill(process)
         case .clockStops:
             fault("\(name)'s clock stands still")
             slots[place].clock.stop(now)
@@ -92,6 +95,38 @@ extension ClusterSimulation {
         guard roll(3) == 0 else { return freeze(process, for: length) }
         whenPolling(process, tries: 2000) { self.freeze(process, for: length) }
     }
+
+    /// The machine stands still and sees nothing of it on its monotonic clock; now and then, where its host
+    /// says nothing either, on its wall clock neither.
+    private func standStill(_ process: SimulatedProcess?) {
+        guard let process, process.frozenUntil <= now else { return }
+        let length = .milliseconds(50) + roll(.seconds(9))
+        let place = process.place
+        fault("\(slots[place].name) stands still for \(length / 1_000_000) ms, as do its clocks")
+        let isWallBehind = roll(2) == 0
+        let begin = { [unowned self] in
+            guard process.isRunning, process.frozenUntil <= now else { return }
+            if isWallBehind {
+                slots[place].clock.leap(by: -Int64(length / 1_000_000), now)
+                mendClock(place)
+            }
+            freeze(process, for: length, stopsClock: true)
+        }
+        roll(3) == 0 ? whenPolling(process, tries: 2000, begin) : begin()
+    }
+
+    /// For how long the process's clock, or that of who asked it, stood still while the request was under
+    /// way: neither can know of that, and by so much it may be late.
+    func stoodStill(_ process: SimulatedProcess, _ id: RequestID) -> UInt64 {
+        guard let deadline = deadlines[id] else { return 0 }
+        let asked = deadline - min(deadline, ClusterSimulation.requestMax)
+        let asker = self.process(of: id.gateway.life)
+        let own = process.stoodStill(since: asked)
+        return asker === process ? own : own + (asker?.stoodStill(since: asked) ?? 0)
+    }
+
+    /// No request has longer.
+    private static let requestMax: UInt64 = .seconds(30)
 
     private func whenPolling(_ process: SimulatedProcess, tries: Int, _ body: @escaping () -> Void) {
         if tries == 0 || process.lanes[0].lease.isBusy { return body() }

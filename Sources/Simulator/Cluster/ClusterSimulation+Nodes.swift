@@ -69,9 +69,11 @@ extension ClusterSimulation {
         slots[place].hinderedUntil = max(slots[place].hinderedUntil, until)
     }
 
-    func freeze(_ process: SimulatedProcess, for length: UInt64) {
+    /// - Parameter stopsClock: the process's own monotonic clock shows nothing of it.
+    func freeze(_ process: SimulatedProcess, for length: UInt64, stopsClock: Bool = false) {
         guard process.isRunning, process.frozenUntil <= now else { return }
         process.frozenUntil = now + length
+        if stopsClock { process.stopClock() }
         hinder(process.place, until: now + length)
         network.slept(process)
         after(length, .fault) { self.thaw(process) }
@@ -82,7 +84,8 @@ extension ClusterSimulation {
         count("fences")
         for (place, slot) in slots.enumerated() {
             guard let process = slot.process, process.session == session, process.isRunning else { continue }
-            guard now > slot.hinderedUntil + .seconds(2), !process.isLeaving else { continue }
+            let told = .seconds(1) + 2 * options.ownership.pollInterval
+            guard now > slot.hinderedUntil + told, !process.isLeaving else { continue }
             violate(
                 "G7", "\(slot.name) is fenced by \(slots[observer].name) though nothing ails node-\(place)")
         }

@@ -169,6 +169,7 @@ public final class ClusterSimulation {
         guard process.frozenUntil <= now else { return }
         let stalled = process.stalled
         process.stalled = []
+        if process.startClock() > 0 { forgiveQuotas(of: process) }
         for (tag, body) in stalled where process.isRunning { happen(tag, process, body) }
     }
 
@@ -212,6 +213,7 @@ public final class ClusterSimulation {
         for client in clients.indices { after(roll(.milliseconds(500)), .client) { self.operate(client) } }
         scheduleFaults()
         scheduleLimits()
+        scheduleKeys()
         run(until: now + .seconds(options.seconds))
         settle()
         violations += check()

@@ -1,4 +1,5 @@
 import Model
+import NodeCore
 import Quotas
 
 /// Holds what all projects were admitted, over all gateways together, against burst + rate × window, over
@@ -10,6 +11,9 @@ struct QuotaMeter {
         var units: UInt64
         var at: UInt64 = 0
         var scale: UInt64 { UInt64(rate.seconds) * 1_000_000_000 }
+        /// Tokens beyond that, of machines that stood still, and until when they may be spent.
+        var forgiven: UInt64 = 0
+        var forgivenUntil: UInt64 = 0
 
         init(_ rate: QuotaRate, _ projects: Int) {
             let count = UInt64(projects)
@@ -25,7 +29,16 @@ struct QuotaMeter {
             at = now
             let wanted = UInt64(count) * scale
             defer { units -= min(units, wanted) }
-            return wanted <= units
+            guard wanted > units else { return true }
+            let missing = (wanted - units + scale - 1) / scale
+            guard now <= forgivenUntil, missing <= forgiven else { return false }
+            forgiven -= missing
+            return true
+        }
+
+        mutating func forgive(_ count: UInt64, now: UInt64, until end: UInt64) {
+            forgiven = now <= forgivenUntil ? forgiven + count : count
+            forgivenUntil = max(forgivenUntil, end)
         }
     }
     private var sends: Bucket
@@ -34,6 +47,14 @@ struct QuotaMeter {
     init(_ limits: QuotaLimits, projects: Int) {
         sends = Bucket(limits.sends, projects)
         changes = Bucket(limits.subscriptionChanges, projects)
+    }
+
+    mutating func forgive(_ count: UInt64, _ kind: QuotaKind, now: UInt64, until end: UInt64) {
+        if kind == .sends {
+            sends.forgive(count, now: now, until: end)
+        } else {
+            changes.forgive(count, now: now, until: end)
+        }
     }
 
     mutating func take(_ count: Int, _ kind: QuotaKind, _ now: UInt64) -> Bool {
@@ -50,6 +71,28 @@ extension ClusterSimulation {
             let project = self.projects[Int(self.roll(UInt64(self.projects.count)))]
             self.home.change(project, to: self.options.limits.times(1 + self.roll(3)))
             self.scheduleLimits()
+        }
+    }
+
+    /// A machine whose clock stood still spends what it holds, and grants what it may grant, as if no time
+    /// had passed, until it hears that it has no lease any more: so much, and no more.
+    func forgiveQuotas(of process: SimulatedProcess) {
+        let valid = options.ownership.lease + options.quotas.share + options.quotas.lease
+        for kind in [QuotaKind.sends, .subscriptionChanges] {
+            let count = process.loops.reduce(0) {
+                $0 + $1.core.tokensAtHand(kind, for: valid, now: process.clock.monotonic)
+            }
+            meter.forgive(count, kind, now: now, until: now + valid)
+        }
+    }
+
+    /// Keys are made and taken out of use: to the machines here that is another version of the catalog.
+    func scheduleKeys() {
+        guard options.keysGapMax > 0 else { return }
+        after(roll(options.keysGapMax), .client) {
+            guard self.isLoading, !self.isHealing else { return }
+            self.home.changeKeys()
+            self.scheduleKeys()
         }
     }
 

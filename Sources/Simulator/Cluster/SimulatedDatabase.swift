@@ -63,6 +63,8 @@ final class SimulatedDatabase {
         catalog.limits[project] = limits
     }
 
+    func changeKeys() { catalog.version += 1 }
+
     func row(_ id: PartitionID) -> PartitionRow? {
         (try? engine.partitions())?.first { $0.id == id }
     }

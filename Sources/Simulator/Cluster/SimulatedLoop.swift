@@ -57,7 +57,8 @@ final class SimulatedLoop {
         options.number = number
         options.life = life
         options.isClustered = true
-        options.deviceLimiter = DeviceLimiter(countMax: 1024)
+        options.deviceLimiter = world.options.limiter
+        options.quotas = world.options.quotas
         options.routing = world.options.routing
         options.bounds = world.options.loop
         #if DEBUG
@@ -151,7 +152,7 @@ final class SimulatedLoop {
         case .followed(let id): process.tellOwnership(.followed(id))
         case .look: process.tellOwnership(.nudged)
         case .wake(let timer, let at):
-            world.after(process.delay(to: at), .timer, process) {
+            process.wake(at: at) {
                 self.core.enqueue(.timer(timer))
                 self.scheduleTurn()
             }
@@ -324,7 +325,8 @@ private final class SimulatedObserver: LoopObserver {
     }
 
     override func carriesOut(_ id: RequestID) {
-        if world.now > world.deadlines[id] ?? .max {
+        let late = world.now - min(world.now, world.deadlines[id] ?? .max)
+        if late > 0, late > world.stoodStill(loop.process, id) {
             world.violate("5.12", "\(loop.place) carries out request \(id.number) past its deadline")
         }
     }

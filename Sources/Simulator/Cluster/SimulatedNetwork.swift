@@ -17,9 +17,10 @@ final class SimulatedNetwork {
         var lastArrival: UInt64 = 0
         /// What waits for the way to be free again.
         var held: [Parcel] = []
-        /// What comes now was sent after this: when the last ping was sent whose answer has come.
-        var after: UInt64
-        init(from: SimulatedLoop, to: SimulatedProcess, after: UInt64) {
+        /// What comes now was sent after this, by the clock of who gets it: when the last ping was sent whose
+        /// answer has come.
+        var after: MonotonicTime
+        init(from: SimulatedLoop, to: SimulatedProcess, after: MonotonicTime) {
             self.from = from
             self.to = to
             self.after = after
@@ -29,7 +30,7 @@ final class SimulatedNetwork {
     enum Parcel {
         case frame([UInt8])
         /// Answers the ping that was sent then.
-        case pong(UInt64)
+        case pong(MonotonicTime)
     }
     struct Direction: Hashable {
         var from: Int
@@ -129,11 +130,11 @@ final class SimulatedNetwork {
     /// The listening end asks for a sign of life, again and again.
     private func ping(_ connection: Connection) {
         guard !connection.isDead, connection.isOpenAtTo else { return }
-        answer(connection, world.now)
+        answer(connection, connection.to.clock.monotonic)
         world.after(timing.ping, .network, connection.to) { self.ping(connection) }
     }
 
-    private func answer(_ connection: Connection, _ sent: UInt64) {
+    private func answer(_ connection: Connection, _ sent: MonotonicTime) {
         let (from, to) = (connection.from.place, connection.to.place)
         // Sent again and again by the kernel, until it passes or the connection is given up.
         let isHeld = isCut(to, from)
@@ -184,8 +185,8 @@ final class SimulatedNetwork {
         }
         world.after(latency(from.place, place) + latency(place, from.place), .network, from.process) {
             guard target.isRunning, from.peers[life] != nil else { return self.failed(from, life) }
-            let after = self.world.now - min(self.world.now, self.timing.waitMax)
-            let connection = Connection(from: from, to: target, after: after)
+            let after = target.clock.monotonic.nanoseconds - self.timing.waitMax
+            let connection = Connection(from: from, to: target, after: MonotonicTime(nanoseconds: after))
             self.connections.append(connection)
             self.world.debug("\(from.life) is connected to \(life)")
             from.peers[life]?.isConnecting = false

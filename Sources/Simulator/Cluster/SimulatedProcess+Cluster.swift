@@ -51,7 +51,7 @@ extension SimulatedProcess {
         case .datagram(let packet, let address):
             world.network.send(datagram: packet, from: self, to: address)
         case .wake(let timer, let at):
-            world.after(delay(to: at), .timer, self) { self.handle(.timer(timer)) }
+            wake(at: at) { self.handle(.timer(timer)) }
         case .notReady, .view: break
         case .endInOrder: if !world.isPoisoning { leave() }
         case .stepDown: world.end(self, fences: false)
@@ -80,7 +80,7 @@ extension SimulatedProcess {
             switch result {
             case .success(let (poll, catalog, theirs)):
                 self.tell(.clockRead(self.clock, theirs: theirs))
-                self.authority = asked.advanced(by: Ownership.Options().lease)
+                self.authority = asked.advanced(by: self.world.options.ownership.lease)
                 if catalog.version != self.catalog.version { self.adopt(catalog) }
                 self.tell(.polled(poll, asked: asked))
             case .failure(EngineError.fenced): self.tellOwnership(.fenced)

@@ -15,6 +15,11 @@ final class SimulatedProcess {
     let map: NodeMap
     /// Its clocks' zero and error: nobody else's.
     private let clockOffset: UInt64
+    /// Since when its monotonic clock stands still.
+    private var standsSince: UInt64?
+    /// Nanoseconds for which it did, all in all, and when it went on again.
+    private var stoodStill: UInt64 = 0
+    private(set) var standstills: [(end: UInt64, length: UInt64)] = []
     private let wallError: Int64
 
     var isRunning = true
@@ -44,7 +49,7 @@ final class SimulatedProcess {
         self.session = session
         life = session.life
         map = world.map
-        clockOffset = world.roll(.seconds(100_000))
+        clockOffset = .seconds(100_000) + world.roll(.seconds(100_000))
         wallError = Int64(world.roll(400)) - 200
         let slot = world.slots[place]
         let mono = MonotonicTime(nanoseconds: world.now + clockOffset)
@@ -56,7 +61,9 @@ final class SimulatedProcess {
                 ClusterSimulation.history(of: PartitionID(UInt16($0)))
             },
             seed: world.random.next())
-        options.patience = world.options.lookPatience
+        options.ownership = world.options.ownership
+        options.membership = world.options.membership
+        options.tablePatience = world.options.tablePatience
         options.looksMissed = world.options.looksMissed
         #if DEBUG
             options.planted = world.options.planted
@@ -71,17 +78,40 @@ final class SimulatedProcess {
         tell(.begin(seeds: []))
     }
 
-    /// Its monotonic clock at a moment of the world.
-    func clock(at moment: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: moment + clockOffset) }
+    /// The machine stands still from now on, and its monotonic clock with it.
+    func stopClock() { standsSince = standsSince ?? world.now }
+
+    /// It goes on. Nanoseconds for which it stood still.
+    func startClock() -> UInt64 {
+        guard let since = standsSince else { return 0 }
+        standsSince = nil
+        let length = world.now - since
+        stoodStill += length
+        standstills.append((world.now, length))
+        return length
+    }
+
+    /// For how much of the time since then its clock stood still, at most.
+    func stoodStill(since moment: UInt64) -> UInt64 {
+        standstills.reduce(0) { $1.end >= moment ? $0 + $1.length : $0 }
+    }
 
     /// Its clocks, read now.
     var clock: Instant {
         Instant(
-            monotonic: MonotonicTime(nanoseconds: world.now + clockOffset),
+            monotonic: MonotonicTime(nanoseconds: (standsSince ?? world.now) + clockOffset - stoodStill),
             wall: WallTime(milliseconds: world.slots[place].clock.reading(world.wall, world.now) + wallError))
     }
 
     func delay(to time: MonotonicTime) -> UInt64 { time.since(clock.monotonic) }
+
+    /// Happens when its own clock shows the time, which may have stood still meanwhile.
+    func wake(at time: MonotonicTime, _ body: @escaping () -> Void) {
+        world.after(delay(to: time), .timer, self) {
+            if self.clock.monotonic < time { return self.wake(at: time, body) }
+            body()
+        }
+    }
 
     func lane(of partition: PartitionID) -> SimulatedLane { lanes[map.database(of: partition)] }
 
@@ -110,9 +140,9 @@ final class SimulatedProcess {
 
     // MARK: Peers
 
-    /// A frame of a peer. It was sent after this moment of the world.
-    func received(_ bytes: [UInt8], from life: UInt32, after moment: UInt64) {
-        let frame = PeerFrame(bytes, from: life, after: clock(at: moment), map)
+    /// A frame of a peer. It was sent after this, by the clock of this process.
+    func received(_ bytes: [UInt8], from life: UInt32, after: MonotonicTime) {
+        let frame = PeerFrame(bytes, from: life, after: after, map)
         if frame.mistake != nil { world.count("frames that cannot be read") }
         for word in frame.words { tell(.peer(life, word)) }
         for (loop, batch) in zip(loops, frame.batches) { loop.post(batch, from: life) }

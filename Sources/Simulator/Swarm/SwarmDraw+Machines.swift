@@ -61,9 +61,6 @@ extension SwarmDraw {
         draw("read-retry-ms", \.loop.readRetry, from: 1)
         draw("confirm-retry-ms", \.loop.confirmRetry, from: 1)
         draw("load-retry-ms", \.loop.loadRetry, from: 1)
-        draw("look-patience-ms", \.lookPatience, from: 1)
-        let looks = magnitude(1, 3)
-        add("looks-missed", 3, roll(2) == 0 ? looks : 3) { $0.looksMissed = $1 }
         draw("ping-ms", \.links.ping, from: 100)
         draw("link-silence-ms", \.links.silence, from: 2000)
         draw("connect-ms", \.links.connect, from: 100)

@@ -36,6 +36,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         drawRouterBounds()
         drawNodeBounds()
         drawBacklogs()
+        drawWorld()
     }
 
     /// A run of the seed with what a line says (as `description` does), and all else plain. `nil` where the
@@ -145,7 +146,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
     }
 
     private mutating func drawFaults() {
-        for fault in Fault.allCases {
+        for fault in Fault.allCases where fault != .standstill {
             add("\(fault)", 0, roll(3) == 0 ? 1 : 0) { if $1 == 1 { $0.faults.insert(fault) } }
         }
         add("fault-gap-ms", 4000, [even(150, 1000), even(1000, 4000), even(4000, 15_000)][Int(roll(3))]) {

@@ -1,0 +1,97 @@
+import Membership
+import Model
+import Ownership
+import Partitions
+import Quotas
+import Testing
+
+@testable import Simulator
+
+/// What must hold of bounds together is said by the options themselves.
+@Suite("What a swarm draws")
+struct LegalDrawTests {
+    @Test("is legal")
+    func legal() {
+        for seed in UInt64(1)...400 {
+            let options = SwarmDraw(seed: seed).options
+            let found = [
+                options.partition.mistake, options.quotas.mistake, options.ownership.mistake,
+                options.membership.mistake,
+            ]
+            #expect(found.allSatisfy { $0 == nil }, "seed \(seed): \(found)")
+        }
+    }
+
+    @Test("is not what breaks a law of the bounds")
+    func mistakes() {
+        func partition(_ change: (inout PartitionOptions) -> Void) -> String? {
+            var options = PartitionOptions(partitionCount: 1)
+            change(&options)
+            return options.mistake
+        }
+        #expect(partition { _ in } == nil)
+        #expect(partition { $0.bodiesAtOnce = 0 } != nil)
+        #expect(partition { $0.delivery.waitingHardMax = 163 } != nil)
+        #expect(partition { $0.delivery.topicsPerDeviceMax = 2001 } != nil)
+        func quotas(_ change: (inout QuotaBounds) -> Void) -> String? {
+            var bounds = QuotaBounds()
+            change(&bounds)
+            return bounds.mistake
+        }
+        #expect(quotas { _ in } == nil)
+        #expect(quotas { $0.share = $0.lease - 1 } != nil)
+        #expect(quotas { $0.flightCountMax = 3 } != nil)
+        #expect(quotas { $0.retryMin = $0.retryMax + 1 } != nil)
+        func ownership(_ change: (inout Ownership.Options) -> Void) -> String? {
+            var options = Ownership.Options()
+            change(&options)
+            return options.mistake
+        }
+        #expect(ownership { _ in } == nil)
+        #expect(ownership { $0.lease = $0.pollInterval } != nil)
+        func membership(_ change: (inout Membership.Options) -> Void) -> String? {
+            var options = Membership.Options()
+            change(&options)
+            return options.mistake
+        }
+        #expect(membership { _ in } == nil)
+        #expect(membership { $0.ackTimeout = $0.probeInterval + 1 } != nil)
+        #expect(membership { $0.packetBytesMax = 10 } != nil)
+    }
+
+    /// The machine's clock shows nothing of it, and what was to happen by that clock happens so much later.
+    @Test("may be a machine that stands still with its clock")
+    func standstill() throws {
+        var options = ClusterSimulation.Options(seed: 1)
+        options.hasFaults = false
+        let world = ClusterSimulation(options)
+        world.boot()
+        let process = try #require(world.slots[0].process)
+        let before = process.clock.monotonic
+        let due = before.advanced(by: .seconds(1))
+        var woken: UInt64?
+        process.wake(at: due) { woken = world.now }
+        let began = world.now
+        world.freeze(process, for: .milliseconds(600), stopsClock: true)
+        world.run(until: began + .milliseconds(500))
+        #expect(process.clock.monotonic == before)
+        world.run(until: began + .seconds(2))
+        #expect(process.clock.monotonic == before.advanced(by: .milliseconds(1400)))
+        #expect(woken == began + .milliseconds(1600))
+    }
+
+    /// What a machine whose clock stood still held is forgiven: so much, for so long, and no more.
+    @Test("does not make the meter of quotas blind")
+    func meter() {
+        let limits = QuotaLimits(sends: QuotaRate(count: 1, burst: 2))
+        var meter = QuotaMeter(limits, projects: 1)
+        func takes(_ count: Int, _ now: UInt64) -> Bool { meter.take(count, .sends, now) }
+        #expect(takes(2, 0))
+        #expect(!takes(1, 1))
+        meter.forgive(3, .sends, now: 1, until: 10)
+        #expect(takes(3, 2))
+        #expect(!takes(1, 3))
+        meter.forgive(3, .sends, now: 3, until: 10)
+        #expect(!takes(1, 11), "it is over")
+    }
+}

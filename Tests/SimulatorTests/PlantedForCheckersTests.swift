@@ -1,0 +1,50 @@
+import Model
+import Partitions
+import Testing
+
+@testable import Simulator
+
+/// Bugs that are planted for checkers which nothing else shows to see anything.
+@Suite("A checker of a cluster sees")
+struct PlantedForCheckersTests {
+    /// Some seed's run breaks the guarantee in so many words.
+    private func expect(
+        _ bug: Planted, _ guarantee: String, _ words: String, seeds: ClosedRange<UInt64>,
+        _ change: (inout ClusterSimulation.Options) -> Void
+    ) {
+        for seed in seeds {
+            var options = ClusterSimulation.Options(seed: seed)
+            options.partition.planted = bug
+            options.poisons = false
+            change(&options)
+            let violations = ClusterSimulation(options).run().violations
+            if violations.contains(where: { $0.guarantee == guarantee && $0.description.contains(words) }) {
+                return
+            }
+        }
+        Issue.record("no seed of \(seeds) shows planted bug \(bug.rawValue)")
+    }
+
+    /// Nothing breaks, and still nobody knows what became of some sends.
+    @Test func sendsInDoubtForNoReason() {
+        expect(.forgetAnswers, "504", "is in doubt", seeds: 1...5) {
+            $0.hasFaults = false
+            ($0.seconds, $0.pauseMax) = (60, .milliseconds(200))
+            ($0.burstPerMille, $0.burstMax) = (20, 20)
+        }
+    }
+
+    @Test func noticesOfLossForNoReason() {
+        expect(.tellLossOfNothing, "G2", "was told that messages were dropped", seeds: 1...5) { _ in }
+    }
+
+    @Test func bodiesThatAReplayDoesNotFind() {
+        expect(.forgetBodies, "G2", "bodies wait in records that are gone", seeds: 1...100) {
+            $0.partition.snapshotBytesMin = 200
+        }
+    }
+
+    @Test func streamsOfWhichOneSideKnows() {
+        expect(.keepReplaced, "streams", "is live at its gateway alone", seeds: 1...40) { _ in }
+    }
+}
