@@ -63,7 +63,10 @@ final class NodeMetrics: Sendable {
             "tidecast_messages_left_out_total",
             "What was not handed to an event loop that is full, to be said again.",
             read: { Double(counters.leftOut.load(ordering: .relaxed)) })
-        let engine = shared.engines
+        watchJournal(shared.engines)
+    }
+
+    private func watchJournal(_ engine: Engines) {
         registry.counter(
             "tidecast_journal_commits_total", "Transactions of the journal.",
             read: { Double(engine.counters.commits) })

@@ -28,6 +28,8 @@ final class Sink: StreamSink {
     }
     var write: ((Chunk, UInt64) -> Bool)?
     var ended: ((UInt64) -> Void)?
+    /// It cannot begin now: its device comes back later.
+    var postponed: ((UInt64) -> Void)?
 
     func event(_ body: [UInt8], position: Position, history: Model.History) -> Chunk {
         .event(body, position)
@@ -35,7 +37,9 @@ final class Sink: StreamSink {
     func deletedMessages(position: Position, history: Model.History) -> Chunk { .deleted(position) }
     func write(_ chunk: Chunk, to stream: UInt64) -> Bool { write?(chunk, stream) ?? false }
     func open(_ stream: UInt64) {}
-    func refuse(_ stream: UInt64, _ refusal: Refusal) { ended?(stream) }
+    func refuse(_ stream: UInt64, _ refusal: Refusal) {
+        if case .unavailable = refusal { postponed?(stream) } else { ended?(stream) }
+    }
     func endReplaced(_ stream: UInt64) { ended?(stream) }
     func endUnregistered(_ stream: UInt64) { ended?(stream) }
     func endForReconnect(_ stream: UInt64) { ended?(stream) }
@@ -270,7 +274,7 @@ extension Simulation {
     func receive(_ frame: StreamFrame, _ from: PartitionID) {
         wire()
         var commands: [StreamCommand] = []
-        streams.receive(frame, from: from, sink: sink, refusal: { _ in .unregistered }, commands: &commands)
+        streams.receive(frame, from: from, sink: sink, refusal: refusal, commands: &commands)
         // To the partition: in order, like everything on this link.
         for command in commands { schedule(.partition(from, .stream(command)), in: 500_000) }
         for client in clients {
@@ -281,8 +285,18 @@ extension Simulation {
         }
     }
 
+    private func refusal(_ refusal: PartitionRefusal) -> Refusal {
+        if case .unavailable(let reason) = refusal { .unavailable(reason) } else { .unregistered }
+    }
+
     private func wire() {
         guard sink.write == nil else { return }
+        sink.postponed = { stream in
+            for client in self.clients.indices where self.clients[client].stream == stream {
+                self.clients[client].stream = nil
+                if self.isHealing { self.schedule(.listen(device: client), in: 1_000_000_000) }
+            }
+        }
         sink.ended = { stream in
             for client in self.clients.indices where self.clients[client].stream == stream {
                 self.clients[client].stream = nil

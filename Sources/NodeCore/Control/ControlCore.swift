@@ -5,48 +5,6 @@ import Ownership
 import Partitions
 import Routing
 
-/// What is fixed for the control side's lifetime.
-public struct ControlOptions: Sendable {
-    public var session: SessionID
-    public var name: String
-    /// What the node says of itself; with the address of its gossip.
-    public var info: Ownership.NodeInfo
-    public var map: NodeMap
-    /// By partition number.
-    public var histories: [History]
-    /// For the order of gossip's probes.
-    public var seed: UInt64
-    public var ownership = Ownership.Options()
-    public var membership = Membership.Options()
-    /// How many nanoseconds a look waits for the other databases after the home has answered, and after how
-    /// many looks one that says nothing is away; one that cannot be reached is at once.
-    public var tablePatience: UInt64 = .milliseconds(500)
-    public var looksMissed: UInt64 = 3
-    /// In which version the catalog was read.
-    public var catalogVersion: UInt64 = 0
-    #if DEBUG
-        public var planted: PlantedInNode = []
-    #endif
-
-    public init(
-        session: SessionID, name: String, info: Ownership.NodeInfo, map: NodeMap, histories: [History],
-        seed: UInt64
-    ) {
-        self.session = session
-        self.name = name
-        self.info = info
-        self.map = map
-        self.histories = histories
-        self.seed = seed
-    }
-
-    /// What must hold of the bounds, if it does not.
-    var mistake: String? {
-        looksMissed < 1
-            ? "a look is missed before its database is away" : ownership.mistake ?? membership.mistake
-    }
-}
-
 /// Everything that a node's part in its cluster decides: who is there and who owns what, what this node
 /// takes, gives up and fences, whether it is ready, and what its loops and the other nodes are told of
 /// all that.

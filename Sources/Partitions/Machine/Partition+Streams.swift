@@ -225,7 +225,7 @@ extension Partition {
     /// What waits for the device and rests on durable records, without what is past its time to live. What a
     /// record that is not durable takes out of the log waits still: an owner that begins without that record
     /// has it, and must not find it skipped.
-    private func durableWaiting(_ index: UInt32, after: Position, _ now: Instant) -> [LogEntry] {
+    func durableWaiting(_ index: UInt32, after: Position, _ now: Instant) -> [LogEntry] {
         let durable = ledger.durable
         let limit = Int(options.delivery.waitingHardMax)
         return state.log.durablyWaiting(for: index, after: after, limit: limit)
@@ -234,7 +234,7 @@ extension Partition {
 
     /// What the device is to be told of messages that it lost, if that rests on a durable record. If it does
     /// not yet, it is told with the message that made the loss, like everybody who listens then.
-    private func durableLoss(_ index: UInt32, after written: Position) -> Position? {
+    func durableLoss(_ index: UInt32, after written: Position) -> Position? {
         guard let loss = state.overflowed[index], loss.told > written else { return nil }
         #if DEBUG
             if options.planted.contains(.tellVolatileLoss) { return loss.told }
@@ -243,7 +243,7 @@ extension Partition {
     }
 
     /// Messages that came before a loss are said before it: a stream writes nothing below what it has.
-    private func sendWaiting(
+    func sendWaiting(
         _ index: UInt32, _ attachment: StreamTable.Attachment, _ waiting: ArraySlice<LogEntry>,
         _ told: Position?, _ effects: inout [PartitionEffect]
     ) {
@@ -264,89 +264,6 @@ extension Partition {
             events)
         say(frame, to: attachment.stream.gateway, &effects)
         streams.setWritten(index, max(told ?? .zero, entries.last?.position ?? .zero))
-    }
-
-    private func readNext(_ effects: inout [PartitionEffect]) {
-        guard let records = bodyReads.next(options.bodiesAtOnce, token: lastToken + 1) else { return }
-        lastToken += 1
-        effects.append(.readRecords(records, bytesMax: options.bodyBytesAtOnce, token: lastToken))
-    }
-
-    func onRecords(
-        _ read: RecordBodies, _ token: UInt64, _ now: Instant, _ effects: inout [PartitionEffect]
-    ) {
-        guard let (records, readers) = bodyReads.answered(through: read.through, token: token) else { return }
-        var bodies: [Sequence: [[UInt8]]] = [:]
-        for record in read.records { bodies[record.sequence] = Fact.events(in: record.body) }
-        var left = readers
-        let missing = records.filter { bodies[$0] == nil }
-        if !missing.isEmpty {
-            // Before anything leaves the log: all who waited for it are told of it.
-            let lost = readers.map { (index: $0, gone: waiting($0, for: missing, now)) }
-            let losing = lost.filter { !$0.gone.isEmpty }
-            give(up: Set(losing.flatMap(\.gone)), for: losing.map(\.index))
-            left = lost.filter(\.gone.isEmpty).map(\.index)
-        }
-        for index in left { onBodies(bodies, of: records, for: index, now, &effects) }
-        readNext(&effects)
-    }
-
-    /// The messages of these records that a stream waits for the bodies of.
-    private func waiting(_ index: UInt32, for records: Set<Sequence>, _ now: Instant) -> [Position] {
-        guard let attachment = streams.attachment(index), case .reading = attachment.state else { return [] }
-        return durableWaiting(index, after: attachment.written, now)
-            .filter { $0.body == nil && records.contains($0.record) }.map(\.position)
-    }
-
-    private func onBodies(
-        _ bodies: [Sequence: [[UInt8]]], of records: Set<Sequence>, for index: UInt32, _ now: Instant,
-        _ effects: inout [PartitionEffect]
-    ) {
-        guard let attachment = streams.attachment(index), case .reading = attachment.state else { return }
-        var waiting = durableWaiting(index, after: attachment.written, now)
-        var gone: [Position] = []
-        for place in waiting.indices where waiting[place].body == nil {
-            let entry = waiting[place]
-            if let events = bodies[entry.record], entry.ordinal < events.count {
-                waiting[place].body = events[Int(entry.ordinal)]
-                state.log.cache(events[Int(entry.ordinal)], at: entry.position)
-            } else if records.contains(entry.record) {
-                gone.append(entry.position)
-            }
-        }
-        if !gone.isEmpty { return give(up: Set(gone), for: [index]) }
-        let ready = waiting.prefix { $0.body != nil }
-        // What waits before a loss is said before it, also where its body is not read yet.
-        let told = durableLoss(index, after: attachment.written).flatMap { told in
-            ready.endIndex == waiting.endIndex || told < waiting[ready.endIndex].position ? told : nil
-        }
-        if !ready.isEmpty || told != nil { sendWaiting(index, attachment, ready, told, &effects) }
-        catchUp(index, now, &effects)
-    }
-
-    /// Bodies that the journal was asked for and does not have are gone, whatever took them. The stream goes
-    /// on when that is durable, and only then it is told: to an owner of before, which does not know that it
-    /// was succeeded, what its heir has trimmed looks gone.
-    private func give(up gone: Set<Position>, for readers: [UInt32]) {
-        guard !gone.isEmpty else { return }
-        propose(.gone(gone.sorted()))
-        ledger.gated.bodiesGone += gone.count
-        ledger.isUrgent = true
-        for index in readers {
-            guard let attachment = streams.attachment(index) else { continue }
-            ledger.gated.continuing.append((attachment.stream, index))
-            streams.setReading(index, isLosing: true)
-        }
-    }
-
-    /// A record that the stream waited for is durable.
-    func continueReading(
-        _ stream: StreamID, _ index: UInt32, _ now: Instant, _ effects: inout [PartitionEffect]
-    ) {
-        guard let attachment = streams.attachment(index), attachment.stream == stream,
-            case .losing = attachment.state
-        else { return }
-        catchUp(index, now, &effects)
     }
 
     /// A record became durable: its messages go to the live ones of their targets, one frame to each gateway.
@@ -383,27 +300,5 @@ extension Partition {
         let cut = StreamFrame.CutOff(
             epoch: state.epoch, number: number, position: position, devices: devices)
         say(.cutOff(cut), to: gateway, &effects)
-    }
-}
-
-extension Fact {
-    /// The event bodies of a record, in the order of their ordinals. A condition's acceptance takes an
-    /// ordinal too.
-    static func events(in body: [UInt8]) -> [[UInt8]] {
-        var reader = ByteReader(body)
-        var events: [[UInt8]] = []
-        while !reader.isAtEnd, let fact = try? Fact.decode(from: &reader) {
-            switch fact {
-            case .accept(_, _, _, let message), .acceptCondition(_, _, _, let message),
-                .acceptDirect(_, _, _, let message, _):
-                events.append(message.event)
-            case .receive(_, _, let entry, _), .receivePart(_, _, let entry, _, _, _):
-                for item in entry.items {
-                    if case .message(_, let message, _) = item { events.append(message.event) }
-                }
-            default: break
-            }
-        }
-        return events
     }
 }

@@ -144,7 +144,7 @@ extension SwarmDraw {
         }
         // Beyond that of who has a share.
         let span = (plain.patienceWithoutShare - plain.patience) / 1_000_000
-        bound("quota-wait-ms", span, from: 500, to: 10_000) {
+        bound("shareless-ms", span, from: 500, to: 10_000) {
             $0.quotas.patienceWithoutShare = $0.quotas.patience + .milliseconds($1)
         }
     }
