@@ -140,6 +140,16 @@ import Testing
         }
         #expect(sent == [2, 2, 1])
     }
+
+    /// A peer names the loops of its gateways and spenders, and may name one that is not there.
+    @Test("leaves out what is for a loop that the node does not have")
+    func noSuchLoop() {
+        let desk = LoopDesk(isClustered: false, loopCount: 2)
+        let repeated = LoopMessage.partition(
+            PartitionID(1), .offered(OutboxFrame(from: PartitionID(0), history: History(1), entries: [])))
+        for loop in 2...200 { desk.core.send(repeated, toLoop: loop) }
+        #expect(desk.turn().isEmpty)
+    }
 }
 
 extension [LoopEffect] {

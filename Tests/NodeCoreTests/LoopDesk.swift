@@ -20,7 +20,11 @@ final class LoopDesk {
         var authority = MonotonicTime(nanoseconds: .max)
         /// Of all other loops, and of the other process.
         var pressure = Pressure.none
-        func pressure(ofLoop loop: Int) -> Pressure { pressure }
+        var loopCount = 1
+        func pressure(ofLoop loop: Int) -> Pressure {
+            precondition(loop < loopCount, "there is no such loop")
+            return pressure
+        }
         func pressure(ofPeer life: UInt32) -> Pressure { pressure }
 
         func event(_ body: [UInt8], position: Position, history: History) -> [UInt8] { body }
@@ -45,6 +49,7 @@ final class LoopDesk {
 
     init(isClustered: Bool = true, loopCount: Int = 1) {
         map = NodeMap(partitionCount: 4, loopCount: loopCount)
+        host.loopCount = loopCount
         let session = SessionID(UInt64(isClustered ? LoopDesk.ownLife : 1))
         var options = LoopOptions(
             map: map, session: session, histories: (0..<4).map { History($0 + 100) },

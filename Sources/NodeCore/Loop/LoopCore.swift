@@ -218,11 +218,11 @@ public final class LoopCore<Host: LoopHost> {
     /// For another loop of the node, or this one. A gateway or a spender that a peer names may stand for a
     /// loop that this node does not have: nobody is there to be told.
     func send(_ message: LoopMessage, toLoop loop: Int) {
-        if loop == options.number {
-            queue.append(message)
-        } else if message.isRepeated, host.pressure(ofLoop: loop) == .full {
+        guard loop != options.number else { return queue.append(message) }
+        guard loop < outgoing.count else { return }
+        if message.isRepeated, host.pressure(ofLoop: loop) == .full {
             effects.append(.noted(.leftOut))
-        } else if loop < outgoing.count {
+        } else {
             outgoing[loop].append(message)
         }
     }
