@@ -2,23 +2,24 @@ import Model
 import NodeCore
 
 extension SwarmDraw {
-    /// What may wait for a loop and for another process: seldom so little that it is reached.
+    /// What may wait for a loop and for another process. Never less than what the streams of a few devices
+    /// make when they come back: what is left out or cut off for that would come again and again.
     mutating func drawBacklogs() {
         let plain = Options(seed: 0)
         let (inbox, peer) = (plain.inbox, plain.peerBacklog)
         func bound(_ plain: Int, _ from: UInt64, _ to: UInt64) -> UInt64 {
             roll(3) == 0 ? magnitude(from, to) : UInt64(plain)
         }
-        add("inbox-entries", UInt64(inbox.entries), bound(inbox.entries, 16, 2000)) {
+        add("inbox-entries", UInt64(inbox.entries), bound(inbox.entries, 500, 10_000)) {
             $0.inbox.entries = Int($1)
         }
-        add("inbox-bytes", UInt64(inbox.bytes), bound(inbox.bytes, 10_000, 1_000_000)) {
+        add("inbox-bytes", UInt64(inbox.bytes), bound(inbox.bytes, 500_000, 5_000_000)) {
             $0.inbox.bytes = Int($1)
         }
-        add("peer-frames", UInt64(peer.entries), bound(peer.entries, 16, 500)) {
+        add("peer-frames", UInt64(peer.entries), bound(peer.entries, 500, 5000)) {
             $0.peerBacklog.entries = Int($1)
         }
-        add("peer-bytes", UInt64(peer.bytes), bound(peer.bytes, 10_000, 1_000_000)) {
+        add("peer-bytes", UInt64(peer.bytes), bound(peer.bytes, 500_000, 5_000_000)) {
             $0.peerBacklog.bytes = Int($1)
         }
     }
