@@ -151,6 +151,7 @@ extension Node {
         }
         let identity = PeerIdentity(cluster: clusterID, life: shared.life, name: configuration.name)
         let events = PeerEvents(
+            now: { Clock.monotonic() },
             received: { life, bytes, after in Node.receive(bytes, from: life, after, shared, boxes) },
             reset: { life in
                 for box in boxes { box.post(.linkReset(life)) }

@@ -42,7 +42,7 @@ public final class PeerConnections {
         /// What is to be sent when the connection stands.
         var waiting: [[UInt8]] = []
         /// When the first of it came.
-        var waitingSince = NIODeadline.now()
+        var waitingSince = MonotonicTime(nanoseconds: 0)
         /// That, and what the connection has not written yet.
         var backlog: Backlog
         var backoff = PeerTiming.backoffMin
@@ -96,7 +96,7 @@ public final class PeerConnections {
         let isFull = peer.backlog.pressure == .full
         guard let channel = peer.channel else {
             if isFull { return false }
-            if peer.waiting.isEmpty { peers[life]?.waitingSince = .now() }
+            if peer.waiting.isEmpty { peers[life]?.waitingSince = events.now() }
             peers[life]?.waiting.append(payload)
             peers[life]?.backlog.add(bytes: payload.count)
             connect(life)
@@ -185,7 +185,8 @@ public final class PeerConnections {
         let waiting = peer.waiting
         peer.waiting = []
         // The other side takes what comes for no older than that; a process that slept may have older.
-        if !waiting.isEmpty, .now() - peer.waitingSince > PeerTiming.waitMax {
+        let waited = events.now().since(peer.waitingSince)
+        if !waiting.isEmpty, waited > UInt64(PeerTiming.waitMax.nanoseconds) {
             peer.backlog.clear()
             peers[life] = peer
             return events.renewed(life)

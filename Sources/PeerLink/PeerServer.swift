@@ -6,6 +6,9 @@ import TLS
 
 /// What a node is told by its peers' connections. Called on whatever event loop the connection is on.
 public struct PeerEvents: Sendable {
+    /// The clock by which it is told when something was handed over: the one of deadlines. NIO's may be
+    /// another, which stands still while the machine is suspended.
+    public var now: @Sendable () -> MonotonicTime
     /// Messages of another process, in the order in which one of its loops sent them. They were handed over
     /// there after the moment that is told, on this process's clock, however long they have lain since.
     public var received: @Sendable (_ from: UInt32, [UInt8], _ after: MonotonicTime) -> Void
@@ -33,12 +36,14 @@ public struct PeerEvents: Sendable {
     }
 
     public init(
+        now: @escaping @Sendable () -> MonotonicTime,
         received: @escaping @Sendable (UInt32, [UInt8], MonotonicTime) -> Void,
         reset: @escaping @Sendable (UInt32) -> Void,
         renewed: @escaping @Sendable (UInt32) -> Void = { _ in },
         refused: @escaping @Sendable (String) -> Void,
         link: @escaping @Sendable (UInt32, Int, Report) -> Void = { _, _, _ in }
     ) {
+        self.now = now
         self.link = link
         self.received = received
         self.reset = reset
@@ -149,8 +154,8 @@ final class PeerHandler: ChannelInboundHandler {
     private var lastHeard = NIODeadline.now()
     /// When each ping was sent whose answer is to come, and when the last one that was answered was: the
     /// other side has handed over what comes behind an answer after it saw the question.
-    private var pings: [NIODeadline] = []
-    private var answered = NIODeadline.now()
+    private var pings: [MonotonicTime] = []
+    private var answered = MonotonicTime(nanoseconds: 0)
     private var watch: RepeatedTask?
     private var pongs = 0
 
@@ -173,7 +178,8 @@ final class PeerHandler: ChannelInboundHandler {
         context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
         lastHeard = .now()
         // What comes first may have waited for this connection.
-        answered = lastHeard - PeerTiming.waitMax
+        let now = events.now().nanoseconds
+        answered = MonotonicTime(nanoseconds: now - min(now, UInt64(PeerTiming.waitMax.nanoseconds)))
         let channel = context.channel
         let box = NIOLoopBound(self, eventLoop: context.eventLoop)
         watch = context.eventLoop.scheduleRepeatedTask(initialDelay: PeerTiming.ping, delay: PeerTiming.ping)
@@ -194,7 +200,7 @@ final class PeerHandler: ChannelInboundHandler {
     private func ping(_ channel: any Channel) {
         // Who has not greeted knows no frames but the greeting.
         guard peer != nil, pings.count < PeerTiming.pingsMax else { return }
-        pings.append(.now())
+        pings.append(events.now())
         var buffer = channel.allocator.buffer(capacity: 32)
         Frame.write(.ping, [], in: dialect, to: &buffer)
         channel.writeAndFlush(buffer, promise: nil)
@@ -232,8 +238,7 @@ final class PeerHandler: ChannelInboundHandler {
                 isOver = true
                 return context.close(promise: nil)
             }
-            let after = MonotonicTime(nanoseconds: answered.uptimeNanoseconds)
-            events.received(peer.life, frame.payload, after)
+            events.received(peer.life, frame.payload, answered)
         case .ping: pong(peer, context)
         case .pong: if !pings.isEmpty { answered = pings.removeFirst() }
         case .hello: refuse("\(peer.name) greeted twice", context)

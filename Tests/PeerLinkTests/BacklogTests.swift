@@ -19,7 +19,7 @@ import Testing
         var refusals: [String] { state.withLock { $0.refusals } }
         func events(received: @escaping @Sendable () -> Void = {}) -> PeerEvents {
             PeerEvents(
-                received: { _, _, _ in received() }, reset: { _ in },
+                now: Heard.now, received: { _, _, _ in received() }, reset: { _ in },
                 refused: { reason in self.state.withLock { $0.refusals.append(reason) } },
                 link: { _, _, report in self.state.withLock { $0.links.append(report) } })
         }

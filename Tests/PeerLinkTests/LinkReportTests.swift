@@ -19,7 +19,7 @@ import Testing
         var current: State { state.withLock { $0 } }
         var events: PeerEvents {
             PeerEvents(
-                received: { _, _, _ in },
+                now: Heard.now, received: { _, _, _ in },
                 reset: { _ in self.state.withLock { $0.resets += 1 } },
                 renewed: { _ in self.state.withLock { $0.renewals += 1 } },
                 refused: { _ in },

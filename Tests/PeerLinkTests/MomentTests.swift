@@ -14,7 +14,7 @@ import Testing
         PeerIdentity(cluster: Array(repeating: 1, count: 16), life: life, name: "node-\(life)")
     }
 
-    private func now() -> MonotonicTime { MonotonicTime(nanoseconds: NIODeadline.now().uptimeNanoseconds) }
+    private func now() -> MonotonicTime { Heard.now() }
 
     /// Reads the frames of the server; a peer of whom a test decides when it says what.
     private final class Reader: ChannelInboundHandler, Sendable {

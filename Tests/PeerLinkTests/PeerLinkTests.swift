@@ -58,8 +58,13 @@ final class Heard: Sendable {
         var refusals: [String] = []
     }
     private let heard = Mutex(State())
+    /// A clock with a zero of its own, as one has that goes on while the machine is suspended.
+    static let now: @Sendable () -> MonotonicTime = {
+        MonotonicTime(nanoseconds: NIODeadline.now().uptimeNanoseconds + .seconds(1_000_000))
+    }
     var events: PeerEvents {
         PeerEvents(
+            now: Heard.now,
             received: { _, payload, after in
                 self.heard.withLock {
                     $0.payloads.append(payload)
