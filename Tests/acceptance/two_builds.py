@@ -143,20 +143,14 @@ def run(nodes):
         check(True, f"the node of {victim.name} was killed: {other.name} took over, and gave back")
 
     # As in a rolling upgrade: first the one node, and then the way back as long as the other still runs.
-    former.end(signal.SIGTERM)
-    former.build = TODAY
-    former.start()
-    former.wait_ready()
-    cluster.wait(shared, "both to own partitions, of one build now")
-    settled("the upgrade")
-    check(True, "the node of the former build goes on under today's")
-    former.end(signal.SIGTERM)
-    former.build = FORMER
-    former.start()
-    former.wait_ready()
-    cluster.wait(shared, "both to own partitions, of two builds again")
-    settled("the way back")
-    check(True, "and back")
+    for build, which, what in ((TODAY, "one build now", "goes on under today's"), (FORMER, "two builds again", "goes back")):
+        check(former.end(signal.SIGTERM) == 0, "it leaves in order")
+        former.build = build
+        former.start()
+        former.wait_ready()
+        cluster.wait(shared, f"both to own partitions, of {which}")
+        settled(f"its node {what}")
+        check(True, f"the node of the former build {what}")
 
     load.end()
     accepted = set(load.accepted())
