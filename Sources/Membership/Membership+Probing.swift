@@ -44,8 +44,12 @@ extension Membership {
         if probe == nil, now >= nextProbe { beginProbe(now, &effects) }
     }
 
+    /// Nanoseconds from one probe to the next. A node that finds itself slow probes less often, but twice at
+    /// least before it would take silence for being cut off.
+    private var probePeriod: UInt64 { min(health.scaled(options.probeInterval), options.isolation / 2) }
+
     private mutating func beginProbe(_ now: MonotonicTime, _ effects: inout [Effect]) {
-        let period = health.scaled(options.probeInterval)
+        let period = probePeriod
         nextProbe = now.advanced(by: period)
         guard let target = roster.next(&random) else { return }
         let number = makeSequence()

@@ -24,6 +24,14 @@ public struct LawWatch: Sendable {
         private static let extra = 32
     #endif
 
+    /// `isWholeDue`; `nil` where the holder looks.
+    public mutating func isWholeDueHere(size: Int) -> Bool? { isHolders ? nil : isWholeDue(size: size) }
+
+    /// Ends the process where a law is broken.
+    public static func demand(_ broken: String?) {
+        if let broken { preconditionFailure(broken) }
+    }
+
     /// Whether a look at all of a machine's `size` entries is due. Asked for each event.
     public mutating func isWholeDue(size: Int) -> Bool {
         saved += LawWatch.entries

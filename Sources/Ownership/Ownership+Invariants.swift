@@ -48,7 +48,7 @@ extension Ownership {
 
     func checkInvariants() {
         #if DEBUG
-            if !laws.isHolders, let broken = brokenInvariant { preconditionFailure(broken) }
+            if !laws.isHolders { LawWatch.demand(brokenInvariant) }
         #endif
     }
 }

@@ -17,9 +17,8 @@ extension Router {
 
     func checkInvariants() {
         #if DEBUG
-            guard !laws.isHolders else { return }
-            let isWhole = laws.isWholeDue(size: lawSize)
-            if let broken = brokenInvariant(isWhole: isWhole) { preconditionFailure(broken) }
+            guard let isWhole = laws.isWholeDueHere(size: lawSize) else { return }
+            LawWatch.demand(brokenInvariant(isWhole: isWhole))
         #endif
     }
 

@@ -48,4 +48,24 @@ import Testing
         #expect(Set(deaths.map(\.observer)) == [0, 2, 3, 4])
         #expect(deaths.allSatisfy { $0.time - killed <= .milliseconds(1500) })
     }
+
+    /// Who had to contradict finds itself slow and probes less often; that is not to look like silence.
+    @Test("nobody is cut off because connections break", arguments: UInt64(1)...10)
+    func slowNodesAreNotCutOff(seed: UInt64) {
+        var options = Membership.Options()
+        options.isolation = 2 * options.probeInterval
+        options.doubtsMin = 0
+        options.doubtsMax = 0
+        let world = GossipWorld(seed: seed, options: options)
+        world.network.delayMax = .milliseconds(1)
+        for number in 0..<2 { world.start(StoryTeller.name(number), seeds: ["a"]) }
+        world.run(for: .seconds(5))
+        world.forgetChanges()
+        for _ in 0..<20 {
+            world.breakLink(0, 1)
+            world.run(for: .milliseconds(100))
+        }
+        world.run(for: .seconds(20))
+        #expect(world.isolations.isEmpty)
+    }
 }

@@ -85,7 +85,7 @@ struct ClusterSimulationTests {
         "sees each bug that is planted in the core of nodes",
         arguments: [
             (PlantedInNode.forgetStreams, "G7"), (.forgetRequests, "G7"), (.oweNothing, "G7"),
-            (.hastyFence, "G7"),
+            (.hastyFence, "G7"), (.keepPartitions, "placement"),
         ])
     func planted(bug: PlantedInNode, guarantee: String) {
         expect(guarantee, "bug \(bug.rawValue) of nodes") { $0.planted = bug }

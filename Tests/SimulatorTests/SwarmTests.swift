@@ -76,6 +76,12 @@ struct SwarmTests {
                 "nodes 1, partitions 1, projects 3, devices 1, topics 19, seconds 1, burst-size 1,"
                     + " failed-calls 10, operations 1"
             ),
+            // A node that found itself slow probed so seldom that it took its own silence for being cut off.
+            (
+                70549,
+                "nodes 2, partitions 2, devices 1, topics 1, seconds 10, burst-size 1, resetAll 1,"
+                    + " fault-gap-ms 905, probe-ms 429, ack 1000, isolation-ms 208, doubts-ms 130"
+            ),
         ] as [(UInt64, String)])
     func former(seed: UInt64, line: String) throws {
         let draw = try #require(SwarmDraw(seed: seed, line))

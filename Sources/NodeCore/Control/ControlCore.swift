@@ -166,7 +166,7 @@ public final class ControlCore {
         case .load(let id, let epoch, _):
             publish(.owner, number: UInt32(id.rawValue), version: epoch.rawValue, session.rawValue)
             effects.append(.order(.serve(id, epoch), of: id))
-        case .release(let id): effects.append(.order(.release(id), of: id))
+        case .release(let id): release(id)
         case .offer(let id, let heir): effects.append(.say(.follow(id), to: [heir.life]))
         case .follow(let id): effects.append(.follow(id))
         case .tellFollowed(let id, let owner): effects.append(.say(.followed(id), to: [owner.life]))
@@ -274,6 +274,13 @@ public final class ControlCore {
             return effects.append(.take(row, burying: nil))
         }
         effects.append(.askFormer(row, former))
+    }
+
+    private func release(_ id: PartitionID) {
+        #if DEBUG
+            if options.planted.contains(.keepPartitions) { return }
+        #endif
+        effects.append(.order(.release(id), of: id))
     }
 
     private func notTaken(_ id: PartitionID, _ reason: String) {

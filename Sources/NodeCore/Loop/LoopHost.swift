@@ -55,5 +55,7 @@ open class LoopObserver {
         public static let oweNothing = PlantedInNode(rawValue: 64)
         /// A suspicion is enough to fence (design 3.5).
         public static let hastyFence = PlantedInNode(rawValue: 128)
+        /// What belongs on another node is not given up (design 3.5).
+        public static let keepPartitions = PlantedInNode(rawValue: 256)
     }
 #endif

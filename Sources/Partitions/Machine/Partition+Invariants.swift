@@ -20,11 +20,8 @@ extension Partition {
 
     func checkInvariants() {
         #if DEBUG
-            guard !laws.isHolders, options.planted.isEmpty else { return }
-            let isWhole = laws.isWholeDue(size: lawSize)
-            if let broken = brokenInvariant(isWhole: isWhole) {
-                preconditionFailure("partition \(id.rawValue): \(broken)")
-            }
+            guard options.planted.isEmpty, let isWhole = laws.isWholeDueHere(size: lawSize) else { return }
+            LawWatch.demand(brokenInvariant(isWhole: isWhole).map { "partition \(id.rawValue): \($0)" })
         #endif
     }
 

@@ -1,6 +1,7 @@
 import Journal
 import Model
 import Partitions
+import Placement
 import Routing
 
 // What is looked at when everything has come to rest, in the machines and the journals themselves.
@@ -84,6 +85,19 @@ extension ClusterSimulation {
         } + ["\(counts["partitions lost", default: 0]) partitions were lost"]
     }
 
+    /// The partitions that are not where they belong while all these nodes run, each with both places.
+    var displaced: [String] {
+        let shards = slots.filter(\.isShard).map { NodePlacement.Candidate(name: $0.name) }
+        let placement = NodePlacement(shards)
+        let rows = databases.flatMap { (try? $0.engine.partitions()) ?? [] }.sorted { $0.id < $1.id }
+        return rows.compactMap { row in
+            let owner = slots.first { $0.process?.session == row.owner && row.owner != nil }?.name
+            guard let place = placement.node(of: row.id)?.name, owner != place else { return nil }
+            return "partition \(row.id.rawValue) is on \(owner ?? "no node") and belongs on \(place)"
+        }
+    }
+
+    /// Nothing of the ownership has changed since then.
     func standsStill(since before: [String]) {
         for (was, now) in zip(before, ownership) where was != now {
             violate("G7", "long after the last fault \(was), and then \(now)")

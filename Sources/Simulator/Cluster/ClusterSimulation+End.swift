@@ -28,10 +28,11 @@ extension ClusterSimulation {
             restart(place, in: 100_000_000 + roll(.seconds(1)))
         }
         let healed = now
-        while now < healed + options.patience, !isServed || !underWay.isEmpty {
+        while now < healed + options.patience, !isServed || !underWay.isEmpty || !displaced.isEmpty {
             run(until: now + .milliseconds(200))
         }
         if !isServed { violate("G7", "long after the last fault \(unserved) are not served") }
+        for found in displaced { violate("placement", "long after the last fault \(found)") }
         for (_, call) in underWay.sorted(by: { $0.key < $1.key }) where call.began <= healed {
             violate("G7", "a \(call.what) hangs since \(call.began / 1_000_000) ms")
         }

@@ -41,13 +41,13 @@ changes
 > b alive for a c d e f g h, 605.0 s to 605.0 s
 > a suspect for b c d, 605.0 s to 605.0 s
 > c suspect for a b d, 605.0 s to 605.0 s
-> d suspect for b, 605.0 s to 605.0 s
+> d suspect for a b c, 605.0 s to 605.0 s
+> a alive for b c d e f g h, 605.0 s to 605.0 s
 > d alive for a b c e f g h, 605.0 s to 605.0 s
 > c alive for a b d e f g h, 605.0 s to 605.0 s
-> a alive for b c d e f g h, 605.0 s to 605.0 s
 > e suspect for f g h, 605.0 s to 605.0 s
 > g suspect for f h, 605.0 s to 605.0 s
 > h suspect for f g, 605.0 s to 605.0 s
 > g alive for a b c d e f h, 605.0 s to 605.0 s
-> e alive for a b c d f g h, 605.0 s to 605.0 s
 > h alive for a b c d e f g, 605.0 s to 605.0 s
+> e alive for a b c d f g h, 605.0 s to 605.0 s

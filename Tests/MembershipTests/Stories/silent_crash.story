@@ -12,17 +12,18 @@ split c | a b d e f
 run 12s
 views
 > a b d e f: a b c(dead) d e f
-> c: a(dead) b(dead) c d(dead) e(dead) f(suspect)
+> c: a(dead) b(dead) c d(dead) e(dead) f(dead)
 changes
 > e suspect for c, 5.2 s to 5.2 s
 > c suspect for a b d e f, 5.4 s to 5.5 s
 > d suspect for c, 6.0 s to 6.0 s
 > c dead for a b d e f, 6.4 s to 6.4 s
-> c is cut off, 7.2 s
-> b suspect for c, 7.4 s to 7.4 s
-> a suspect for c, 9.2 s to 9.2 s
+> b suspect for c, 7.0 s to 7.0 s
+> c is cut off, 7.0 s
+> a suspect for c, 8.0 s to 8.0 s
+> f suspect for c, 10.0 s to 10.0 s
 > e dead for c, 10.2 s to 10.2 s
 > d dead for c, 11.0 s to 11.0 s
-> b dead for c, 12.4 s to 12.4 s
-> f suspect for c, 12.8 s to 12.8 s
-> a dead for c, 14.2 s to 14.2 s
+> b dead for c, 12.0 s to 12.0 s
+> a dead for c, 13.0 s to 13.0 s
+> f dead for c, 15.0 s to 15.0 s

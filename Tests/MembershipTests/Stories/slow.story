@@ -16,8 +16,8 @@ run 600s
 views
 > a b c d e f g h: a b c d e f g h
 changes
-> c suspect for a b d e f g h, 5.8 s to 604.8 s, 4848 times
-> c alive for a b d e f g h, 5.9 s to 604.9 s, 6597 times
+> c suspect for a b d e f g h, 5.8 s to 604.8 s, 4906 times
+> c alive for a b d e f g h, 5.9 s to 604.9 s, 6611 times
 slow c 0
 run 30s
 views
