@@ -108,7 +108,9 @@ extension Membership {
             size *= 2
         }
         nextSync = now.advanced(by: length * 3 / 4 + UInt64.random(in: 0...length / 2, using: &random))
-        for member in roster.all where member.state == .dead || member.state == .left {
+        // Whoever stands in the engine's table is somebody to find, however long that takes.
+        for member in roster.all
+        where member.state == .left || (member.state == .dead && !tabled.contains(member.session)) {
             if now.since(member.since) > options.memoryOfTheDead { roster.remove(member.session) }
         }
         if let other = roster.someAlive(1, except: nil, &random).first {

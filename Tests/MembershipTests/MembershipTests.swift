@@ -103,6 +103,25 @@ extension Membership {
         #expect(machine.member(SessionID(3))?.state == .alive)
     }
 
+    /// Two halves of a cut that lasts for longer than the dead are remembered find each other by the table.
+    @Test func whoStandsInTheTableIsNotForgotten() {
+        var options = Membership.Options()
+        options.memoryOfTheDead = .seconds(1)
+        options.syncInterval = .seconds(1)
+        var machine = Membership(
+            session: SessionID(1), name: "a", address: "a", info: [], seed: 1, options: options, now: now)
+        _ = machine.feed(.table([row(2, "b")]))
+        for step in UInt64(0)..<600 {
+            _ = machine.feed(.woke, at: now.advanced(by: .milliseconds(step * 50)))
+        }
+        #expect(machine.member(SessionID(2))?.state == .dead)
+        _ = machine.feed(.table([]), at: now.advanced(by: .seconds(30)))
+        for step in UInt64(0)..<200 {
+            _ = machine.feed(.woke, at: now.advanced(by: .seconds(30) + .milliseconds(step * 50)))
+        }
+        #expect(machine.members.isEmpty)
+    }
+
     /// What a whole side of a cut holds against somebody is a suspicion only: who is meant may contradict.
     @Test func aComparisonBuriesNobody() {
         var machine = node(1, "a")

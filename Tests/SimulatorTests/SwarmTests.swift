@@ -82,6 +82,16 @@ struct SwarmTests {
                 "nodes 2, partitions 2, devices 1, topics 1, seconds 10, burst-size 1, resetAll 1,"
                     + " fault-gap-ms 905, probe-ms 429, ack 1000, isolation-ms 208, doubts-ms 130"
             ),
+            // Two nodes that had been cut from each other forgot each other for good.
+            (
+                70550,
+                "nodes 2, partitions 3, databases 3, devices 3, topics 6, seconds 5, pause-ms 410,"
+                    + " burst-size 1, companions-per-mille 1000, leave 1, resetAll 1, blindness 1,"
+                    + " slowLinks 1, clockLeaps 1, fault-gap-ms 2959, unknown 74, stalls 4, write-ms 400,"
+                    + " lost-datagrams 125, entry-bytes 13, doubt-pause-min-ms 1, quota-wait-ms 184,"
+                    + " silence-ms 50, standstill 1, shareless-ms 505, ack 96, helpers 6, healing-ms 54,"
+                    + " sync-ms 733, dead-for-ms 1000"
+            ),
         ] as [(UInt64, String)])
     func former(seed: UInt64, line: String) throws {
         let draw = try #require(SwarmDraw(seed: seed, line))
