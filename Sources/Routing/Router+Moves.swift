@@ -39,6 +39,7 @@ extension Router {
     ) -> Bool {
         guard let lane = lanes[partition], !lane.isEmpty else { return false }
         guard case .refusing(let refusal) = lane.service else {
+            pending[number]?.unanswered = 0
             enter(number, now, &effects)
             return true
         }
@@ -167,6 +168,8 @@ extension Router {
     /// What nobody has looked at gets a new number: only copies need one that their partition may know.
     private func askAgain(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
         guard var asked = pending[number], var request = asked.request else { return }
+        // This process slept: nobody carries it out any more.
+        guard !asked.deadline.isPast(now: now.monotonic) else { return expire(number, &effects) }
         asked.asked = now.monotonic
         asked.isWaiting = false
         // There is no other name for one more copy: it is left alone until its deadline.
@@ -175,6 +178,7 @@ extension Router {
             request.sendKey = nextKey(asked.partition)
             asked.request = request
         }
+        if asked.unanswered < .max { asked.unanswered += 1 }
         pending[number] = asked
         let name = request.sendKey == nil ? Router.name(number, copy: asked.copies) : number
         let id = RequestID(gateway: options.gateway, number: name)

@@ -52,7 +52,7 @@ extension Router {
         guard let line = lines.removeValue(forKey: key) else { return }
         for waiting in line.operations {
             if now.monotonic.since(waiting.since) >= options.bounds.quotaWaitMax {
-                finish(waiting.ticket, .refused(.unavailable("the quota's owner does not answer")), &effects)
+                finish(waiting.ticket, .refused(.unavailable(Router.quotaUnanswered)), &effects)
             } else {
                 submit(waiting.operation, waiting.ticket, since: waiting.since, now, &effects)
             }

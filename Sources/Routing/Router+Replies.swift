@@ -39,7 +39,9 @@ extension Router {
         switch reply {
         case .refused(.moved):
             // The answer to this copy must not be taken for one to the next.
-            if let asked = pending[number], !asked.isSend { repeated(number) }
+            guard let asked = pending[number] else { return true }
+            if !asked.isSend { repeated(number) }
+            if asked.unanswered > 0, asked.unanswered < .max { pending[number]?.unanswered -= 1 }
             return true
         case .refused(.handedOver):
             repeated(number)

@@ -95,6 +95,9 @@ public final class Router {
         /// have done.
         var copies: UInt8 = 0
         var isRepeated: Bool { copies > 0 }
+        /// How many copies were asked and not answered by somebody who had not looked at them. At its
+        /// highest it stays there.
+        var unanswered: UInt8 = 1
         var isSend: Bool { if case .send = kind { true } else { false } }
         /// Nobody has it now: it waits in its partition's lane.
         var isWaiting = false
@@ -125,7 +128,7 @@ public final class Router {
         _ effects: inout [RouterEffect]
     ) {
         guard pending.count < options.bounds.operationsMax else {
-            return finish(ticket, .refused(.unavailable("too many operations are under way")), &effects)
+            return finish(ticket, .refused(.unavailable(Router.tooMany)), &effects)
         }
         switch operation {
         case .send(let send):
@@ -176,10 +179,10 @@ public final class Router {
         case .admitted(let taken): return taken
         case .refused(let refusal): finish(ticket, .refused(.quota(refusal)), &effects)
         case .unanswered:
-            finish(ticket, .refused(.unavailable("the owner of the quota does not answer")), &effects)
+            finish(ticket, .refused(.unavailable(Router.quotaUnanswered)), &effects)
         case .wait(let until):
             if !wait(operation, ticket, kind, project, until: until, since: since) {
-                finish(ticket, .refused(.unavailable("too many operations wait for quota")), &effects)
+                finish(ticket, .refused(.unavailable(Router.tooManyWait)), &effects)
             }
         }
         return nil
@@ -312,14 +315,22 @@ public final class Router {
         scheduleWake(&effects)
     }
 
+    static let tooMany = "too many operations are under way"
+    static let tooManyWait = "too many operations wait for quota"
+    static let quotaUnanswered = "the quota's owner does not answer"
+    /// Why an operation is refused for what a gateway has too little of: tokens, and room.
+    public static let scarcities: Set = [tooMany, tooManyWait, quotaUnanswered]
     private static let late = Refusal.unavailable("not answered in time")
 
-    private func expire(_ number: UInt64, _ effects: inout [RouterEffect]) {
+    func expire(_ number: UInt64, _ effects: inout [RouterEffect]) {
         guard let late = pending[number] else { return }
         // A whole ends with its parts.
         if case .whole = late.kind { return }
         pending.remove(number)
         switch late.kind {
+        // Nobody has looked at it: it is surely not done.
+        case .send where late.unanswered == 0:
+            finish(late.ticket, .refused(Router.late), &effects)
         case .send: finish(late.ticket, .refused(.deadlineExceeded), &effects)
         case .part(let whole, _):
             if pending.remove(whole) != nil {

@@ -8,6 +8,8 @@ public struct History: Sendable {
         case refused(at: UInt64)
         /// Not answered before the node crashed, or answered that it is not known.
         case unknown
+
+        var isOK: Bool { if case .ok = self { true } else { false } }
     }
     public struct Change: Sendable {
         public var device: Int

@@ -297,7 +297,9 @@ import Testing
         desk.turn(.order(.release(LoopDesk.partition)))
         desk.turn(.engine(.closed(LoopDesk.partition)))
         desk.turn(.order(.serve(LoopDesk.partition, Epoch(5))))
-        let torn = StoredPartition(LoopDesk.partition, records: [(Sequence(1), [255, 255, 255])])
+        let torn = StoredPartition(
+            LoopDesk.partition,
+            records: [StoredRecord(sequence: Sequence(1), epoch: Epoch(1), body: [255, 255, 255])])
         let effects = desk.turn(.engine(.loaded(torn, Epoch(5), quotas: [:])))
         #expect(effects.contains { if case .noted(.quarantined) = $0 { true } else { false } })
         #expect(effects.contains { if case .serving(LoopDesk.partition) = $0 { true } else { false } })

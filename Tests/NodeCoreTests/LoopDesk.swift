@@ -86,7 +86,12 @@ final class LoopDesk {
     /// The partition as it is read when its first owner takes it.
     static func stored(_ id: PartitionID = partition) -> StoredPartition {
         StoredPartition(
-            id, records: [(Sequence(1), Partition.barrier(session: SessionID(1), epoch: Epoch(1)))])
+            id,
+            records: [
+                StoredRecord(
+                    sequence: Sequence(1), epoch: Epoch(1),
+                    body: Partition.barrier(session: SessionID(1), epoch: Epoch(1)))
+            ])
     }
 
     /// The loop serves the partition since epoch 3, and all others are the other process's.

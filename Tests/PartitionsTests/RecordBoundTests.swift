@@ -70,6 +70,27 @@ struct RecordBoundTests {
         #expect(house.offerBytesMost <= 5 << 20)
     }
 
+    /// Each writes down what its device acknowledges by coming back.
+    @Test("a stream that would begin while the journal is behind is refused")
+    func attaching() throws {
+        let house = House(count: 1) {
+            $0.recordBytesMax = 200
+            $0.recordsInFlightMax = 1
+        }
+        let (device, credential) = try #require(house.register(in: 0))
+        house.holdsAppends = true
+        for _ in 0..<20 { house.publish(String(repeating: "x", count: 100), to: "news") }
+        house.listen(device, credential, stream: 1)
+        let refused = house.frames.contains {
+            if case .refused(_, .unavailable) = $0 { true } else { false }
+        }
+        #expect(refused, "\(house.frames)")
+        house.holdsAppends = false
+        house.releaseAppends()
+        house.listen(device, credential, stream: 2)
+        #expect(house.frames.contains { if case .attached = $0 { true } else { false } })
+    }
+
     @Test("a frame for which the journal has no room comes in without being offered again")
     func deferred() throws {
         let house = House(count: 2) {

@@ -95,4 +95,25 @@ import Testing
             "\(error)".contains("record 2 is of epoch 0, and stands behind one of epoch 1")
         }
     }
+
+    /// The same where the barrier is covered by a snapshot.
+    @Test func aRecordOfAnEarlierEpochIsNotFoldedBehindASnapshot() throws {
+        #expect(try append(2, generation: 1) == .rows([.appended]))
+        try engine.writeSnapshot(
+            session: session, partition: id, covering: Sequence(2),
+            bytes: folded(StoredPartition(id, from: engine)).state.snapshot())
+        let header = RecordHeader(
+            partition: id, sequence: Sequence(3), epoch: Epoch(0), history: History(7))
+        let payload = try RecordCodec.encode(
+            header: header, body: FactSamples.encoded(.generation(number: 3, leavingOut: 0)))
+        let outcome = engine.append(
+            session: session, batch: BatchID(1),
+            rows: [Row(partition: id, sequence: Sequence(3), payload: payload)])
+        #expect(outcome == .rows([.appended]))
+        #expect {
+            try folded(StoredPartition(id, from: engine))
+        } throws: { error in
+            "\(error)".contains("record 3: its epoch is before the last barrier's")
+        }
+    }
 }

@@ -136,6 +136,26 @@ struct TakeoverTests {
         #expect(world.accepted.values.allSatisfy { $0 == 1 })
     }
 
+    @Test("are told to try again where nobody serves it in time: nobody has looked at them")
+    func nobodyServes() {
+        let world = World()
+        for message in UInt64(1)...50 { world.submit(message) }
+        world.pass(milliseconds: 27_000)
+        #expect(world.accepted.isEmpty)
+        #expect(world.outcomes == ["unavailable(\"not answered in time\")": 50])
+    }
+
+    @Test("are told to try again where this process slept past their time: nobody has looked at them")
+    func sleptMeanwhile() {
+        let world = World()
+        for message in UInt64(1)...5 { world.submit(message) }
+        world.now.monotonic = world.now.monotonic.advanced(by: .seconds(60))
+        world.isServed = true
+        world.pass(milliseconds: 10)
+        #expect(world.accepted.isEmpty)
+        #expect(world.outcomes == ["unavailable(\"not answered in time\")": 5])
+    }
+
     @Test("keep the numbers of those of which nobody knows whether they are in")
     func inDoubt() {
         let world = World()

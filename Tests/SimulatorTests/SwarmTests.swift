@@ -92,6 +92,18 @@ struct SwarmTests {
                     + " silence-ms 50, standstill 1, shareless-ms 505, ack 96, helpers 6, healing-ms 54,"
                     + " sync-ms 733, dead-for-ms 1000"
             ),
+            // Sends that nobody had looked at were in doubt.
+            (
+                30147,
+                "nodes 3, partitions 6, loops 2, projects 3, devices 21, topics 12, seconds 6, pause-ms 188,"
+                    + " burst-size 1, companions-per-mille 500, tight 1, supersession 1,"
+                    + " fault-gap-ms 13033, write-ms 400, latency-us 997, lost-datagrams 335,"
+                    + " failed-calls 395, full-streams 5, entry-bytes 17, snapshot-bytes 131,"
+                    + " bookkeeping-ms 9, outbox-retry-ms 62, operations 3, deadline-ms 5426,"
+                    + " moved-retry-max-ms 111, silence-ms 114, link-wait-ms 218, snapshot-slice-bytes 9,"
+                    + " snapshot-part-bytes 130, device-hour 1, quota-lease-ms 24, lease-polls 5,"
+                    + " probe-ms 173, healing-ms 5000, sync-ms 505"
+            ),
         ] as [(UInt64, String)])
     func former(seed: UInt64, line: String) throws {
         let draw = try #require(SwarmDraw(seed: seed, line))

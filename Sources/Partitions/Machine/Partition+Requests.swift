@@ -46,13 +46,16 @@ extension Partition {
     /// this waits for nothing.
     private func refuseAtOnce(_ id: RequestID, _ effects: inout [PartitionEffect]) {
         let reply = Proven(
-            Reply.refused(whyRefused ?? Partition.behind), restingOn: .zero, by: ledger.confirmed())
+            Reply.refused(whyNothingBegins), restingOn: .zero, by: ledger.confirmed())
         effects.append(.reply(id, reply))
     }
 
     var whyRefused: PartitionRefusal? {
         refusal.map { .unavailable("the journal takes no records: \($0)") }
     }
+
+    /// Why nothing new begins while the partition is overloaded.
+    var whyNothingBegins: PartitionRefusal { whyRefused ?? Partition.behind }
 
     /// Whether it is a send that was looked at before: it may be in, or may still go in.
     private func isKnown(_ request: Request) -> Bool {

@@ -97,8 +97,9 @@ extension Partition {
         _ stream: StreamID, _ registration: Registration, _ authority: Authority, _ resume: EventID?,
         _ now: Instant, _ effects: inout [PartitionEffect]
     ) {
-        if isNew(stream), let whyRefused, streams.attachment(registration.index.rawValue)?.stream != stream {
-            return say(.refused(stream, whyRefused), to: stream.gateway, &effects)
+        // Each that begins writes down what its device acknowledges by coming back.
+        if isNew(stream), isOverloaded, streams.attachment(registration.index.rawValue)?.stream != stream {
+            return say(.refused(stream, whyNothingBegins), to: stream.gateway, &effects)
         }
         let found = examine(registration, authority)
         guard found.refusal == nil else {

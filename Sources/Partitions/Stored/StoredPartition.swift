@@ -23,7 +23,7 @@ public struct StoredPartition: Sendable {
     public private(set) var isTail = false
     public private(set) var mark = Mark(applied: .zero)
     public private(set) var snapshot: [UInt8]?
-    private var records: [(sequence: Sequence, body: [UInt8])] = []
+    private var records: [StoredRecord] = []
 
     /// Reads everything. Throws `RecoveryError` where records are missing, and what the engine throws.
     public init(
@@ -49,7 +49,7 @@ public struct StoredPartition: Sendable {
     }
 
     /// Records that are at hand, from the first on.
-    public init(_ id: PartitionID, records: [(sequence: Sequence, body: [UInt8])]) {
+    public init(_ id: PartitionID, records: [StoredRecord]) {
         self.id = id
         self.records = records
         mark.applied = records.last?.sequence ?? .zero
@@ -96,7 +96,8 @@ public struct StoredPartition: Sendable {
                     throw RecoveryError.epoch(id, row.sequence, record.header.epoch, since: mark.epoch)
                 }
                 mark.epoch = record.header.epoch
-                records.append((row.sequence, record.body))
+                records.append(
+                    StoredRecord(sequence: row.sequence, epoch: record.header.epoch, body: record.body))
                 mark.applied = row.sequence
             }
             guard let last = rows.last else { return }
@@ -108,8 +109,28 @@ public struct StoredPartition: Sendable {
     public func fold(into partition: Partition) throws(DecodeError) {
         if let snapshot { try partition.restore(snapshot: snapshot) }
         for record in records where record.sequence > partition.applied {
+            // The barrier that it stands behind may be covered by the snapshot.
+            guard record.epoch >= partition.state.epoch else {
+                throw DecodeError(
+                    offset: 0,
+                    reason: .invalid(
+                        "record \(record.sequence.rawValue): its epoch is before the last barrier's"))
+            }
             try partition.replay(record.sequence, record.body)
         }
+    }
+}
+
+/// A record as it stands in a journal.
+public struct StoredRecord: Sendable {
+    public var sequence: Sequence
+    public var epoch: Epoch
+    public var body: [UInt8]
+
+    public init(sequence: Sequence, epoch: Epoch, body: [UInt8]) {
+        self.sequence = sequence
+        self.epoch = epoch
+        self.body = body
     }
 }
 

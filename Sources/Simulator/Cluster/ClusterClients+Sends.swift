@@ -72,6 +72,7 @@ extension ClusterSimulation {
         debug("send \(number) to \(target)")
         call("send", .send(send)) { outcome in
             self.debug("send \(number): \(String(describing: outcome))")
+            self.note(outcome, of: .send(number))
             switch outcome {
             case .accepted?:
                 self.history.sends[place].outcome = .ok(at: self.now)
@@ -102,6 +103,9 @@ extension ClusterSimulation {
 
     /// A send is answered 504: that must have a reason.
     private func mayBeInDoubt(_ message: UInt64, since began: UInt64) {
+        if !(copies[message]?.values.contains { $0 > 0 } ?? false) {
+            violate("504", "message \(message) is in doubt, and nobody has looked at it")
+        }
         guard troubledUntil + .seconds(30) < began else { return }
         violate("504", "message \(message) is in doubt, and nothing was broken for half a minute")
     }

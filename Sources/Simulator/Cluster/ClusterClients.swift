@@ -144,6 +144,13 @@ extension ClusterSimulation {
             project: project(ofTopic: topic), kind: kind, topic: self.topic(topic),
             devices: devices.compactMap { clients[$0].registration })
         call("change", .changeSubscriptions(change)) { outcome in
+            if case .changes(let outcomes)? = outcome {
+                for case (let place, .refused(let refusal)) in zip(places, outcomes) {
+                    self.note(.refused(refusal), of: .change(place))
+                }
+            } else {
+                for place in places { self.note(outcome, of: .change(place)) }
+            }
             var doubted = doubted
             var left: [Int] = []
             if case .changes(let outcomes)? = outcome {
@@ -197,6 +204,7 @@ extension ClusterSimulation {
 
     private func tryUnregister(_ client: Int, _ registration: Registration) {
         call("unregister", .unregister(registration, by: .backend)) { outcome in
+            self.note(outcome, of: .end(client))
             switch outcome {
             case .done?, .refused(.unregistered)?: self.history.gone[client]?.ended = self.now
             default:

@@ -17,12 +17,17 @@ extension ClusterSimulation {
                 let lived = partition.image()
                 let id = partition.id
                 var kept: [StoredPartition] = []
-                if let stored = try? StoredPartition(id, from: database(of: id).engine) {
-                    kept.append(stored)
+                do {
+                    kept.append(try StoredPartition(id, from: database(of: id).engine))
+                } catch {
+                    found.append(
+                        Violation(
+                            guarantee: "I4",
+                            description: "partition \(id.rawValue) cannot be read: \(error)"))
                 }
                 let past = database(of: id).records(of: id)
                 if !past.isEmpty { kept.append(StoredPartition(id, records: past)) }
-                for stored in kept where stored.folded(options)?.image() != lived {
+                for stored in kept where (try? stored.folded(options).image()) != lived {
                     found.append(
                         Violation(
                             guarantee: "I4",
@@ -39,14 +44,21 @@ extension ClusterSimulation {
     func bodiesMissing() -> [Violation] {
         (0..<options.partitionCount).flatMap { number in
             let id = PartitionID(UInt16(number))
-            return bodiesMissing(id, try? StoredPartition(id, from: database(of: id).engine))
+            do {
+                let stored = try StoredPartition(id, from: database(of: id).engine)
+                return try bodiesMissing(id, stored)
+            } catch {
+                return [
+                    Violation(
+                        guarantee: "G2", description: "partition \(id.rawValue) cannot be read: \(error)")
+                ]
+            }
         }
     }
 
-    private func bodiesMissing(_ id: PartitionID, _ stored: StoredPartition?) -> [Violation] {
-        guard let folded = stored?.folded(options) else { return [] }
-        let wanted = folded.recordsWithBodies
-        let there = Set(((try? database(of: id).engine.read(id, rows: wanted)) ?? []).map(\.sequence))
+    private func bodiesMissing(_ id: PartitionID, _ stored: StoredPartition) throws -> [Violation] {
+        let wanted = try stored.folded(options).recordsWithBodies
+        let there = Set(try database(of: id).engine.read(id, rows: wanted).map(\.sequence))
         let missing = wanted.filter { !there.contains($0) }
         guard !missing.isEmpty else { return [] }
         let numbers = missing.map { "\($0.rawValue)" }.joined(separator: ", ")
@@ -137,16 +149,12 @@ extension ClusterSimulation {
 }
 
 extension StoredPartition {
-    /// `nil` where the records do not fit together.
-    fileprivate func folded(_ options: ClusterSimulation.Options) -> Partition? {
+    /// Throws where the records do not fit together.
+    fileprivate func folded(_ options: ClusterSimulation.Options) throws -> Partition {
         let partition = Partition(
             id: id, history: ClusterSimulation.history(of: id), options: options.partition,
             names: TopicNames(), proofs: Proofs.shared)
-        do {
-            try fold(into: partition)
-            return partition
-        } catch {
-            return nil
-        }
+        try fold(into: partition)
+        return partition
     }
 }

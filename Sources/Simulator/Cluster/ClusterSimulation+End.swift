@@ -49,14 +49,18 @@ extension ClusterSimulation {
     /// Changes that were not answered are tried until they are.
     private func finishChanges() {
         let limit = now + .seconds(60)
-        while now < limit, isChanging {
+        while now < limit, !unfinished.isEmpty {
             run(until: now + .milliseconds(500))
         }
+        for one in unfinished { mustBeExcused(one) }
     }
 
-    private var isChanging: Bool {
-        history.changes.contains { $0.outcome == .unknown && history.gone[$0.device] == nil }
-            || history.gone.values.contains { $0.ended == nil }
+    private var unfinished: [Undertaking] {
+        let changes = history.changes.indices.filter {
+            history.changes[$0].outcome == .unknown && history.gone[history.changes[$0].device] == nil
+        }
+        let ends = history.gone.filter { $0.value.ended == nil }.keys.sorted()
+        return changes.map { .change($0) } + ends.map { .end($0) }
     }
 
     /// Who listens gets what is sent now, without coming back (design 5.8).
@@ -68,17 +72,29 @@ extension ClusterSimulation {
         run(until: now + .seconds(8))
         let listening = clients.map(\.listener)
         let first = history.sends.count
-        for number in topics {
-            trySend(0, .topic(number), triesLeft: 20) {}
-        }
-        let limit = now + .seconds(30)
+        for number in topics { sendFinally(number, since: first, triesLeft: 3) }
+        let limit = now + .seconds(90)
         while now < limit, !underWay.isEmpty { run(until: now + .milliseconds(200)) }
         run(until: now + .seconds(6))
+        for number in topics {
+            let sends = history.sends[first...].filter { $0.target == .topic(number) }
+            guard let last = sends.last, !sends.contains(where: \.outcome.isOK) else { continue }
+            mustBeExcused(.send(last.message))
+        }
         let patience = now + options.patience
         while now < patience, !deaf(listening, history.sends[first...]).isEmpty {
             run(until: now + .milliseconds(500))
         }
         for found in deaf(listening, history.sends[first...]) { violate("G7", found) }
+    }
+
+    /// One message to the topic, and another one where it stays in doubt: the answer to it was lost.
+    private func sendFinally(_ topic: Int, since first: Int, triesLeft: Int) {
+        trySend(0, .topic(topic), triesLeft: 20) { [self] in
+            let sends = history.sends[first...].filter { $0.target == .topic(topic) }
+            guard triesLeft > 1, sends.last?.outcome == .unknown else { return }
+            sendFinally(topic, since: first, triesLeft: triesLeft - 1)
+        }
     }
 
     /// Who listens since before the messages were sent, is surely subscribed, and has not heard them.

@@ -70,6 +70,12 @@ public final class ClusterSimulation {
     /// The moment until which each request may be carried out, by the clock of the world, which no process
     /// sees.
     var deadlines: [RequestID: UInt64] = [:]
+    /// By the number of a message, how many copies of the requests that send it were asked, and not answered
+    /// by somebody who had not looked at them.
+    var copies: [UInt64: [RequestID: Int]] = [:]
+    var messages: [RequestID: UInt64] = [:]
+    /// Why the newest try of something was not taken.
+    var hindrances: [Undertaking: Hindrance] = [:]
     /// Operations under way: number, what, and when it began.
     var underWay: [UInt64: (what: String, began: UInt64)] = [:]
     var lastCall: UInt64 = 0

@@ -217,10 +217,7 @@ final class SimulatedDatabase {
         if let last, record.header.epoch < last.epoch {
             world.violate("G5", "\(what) has the epoch before the last one's")
         }
-        // Of a partition that it gave up last, and that nobody has taken since, a late record does no harm:
-        // the next owner reads it, or its barrier stands in its place.
-        let isLate = owned.owner == nil && owners[number] == session
-        if owned.owner != session && !isLate || owned.epoch != record.header.epoch {
+        if owned.owner != session || owned.epoch != record.header.epoch {
             world.violate(
                 "G5",
                 "\(what), epoch \(record.header.epoch.rawValue): owned by session"
@@ -236,7 +233,10 @@ final class SimulatedDatabase {
     }
 
     /// All records of a partition since its beginning; empty where they are not kept.
-    func records(of id: PartitionID) -> [(sequence: Sequence, body: [UInt8])] {
-        keepsPast ? past[Int(id.rawValue)].map { ($0.sequence, $0.body) } : []
+    func records(of id: PartitionID) -> [StoredRecord] {
+        keepsPast
+            ? past[Int(id.rawValue)].map {
+                StoredRecord(sequence: $0.sequence, epoch: $0.epoch, body: $0.body)
+            } : []
     }
 }

@@ -317,6 +317,16 @@ private final class SimulatedObserver: LoopObserver {
         world.debug(
             "\(loop.place) (life \(loop.life)) asks \(partition.rawValue) number \(id.number) \(request)")
         world.deadlines[id] = world.now + loop.process.delay(to: deadline.time)
+        if let message = request.sendsMessage {
+            world.messages[id] = message
+            world.copies[message, default: [:]][id, default: 0] += 1
+        }
+    }
+
+    /// The copy that this is the answer to has surely done nothing.
+    override func hears(_ reply: Reply, to id: RequestID) {
+        guard case .refused(.moved) = reply, let message = world.messages[id] else { return }
+        world.copies[message]?[id, default: 0] -= 1
     }
 
     override func admits(sends: Int, changes: Int) {
@@ -337,5 +347,17 @@ private final class SimulatedObserver: LoopObserver {
 
     override func trace(_ line: @autoclosure () -> String) {
         world.debug("\(loop.place) (life \(loop.life)) \(line())")
+    }
+}
+
+extension Request {
+    /// The number of the message that it sends.
+    fileprivate var sendsMessage: UInt64? {
+        switch self {
+        case .sendToTopic(_, _, _, let message, _), .sendToCondition(_, _, _, let message, _),
+            .sendToDevice(_, _, let message):
+            message.id.time
+        default: nil
+        }
     }
 }

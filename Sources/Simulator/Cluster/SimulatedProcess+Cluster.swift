@@ -97,8 +97,8 @@ extension SimulatedProcess {
     }
 
     private func fence(_ session: SessionID) {
-        lanes[0].control.perform(.write) { [place, world] database in
-            world.fenced(session, by: place)
+        lanes[0].control.perform(.write) { [world] database in
+            world.fenced(session, by: self)
             #if DEBUG
                 if world.options.plantedInCluster.contains(.skipFence) {
                     for row in try database.engine.partitions() where row.owner == session {

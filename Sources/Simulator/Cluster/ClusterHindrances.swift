@@ -1,0 +1,52 @@
+import Model
+import Routing
+
+// Why something is not done long after the last fault. Only what the draw itself makes scarce excuses it:
+// tokens, topics of a device, and operations that a gateway takes at once. Whatever else it is breaks G7,
+// and is named.
+
+extension ClusterSimulation {
+    enum Undertaking: Hashable {
+        /// By the message's number.
+        case send(UInt64)
+        /// By its place in the history.
+        case change(Int)
+        /// A device's end.
+        case end(Int)
+    }
+
+    enum Hindrance {
+        case scarce
+        case other(String)
+    }
+
+    /// What became of the newest try.
+    func note(_ outcome: Outcome?, of undertaking: Undertaking) {
+        switch outcome {
+        case .refused(.quota)?, .refused(.tooManyTopics)?: hindrances[undertaking] = .scarce
+        case .refused(.unavailable(let why))? where Router.scarcities.contains(why):
+            hindrances[undertaking] = .scarce
+        case .refused(let refusal)?: hindrances[undertaking] = .other("\(refusal)")
+        case nil: hindrances[undertaking] = .other("its connection ends")
+        default: hindrances[undertaking] = nil
+        }
+    }
+
+    func mustBeExcused(_ undertaking: Undertaking) {
+        let why: String
+        switch hindrances[undertaking] {
+        case .scarce: return
+        case .other(let last): why = last
+        case nil: why = "no answer"
+        }
+        let what: String
+        switch undertaking {
+        case .send(let message): what = "message \(message) is not taken"
+        case .change(let place):
+            let change = history.changes[place]
+            what = "device \(change.device)'s change of topic \(change.topic) is not answered"
+        case .end(let device): what = "device \(device) cannot end"
+        }
+        violate("G7", "long after the last fault \(what): \(why)")
+    }
+}
