@@ -117,7 +117,7 @@ let benches: [Target] =
     isBench
     ? [
         .executableTarget(
-            name: "core-bench", dependencies: ["Model", "Journal", "Placement", "Partitions"],
+            name: "core-bench", dependencies: ["Model", "Journal", "Placement", "Partitions", "SQLiteEngine"],
             swiftSettings: settings),
         .executableTarget(name: "gossip-bench", dependencies: ["Simulator"], swiftSettings: settings),
         .executableTarget(name: "simulate", dependencies: ["Simulator"], swiftSettings: settings),

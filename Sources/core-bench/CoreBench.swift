@@ -140,8 +140,9 @@ func measure(_ name: String, _ operations: Int, _ body: () -> Void) {
 
 @main
 struct CoreBench {
-    static func main() {
+    static func main() throws {
         if CommandLine.arguments.contains("snapshots") { return snapshots() }
+        if CommandLine.arguments.contains("parts") { return try parts() }
         sends()
         let bench = Bench()
         measure("register", 100_000) {

@@ -54,13 +54,13 @@ extension CoreBench {
 }
 
 /// Of the thread's CPU: what else runs on the machine does not count.
-func milliseconds(_ body: () -> Void) -> Double {
+func milliseconds(_ body: () throws -> Void) rethrows -> Double {
     func now() -> Double {
         var time = timespec()
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
         return Double(time.tv_sec) * 1e3 + Double(time.tv_nsec) / 1e6
     }
     let begun = now()
-    body()
+    try body()
     return now() - begun
 }

@@ -22,6 +22,8 @@ class Fault:
     known: str = ""
     # Operations a second, where they differ from the usual.
     rates: dict = None
+    # A script of Tests/acceptance and its arguments, with servers and checkers of its own, where it is one.
+    script: tuple = ()
 
 
 FAULTS = {}
