@@ -97,7 +97,12 @@ public struct ResponseForm: Sendable {
 
 /// FCM's wire forms on one side, operations and outcomes on the other. Confined to one loop.
 public final class API {
-    public var directory = Directory() { didSet { authenticator.forget() } }
+    public var directory = Directory() {
+        didSet {
+            authenticator.forget()
+            accountKeys.forget()
+        }
+    }
     public let settings: APISettings
     /// What service-account files name as `token_uri`: the audiences that assertions may have.
     public var tokenURIs: Set<String>
@@ -106,6 +111,7 @@ public final class API {
     /// known key is answered 503, because backends delete tokens that are called invalid.
     public var areKeysCurrent = true
     let authenticator: Authenticator
+    let accountKeys = AccountKeys()
     private var deciphered: [Result<Registration, RegistrationError>] = []
     let parser = JSONParser()
     #if DEBUG

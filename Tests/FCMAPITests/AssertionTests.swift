@@ -25,27 +25,41 @@ struct AssertionTests {
         ]
     }
 
-    private func exchange(_ claims: String, header: String? = nil) throws -> HTTPResponse {
+    /// A second key of the same account, and one of another project's account.
+    private static let spare = ServiceAccountKey.make()
+
+    private static func bench() throws -> Bench {
         let bench = Bench()
-        let file = try #require(AssertionTests.file)
+        let file = try #require(file)
         bench.api.directory.accounts[file.keyID] = .init(
             project: bench.project.number, email: file.email, publicKey: file.publicKey)
-        let head = header ?? "{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":\"\(file.keyID)\"}"
-        let signed = Base64URL.encode(head.utf8) + [UInt8(ascii: ".")] + Base64URL.encode(claims.utf8)
-        let key = try #require(object(Array(file.json.utf8))["private_key"] as? String)
-        let signature = try #require(Crypto.signRS256(signed, privateKey: key))
-        let assertion = String(
-            decoding: signed + [UInt8(ascii: ".")] + Base64URL.encode(signature), as: UTF8.self)
-        let grant = "urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer"
-        let response = bench.route(
-            .post, "/token", "assertion=\(assertion)&grant_type=\(grant)", bearer: nil
-        ).response
-        return try #require(response)
+        return bench
     }
 
-    private func exchange(_ claims: [String: Any]) throws -> HTTPResponse {
-        try exchange(String(decoding: try JSONSerialization.data(withJSONObject: claims), as: UTF8.self))
+    private func exchange(
+        _ claims: String, header: String? = nil, by secret: String? = nil, at bench: Bench? = nil
+    ) throws -> HTTPResponse {
+        let file = try #require(AssertionTests.file)
+        let head = header ?? "{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":\"\(file.keyID)\"}"
+        let signed = Base64URL.encode(head.utf8) + [UInt8(ascii: ".")] + Base64URL.encode(claims.utf8)
+        let own = try #require(object(Array(file.json.utf8))["private_key"] as? String)
+        let signature = try #require(Crypto.signRS256(signed, privateKey: secret ?? own))
+        let assertion = String(
+            decoding: signed + [UInt8(ascii: ".")] + Base64URL.encode(signature), as: UTF8.self)
+        return try present(assertion, at: bench ?? AssertionTests.bench())
     }
+
+    private func present(_ assertion: String, at bench: Bench) throws -> HTTPResponse {
+        let grant = "urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer"
+        return try #require(
+            bench.route(.post, "/token", "assertion=\(assertion)&grant_type=\(grant)", bearer: nil).response)
+    }
+
+    private func text(_ claims: [String: Any]) throws -> String {
+        String(decoding: try JSONSerialization.data(withJSONObject: claims), as: UTF8.self)
+    }
+
+    private func exchange(_ claims: [String: Any]) throws -> HTTPResponse { try exchange(try text(claims)) }
 
     @Test("#34 that is right is exchanged for a token that sends")
     func right() throws {
@@ -119,9 +133,101 @@ struct AssertionTests {
         let claims = String(decoding: try JSONSerialization.data(withJSONObject: good()), as: UTF8.self)
         let response = try exchange(claims, header: "{\"kid\":\"\(kid)\",\(fields)}")
         #expect(object(response.body)["error"] as? String == "invalid_grant")
-        for header in ["[]", "{}", "x", "", "{\"alg\":\"RS256\"}", "{\"alg\":\"RS256\",\"kid\":\"other\"}"] {
+        for header in ["[]", "{}", "x", "", "{\"alg\":\"RS256\",\"kid\":\"other\"}"] {
             #expect(object(try exchange(claims, header: header).body)["error"] as? String == "invalid_grant")
         }
+    }
+
+    // MARK: Without a key's id
+
+    @Test(
+        "without kid, as Google's library for Node signs, is tried against its issuer's keys",
+        arguments: ["{\"alg\":\"RS256\"}", "{\"alg\":\"RS256\",\"typ\":\"JWT\"}"])
+    func noKeyID(header: String) throws {
+        // The claims in Node's order.
+        let claims =
+            "{\"iss\":\"\(try #require(AssertionTests.file).email)\","
+            + "\"scope\":\"https://www.googleapis.com/auth/cloud-platform "
+            + "https://www.googleapis.com/auth/firebase.messaging\","
+            + "\"aud\":\"https://oauth2.googleapis.com/token\",\"exp\":1800003600,\"iat\":1800000000}"
+        let response = try exchange(claims, header: header)
+        #expect(response.status == 200, "\(String(decoding: response.body, as: UTF8.self))")
+        #expect(object(response.body)["access_token"] is String)
+    }
+
+    @Test("without kid is tried against each key of its issuer, and against nobody else's")
+    func severalKeys() throws {
+        let (file, spare) = (try #require(AssertionTests.file), try #require(AssertionTests.spare))
+        let bench = try AssertionTests.bench()
+        let header = "{\"alg\":\"RS256\"}"
+        let claims = try text(good())
+        bench.api.directory.accounts["other"] = .init(
+            project: ProjectNumber(6), email: "other@x", publicKey: spare.open)
+        var response = try exchange(claims, header: header, by: spare.secret, at: bench)
+        #expect(object(response.body)["error_description"] as? String == "Invalid JWT Signature.")
+        bench.api.directory.accounts["spare"] = .init(
+            project: bench.project.number, email: file.email, publicKey: spare.open)
+        response = try exchange(claims, header: header, by: spare.secret, at: bench)
+        #expect(response.status == 200)
+        #expect(try exchange(claims, header: header, at: bench).status == 200)
+        bench.api.directory.accounts["spare"] = nil
+        response = try exchange(claims, header: header, by: spare.secret, at: bench)
+        #expect(object(response.body)["error"] as? String == "invalid_grant", "the key was taken away")
+    }
+
+    @Test("without kid is refused where its issuer is nobody", arguments: ["\"who@x\"", "7", "null", "\"\""])
+    func unknownIssuer(issuer: String) throws {
+        let claims: String = try text(good()).dropLast() + ",\"iss\":\(issuer)}"
+        let response = try exchange(claims, header: "{\"alg\":\"RS256\"}")
+        #expect(response.status == 400 && object(response.body)["error"] as? String == "invalid_grant")
+    }
+
+    @Test("with a kid that is not known is not tried against other keys")
+    func wrongKeyID() throws {
+        let response = try exchange(try text(good()), header: "{\"alg\":\"RS256\",\"kid\":\"x\"}")
+        #expect(object(response.body)["error"] as? String == "invalid_grant")
+    }
+
+    @Test("costs the reading of a key once, however many come")
+    func keysAreKept() throws {
+        let bench = try AssertionTests.bench()
+        for header in [nil, "{\"alg\":\"RS256\"}", nil] {
+            #expect(try exchange(try text(good()), header: header, at: bench).status == 200)
+        }
+        let forged = try #require(AssertionTests.spare).secret
+        #expect(try exchange(try text(good()), by: forged, at: bench).status == 400)
+        #expect(bench.api.accountKeys.readCount == 1)
+    }
+
+    @Test("that is too long is not even split", arguments: [16_385, 40_000])
+    func tooLong(count: Int) throws {
+        let response = try present(String(repeating: ".", count: count), at: try AssertionTests.bench())
+        #expect(object(response.body)["error"] as? String == "invalid_grant")
+        #expect(
+            object(response.body)["error_description"] as? String
+                == "The assertion is longer than 16,384 bytes.")
+    }
+
+    // MARK: Other libraries' forms
+
+    @Test(
+        "may have fractions of seconds, a list of scopes, and the audiences that Google had before",
+        arguments: [
+            "\"iat\":1800000000.25,\"exp\":1800003599.75", "\"iat\":1800000000.0,\"exp\":1.8000036e9",
+            "\"scope\":[\"https://www.googleapis.com/auth/firebase.messaging\"]",
+            "\"scope\":[\"https://x/y\",\"https://www.googleapis.com/auth/cloud-platform https://x\"]",
+            "\"aud\":\"https://www.googleapis.com/oauth2/v4/token\"",
+            "\"aud\":\"https://accounts.google.com/o/oauth2/token\"",
+        ])
+    func otherForms(fields: String) throws {
+        let response = try exchange(try text(good()).dropLast() + ",\(fields)}")
+        #expect(response.status == 200, "\(String(decoding: response.body, as: UTF8.self))")
+    }
+
+    @Test("whose list of scopes has neither is refused", arguments: ["[]", "[7]", "[\"a\"]", "{}", "[[]]"])
+    func otherScopes(scopes: String) throws {
+        let response = try exchange(try text(good()).dropLast() + ",\"scope\":\(scopes)}")
+        #expect(object(response.body)["error"] as? String == "invalid_scope")
     }
 
     @Test("whose claims are no object is refused", arguments: ["", "[]", "7", "{", "{\"iss\":\u{1}}"])

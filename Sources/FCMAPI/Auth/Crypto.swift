@@ -25,18 +25,8 @@ enum Crypto {
         return difference == 0
     }
 
-    /// RS256 (RFC 7518 §3.3).
-    static func verifyRS256(_ message: [UInt8], signature: [UInt8], publicKey pem: String) -> Bool {
-        guard let key = read(pem, { PEM_read_bio_PUBKEY($0, nil, nil, nil) }) else { return false }
-        defer { EVP_PKEY_free(key) }
-        guard let context = EVP_MD_CTX_new() else { return false }
-        defer { EVP_MD_CTX_free(context) }
-        guard EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1 else { return false }
-        return EVP_DigestVerify(context, signature, signature.count, message, message.count) == 1
-    }
-
     /// A key out of its PEM. The BIO only points to the text, so it ends before the text does.
-    private static func read(_ pem: String, _ key: (OpaquePointer) -> OpaquePointer?) -> OpaquePointer? {
+    static func read(_ pem: String, _ key: (OpaquePointer) -> OpaquePointer?) -> OpaquePointer? {
         Array(pem.utf8).withUnsafeBytes { bytes in
             guard let bio = BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count)) else {
                 return nil

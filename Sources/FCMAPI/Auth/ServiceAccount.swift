@@ -18,7 +18,7 @@ public struct ServiceAccountKey: Sendable {
         else { return nil }
         let probe = Array("tidecast".utf8)
         guard let signature = Crypto.signRS256(probe, privateKey: secret),
-            Crypto.verifyRS256(probe, signature: signature, publicKey: open)
+            let reader = PublicKey(pem: open), reader.verifies(probe, signature: signature)
         else { return nil }
         return ServiceAccountKey(secret: secret, open: open)
     }

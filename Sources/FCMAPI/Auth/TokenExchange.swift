@@ -22,10 +22,26 @@ struct TokenExchange {
         "https://accounts.google.com/o/oauth2/token",
     ]
 
+    /// The longest assertion; Google's libraries make some 800 bytes.
+    static let assertionBytesMax = 16_384
+
     let directory: Directory
+    let keys: AccountKeys
     /// The `aud` that is taken: this server's token URI as service-account files name it.
     let tokenURIs: Set<String>
     let parser: JSONParser
+
+    /// What a claim or a field of the header says; `other` is there and of no use.
+    private enum Claim {
+        case text(String)
+        case second(Int64)
+        case list([String])
+        case other
+
+        var text: String? { if case .text(let text) = self { text } else { nil } }
+        var second: Int64? { if case .second(let second) = self { second } else { nil } }
+    }
+    private typealias Claims = [String: Claim]
 
     /// The project that an assertion speaks for.
     func project(_ form: [String: String], now: WallTime) throws(Failure) -> ProjectNumber {
@@ -36,40 +52,62 @@ struct TokenExchange {
         guard let assertion = form["assertion"] else {
             throw Failure(code: "invalid_request", description: "The assertion is missing.")
         }
+        guard assertion.utf8.count <= TokenExchange.assertionBytesMax else {
+            throw grant("The assertion is longer than 16,384 bytes.")
+        }
         let parts = assertion.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard parts.count == 3, assertion.utf8.count <= 16_384, let head = Base64URL.decode(parts[0]),
+        guard parts.count == 3, let head = Base64URL.decode(parts[0]),
             let body = Base64URL.decode(parts[1]), let signature = Base64URL.decode(parts[2])
         else { throw grant("The assertion is no JWT.") }
         let header = try claims(head)
-        guard header["alg"] as? String == "RS256" else {
+        guard header["alg"]?.text == "RS256" else {
             throw grant("The assertion is not signed with RS256.")
         }
         // An extension that must be understood, and is not (RFC 7515 §4.1.11).
         guard header["crit"] == nil else { throw grant("Invalid JWT: its header has critical extensions.") }
-        guard let kid = header["kid"] as? String, let account = directory.accounts[kid] else {
-            throw grant("Invalid JWT: the key is not known.")
-        }
+        let claims = try claims(body)
         let signed = Array(assertion.utf8.prefix(parts[0].count + 1 + parts[1].count))
-        guard Crypto.verifyRS256(signed, signature: signature, publicKey: account.publicKey) else {
-            throw grant("Invalid JWT Signature.")
-        }
-        try check(try claims(body), account, now)
+        let account = try signer(header, claims) { $0.verifies(signed, signature: signature) }
+        try check(claims, account, now)
         return account.project
     }
 
-    private func check(_ claims: [String: Any], _ account: Directory.ServiceAccount, _ now: WallTime)
-        throws(Failure)
-    {
+    /// Whose key has signed. RFC 7523 asks for no `kid`, and Google's library for Node sends none: then it is
+    /// one of the issuer's.
+    private func signer(
+        _ header: Claims, _ claims: Claims, verifies: (PublicKey) -> Bool
+    ) throws(Failure) -> Directory.ServiceAccount {
+        var ids: [String] = []
+        if let kid = header["kid"] {
+            guard let id = kid.text, directory.accounts[id] != nil else {
+                throw grant("Invalid JWT: the key is not known.")
+            }
+            ids = [id]
+        } else if let issuer = claims["iss"]?.text {
+            ids = keys.ids(of: issuer, in: directory)
+        }
+        guard !ids.isEmpty else { throw grant("Invalid grant: account not found.") }
+        for id in ids {
+            guard let account = directory.accounts[id], let key = keys.key(id, of: account), verifies(key)
+            else { continue }
+            return account
+        }
+        throw grant("Invalid JWT Signature.")
+    }
+
+    private func check(
+        _ claims: Claims, _ account: Directory.ServiceAccount, _ now: WallTime
+    ) throws(Failure) {
         let second = now.milliseconds / 1000
-        guard claims["iss"] as? String == account.email else {
+        guard claims["iss"]?.text == account.email else {
             throw grant("The issuer is not the key's account.")
         }
-        guard let audience = claims["aud"] as? String,
+        guard let audience = claims["aud"]?.text,
             tokenURIs.contains(audience) || TokenExchange.googleAudiences.contains(audience)
         else {
             throw grant("Invalid JWT: the audience is not this server's token URI.")
         }
-        guard let issued = claims["iat"] as? Int64, let expires = claims["exp"] as? Int64 else {
+        guard let issued = claims["iat"]?.second, let expires = claims["exp"]?.second else {
             throw grant("Invalid JWT: iat and exp are needed.")
         }
         guard expires > second - TokenExchange.skew, issued <= second + TokenExchange.skew else {
@@ -80,11 +118,19 @@ struct TokenExchange {
         guard !isBeyond, lifetime <= 3600, lifetime > 0 else {
             throw grant("Invalid JWT: it lives for more than an hour.")
         }
-        let asked = Set((claims["scope"] as? String ?? "").split(separator: " ").map(String.init))
-        guard !asked.isDisjoint(with: TokenExchange.scopes) else {
+        guard !scopes(claims["scope"]).isDisjoint(with: TokenExchange.scopes) else {
             throw Failure(
                 code: "invalid_scope",
                 description: "Neither firebase.messaging nor cloud-platform was asked for.")
+        }
+    }
+
+    /// Separated by spaces (RFC 6749 §3.3), or as a list, as some libraries have it.
+    private func scopes(_ claim: Claim?) -> Set<String> {
+        switch claim {
+        case .text(let text): Set(text.split(separator: " ").map(String.init))
+        case .list(let list): Set(list.flatMap { $0.split(separator: " ").map(String.init) })
+        default: []
         }
     }
 
@@ -92,24 +138,30 @@ struct TokenExchange {
         Failure(code: "invalid_grant", description: description)
     }
 
-    /// The strings and whole numbers of a JSON object; `true` for what is neither, so that it is seen to be
-    /// there.
-    private func claims(_ bytes: [UInt8]) throws(Failure) -> [String: any Sendable] {
+    private static let wanted: [StaticString] = [
+        "alg", "crit", "kid", "iss", "aud", "iat", "exp", "scope",
+    ]
+
+    /// What is looked at of a JSON object; the last of a repeated name counts.
+    private func claims(_ bytes: [UInt8]) throws(Failure) -> Claims {
         guard let object = try? parser.parse(bytes), object.kind == .object else {
             throw grant("The assertion is no JWT.")
         }
-        var claims: [String: any Sendable] = [:]
+        var claims: Claims = [:]
         try? object.forEachField { (name, value) throws(APIError) in
-            let key = String(decoding: name, as: UTF8.self)
-            claims[key] = nil
-            if let text = value.text {
-                claims[key] = text
-            } else if let number = value.integer {
-                claims[key] = number
-            } else {
-                claims[key] = true
-            }
+            guard let name = TokenExchange.wanted.first(where: { Schema.equal(name, $0) }) else { return }
+            claims[name.description] = TokenExchange.claim(value)
         }
         return claims
+    }
+
+    /// A time is a number of seconds, which may have a fraction (RFC 7519 §2, NumericDate).
+    private static func claim(_ value: JSONValue) -> Claim {
+        if let text = value.text { return .text(text) }
+        if let number = value.integer { return .second(number) }
+        if let number = value.number, let whole = Int64(exactly: number.rounded(.down)) {
+            return .second(whole)
+        }
+        return value.kind == .array ? .list(value.elements.compactMap(\.text)) : .other
     }
 }

@@ -152,7 +152,8 @@ struct RequestRouter {
     // MARK: OAuth
 
     private func exchange() -> HTTPResponse {
-        let exchange = TokenExchange(directory: api.directory, tokenURIs: api.tokenURIs, parser: api.parser)
+        let exchange = TokenExchange(
+            directory: api.directory, keys: api.accountKeys, tokenURIs: api.tokenURIs, parser: api.parser)
         var out = JSONWriter()
         out.beginObject()
         var status = 200

@@ -1,0 +1,62 @@
+import COpenSSL
+
+/// The public keys of service accounts: read from their PEM when they are first asked for, and kept until
+/// the directory changes. To read one costs some ten times what it costs to verify with it. Confined to one
+/// loop.
+final class AccountKeys {
+    /// As many as Google lets an account have. An assertion that names no key is tried against no more.
+    static let perAccountMax = 10
+    /// Beyond it all are read anew.
+    static let keptMax = 4096
+
+    private var kept: [String: PublicKey] = [:]
+    /// The ids of an account's keys, by its e-mail; made when an assertion first names no key.
+    private var byEmail: [String: [String]]?
+    private(set) var readCount = 0
+
+    /// The directory changed.
+    func forget() {
+        kept.removeAll()
+        byEmail = nil
+    }
+
+    /// `nil` where the account's key is none.
+    func key(_ id: String, of account: Directory.ServiceAccount) -> PublicKey? {
+        if let key = kept[id] { return key }
+        readCount += 1
+        guard let key = PublicKey(pem: account.publicKey) else { return nil }
+        if kept.count >= AccountKeys.keptMax { kept.removeAll() }
+        kept[id] = key
+        return key
+    }
+
+    /// The ids of the keys of the accounts with this e-mail.
+    func ids(of email: String, in directory: Directory) -> [String] {
+        if let byEmail { return byEmail[email] ?? [] }
+        var ids: [String: [String]] = [:]
+        for (id, account) in directory.accounts { ids[account.email, default: []].append(id) }
+        byEmail = ids.mapValues { Array($0.sorted().prefix(AccountKeys.perAccountMax)) }
+        return byEmail?[email] ?? []
+    }
+}
+
+/// An RSA key that verifies.
+final class PublicKey {
+    private let key: OpaquePointer
+
+    /// SubjectPublicKeyInfo in PEM; `nil` where it is none.
+    init?(pem: String) {
+        guard let key = Crypto.read(pem, { PEM_read_bio_PUBKEY($0, nil, nil, nil) }) else { return nil }
+        self.key = key
+    }
+
+    deinit { EVP_PKEY_free(key) }
+
+    /// RS256 (RFC 7518 §3.3).
+    func verifies(_ message: [UInt8], signature: [UInt8]) -> Bool {
+        guard let context = EVP_MD_CTX_new() else { return false }
+        defer { EVP_MD_CTX_free(context) }
+        guard EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1 else { return false }
+        return EVP_DigestVerify(context, signature, signature.count, message, message.count) == 1
+    }
+}

@@ -1,0 +1,118 @@
+"""Rows of the table with requests as SDKs were seen to make them, where no SDK itself runs in the tests."""
+import json
+import subprocess
+import time
+import urllib.parse
+
+from harness import answer_of, expect
+from rows_wire import HTTP2, base64url
+
+SEND = "/v1/projects/shop/messages:send"
+
+
+def signed(s, head, claims):
+    """An assertion of just these bytes."""
+    path = f"{s.folder}/key.pem"
+    with open(path, "w") as file:
+        file.write(s.accounts["shop"]["private_key"])
+    text = base64url(head.encode()) + b"." + base64url(claims.encode())
+    done = subprocess.run(["openssl", "dgst", "-sha256", "-sign", path], input=text, capture_output=True, check=True)
+    return (text + b"." + base64url(done.stdout)).decode()
+
+
+def over_http1(s, lines, body=b""):
+    """One request of just these lines."""
+    plain = s.connect()
+    try:
+        plain.sendall("\r\n".join([*lines, "", ""]).encode() + body)
+        response = b""
+        while b"\r\n\r\n" not in response:
+            got = plain.recv(65536)
+            expect(got, "closed after", response)
+            response += got
+        head, rest = response.split(b"\r\n\r\n", 1)
+        fields = {}
+        for line in head.decode().split("\r\n")[1:]:
+            name, value = line.split(":", 1)
+            fields[name.strip().lower()] = value.strip()
+        while len(rest) < int(fields["content-length"]):
+            rest += plain.recv(65536)
+        return answer_of(int(head.split(b" ")[1]), fields, rest)
+    finally:
+        plain.close()
+
+
+def row_51(s):
+    """Node's token request: no `kid`; Google's audience, whatever the file says."""
+    now = int(time.time())
+    claims = (f'{{"iss":"{s.accounts["shop"]["client_email"]}","scope":"https://www.googleapis.com/auth/cloud-platform '
+              'https://www.googleapis.com/auth/firebase.database https://www.googleapis.com/auth/firebase.messaging '
+              'https://www.googleapis.com/auth/identitytoolkit https://www.googleapis.com/auth/userinfo.email",'
+              f'"aud":"https://oauth2.googleapis.com/token","exp":{now + 3600},"iat":{now}}}')
+    for head in ('{"alg":"RS256"}', '{"alg":"RS256","typ":"JWT"}'):
+        form = urllib.parse.urlencode({"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+                                       "assertion": signed(s, head, claims)})
+        answer = over_http1(s, ["POST /token HTTP/1.1", "Content-Type: application/x-www-form-urlencoded;charset=UTF-8",
+                                "Accept: */*", f"Content-Length: {len(form)}", "Accept-Encoding: gzip,deflate",
+                                "Host: oauth2.googleapis.com", "Connection: close"], form.encode())
+        expect(answer.status == 200 and answer.json["token_type"] == "Bearer", head, answer.text)
+        s.sent({"topic": "a"}, bearer=answer.json["access_token"])
+    foreign = claims.replace(s.accounts["shop"]["client_email"], s.accounts["other"]["client_email"])
+    for what, bad in (("another account's", signed(s, '{"alg":"RS256"}', foreign)),
+                      ("nobody's", signed(s, '{"alg":"RS256"}', claims.replace("tidecast@shop", "tidecast@none")))):
+        form = urllib.parse.urlencode({"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": bad})
+        answer = s.call("POST", "/token", form.encode(), bearer=None,
+                        headers={"content-type": "application/x-www-form-urlencoded"})
+        expect(answer.status == 400 and answer.json["error"] == "invalid_grant", what, answer.text)
+
+
+def row_52(s):
+    """Java's send, with a length and in chunks, and its batch of tokens."""
+    body = b'{"message":{"data":{"k":"v"},"topic":"java"}}'
+    head = ["POST " + SEND + " HTTP/1.1", "Accept-Encoding: gzip", f"Authorization: Bearer {s.bearer}",
+            "User-Agent: Google-HTTP-Java-Client/2.1.0 (gzip)", "X-GOOG-API-FORMAT-VERSION: 2",
+            "X-Firebase-Client: fire-admin-java/9.10.0", "X-Goog-Api-Client: gl-java/17.0.1 fire-admin/9.10.0",
+            "Content-Type: application/json; charset=UTF-8", "Host: fcm.googleapis.com", "Connection: Keep-Alive"]
+    answer = over_http1(s, [*head, f"Content-Length: {len(body)}"], body)
+    expect(answer.status == 200 and answer.json["name"].startswith("projects/shop/messages/"), answer.text)
+    answer = over_http1(s, [*head, "Transfer-Encoding: chunked"], b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+    expect(answer.status == 200, "chunked", answer.text)
+    device = s.register()
+    body = json.dumps({"to": "/topics/java", "registration_tokens": [device.token, "x"]}).encode()
+    head[0], head[-2] = "POST /iid/v1:batchAdd HTTP/1.1", "Host: iid.googleapis.com"
+    answer = over_http1(s, [*head, "access_token_auth: true", f"Content-Length: {len(body)}"], body)
+    expect(answer.json == {"results": [{}, {"error": "INVALID_ARGUMENT"}]}, answer.text)
+
+
+def row_53(s):
+    """.NET's send, which always has `validate_only`, and its batch, with a header twice."""
+    body = b'{"message":{"data":{"k":"v"},"topic":"net"},"validate_only":false}'
+    head = ["POST " + SEND + " HTTP/1.1", "Host: fcm.googleapis.com", "X-GOOG-API-FORMAT-VERSION: 2",
+            "X-Firebase-Client: fire-admin-dotnet/3.5.0", "X-Goog-Api-Client: gl-dotnet/8.0 fire-admin/3.5.0",
+            f"Authorization: Bearer {s.bearer}", "Content-Type: application/json; charset=utf-8"]
+    answer = over_http1(s, [*head, f"Content-Length: {len(body)}"], body)
+    expect(answer.status == 200 and answer.json["name"].startswith("projects/shop/messages/"), answer.text)
+    device = s.register()
+    body = json.dumps({"to": "/topics/net", "registration_tokens": [device.token]}).encode()
+    head[0], head[1] = "POST /iid/v1:batchAdd HTTP/1.1", "Host: iid.googleapis.com"
+    answer = over_http1(s, [*head, "access_token_auth: true", head[4], f"Content-Length: {len(body)}"], body)
+    expect(answer.json == {"results": [{}]}, answer.text)
+
+
+def row_54(s):
+    """Go's send over HTTP/2, with `validate_only` first where it is there."""
+    client = HTTP2(s, tls=True)
+    extra = [("x-goog-api-format-version", "2"), ("x-firebase-client", "fire-admin-go/4.21.0"),
+             ("x-goog-api-client", "gl-go/1.27.3 fire-admin/4.21.0"), ("accept-encoding", "gzip"),
+             ("user-agent", "Go-http-client/2.0")]
+    for body in (b'{"message":{"data":{"k":"v"},"topic":"go"}}',
+                 b'{"validate_only":true,"message":{"data":{"k":"v"},"topic":"go"}}'):
+        stream = client.request("POST", SEND, s.bearer, body, "https", "fcm.googleapis.com",
+                                [*extra, ("content-length", str(len(body)))])
+        client.push()
+        answer = client.answer(stream)
+        expect(answer.status == 200 and answer.json["name"].startswith("projects/shop/messages/"), answer.text)
+
+
+ROWS = {number: function for name, function in list(globals().items()) if name.startswith("row_")
+        for number in [int(name[4:])]}
