@@ -113,4 +113,58 @@ struct HostileTests {
         ).response
         #expect(response?.status == 400 && object(response?.body ?? [])["error"] is String)
     }
+
+    @Test("a form is not read beyond its 256th field, nor at all where it is longer than 64 KiB")
+    func forms() {
+        let many = String(repeating: "a=b&", count: 255) + "grant_type=x&assertion=y"
+        let long = "grant_type=x&assertion=" + String(repeating: ".", count: 65_536)
+        for body in [many, long, String(repeating: "a&", count: 100_000)] {
+            let reply = object(bench.route(.post, "/token", body, bearer: nil).response?.body ?? [])
+            #expect(reply["error"] as? String == "invalid_request", "\(reply)")
+        }
+        let token = bench.token()
+        let device = "sender=\(token)&X-gcm.topic=%2Ftopics%2Fa&delete=true"
+        func register(_ body: String) -> APIAction {
+            bench.route(.post, "/iid/register", body, headers: [("authorization", "AidLogin 1:2")])
+        }
+        for body in [many + "&" + device, device + "&" + many] {
+            let text = register(body).response.map { String(decoding: $0.body, as: UTF8.self) }
+            #expect(text == "Error=INVALID_PARAMETERS")
+        }
+    }
+
+    @Test("of a form the last field of a name counts, however the name is written")
+    func formNames() {
+        for body in [
+            "grant_type=x&grant%5Ftype=urn:ietf:params:oauth:grant-type:jwt-bearer",
+            "&&grant_type=urn%3aietf%3Aparams%3aoauth%3Agrant-type%3Ajwt-bearer&=&x&",
+        ] {
+            let reply = object(bench.route(.post, "/token", body, bearer: nil).response?.body ?? [])
+            #expect(reply["error_description"] as? String == "The assertion is missing.", "\(reply)")
+        }
+    }
+
+    @Test("a body of more values than any message has is refused before one of them is looked at")
+    func manyValues() {
+        let names = (0..<20_000).map { "\"k\($0)\":1" }.joined(separator: ",")
+        let arrays = Array(repeating: "[]", count: 20_000).joined(separator: ",")
+        for body in [
+            "{\"message\":{\"data\":{\(names)}}}", "{\(names)}", "[\(arrays)]",
+            "{\"message\":{\"topic\":\"a\",\"apns\":{\"payload\":{\"x\":[\(arrays)]}}}}",
+        ] {
+            let response = bench.route(.post, "/v1/projects/shop/messages:send", body).response
+            #expect(error(response).fcm == "INVALID_ARGUMENT")
+            let message = (object(response?.body ?? [])["error"] as? [String: Any])?["message"] as? String
+            #expect(message == "Invalid JSON payload received. It has more than 8192 names and values.")
+        }
+    }
+
+    @Test("a message of as many values as its bytes allow passes")
+    func muchData() {
+        let data = (0..<1000).map { "\"\($0)\":\"\"" }.joined(separator: ",")
+        let all = ["android", "webpush"].map { "\"\($0)\":{\"data\":{\(data)}}" }.joined(separator: ",")
+        #expect(
+            bench.send(
+                "{\"topic\":\"a\",\"data\":{\(data)},\(all),\"apns\":{\"payload\":{\(data)}}}").sent != nil)
+    }
 }

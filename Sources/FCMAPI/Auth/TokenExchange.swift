@@ -44,7 +44,10 @@ struct TokenExchange {
     private typealias Claims = [String: Claim]
 
     /// The project that an assertion speaks for.
-    func project(_ form: [String: String], now: WallTime) throws(Failure) -> ProjectNumber {
+    func project(_ form: Form?, now: WallTime) throws(Failure) -> ProjectNumber {
+        guard let form else {
+            throw Failure(code: "invalid_request", description: "The form is too long.")
+        }
         guard form["grant_type"] == TokenExchange.grantType else {
             throw Failure(
                 code: "unsupported_grant_type", description: "Only the JWT-bearer grant is offered.")

@@ -11,6 +11,9 @@ final class JSONParser {
     /// FCM's messages are a handful of levels deep; free-form parts (web push, APNs) may be deeper.
     static let depthMax = 64
     static let documentBytesMax = 4 << 20
+    /// Names and values of one document; numbers, objects and lists count twice. A message within FCM's
+    /// limits has fewer. Whoever looks at a document may take its time for each of them.
+    static let valuesMax = 8192
 
     private let parser: OpaquePointer
     /// The document, and behind it the room that simdjson may read past its end.
@@ -42,6 +45,10 @@ final class JSONParser {
             parser, padded.bindMemory(to: UInt8.self).baseAddress, bytes.count, &tape, &strings)
         if let problem { throw JSONError(reason: String(cString: problem)) }
         guard let tape, let strings else { throw JSONError(reason: "no document") }
+        // The first word of the tape says where its last stands; these two are no values.
+        guard tape[0] & 0xFF_FFFF_FFFF_FFFF <= JSONParser.valuesMax + 2 else {
+            throw JSONError(reason: "It has more than \(JSONParser.valuesMax) names and values.")
+        }
         return JSONValue(tape: tape, strings: strings, place: 1)
     }
 }

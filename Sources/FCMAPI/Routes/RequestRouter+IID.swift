@@ -135,14 +135,17 @@ extension RequestRouter {
     /// `POST /iid/register`, a form: how the classic device SDK subscribes itself. Only the answer's text
     /// counts there.
     private func classic() throws(APIError) -> APIAction {
-        let form = Target.form(request.body)
-        let token = form["sender"] ?? form["token"] ?? ""
         func fail(_ code: String) -> APIAction {
             .respond(
                 HTTPResponse(
                     status: 200, fields: [("content-type", "text/plain; charset=UTF-8")],
                     body: Array("Error=\(code)".utf8)))
         }
+        guard
+            let form = Form(
+                request.body, wanted: "sender", "token", "X-gcm.topic", "X-scope", "delete")
+        else { return fail("INVALID_PARAMETERS") }
+        let token = form["sender"] ?? form["token"] ?? ""
         guard let name = form["X-gcm.topic"] ?? form["X-scope"], let topic = TopicName(name) else {
             return fail("INVALID_PARAMETERS")
         }

@@ -158,7 +158,8 @@ struct RequestRouter {
         out.beginObject()
         var status = 200
         do {
-            let project = try exchange.project(Target.form(request.body), now: now)
+            let project = try exchange.project(
+                Form(request.body, wanted: "grant_type", "assertion"), now: now)
             let (token, seconds) = api.authenticator.makeAccessToken(project, now: now)
             out.field("access_token", token)
             out.key("expires_in")

@@ -111,17 +111,4 @@ struct Target {
         default: nil
         }
     }
-
-    /// `application/x-www-form-urlencoded`; the last of a repeated name counts.
-    static func form(_ body: [UInt8]) -> [String: String] {
-        var form: [String: String] = [:]
-        for pair in body[...].split(separator: UInt8(ascii: "&")) {
-            let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
-            let value = equals < pair.endIndex ? pair[(equals + 1)...] : []
-            let key = String(
-                decoding: decode(pair[..<equals], plus: true, lenient: true) ?? [], as: UTF8.self)
-            form[key] = String(decoding: decode(value, plus: true, lenient: true) ?? [], as: UTF8.self)
-        }
-        return form
-    }
 }

@@ -1,0 +1,39 @@
+/// `application/x-www-form-urlencoded`, of which only the fields that are wanted are kept: whoever sends one
+/// has shown no credential yet.
+struct Form {
+    /// SDKs send a dozen.
+    static let fieldsMax = 256
+    /// Room for an assertion of which each byte is percent-encoded.
+    static let bytesMax = 65_536
+
+    private var values: [(name: StaticString, value: ArraySlice<UInt8>)] = []
+
+    /// The last of a repeated name counts. `nil` where the form is longer than any of ours.
+    init?(_ body: [UInt8], wanted: StaticString...) {
+        guard body.count <= Form.bytesMax else { return nil }
+        var rest = body[...]
+        var count = 0
+        while !rest.isEmpty {
+            let end = rest.firstIndex(of: UInt8(ascii: "&")) ?? rest.endIndex
+            let pair = rest[..<end]
+            rest = rest[end...].dropFirst()
+            if pair.isEmpty { continue }
+            count += 1
+            guard count <= Form.fieldsMax else { return nil }
+            let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
+            let key = Target.decode(pair[..<equals], plus: true, lenient: true) ?? []
+            guard let name = wanted.first(where: { Form.equal(key, $0) }) else { continue }
+            values.append((name, pair[equals...].dropFirst()))
+        }
+    }
+
+    subscript(name: String) -> String? {
+        values.last { $0.name.description == name }.map {
+            String(decoding: Target.decode($0.value, plus: true, lenient: true) ?? [], as: UTF8.self)
+        }
+    }
+
+    private static func equal(_ key: [UInt8], _ name: StaticString) -> Bool {
+        key.withUnsafeBufferPointer { Schema.equal($0, name) }
+    }
+}
