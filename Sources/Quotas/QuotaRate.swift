@@ -24,6 +24,9 @@ public struct QuotaRate: Hashable, Sendable {
     /// Whole tokens a second, rounded up, as refusals show them.
     public var perSecond: UInt64 { (count + UInt64(seconds) - 1) / UInt64(seconds) }
 
+    /// Whole tokens a minute, rounded up.
+    public var perMinute: UInt64 { (count * 60 + UInt64(seconds) - 1) / UInt64(seconds) }
+
     /// Whole tokens that come in some nanoseconds, rounded up.
     public func inflow(in nanoseconds: UInt64) -> UInt64 {
         UInt64(clamping: (UInt128(count) * UInt128(nanoseconds) + scale - 1) / scale)

@@ -17,8 +17,8 @@ public enum QuotaKind: UInt8, CaseIterable, Hashable, Sendable {
 /// Says which quota refused, what it allows, and when it is worth asking again.
 public struct QuotaRefusal: Hashable, Sendable {
     public var kind: QuotaKind
-    /// The limit in its own unit: operations a second for rates, unfinished operations for `fanouts`,
-    /// messages a minute or hour for the device limits.
+    /// The limit in the unit in which it is set: sends a minute, other operations a second, unfinished
+    /// operations for `fanouts`, messages a minute or hour for the device limits.
     public var limit: UInt64
     /// Nanoseconds until the bucket will hold what was asked for, by its own refill alone.
     public var retryDelay: UInt64

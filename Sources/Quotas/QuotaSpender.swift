@@ -120,7 +120,7 @@ public struct QuotaSpender: Sendable {
         let delay = UInt64(clamping: refill) - min(now.since(purse.blockedSince), UInt64(clamping: refill))
         return .refused(
             QuotaRefusal(
-                kind: kind, limit: rate.perSecond,
+                kind: kind, limit: kind == .sends ? rate.perMinute : rate.perSecond,
                 retryDelay: max(delay, purse.blockedUntil.since(now), bounds.retryMin)))
     }
 

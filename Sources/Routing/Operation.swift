@@ -76,7 +76,7 @@ public struct PageToken: Hashable, Sendable {
 }
 
 public enum Outcome: Sendable {
-    /// The message is durable (or, with `validateOnly`, would have been accepted).
+    /// The message is durable.
     case accepted(MessageID)
     /// One for each device, in the order of the request.
     case changes([ChangeOutcome])

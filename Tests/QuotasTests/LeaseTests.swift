@@ -93,12 +93,21 @@ struct OneNode {
         #expect(sent >= 600_000 + refilled - 50 && sent <= 600_000 + refilled, "\(sent) \(refilled)")
         let (admitted, refusal) = node.take(1)
         #expect(admitted == 0)
-        #expect(refusal?.kind == .sends && refusal?.limit == 10_000)
+        #expect(refusal?.kind == .sends && refusal?.limit == 600_000, "a minute, as the limit is set")
         #expect((refusal?.retryDelay ?? 0) > 0 && (refusal?.retryDelay ?? .max) <= .milliseconds(100))
         node.pass(.seconds(1))
         var passed: UInt64 = 0
         while node.take(1, on: Int(passed & 1)).0 == 1 { passed += 1 }
         #expect((9_990...10_000).contains(passed), "\(passed)")
+    }
+
+    @Test("a refused send says the limit of a minute, also one below a token a second")
+    func slowLimit() {
+        var limits = QuotaLimits.standard
+        limits.setSends(perMinute: 5)
+        var node = OneNode(limits)
+        while node.take(1).0 == 1 {}
+        #expect(node.take(1).1?.limit == 5)
     }
 
     @Test(

@@ -341,7 +341,8 @@ struct RouterTests {
     func validateOnly() {
         let desk = Desk()
         desk.submit(desk.send(.topic(news), validateOnly: true), ticket: 1)
-        #expect(desk.asked.isEmpty && desk.finished.count == 1)
+        #expect(desk.asked.isEmpty)
+        if case .done = desk.finished[1] {} else { Issue.record("nothing was accepted: \(desk.finished)") }
         desk.submit(desk.send(.device(desk.device(1, 1)), validateOnly: true), ticket: 2)
         guard case .check = desk.asked[0].request else {
             Issue.record("the device is to be looked at")

@@ -32,8 +32,9 @@ def row_3(s):
     s.subscribe("dry", device)
     stream = device.listen()
     for spelling in ("validate_only", "validateOnly"):
-        s.sent({"topic": "dry", "data": {"n": "dry"}}, extra={spelling: True})
-        s.sent({"token": device.token}, extra={spelling: True})
+        for target in ({"topic": "dry"}, {"condition": "'dry' in topics"}, {"token": device.token}):
+            name = s.sent({**target, "data": {"n": "dry"}}, extra={spelling: True})
+            expect(name == "projects/shop/messages/fake_message_id", name)
     error(s.send({"topic": "dry", "data": {"from": "x"}}, extra={"validate_only": True}), *BAD, "INVALID_ARGUMENT")
     s.sent({"topic": "dry", "data": {"n": "wet"}}, extra={"validate_only": False})
     got = stream.messages(2, 1)

@@ -113,6 +113,9 @@ def row_17(_):
         expect(set(details) >= {"FcmError", "QuotaFailure", "ErrorInfo", "RetryInfo"}, details)
         expect(details["RetryInfo"]["retryDelay"].endswith("s"), details)
         expect(details["ErrorInfo"]["reason"] and details["ErrorInfo"]["metadata"]["quota_metric"], details)
+        metadata = details["ErrorInfo"]["metadata"]
+        expect(metadata["quota_limit"] == "SendsPerMinutePerProject" and metadata["quota_limit_value"] == "60"
+               and metadata["quota_unit"] == "1/min/{project}", metadata)
     finally:
         with_few.close()
 

@@ -42,10 +42,11 @@ public struct APIError: Error, Sendable {
     var violations: [(field: String, description: String)] = []
     var quota: (refusal: QuotaRefusal, project: String)?
 
+    /// The description is the message, too: SDKs show nothing else, and backends compare it before they
+    /// delete a token.
     static func invalid(_ field: String, _ description: String) -> APIError {
         APIError(
-            status: .invalidArgument, message: "Request contains an invalid argument.",
-            fcmCode: "INVALID_ARGUMENT",
+            status: .invalidArgument, message: description, fcmCode: "INVALID_ARGUMENT",
             violations: [(field, description)])
     }
 
@@ -130,7 +131,7 @@ struct QuotaTexts {
     init(_ kind: QuotaKind) {
         switch kind {
         case .sends:
-            self.init("send_requests", "SendsPerSecondPerProject", "1/s/{project}", "the project's sends")
+            self.init("send_requests", "SendsPerMinutePerProject", "1/min/{project}", "the project's sends")
         case .subscriptionChanges:
             self.init(
                 "topic_subscription_changes", "SubscriptionChangesPerSecondPerProject", "1/s/{project}",

@@ -84,9 +84,7 @@ struct MessageReader {
             found = place
         }
         guard let place = found, let value = values[place] else {
-            var error = APIError.invalid("message", "Recipient of the message is not set.")
-            error.message = "Recipient of the message is not set."
-            throw error
+            throw .invalid("message", "Recipient of the message is not set.")
         }
         var field: String { "message.\(Schema.message.snake[place])" }
         guard let text = value.string else { throw .type(field, "TYPE_STRING", value) }

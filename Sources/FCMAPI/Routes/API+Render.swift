@@ -31,7 +31,7 @@ extension API {
         case (.subscriptions(let list), _): return subscriptions(list, form)
         case (.registered(let new), _): return registered(new, form)
         case (.done, .send):
-            // A message to one device that was only validated: FCM's own answer.
+            // A message that was only validated: FCM's own answer.
             return API.object { $0.field("name", "projects/\(form.project.id)/messages/fake_message_id") }
         case (.done, _): return API.object { _ in }
         case (.topic(let members), .topicCount(let topic)):
