@@ -133,6 +133,11 @@ public final class API {
         do {
             return try router.route()
         } catch {
+            var error = error
+            if error.isUnknownPath, let target = Target(request.target).withPlainColon {
+                router.target = target
+                do throws(APIError) { return try router.route() } catch let second { error = second }
+            }
             if isIID { return .respond(error.iidResponse()) }
             var response = error.response()
             if router.target.matches(3, "registrations") { response.fields.append(API.anyOrigin) }

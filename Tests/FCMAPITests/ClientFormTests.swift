@@ -60,4 +60,115 @@ struct ClientFormTests {
         let name = object(bench.api.render(.done, form).body)["name"] as? String
         #expect(name == "projects/shop/messages/fake_message_id")
     }
+
+    // MARK: What clients send
+
+    /// Valid for protobuf's reader of JSON, and so for FCM: the document of topic messages has a sample with
+    /// such a comma.
+    @Test(
+        "a comma before a closing bracket is taken",
+        arguments: [
+            """
+            {"message":{
+              "condition": "'dogs' in topics || 'cats' in topics",
+              "notification" : {
+                "body" : "This is a Firebase Cloud Messaging Topic Message!",
+                "title" : "FCM Message",
+              }
+            }}
+            """,
+            #"{"message":{"topic":"a","data":{"k":",}","l":"\",]",},},}"#,
+            #"{"message":{"topic":"a","android":{"notification":{"vibrate_timings":["1s","2s" , ]}}}}"#,
+        ])
+    func trailingCommas(body: String) throws {
+        let send = try #require(bench.route(.post, "/v1/projects/shop/messages:send", body).sent)
+        let event = object(send.message.event)
+        if let data = event["data"] as? [String: String] { #expect(data == ["k": ",}", "l": "\",]"]) }
+        if let shown = event["notification"] as? [String: String] {
+            #expect(shown["title"] == "FCM Message" && shown.count == 2)
+        }
+    }
+
+    @Test(
+        "any other superfluous comma is refused",
+        arguments: [
+            #"{,"message":{"topic":"a"}}"#, #"{"message":{"topic":"a",,}}"#, #"{"message":{,}}"#,
+            #"{"message":{"topic":"a"}},"#, #"{"message":{"topic":,}}"#, #"{"message":{"topic",}}"#,
+            #"{"message":{"topic":"a","android":{"notification":{"vibrate_timings":[,]}}}}"#,
+            #"{"message":{"topic":"a",]}"#, #"{"message":{"topic":"a,}}"#, #"{"message":{"topic":"a\"#, ",",
+            "",
+        ])
+    func otherCommas(body: String) {
+        let response = bench.route(.post, "/v1/projects/shop/messages:send", body).response
+        #expect(error(response).http == 400)
+    }
+
+    @Test("a body in gzip is refused with a sentence that says so")
+    func gzip() {
+        let fields = [("content-encoding", "gzip"), ("access_token_auth", "true")]
+        for path in ["/v1/projects/shop/messages:send", "/iid/v1:batchAdd", "/token"] {
+            let response = bench.route(.post, path, "\u{1f}\u{8}\0\0", headers: fields).response
+            #expect(response?.status == 415, "\(path)")
+            #expect(response?.fields.contains { $0 == ("accept-encoding", "identity") } ?? false)
+            let text = String(decoding: response?.body ?? [], as: UTF8.self)
+            #expect(text.contains("Bodies are read as they are, not in the content coding gzip."), "\(text)")
+        }
+        let plain = [("content-encoding", "identity")]
+        let body = #"{"message":{"topic":"a"}}"#
+        #expect(bench.route(.post, "/v1/projects/shop/messages:send", body, headers: plain).sent != nil)
+        let response = bench.route(.post, "/v1/projects/shop/messages:send", "{", headers: plain).response
+        #expect(error(response).http == 400)
+    }
+
+    @Test(
+        "numbers and truth values may be strings, as protobuf's JSON has them; devices read them as they are")
+    func stringsForNumbers() throws {
+        let fields = #"{"notification_count":"5","sticky":"true","local_only":"false"}"#
+        let send = try #require(
+            bench.send(
+                "{\"topic\":\"a\",\"android\":{\"notification\":\(fields)}}",
+                extra: ",\"validate_only\":\"true\""
+            ).sent)
+        #expect(send.validateOnly)
+        let event = String(decoding: send.message.event, as: UTF8.self)
+        #expect(event.contains(#"{"sticky":true,"localOnly":false,"notificationCount":5}"#), "\(event)")
+        for wrong in [
+            #""notification_count":"""#, #""notification_count":"5.5""#, #""notification_count":" 5""#,
+            #""notification_count":"2147483648""#, #""notification_count":"-1""#, #""sticky":"yes""#,
+            #""sticky":"""#, #""sticky":"TRUE""#, #""notification_count":"+5""#, #""notification_count":[5]"#,
+        ] {
+            let got = bench.send("{\"topic\":\"a\",\"android\":{\"notification\":{\(wrong)}}}").response
+            #expect(error(got).http == 400, "\(wrong)")
+        }
+    }
+
+    @Test("the web SDK's header has FIS before the credential", arguments: ["", "FIS "])
+    func installationAuth(prefix: String) {
+        let credential = String(decoding: bench.keys.credential(secret: 99), as: UTF8.self)
+        let path = "/v1/projects/shop/registrations/\(bench.token())/topicSubscriptions/a:subscribe"
+        let action = bench.route(
+            .post, path, bearer: nil, headers: [("x-goog-firebase-installations-auth", prefix + credential)])
+        guard case .device? = action.change?.caller else {
+            Issue.record("\(action)")
+            return
+        }
+    }
+
+    @Test("the colon of a path's verb may be percent-encoded", arguments: ["%3A", "%3a"])
+    func encodedColon(colon: String) {
+        let body = #"{"message":{"topic":"a"}}"#
+        #expect(bench.route(.post, "/v1/projects/shop/messages\(colon)send?alt=json", body).sent != nil)
+        let batch = "{\"to\":\"/topics/a\",\"registration_tokens\":[\"\(bench.token())\"]}"
+        let sign = [("access_token_auth", "true")]
+        #expect(bench.route(.post, "/iid/v1\(colon)batchAdd", batch, headers: sign).change != nil)
+        let device = "/v1/projects/shop/registrations/\(bench.token())"
+        #expect(bench.route(.post, "\(device)/topicSubscriptions/a\(colon)subscribe").change != nil)
+        for path in [
+            "/v1/projects/shop/messages\(colon)\(colon)send", "/a\(colon)b", "/v1/projects\(colon)x",
+        ] {
+            #expect(error(bench.route(.post, path, body).response).http == 404, "\(path)")
+        }
+        let many = "/iid/" + String(repeating: colon, count: 5000)
+        #expect(bench.route(.post, many, body).response?.status == 404)
+    }
 }

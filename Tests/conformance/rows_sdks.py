@@ -1,10 +1,11 @@
 """Rows of the table with requests as SDKs were seen to make them, where no SDK itself runs in the tests."""
+import gzip
 import json
 import subprocess
 import time
 import urllib.parse
 
-from harness import answer_of, expect
+from harness import answer_of, error, expect
 from rows_wire import HTTP2, base64url
 
 SEND = "/v1/projects/shop/messages:send"
@@ -112,6 +113,51 @@ def row_54(s):
         client.push()
         answer = client.answer(stream)
         expect(answer.status == 200 and answer.json["name"].startswith("projects/shop/messages/"), answer.text)
+
+
+def row_55(s):
+    """The sample of FCM's page on topics, as it is printed there, with its comma before a bracket."""
+    device = s.register()
+    s.subscribe("cats", device)
+    stream = device.listen()
+    sample = b"""{
+   "message":{
+    "condition": "'dogs' in topics || 'cats' in topics",
+    "notification" : {
+      "body" : "This is a Firebase Cloud Messaging Topic Message!",
+      "title" : "FCM Message",
+    }
+  }
+}"""
+    answer = s.call("POST", SEND, sample)
+    expect(answer.status == 200, answer.text)
+    got = stream.messages(1)
+    stream.close()
+    expect(got[0]["notification"] == {"body": "This is a Firebase Cloud Messaging Topic Message!", "title": "FCM Message"}, got)
+    expect(s.call("POST", SEND, b'{"message":{"topic":"a",,}}').status == 400, "two commas")
+
+
+def row_56(s):
+    """Google's generated clients pack their bodies: 415, with a sentence that says so."""
+    body = gzip.compress(b'{"message":{"topic":"a"}}')
+    answer = s.call("POST", SEND, body, headers={"content-encoding": "gzip"})
+    details = error(answer, 415, "INVALID_ARGUMENT", "INVALID_ARGUMENT")
+    expect("gzip" in answer.json["error"]["message"], answer.text)
+    expect(answer.headers["accept-encoding"] == "identity" and details, answer.headers)
+    answer = s.iid("batchAdd", "a", ["x"], headers={"content-encoding": "gzip", "access_token_auth": "true"})
+    expect(answer.status == 200, "a body that is plain all the same", answer.text)
+
+
+def row_57(s):
+    """Forms of clients written by hand: strings for numbers, an encoded colon, the web SDK's `FIS`."""
+    notification = {"notification_count": "5", "sticky": "true"}
+    message = {"message": {"topic": "a", "android": {"notification": notification}}, "validate_only": "false"}
+    name = s.call("POST", SEND.replace(":", "%3A"), message).json["name"]
+    expect(name.startswith("projects/shop/messages/") and "fake" not in name, name)
+    device = s.register()
+    answer = s.call("POST", f"{device.path}/topicSubscriptions/web:subscribe", bearer=None,
+                    headers={"x-goog-firebase-installations-auth": f"FIS {device.credential}", "x-goog-api-key": s.key})
+    expect(answer.status == 200, answer.text)
 
 
 ROWS = {number: function for name, function in list(globals().items()) if name.startswith("row_")

@@ -41,6 +41,11 @@ public struct APIError: Error, Sendable {
     var fcmCode: String?
     var violations: [(field: String, description: String)] = []
     var quota: (refusal: QuotaRefusal, project: String)?
+    /// Bodies are wanted in another content coding than this one: 415, which has no word of its own among
+    /// those that SDKs know.
+    var contentCoding: String?
+
+    var code: Int { contentCoding == nil ? status.code : 415 }
 
     /// The description is the message, too: SDKs show nothing else, and backends compare it before they
     /// delete a token.
@@ -70,8 +75,18 @@ public struct APIError: Error, Sendable {
             fcmCode: "INVALID_ARGUMENT")
     }
 
+    static func contentCoding(_ name: String) -> APIError {
+        var error = APIError(
+            status: .invalidArgument,
+            message: "Bodies are read as they are, not in the content coding \(name.prefix(40)).",
+            fcmCode: "INVALID_ARGUMENT")
+        error.contentCoding = name
+        return error
+    }
+
     static let notFoundHere = APIError(
         status: .notFound, message: "The requested URL was not found on this server.")
+    var isUnknownPath: Bool { status == .notFound && message == APIError.notFoundHere.message }
     static let unauthenticated = APIError(
         status: .unauthenticated,
         message: "Request had invalid authentication credentials. Expected OAuth 2 access token.")
@@ -170,7 +185,7 @@ extension APIError {
         out.key("error")
         out.beginObject()
         out.key("code")
-        out.number(status.code)
+        out.number(code)
         out.field("message", message)
         out.field("status", status.rawValue)
         if fcmCode != nil || !violations.isEmpty || quota != nil {
@@ -183,13 +198,14 @@ extension APIError {
         out.endObject()
         var fields = [(name: "content-type", value: APIError.jsonType)]
         if status == .unauthenticated { fields.append(APIError.challenge) }
+        if contentCoding != nil { fields.append(APIError.plainCoding) }
         if retryAfter, let quota {
             let (seconds, rest) = quota.refusal.retryDelay.quotientAndRemainder(dividingBy: 1_000_000_000)
             fields.append(("retry-after", "\(max(1, seconds + (rest > 0 ? 1 : 0)))"))
         }
         // Whatever is in the way, a bound or a move, is mostly gone within a second.
         if retryAfter, status == .unavailable { fields.append(("retry-after", "1")) }
-        return HTTPResponse(status: status.code, fields: fields, body: out.bytes)
+        return HTTPResponse(status: code, fields: fields, body: out.bytes)
     }
 
     private func writeDetails(_ out: inout JSONWriter) {
@@ -253,13 +269,16 @@ extension APIError {
     func iidResponse(_ word: String? = nil) -> HTTPResponse {
         var out = JSONWriter()
         out.beginObject()
-        out.field("error", word ?? status.rawValue)
+        out.field("error", word ?? (contentCoding == nil ? status.rawValue : message))
         out.endObject()
         var fields = [(name: "content-type", value: APIError.jsonType)]
         if status == .unauthenticated { fields.append(APIError.challenge) }
-        return HTTPResponse(status: status.code, fields: fields, body: out.bytes)
+        if contentCoding != nil { fields.append(APIError.plainCoding) }
+        return HTTPResponse(status: code, fields: fields, body: out.bytes)
     }
 
+    /// RFC 9110 §15.5.16.
+    private static let plainCoding = (name: "accept-encoding", value: "identity")
     /// RFC 6750 §3.
     private static let challenge = (name: "www-authenticate", value: "Bearer realm=\"tidecast\"")
 }

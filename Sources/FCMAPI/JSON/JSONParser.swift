@@ -31,7 +31,9 @@ final class JSONParser {
         padded.deallocate()
     }
 
-    func parse(_ bytes: [UInt8]) throws(JSONError) -> JSONValue {
+    /// `isLenient`: a comma before a closing bracket is taken, as protobuf's reader takes it. Only a body
+    /// that is no JSON without that is looked through for them.
+    func parse(_ bytes: [UInt8], isLenient: Bool = false) throws(JSONError) -> JSONValue {
         let wanted = bytes.count + Int(tidecast_json_padding)
         if padded.count < wanted {
             padded.deallocate()
@@ -41,8 +43,11 @@ final class JSONParser {
         var strings: UnsafePointer<UInt8>?
         bytes.withUnsafeBytes { padded.copyMemory(from: $0) }
         for place in bytes.count..<wanted { padded[place] = 0 }
-        let problem = tidecast_json_parse(
-            parser, padded.bindMemory(to: UInt8.self).baseAddress, bytes.count, &tape, &strings)
+        let start = padded.bindMemory(to: UInt8.self).baseAddress
+        var problem = tidecast_json_parse(parser, start, bytes.count, &tape, &strings)
+        if problem != nil, isLenient, blankTrailingCommas(bytes.count) {
+            problem = tidecast_json_parse(parser, start, bytes.count, &tape, &strings)
+        }
         if let problem { throw JSONError(reason: String(cString: problem)) }
         guard let tape, let strings else { throw JSONError(reason: "no document") }
         // The first word of the tape says where its last stands; these two are no values.
@@ -50,5 +55,46 @@ final class JSONParser {
             throw JSONError(reason: "It has more than \(JSONParser.valuesMax) names and values.")
         }
         return JSONValue(tape: tape, strings: strings, place: 1)
+    }
+
+    /// Blanks each comma that stands behind a value and before a closing bracket. `false` where there is
+    /// none.
+    private func blankTrailingCommas(_ count: Int) -> Bool {
+        var hasAny = false
+        /// The last comma, as long as nothing but blanks has come behind it.
+        var comma: Int?
+        var before: UInt8 = 0
+        var place = 0
+        while place < count {
+            let byte = padded[place]
+            switch byte {
+            case 0x20, 0x09, 0x0A, 0x0D:
+                place += 1
+                continue
+            case UInt8(ascii: ","):
+                let isBehindValue = ![0, UInt8(ascii: "{"), UInt8(ascii: "["), UInt8(ascii: ":"), byte]
+                    .contains(before)
+                comma = isBehindValue ? place : nil
+            case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                if let comma {
+                    padded[comma] = 0x20
+                    hasAny = true
+                }
+                comma = nil
+            default: comma = nil
+            }
+            before = byte
+            place = byte == UInt8(ascii: "\"") ? endOfString(place, count) : place + 1
+        }
+        return hasAny
+    }
+
+    /// The place behind a string that begins here.
+    private func endOfString(_ start: Int, _ count: Int) -> Int {
+        var place = start + 1
+        while place < count, padded[place] != UInt8(ascii: "\"") {
+            place += padded[place] == UInt8(ascii: "\\") ? 2 : 1
+        }
+        return place + 1
     }
 }

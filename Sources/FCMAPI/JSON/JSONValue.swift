@@ -55,6 +55,20 @@ struct JSONValue {
         }
     }
 
+    /// A whole number written as a string, as protobuf's JSON allows.
+    var integerText: Int64? {
+        guard let text = string, (1...20).contains(text.count), text[0] != UInt8(ascii: "+") else {
+            return nil
+        }
+        return Int64(String(decoding: text, as: UTF8.self))
+    }
+
+    /// `true` or `false` written as a string, which protobuf's reader takes.
+    var boolText: Bool? {
+        guard let text = string else { return nil }
+        return Schema.equal(text, "true") ? true : Schema.equal(text, "false") ? false : nil
+    }
+
     /// What simdjson calls unsigned: only whole numbers above `Int64.max`.
     var unsigned: UInt64? { kind == .unsigned ? tape[place + 1] : nil }
 

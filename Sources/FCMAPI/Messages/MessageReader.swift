@@ -46,7 +46,9 @@ struct MessageReader {
         }
         var validateOnly = false
         if let flag = request[RequestPlace.validateOnly] {
-            guard let bool = flag.bool else { throw .type("validate_only", "TYPE_BOOL", flag) }
+            guard let bool = flag.bool ?? flag.boolText else {
+                throw .type("validate_only", "TYPE_BOOL", flag)
+            }
             validateOnly = bool
         }
         let values = try SchemaReader.fields(message, .message, "message")

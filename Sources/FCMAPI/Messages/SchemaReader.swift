@@ -25,10 +25,10 @@ enum SchemaReader {
             guard let text = value.string else { throw .type(path(), "TYPE_STRING", value) }
             out.string(text)
         case .bool:
-            guard let bool = value.bool else { throw .type(path(), "TYPE_BOOL", value) }
+            guard let bool = value.bool ?? value.boolText else { throw .type(path(), "TYPE_BOOL", value) }
             out.bool(bool)
         case .int32(let min):
-            guard let number = value.integer, number <= Int64(Int32.max) else {
+            guard let number = value.integer ?? value.integerText, number <= Int64(Int32.max) else {
                 throw .type(path(), "TYPE_INT32", value)
             }
             guard number >= min else { throw .invalid(path(), "The number must not be below \(min).") }

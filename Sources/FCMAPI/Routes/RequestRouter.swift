@@ -71,7 +71,9 @@ struct RequestRouter {
     /// The device's own word: its credential, in any of the places where SDKs put it.
     var credential: DeviceProof? {
         if let field = request.fields["x-goog-firebase-installations-auth"] {
-            return api.keys.parseProof(field)
+            // The web SDK names the scheme, the others do not.
+            let scheme = Array("FIS ".utf8)
+            return api.keys.parseProof(field.starts(with: scheme) ? field.dropFirst(scheme.count) : field)
         }
         if let text = target.parameter("credential") { return api.keys.parseProof(Array(text.utf8)) }
         guard let field = request.fields["authorization"] else { return nil }
@@ -143,10 +145,18 @@ struct RequestRouter {
 
     func json() throws(APIError) -> JSONValue {
         do {
-            return try api.parser.parse(request.body)
+            return try api.parser.parse(request.body, isLenient: true)
         } catch {
-            throw .badJSON(error.reason)
+            throw unreadCoding ?? .badJSON(error.reason)
         }
+    }
+
+    /// Why a body that could not be read could not, where its sender has packed it.
+    var unreadCoding: APIError? {
+        guard let coding = request.fields.string("content-encoding"), coding.lowercased() != "identity" else {
+            return nil
+        }
+        return .contentCoding(coding)
     }
 
     // MARK: OAuth
@@ -166,6 +176,7 @@ struct RequestRouter {
             out.number(seconds)
             out.field("token_type", "Bearer")
         } catch {
+            if let coding = unreadCoding { return coding.iidResponse() }
             status = 400
             out.field("error", error.code)
             out.field("error_description", error.description)

@@ -62,6 +62,21 @@ struct Target {
         return true
     }
 
+    /// The same with the colon of a verb written out, where its last segment has it percent-encoded, as in
+    /// `messages%3Asend`.
+    var withPlainColon: Target? {
+        guard count > 0 else { return nil }
+        let last = segment(count - 1)
+        let colon = last.indices.last { place in
+            place + 2 < last.endIndex && last[place] == UInt8(ascii: "%")
+                && last[place + 1] == UInt8(ascii: "3") && last[place + 2] | 0x20 == UInt8(ascii: "a")
+        }
+        guard let colon else { return nil }
+        var plain = bytes
+        plain.replaceSubrange(colon..<(colon + 3), with: [UInt8(ascii: ":")])
+        return Target(plain)
+    }
+
     /// The last value of a query parameter, decoded.
     func parameter(_ names: StaticString...) -> String? {
         var found: String?
