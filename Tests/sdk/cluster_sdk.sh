@@ -16,8 +16,7 @@ finish() {
   rm -rf "$work"
 }
 trap finish EXIT
-# shellcheck disable=SC2086
-"$unprivileged" "$TIDECAST" cert make --out "$work/certs" --name $names > /dev/null
+make_certificate
 /usr/bin/python3 - "$root/deploy/compose.yaml" "$work/certs" > "$work/compose.yaml" <<'PY'
 import sys
 import yaml
@@ -30,10 +29,10 @@ PY
 "$root/tools/cluster" up --file "$work/compose.yaml" > "$work/up"
 for gateway in gateway-1 gateway-2; do echo "127.0.0.1 $names" >> "/etc/netns/$TIDECAST_CLUSTER-$gateway/hosts"; done
 tidecast() { "$root/tools/cluster" exec gateway-1 tidecast "$@" --data /run/tidecast; }
-tidecast project create shop --service-account "$work/sa.json" --token-uri https://oauth2.googleapis.com/token > /dev/null
+tidecast project create shop --service-account "$work/sa.json" --token-uri "$token_uri" > /dev/null
 export DEVICE_KEY
 DEVICE_KEY=$(tidecast project key create shop --kind device --json \
   | python3 -c 'import json, sys; print(json.load(sys.stdin)["key"])')
 DEVICES=$(grep -o '^gateway-3: http://.*' "$work/up" | cut -d' ' -f2) CLUSTER="$root/tools/cluster" SPACE=$TIDECAST_CLUSTER \
-  SERVICE_ACCOUNT="$work/sa.json" REQUESTS_CA_BUNDLE="$work/certs/ca.pem" SSL_CERT_FILE="$work/certs/ca.pem" \
+  SERVICE_ACCOUNT="$work/sa.json" REQUESTS_CA_BUNDLE="$bundle" SSL_CERT_FILE="$bundle" \
   timeout 240 "$venv/bin/python" "$here/cluster_sdk.py"

@@ -1,6 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # What the scripts beside this one begin with: `. "$(dirname "$0")/common.sh"`. Not executable, so that tools/test passes it over.
-# `venv` has the newest firebase-admin; `names` are the hosts that it speaks to. Servers run under `"$unprivileged"`, and `work`
+# `venv` has the newest firebase-admin; `names` are the hosts that it speaks to, and `token_uri` is at one of them, so that the
+# name behind which all of Google's tokens are stays Google's (docs/admin-sdks.md). Servers run under `"$unprivileged"`, and `work`
 # belongs to the user that this makes of them. tools/test counts a script that ends with 77 as skipped.
 set -euo pipefail
 if ! unshare --net --mount true 2> /dev/null; then
@@ -11,9 +12,25 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 export TIDECAST=${TIDECAST:-$root/.build/debug/tidecast}
 venv=$root/.build/sdk-venv
-names="fcm.googleapis.com iid.googleapis.com oauth2.googleapis.com"
+names="fcm.googleapis.com iid.googleapis.com"
+token_uri=https://fcm.googleapis.com/token
 if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
 if ! "$venv/bin/python" -c 'import firebase_admin' 2>/dev/null; then "$venv/bin/pip" install -q firebase-admin; fi
+# The Python that has a certain version of it.
+python_with() {
+  if [ "$1" = newest ]; then echo "$venv/bin/python"; return; fi
+  local other=$venv-$1
+  if [ ! -x "$other/bin/python" ]; then python3 -m venv "$other"; fi
+  if ! "$other/bin/python" -c 'import firebase_admin' 2> /dev/null; then "$other/bin/pip" install -q "firebase-admin==$1" >&2; fi
+  echo "$other/bin/python"
+}
 unprivileged=$root/tools/unprivileged
 umask 022
 work=$("$unprivileged" mktemp -d)
+# A certificate for the names, and `bundle`: what a process trusts anyway, and the certificate's authority.
+bundle=$work/bundle.pem
+make_certificate() {
+  # shellcheck disable=SC2086
+  "$unprivileged" "$TIDECAST" cert make --out "$work/certs" --name $names > /dev/null
+  cat "$("$venv/bin/python" -m certifi)" "$work/certs/ca.pem" > "$bundle"
+}

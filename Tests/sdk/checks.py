@@ -1,0 +1,72 @@
+"""What the scripts beside this one share: checks that are counted, and devices that listen."""
+import json
+import os
+import threading
+import time
+import urllib.request
+
+PROJECT = os.environ["PROJECT"]
+PLAIN = os.environ["PLAIN"]  # the server without TLS, for what devices do
+KEY = os.environ["DEVICE_KEY"]
+counts = {True: 0, False: 0}
+
+
+def check(name, condition, detail=""):
+    counts[bool(condition)] += 1
+    print(f"ok   {name}" if condition else f"FAIL {name} {detail}")
+
+
+def raises(name, kind, body, text=None):
+    """`text`: what the exception says, where that is promised, too."""
+    try:
+        body()
+    except kind as error:
+        check(name, type(error) is kind, f"got {type(error)}")
+        if text is not None:
+            check(f"{name}: its text", str(error) == text, f"got {error}")
+    except Exception as error:  # noqa: BLE001
+        check(name, False, f"got {type(error).__name__}: {error}")
+    else:
+        check(name, False, "nothing was raised")
+
+
+def end():
+    """The closing count; ends the process."""
+    print(f"{counts[True]} passed, {counts[False]} failed", flush=True)
+    os._exit(1 if counts[False] else 0)
+
+
+def register(project=PROJECT, key=KEY):
+    request = urllib.request.Request(
+        f"{PLAIN}/v1/projects/{project}/registrations", data=b"{}", headers={"x-goog-api-key": key}
+    )
+    return json.load(urllib.request.urlopen(request))
+
+
+def unregister(token):
+    request = urllib.request.Request(
+        f"{PLAIN}/v1/projects/{PROJECT}/registrations/{token}",
+        method="DELETE", headers={"authorization": f"Bearer {os.environ['BEARER']}"})
+    urllib.request.urlopen(request).read()
+
+
+class Listener(threading.Thread):
+    """A device: reads its stream and keeps what came."""
+
+    def __init__(self, device):
+        super().__init__(daemon=True)
+        url = f"{PLAIN}/v1/projects/{PROJECT}/registrations/{device['token']}:listen?credential={device['credential']}"
+        self.response = urllib.request.urlopen(url)
+        self.messages = []
+        self.start()
+
+    def run(self):
+        for line in self.response:
+            if line.startswith(b"data: "):
+                self.messages.append(json.loads(line[6:]))
+
+    def wait(self, count, seconds=10):
+        end = time.time() + seconds
+        while len(self.messages) < count and time.time() < end:
+            time.sleep(0.02)
+        return self.messages
