@@ -118,7 +118,7 @@ struct HostileTests {
     func forms() {
         let many = String(repeating: "a=b&", count: 255) + "grant_type=x&assertion=y"
         let long = "grant_type=x&assertion=" + String(repeating: ".", count: 65_536)
-        for body in [many, long, String(repeating: "a&", count: 100_000)] {
+        for body in [many, long, String(repeating: "a&", count: 30_000), String(repeating: "&", count: 300)] {
             let reply = object(bench.route(.post, "/token", body, bearer: nil).response?.body ?? [])
             #expect(reply["error"] as? String == "invalid_request", "\(reply)")
         }

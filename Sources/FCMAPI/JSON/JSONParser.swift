@@ -72,9 +72,10 @@ final class JSONParser {
                 place += 1
                 continue
             case UInt8(ascii: ","):
-                let isBehindValue = ![0, UInt8(ascii: "{"), UInt8(ascii: "["), UInt8(ascii: ":"), byte]
-                    .contains(before)
-                comma = isBehindValue ? place : nil
+                switch before {
+                case 0, UInt8(ascii: "{"), UInt8(ascii: "["), UInt8(ascii: ":"), byte: comma = nil
+                default: comma = place
+                }
             case UInt8(ascii: "}"), UInt8(ascii: "]"):
                 if let comma {
                     padded[comma] = 0x20

@@ -17,9 +17,9 @@ struct Form {
             let end = rest.firstIndex(of: UInt8(ascii: "&")) ?? rest.endIndex
             let pair = rest[..<end]
             rest = rest[end...].dropFirst()
-            if pair.isEmpty { continue }
             count += 1
             guard count <= Form.fieldsMax else { return nil }
+            if pair.isEmpty { continue }
             let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
             let key = Target.decode(pair[..<equals], plus: true, lenient: true) ?? []
             guard let name = wanted.first(where: { Form.equal(key, $0) }) else { continue }
