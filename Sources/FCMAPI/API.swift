@@ -64,6 +64,7 @@ public enum AdminRequest: Sendable {
 public struct ResponseForm: Sendable {
     enum Kind: Sendable {
         case send
+        case refusedSend(RefusedSend)
         /// One slot for each token of the batch: an error known already, or `nil` for the next of the
         /// outcomes.
         case batch([String?])
@@ -93,6 +94,13 @@ public struct ResponseForm: Sendable {
     }
     var kind: Kind
     var project: Project
+}
+
+/// What a send that is refused for what it says is answered, once its token is taken. An object, so that
+/// the forms of other answers are no larger for it.
+final class RefusedSend: Sendable {
+    let response: HTTPResponse
+    init(_ response: HTTPResponse) { self.response = response }
 }
 
 /// FCM's wire forms on one side, operations and outcomes on the other. Confined to one loop.

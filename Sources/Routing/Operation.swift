@@ -9,6 +9,9 @@ import Quotas
 /// One request, checked for form and authority, with every registration id deciphered.
 public enum Operation: Sendable {
     case send(Send)
+    /// A send that is refused for what it says: it costs a token, as at FCM, and nothing else happens.
+    /// Answered with `.done`.
+    case refusedSend(project: ProjectNumber)
     case changeSubscriptions(SubscriptionChange)
     /// What a device is subscribed to, with the dates. Answered with `.subscriptions`.
     case subscriptions(of: Registration, by: Caller)

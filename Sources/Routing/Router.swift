@@ -135,6 +135,10 @@ public final class Router {
             if admit(1, .sends, send.project, operation, ticket, since, now, &effects) != nil {
                 submit(send, ticket, now, &effects)
             }
+        case .refusedSend(let project):
+            if admit(1, .sends, project, operation, ticket, since, now, &effects) != nil {
+                finish(ticket, .done, &effects)
+            }
         case .changeSubscriptions(let change):
             let wanted = change.devices.count
             guard

@@ -59,7 +59,15 @@ final class Bench {
 }
 
 extension APIAction {
-    var response: HTTPResponse? { if case .respond(let response) = self { response } else { nil } }
+    /// Of a send that was refused: what it is answered once its token is taken.
+    var response: HTTPResponse? {
+        switch self {
+        case .respond(let response): response
+        case .operation(.refusedSend, let form):
+            if case .refusedSend(let answer) = form.kind { answer.response } else { nil }
+        default: nil
+        }
+    }
     var sent: Send? {
         if case .operation(.send(let send), _) = self { send } else { nil }
     }

@@ -61,6 +61,37 @@ struct ClientFormTests {
         #expect(name == "projects/shop/messages/fake_message_id")
     }
 
+    @Test("a send that is refused for what it says costs its project a token, as at FCM")
+    func refusedSend() throws {
+        let other = bench.token(project: 6)
+        for (message, status) in [("{", 400), (#"{"topic":"a b"}"#, 400), ("{\"token\":\"\(other)\"}", 403)] {
+            guard case .operation(.refusedSend(let project), let form) = bench.send(message) else {
+                Issue.record("\(message)")
+                continue
+            }
+            #expect(project == bench.project.number)
+            #expect(bench.api.render(.done, form).status == status)
+            let quota = QuotaRefusal(kind: .sends, limit: 5, retryDelay: .seconds(12))
+            let refused = error(bench.api.render(.refused(.quota(quota)), form))
+            #expect(refused.http == 429 && refused.fcm == "QUOTA_EXCEEDED")
+        }
+        // Who may not speak for a project cannot spend its tokens.
+        for bearer in [nil, "nonsense"] {
+            let action = bench.route(.post, "/v1/projects/shop/messages:send", "{", bearer: bearer)
+            if case .respond(let response) = action {
+                #expect(response.status == 401)
+            } else {
+                Issue.record("\(action)")
+            }
+        }
+        let action = bench.route(.post, "/v1/projects/other/messages:send", "{")
+        if case .respond(let response) = action {
+            #expect(response.status == 403)
+        } else {
+            Issue.record("\(action)")
+        }
+    }
+
     // MARK: What clients send
 
     /// Valid for protobuf's reader of JSON, and so for FCM: the document of topic messages has a sample with

@@ -120,6 +120,20 @@ def row_17(_):
         with_few.close()
 
 
+def row_58(_):
+    """A send that is refused for what it says costs a token, too; one of nobody's or of another project's does not."""
+    with_few = limited(sends_per_minute=10)
+    try:
+        for bearer in ("nonsense", with_few.other_bearer):
+            for _ in range(12):
+                expect(with_few.send({"topic": "a b"}, bearer=bearer).status in (401, 403), bearer)
+        answers = [with_few.send({"topic": "a b"}).status for _ in range(12)]
+        expect(answers[:10] == [400] * 10 and 429 in answers, answers)
+        error(with_few.send({"topic": "a"}), 429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED")
+    finally:
+        with_few.close()
+
+
 def row_18(_):
     """No Retry-After on refused sends by default: one SDK would block its caller for as long."""
     with_few = limited(sends_per_minute=60)

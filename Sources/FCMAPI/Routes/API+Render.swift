@@ -30,6 +30,7 @@ extension API {
             return changed(change, form)
         case (.subscriptions(let list), _): return subscriptions(list, form)
         case (.registered(let new), _): return registered(new, form)
+        case (.done, .refusedSend(let answer)): return answer.response
         case (.done, .send):
             // A message that was only validated: FCM's own answer.
             return API.object { $0.field("name", "projects/\(form.project.id)/messages/fake_message_id") }
@@ -71,7 +72,7 @@ extension API {
             }
             return error.iidResponse()
         case .classic: return classic("Error=\(API.classicWord(refusal))")
-        case .send: return error.response(retryAfter: settings.retryAfterOnSends)
+        case .send, .refusedSend: return error.response(retryAfter: settings.retryAfterOnSends)
         default:
             if case .quota = refusal { error.fcmCode = "RESOURCE_EXHAUSTED" }
             return error.response(retryAfter: true)

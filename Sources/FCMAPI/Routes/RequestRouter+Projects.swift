@@ -31,6 +31,17 @@ extension RequestRouter {
     private func send(_ name: String) throws(APIError) -> APIAction {
         guard request.method == .post else { throw .notFoundHere }
         guard case .known(let project) = try authorized(name) else { return .makeProject(name) }
+        do {
+            return try send(in: project)
+        } catch {
+            guard (400..<500).contains(error.code) else { throw error }
+            return .operation(
+                .refusedSend(project: project.number),
+                ResponseForm(kind: .refusedSend(RefusedSend(error.response())), project: project))
+        }
+    }
+
+    private func send(in project: Project) throws(APIError) -> APIAction {
         let reader = MessageReader(limits: api.settings.limits, project: project.id, id: id, now: now)
         let message = try reader.read(try json())
         let target: Send.Target
