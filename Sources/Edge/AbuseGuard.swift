@@ -8,17 +8,19 @@ struct AbuseGuard {
 
     /// What is counted, with the most that one window may hold.
     enum Kind: Int, CaseIterable {
-        /// PING and SETTINGS: each makes the server answer.
+        /// PING and SETTINGS, each of which makes the server answer, and GOAWAY.
         case control
         /// Frames that were invalid, and streams that the server had to reset (CVE-2025-8671,
         /// "MadeYouReset").
         case fault
         /// PRIORITY: means nothing here.
         case priority
-        /// DATA without bytes that does not end its stream.
+        /// DATA without bytes, or of padding only, that does not end its stream.
         case emptyData
         /// WINDOW_UPDATE: one for each frame that the server sends is usual, hundreds for each are not.
         case windowUpdate
+        /// Frames of types that mean nothing here.
+        case unknown
 
         var max: Int {
             switch self {
@@ -27,6 +29,7 @@ struct AbuseGuard {
             case .priority: 500
             case .emptyData: 200
             case .windowUpdate: 2000
+            case .unknown: 200
             }
         }
     }

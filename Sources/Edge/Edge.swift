@@ -47,12 +47,13 @@ public final class Edge: Sendable {
     ) throws {
         self.group = group
         let counters = counters
+        let budgets = EdgeBudgets(configuration)
         var loops: [ObjectIdentifier: NIOLoopBound<EdgeLoop>] = [:]
         for eventLoop in group.makeIterator() {
             loops[ObjectIdentifier(eventLoop)] = try eventLoop.submit {
                 let loop = EdgeLoop(
                     eventLoop: eventLoop, handler: makeHandler(eventLoop), configuration: configuration,
-                    counters: counters)
+                    counters: counters, budgets: budgets)
                 loop.beginSweeping()
                 return NIOLoopBound(loop, eventLoop: eventLoop)
             }.wait()
@@ -93,7 +94,8 @@ public final class Edge: Sendable {
             )
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    guard let bound = loops[ObjectIdentifier(channel.eventLoop)] else { return }
+                    guard let bound = loops[ObjectIdentifier(channel.eventLoop)], !bound.value.isDraining
+                    else { return channel.close(promise: nil) }
                     counters.accepted.add(1, ordering: .relaxed)
                     counters.open.add(1, ordering: .relaxed)
                     channel.closeFuture.whenComplete { _ in counters.open.subtract(1, ordering: .relaxed) }
@@ -120,7 +122,7 @@ public final class Edge: Sendable {
     public func drain(within limit: TimeAmount) async {
         for channel in listeners.withLock({ $0 }) { try? await channel.close() }
         for bound in loops.values {
-            try? await bound.eventLoop.submit { bound.value.connections.drainAll() }.get()
+            try? await bound.eventLoop.submit { bound.value.drain() }.get()
         }
         let end = NIODeadline.now() + limit
         while counters.open.load(ordering: .relaxed) > 0, NIODeadline.now() < end {
@@ -132,34 +134,39 @@ public final class Edge: Sendable {
 /// Gives a connection to its protocol. In cleartext its first bytes say which: `PRI` is HTTP/2 (RFC 9113
 /// §3.4), anything else HTTP/1.1. Under TLS it is what ALPN chose; a client that offered nothing gets
 /// HTTP/1.1.
-final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler {
+final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, EdgeConnection {
     typealias InboundIn = ByteBuffer
 
     private let loop: EdgeLoop
     private let isSecure: Bool
+    private let opened: Int
     private var context: ChannelHandlerContext?
     private var seen: ByteBuffer?
-    private var deadline: Scheduled<Void>?
 
     init(loop: EdgeLoop, isSecure: Bool) {
         self.loop = loop
         self.isSecure = isSecure
+        opened = loop.second
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        let channel = context.channel
-        deadline = context.eventLoop.scheduleTask(in: .seconds(Int64(loop.configuration.handshakeSeconds))) {
-            channel.close(promise: nil)
-        }
+        loop.connections.insert(self)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
-        deadline?.cancel()
+        loop.connections.remove(self)
         self.context = nil
     }
-    func channelInactive(context: ChannelHandlerContext) { deadline?.cancel() }
+
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+
+    /// Nothing is under way: no byte of a request is there.
+    func drain() { context?.close(promise: nil) }
+
+    func sweep(_ second: Int) {
+        if second - opened > loop.configuration.handshakeSeconds { context?.close(promise: nil) }
+    }
 
     /// TLS is there, and ALPN chose `name`.
     func established(_ name: String) throws {
@@ -181,6 +188,9 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler {
         }
     }
 
+    /// Bytes that HTTP/1.1's decoder may keep: those of a field that is not whole, and of one read.
+    private static let bufferBytesMax = 128 << 10
+
     private func install(_ context: ChannelHandlerContext, isHTTP2: Bool) throws {
         let pipeline = context.pipeline.syncOperations
         let isLoopback = Self.isLoopback(context.remoteAddress)
@@ -188,8 +198,13 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler {
             try pipeline.addHandler(HTTP2Connection(loop: loop, isSecure: isSecure, isLoopback: isLoopback))
         } else {
             try pipeline.addHandler(HTTPResponseEncoder())
+            var limits = NIOHTTPDecoderLimitConfiguration()
+            limits.maxHeaderFieldSize = loop.configuration.headerBytesMax
+            limits.maxHeaderListSize = loop.configuration.headerBytesMax
+            limits.maxHeaderFieldCount = loop.configuration.headerFieldsMax
+            let decoder = HTTPRequestDecoder(limitConfiguration: limits)
             try pipeline.addHandler(
-                ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes)))
+                ByteToMessageHandler(decoder, maximumBufferSize: ProtocolSniffer.bufferBytesMax))
             try pipeline.addHandler(HTTPServerPipelineHandler())
             try pipeline.addHandler(HTTP1Connection(loop: loop, isSecure: isSecure, isLoopback: isLoopback))
         }

@@ -14,6 +14,7 @@ final class EdgeLoop {
     let handler: any RequestHandler
     let configuration: EdgeConfiguration
     let counters: EdgeCounters
+    let budgets: EdgeBudgets
     let connections = ConnectionSet()
     let pool = RequestPool()
     /// The connections that have something to write, in the order in which they came to have it.
@@ -28,12 +29,21 @@ final class EdgeLoop {
 
     init(
         eventLoop: any EventLoop, handler: any RequestHandler, configuration: EdgeConfiguration,
-        counters: EdgeCounters
+        counters: EdgeCounters, budgets: EdgeBudgets
     ) {
         self.eventLoop = eventLoop
         self.handler = handler
         self.configuration = configuration
         self.counters = counters
+        self.budgets = budgets
+    }
+
+    /// Whether no connection is to begin anything new.
+    private(set) var isDraining = false
+
+    func drain() {
+        isDraining = true
+        connections.drainAll()
     }
 
     /// Seconds of the loop's coarse clock, on which deadlines are kept.
@@ -131,6 +141,7 @@ struct ConnectionDeadlines {
     /// Since when the client has not read what was written to it.
     private var stuckSince: Int?
 
+    /// `second`: when the connection began.
     init(_ configuration: EdgeConfiguration, second: Int) {
         self.configuration = configuration
         opened = second
@@ -139,14 +150,17 @@ struct ConnectionDeadlines {
 
     /// Tells the state of now; true where the connection is to be closed.
     /// `heading` and `receiving`: when the oldest request began whose header block, or whose body, is not
-    /// whole.
-    mutating func isOver(_ second: Int, open: Int, heading: Int?, receiving: Int?, stuck: Bool) -> Bool {
+    /// whole. `unsent`: when anything was last sent of that answer which has waited the longest.
+    mutating func isOver(
+        _ second: Int, open: Int, heading: Int?, receiving: Int?, unsent: Int?, stuck: Bool
+    ) -> Bool {
         idleSince = open > 0 ? nil : idleSince ?? second
         stuckSince = stuck ? stuckSince ?? second : nil
         if !hadRequest, second - opened > configuration.handshakeSeconds { return true }
         if let idleSince, second - idleSince > configuration.idleSeconds { return true }
         if let heading, second - heading > configuration.handshakeSeconds { return true }
         if let receiving, second - receiving > configuration.bodySeconds { return true }
+        if let unsent, second - unsent > configuration.stuckSeconds { return true }
         if let stuckSince, second - stuckSince > configuration.stuckSeconds { return true }
         return false
     }

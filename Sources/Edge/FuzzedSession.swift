@@ -4,9 +4,9 @@ import HTTPMessages
 public final class FuzzedSession {
     private final class Peer: HTTP2SessionDelegate {
         var session: HTTP2Session?
-        let second = 0
         func began(_ responder: Responder) {}
         func headed(_ responder: Responder) {}
+        func admit(_ request: HTTPRequest) -> BodyAdmission { .upTo(64 << 10) }
         func received(_ request: HTTPRequest, _ responder: Responder) {
             responder.respond(HTTPResponse(status: 200, body: [1]))
         }
@@ -22,7 +22,9 @@ public final class FuzzedSession {
     /// Feeds the bytes behind a client's preface, and takes what is to be sent.
     public static func run(_ bytes: [UInt8]) {
         let peer = Peer()
-        let session = HTTP2Session(delegate: peer, configuration: EdgeConfiguration())
+        let configuration = EdgeConfiguration()
+        let session = HTTP2Session(
+            delegate: peer, configuration: configuration, budgets: EdgeBudgets(configuration))
         peer.session = session
         let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0]
         (preface + bytes).withUnsafeBytes { _ = session.receive($0) }

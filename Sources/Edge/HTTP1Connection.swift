@@ -15,42 +15,65 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     private var keepAlive = true
     private var isHead = false
     private var isDirty = false
-    private var isRefused = false
     private var isReceiving = false
+    /// The request would change the protocol, and its client may go on in the other one.
+    private var isUpgrade = false
     private var deadlines: ConnectionDeadlines
+    /// The request that is being read; the next one comes when this one is answered.
+    private var request: HTTPRequest?
+    /// Bytes that its body may have; and whether the handler said so.
+    private var bodyMax = 0
+    private var isAdmitted = false
+    private var bodies: ByteBudget
+    /// An answer that waits until its client has read those before it, or until they are written.
+    private var held: (responder: Responder, response: HTTPResponse)?
+    private var isWriting = false
+    /// The last answer is written: whatever comes behind it is thrown away.
+    private var isEnding = false
+    private var lingerSince: Int?
+    /// Since when part of a later request's header block is there.
+    private var headingSince: Int?
+    /// Whether this turn's bytes made any part of a request whole.
+    private var hasRead = false
 
     init(loop: EdgeLoop, isSecure: Bool, isLoopback: Bool) {
         self.loop = loop
         deadlines = ConnectionDeadlines(loop.configuration, second: loop.second)
+        bodies = ByteBudget(loop.budgets.bodies, bytesMax: loop.configuration.bodyBytesMax)
         self.isSecure = isSecure
         self.isLoopback = isLoopback
     }
-
-    /// The request that is being read; the next one comes when this one is answered.
-    private var request: HTTPRequest?
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         loop.connections.insert(self)
     }
 
+    // MARK: Requests
+
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        hasRead = true
+        guard !isEnding else { return }
         switch unwrapInboundIn(data) {
         case .head(let head): begin(head)
-        case .body(let buffer):
-            guard current != nil, !isRefused, let request else { return }
-            if request.body.count + buffer.readableBytes > loop.configuration.bodyBytesMax {
-                refuse(413)
-            } else {
-                request.body.append(contentsOf: buffer.readableBytesView)
-            }
+        case .body(let buffer): append(buffer)
         case .end:
             isReceiving = false
-            guard let responder = current, !isRefused, let request else { return }
-            self.request = nil
+            guard let responder = current, let request = request.take() else { return }
+            bodies.give(request.body.count)
             loop.counters.requests.add(1, ordering: .relaxed)
             loop.handler.handle(request, responder)
         }
+    }
+
+    /// Bytes that make nothing whole are the beginning of a header block, whose time runs.
+    func channelReadComplete(context: ChannelHandlerContext) {
+        if hasRead {
+            headingSince = nil
+        } else if current == nil {
+            headingSince = headingSince ?? loop.second
+        }
+        hasRead = false
     }
 
     private func begin(_ head: HTTPRequestHead) {
@@ -59,76 +82,93 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         current = responder
         isReceiving = true
         deadlines.hadRequest = true
-        isRefused = false
-        keepAlive = head.isKeepAlive
+        // No protocol is changed to: what the parser took for one would never be read.
+        isUpgrade = head.method == .CONNECT || head.headers.contains(name: "upgrade")
+        keepAlive = head.isKeepAlive && !isUpgrade
         isHead = head.method == .HEAD
-        let request = HTTPRequest(method: HTTP1Connection.method(head.method), target: Array(head.uri.utf8))
+        bodyMax = loop.configuration.smallBodyBytes
+        isAdmitted = false
+        let request: HTTPRequest
+        do {
+            request = try HTTP1Head.request(head, loop.configuration)
+        } catch {
+            return refuse(HTTPResponse(status: error.status))
+        }
         request.isSecure = isSecure
         request.isLoopback = isLoopback
-        var bytes = 0
-        for (name, value) in head.headers {
-            let lower = name.lowercased()
-            bytes += name.utf8.count + value.utf8.count + 32
-            if lower == "host" { request.authority = Array(value.utf8) }
-            request.fields.append(name: Array(lower.utf8), value: Array(value.utf8))
+        let length = head.headers.first(name: "content-length").map { Int($0) ?? .max }
+        let hasBody = (length ?? 0) > 0 || head.headers.contains(name: "transfer-encoding")
+        if let refusal = EdgeAnswer.refusal(of: request.method) {
+            return refuse(refusal, keeping: !hasBody)
         }
         self.request = request
-        if bytes > loop.configuration.headerBytesMax
-            || head.headers.count > loop.configuration.headerFieldsMax
-        {
-            return refuse(431)
+        let expects = head.headers["expect"].contains { $0.lowercased() == "100-continue" }
+        if expects || (length ?? 0) > bodyMax {
+            guard admit(request, length ?? 0) else { return }
         }
-        if head.headers.contains(name: "content-length"), head.headers.contains(name: "transfer-encoding") {
-            return refuse(400)
-        }
-        if head.headers["expect"].contains(where: { $0.lowercased() == "100-continue" }), let context {
+        if expects, hasBody, head.version != .http1_0, let context {
             context.writeAndFlush(
                 wrapOutboundOut(.head(HTTPResponseHead(version: .http1_1, status: .continue))), promise: nil)
         }
     }
 
-    /// Answers before the body is read; the connection ends after it.
-    private func refuse(_ status: Int) {
-        keepAlive = false
-        isRefused = true
-        request = nil
-        current?.respond(HTTPResponse(status: status))
+    private func append(_ buffer: ByteBuffer) {
+        guard current != nil, let request else { return }
+        let bytes = request.body.count + buffer.readableBytes
+        guard bytes <= bodyMax || admit(request, bytes) else { return }
+        guard bodies.take(buffer.readableBytes) else { return refuse(EdgeAnswer.tooManyBodies) }
+        request.body.append(contentsOf: buffer.readableBytesView)
     }
 
-    private static func method(_ method: NIOHTTP1.HTTPMethod) -> HTTPMessages.HTTPMethod {
-        switch method {
-        case .GET: .get
-        case .POST: .post
-        case .DELETE: .delete
-        case .PATCH: .patch
-        case .PUT: .put
-        case .HEAD: .head
-        case .OPTIONS: .options
-        default: .other(method.rawValue)
+    /// Whether the body may have so many bytes; where it may not, the request is answered.
+    private func admit(_ request: HTTPRequest, _ bytes: Int) -> Bool {
+        let admission: BodyAdmission = isAdmitted ? .upTo(bodyMax) : loop.handler.admit(request)
+        switch admission.check(bytes) {
+        case .upTo(let most):
+            bodyMax = most
+            isAdmitted = true
+            return true
+        case .refused(let response):
+            refuse(response)
+            return false
         }
+    }
+
+    /// Answers before the body is read; the connection ends after it, unless there is none.
+    private func refuse(_ response: HTTPResponse, keeping: Bool = false) {
+        if !keeping { keepAlive = false }
+        if let request = request.take() { bodies.give(request.body.count) }
+        current?.respond(response)
     }
 
     func channelInactive(context: ChannelHandlerContext) {
         loop.connections.remove(self)
         self.context = nil
+        held = nil
+        bodies.end()
         if let responder = current { end(responder) }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // What is thrown away may be anything.
+        if isEnding { return }
         guard let failure = error as? HTTPParserError else { return context.close(promise: nil) }
-        _ = failure
-        if current == nil {
-            var head = HTTPResponseHead(version: .http1_1, status: .badRequest)
-            head.headers.add(name: "content-length", value: "0")
-            head.headers.add(name: "connection", value: "close")
-            context.write(wrapOutboundOut(.head(head)), promise: nil)
-            context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        let status = failure == .headerOverflow ? 431 : 400
+        if let responder = current {
+            guard responder.state == .waiting else { return context.close(promise: nil) }
+        } else {
+            current = Responder(transport: self, streamID: 0)
         }
-        context.close(promise: nil)
+        isReceiving = true
+        isHead = false
+        refuse(HTTPResponse(status: status))
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable, let responder = current, responder.state != .waiting {
+        guard context.channel.isWritable, !isWriting else { return }
+        if let held = held.take() {
+            write(held.responder, held.response)
+        } else if let responder = current, responder.state != .waiting {
             wake(responder)
         }
     }
@@ -143,14 +183,15 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     func sweep(_ second: Int) {
         guard let context else { return }
         let isOver = deadlines.isOver(
-            second, open: current == nil ? 0 : 1, heading: nil,
-            receiving: isReceiving ? current?.began : nil, stuck: !context.channel.isWritable)
-        if isOver { context.close(promise: nil) }
+            second, open: current == nil ? 0 : 1, heading: headingSince,
+            receiving: isReceiving ? current?.began : nil, unsent: nil, stuck: !context.channel.isWritable)
+        let hasLingered = lingerSince.map { second - $0 >= loop.configuration.lingerSeconds } ?? false
+        if isOver || hasLingered { context.close(promise: nil) }
     }
 
     func drain() {
         keepAlive = false
-        if current == nil { context?.close(promise: nil) }
+        if current == nil, !isEnding { context?.close(promise: nil) }
     }
 
     // MARK: Answers
@@ -165,6 +206,31 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
 
     func respond(_ responder: Responder, _ response: HTTPResponse) {
         guard let context, responder === current else { return }
+        // Requests that came together are answered one behind the other: while an answer is held, its
+        // connection takes no further request.
+        if isWriting || !context.channel.isWritable {
+            held = (responder, response)
+        } else {
+            write(responder, response)
+        }
+    }
+
+    /// Writes an answer, and those that are held while it is written: with its end the next request comes.
+    private func write(_ responder: Responder, _ response: HTTPResponse) {
+        var next: (responder: Responder, response: HTTPResponse)? = (responder, response)
+        isWriting = true
+        while let (responder, response) = next, let context {
+            writeOne(responder, response, context)
+            if held == nil || !context.channel.isWritable { context.flush() }
+            next = context.channel.isWritable ? held.take() : nil
+        }
+        isWriting = false
+        if isEnding { finish() }
+    }
+
+    private func writeOne(
+        _ responder: Responder, _ response: HTTPResponse, _ context: ChannelHandlerContext
+    ) {
         var head = head(response.status, response.fields)
         if response.status != 204 {
             head.headers.add(name: "content-length", value: "\(response.body.count)")
@@ -173,10 +239,21 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         if !response.body.isEmpty, !isHead {
             context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: response.body)))), promise: nil)
         }
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
         current = nil
         responder.close()
-        if !keepAlive { context.close(promise: nil) }
+        isEnding = !keepAlive
+        context.write(wrapOutboundOut(.end(nil)), promise: nil)
+    }
+
+    /// The last answer is written. A client that may still be sending is read from for a moment.
+    private func finish() {
+        guard isReceiving || isUpgrade else {
+            context?.close(promise: nil)
+            return
+        }
+        guard lingerSince == nil else { return }
+        lingerSince = loop.second
+        context?.close(mode: .output, promise: nil)
     }
 
     func openStream(_ responder: Responder, status: Int, fields: [(name: String, value: String)]) {
@@ -194,7 +271,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
 
     func flush() {
         isDirty = false
-        guard let context, let responder = current, context.channel.isWritable else { return }
+        guard let context, let responder = current, held == nil, context.channel.isWritable else { return }
         let limit = loop.configuration.pendingBytesMax
         if responder.hasQueued {
             var buffer = context.channel.allocator.buffer(capacity: 1024)
@@ -208,6 +285,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         }
         if responder.noteDrained() { loop.handler.drained(responder) }
         if responder.state == .ending, !responder.hasQueued {
+            isEnding = true
             context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
             end(responder)
             context.close(promise: nil)

@@ -27,13 +27,15 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         session = HTTP2Session(
-            delegate: self, configuration: loop.configuration, pool: loop.pool)
+            delegate: self, configuration: loop.configuration, budgets: loop.budgets, pool: loop.pool)
+        session?.second = loop.second
         loop.connections.insert(self)
         markDirty()
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard !isClosing, let session else { return }
+        session.second = loop.second
         let isGood = unwrapInboundIn(data).withUnsafeReadableBytes { session.receive($0) }
         if !isGood { isClosing = true }
         markDirty()
@@ -59,11 +61,14 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         markDirty()
     }
 
-    var second: Int { loop.second }
-
     func sweep(_ second: Int) {
         guard let context, let session else { return }
+        session.second = second
         let open = session.open.count
+        var unsent: Int?
+        for responder in session.open where responder.owes {
+            unsent = min(unsent ?? .max, responder.movedAt)
+        }
         var oldest: (heading: Int?, receiving: Int?)
         if receiving > 0 {
             for responder in session.open where !responder.isReceived {
@@ -73,7 +78,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         }
         let isOver = deadlines.isOver(
             second, open: open, heading: oldest.heading, receiving: oldest.receiving,
-            stuck: !context.channel.isWritable)
+            unsent: unsent, stuck: !context.channel.isWritable)
         if isOver { context.close(promise: nil) }
     }
 
@@ -106,6 +111,12 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     func headed(_ responder: Responder) {
         responder.isHeaded = true
         deadlines.hadRequest = true
+    }
+
+    func admit(_ request: HTTPRequest) -> BodyAdmission {
+        request.isSecure = isSecure
+        request.isLoopback = isLoopback
+        return loop.handler.admit(request)
     }
 
     func received(_ request: HTTPRequest, _ responder: Responder) {

@@ -10,8 +10,8 @@ protocol HTTP2SessionDelegate: ResponderTransport {
     func received(_ request: HTTPRequest, _ responder: Responder)
     func closed(_ responder: Responder)
     func drained(_ responder: Responder)
-    /// A coarse clock, in seconds.
-    var second: Int { get }
+    /// The header block is whole; may its body come, which has more than a few bytes?
+    func admit(_ request: HTTPRequest) -> BodyAdmission
 }
 
 /// One server-side HTTP/2 connection: bytes in, bytes out. Knows no transport.
@@ -32,23 +32,23 @@ final class HTTP2Session {
     private var abuse = AbuseGuard()
     /// The client made the server reset too many streams.
     private var isAbused = false
+    private var bodies: ByteBudget
+    private var answers: ByteBudget
+    /// A coarse clock, which the connection sets.
+    var second = 0
 
     init(
-        delegate: any HTTP2SessionDelegate, configuration: EdgeConfiguration,
+        delegate: any HTTP2SessionDelegate, configuration: EdgeConfiguration, budgets: EdgeBudgets,
         pool: RequestPool = RequestPool()
     ) {
         self.delegate = delegate
         self.configuration = configuration
         self.pool = pool
-        var options: OpaquePointer?
-        nghttp2_option_new(&options)
-        nghttp2_option_set_no_http_messaging(options, 1)
-        nghttp2_option_set_stream_reset_rate_limit(options, 200, 7)
-        nghttp2_option_set_max_outbound_ack(options, 100)
-        nghttp2_option_set_max_continuations(options, 5)
+        bodies = ByteBudget(budgets.bodies, bytesMax: configuration.bodyBytesMax)
+        answers = ByteBudget(budgets.answers, bytesMax: configuration.answerBytesMax)
         nghttp2_session_server_new2(
-            &session, HTTP2Session.callbacks, Unmanaged.passUnretained(self).toOpaque(), options)
-        nghttp2_option_del(options)
+            &session, HTTP2Session.callbacks, Unmanaged.passUnretained(self).toOpaque(),
+            HTTP2Session.options)
         var settings = [
             nghttp2_settings_entry(
                 settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue),
@@ -70,6 +70,8 @@ final class HTTP2Session {
         session = nil
         heading = nil
         nghttp2_session_del(ending)
+        bodies.end()
+        answers.end()
         for responder in responders { delegate.closed(responder) }
     }
 
@@ -104,21 +106,33 @@ final class HTTP2Session {
     // MARK: Answers
 
     func respond(_ responder: Responder, _ response: HTTPResponse, date: String) {
-        responder.body = response.body
+        guard session != nil else { return }
+        responder.movedAt = second
         responder.offset = 0
         let length = response.body.count
-        submit(responder, response.status, response.fields, length: length, date, hasBody: length > 0)
+        if length == 0 || responder.isHead {
+            return submit(responder, response.status, response.fields, length: length, date, hasBody: false)
+        }
+        if length <= configuration.smallAnswerBytes {
+            answers.add(length)
+        } else if !answers.take(length) {
+            return self.respond(responder, EdgeAnswer.tooManyAnswers, date: date)
+        }
+        responder.body = response.body
+        submit(responder, response.status, response.fields, length: length, date, hasBody: true)
     }
 
     func openStream(
         _ responder: Responder, status: Int, fields: [(name: String, value: String)], date: String
     ) {
-        submit(responder, status, fields, length: nil, date, hasBody: true)
+        responder.movedAt = second
+        submit(responder, status, fields, length: nil, date, hasBody: !responder.isHead)
     }
 
     func wake(_ responder: Responder) {
         guard let session, responder.isDeferred else { return }
         responder.isDeferred = false
+        responder.movedAt = second
         nghttp2_session_resume_data(session, responder.streamID)
     }
 
@@ -165,86 +179,6 @@ final class HTTP2Session {
         }
     }
 
-    // MARK: Callbacks
-
-    /// Pulls a stream's next bytes. Deferred at the end of what there is of a stream.
-    private static let readData: nghttp2_data_source_read_callback = {
-        _, _, buffer, length, flags, source, _ in
-        guard let pointer = source?.pointee.ptr, let buffer, let flags else {
-            return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
-        }
-        return Unmanaged<Responder>.fromOpaque(pointer)._withUnsafeGuaranteedRef { responder in
-            if responder.state == .answered {
-                let size = min(length, responder.body.count - responder.offset)
-                responder.body.withUnsafeBufferPointer { body in
-                    if let base = body.baseAddress {
-                        buffer.update(from: base + responder.offset, count: size)
-                    }
-                }
-                responder.offset += size
-                if responder.offset == responder.body.count {
-                    flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue)
-                }
-                return size
-            }
-            let copied = responder.take(buffer, length)
-            if responder.state == .ending, !responder.hasQueued {
-                flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue)
-                return copied
-            }
-            if responder.noteDrained(), let delegate = responder.transport as? any HTTP2SessionDelegate {
-                delegate.drained(responder)
-            }
-            guard copied > 0 else {
-                responder.isDeferred = true
-                return Int(NGHTTP2_ERR_DEFERRED.rawValue)
-            }
-            return copied
-        }
-    }
-
-    // Safe: filled once, before its first use; nghttp2 reads it when a session is made and never writes it.
-    nonisolated(unsafe) private static let callbacks: OpaquePointer? = {
-        var callbacks: OpaquePointer?
-        nghttp2_session_callbacks_new(&callbacks)
-        nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, user in
-            HTTP2Session.with(user) { $0.began(frame) }
-        }
-        nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, header, user in
-            HTTP2Session.with(user) { $0.frameBegins(header) }
-        }
-        nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks) { _, _, _, user in
-            HTTP2Session.with(user) { $0.count(.fault) }
-        }
-        nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { _, frame, user in
-            HTTP2Session.with(user) { $0.frameSent(frame) }
-        }
-        nghttp2_session_callbacks_set_on_header_callback(callbacks) {
-            _, frame, name, nameCount, value, valueCount, _, user in
-            HTTP2Session.with(user) {
-                $0.header(
-                    frame, UnsafeBufferPointer(start: name, count: nameCount),
-                    UnsafeBufferPointer(start: value, count: valueCount))
-            }
-        }
-        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) {
-            _, _, stream, data, count, user in
-            HTTP2Session.with(user) { $0.data(stream, UnsafeBufferPointer(start: data, count: count)) }
-        }
-        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, user in
-            HTTP2Session.with(user) { $0.frame(frame) }
-        }
-        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, _, user in
-            HTTP2Session.with(user) { $0.closed(stream) }
-        }
-        return callbacks
-    }()
-
-    private static func with(_ user: UnsafeMutableRawPointer?, _ body: (HTTP2Session) -> Int32) -> Int32 {
-        guard let user else { return Int32(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue) }
-        return Unmanaged<HTTP2Session>.fromOpaque(user)._withUnsafeGuaranteedRef(body)
-    }
-
     private func responder(_ stream: Int32) -> Responder? {
         guard let session, let data = nghttp2_session_get_stream_user_data(session, stream) else {
             return nil
@@ -252,18 +186,25 @@ final class HTTP2Session {
         return Unmanaged<Responder>.fromOpaque(data).takeUnretainedValue()
     }
 
+    /// So many bytes of the answer are asked for.
+    func noteSent(_ responder: Responder, _ length: Int) {
+        responder.movedAt = second
+        if responder.state == .answered { answers.give(min(length, responder.body.count - responder.offset)) }
+    }
+
     // MARK: Abuse
 
     /// An error ends the session: `receive` then says that the connection is to be closed.
-    private func count(_ kind: AbuseGuard.Kind) -> Int32 {
-        abuse.admits(kind, second: delegate.second) ? 0 : Int32(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
+    func count(_ kind: AbuseGuard.Kind) -> Int32 {
+        abuse.admits(kind, second: second) ? 0 : Int32(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
     }
 
-    private func frameBegins(_ header: UnsafePointer<nghttp2_frame_hd>?) -> Int32 {
+    func frameBegins(_ header: UnsafePointer<nghttp2_frame_hd>?) -> Int32 {
         guard let header = header?.pointee else { return 0 }
         let isEnd = UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0
         switch UInt32(header.type) {
-        case NGHTTP2_PING.rawValue, NGHTTP2_SETTINGS.rawValue: return count(.control)
+        case NGHTTP2_PING.rawValue, NGHTTP2_SETTINGS.rawValue, NGHTTP2_GOAWAY.rawValue:
+            return count(.control)
         case NGHTTP2_PRIORITY.rawValue: return count(.priority)
         case NGHTTP2_WINDOW_UPDATE.rawValue: return count(.windowUpdate)
         case NGHTTP2_DATA.rawValue where header.length == 0 && !isEnd: return count(.emptyData)
@@ -271,13 +212,20 @@ final class HTTP2Session {
         }
     }
 
-    private func frameSent(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
-        abuse.noteSent(second: delegate.second)
+    /// A frame of a type that means nothing here. Browsers send priorities in one.
+    func unknownFrame(_ header: UnsafePointer<nghttp2_frame_hd>?) -> Int32 {
+        let isPriority = header.map { UInt32($0.pointee.type) } == NGHTTP2_PRIORITY_UPDATE.rawValue
+        let counted = count(isPriority ? .priority : .unknown)
+        return counted != 0 ? counted : Int32(NGHTTP2_ERR_CANCEL.rawValue)
+    }
+
+    func frameSent(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
+        abuse.noteSent(second: second)
         if let frame { endUnread(frame) }
         guard let frame, UInt32(frame.pointee.hd.type) == NGHTTP2_RST_STREAM.rawValue,
             frame.pointee.rst_stream.error_code != NGHTTP2_NO_ERROR.rawValue
         else { return 0 }
-        if !abuse.admits(.fault, second: delegate.second) { isAbused = true }
+        if !abuse.admits(.fault, second: second) { isAbused = true }
         return 0
     }
 
@@ -291,14 +239,19 @@ final class HTTP2Session {
         reset(frame.pointee.hd.stream_id, NGHTTP2_NO_ERROR)
     }
 
-    private func began(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
+    func began(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
         guard let frame else { return 0 }
         let stream = frame.pointee.hd.stream_id
         guard frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else {
             // Trailers, of a request that may be answered already.
+            guard UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0 else {
+                let isTooMany = count(.fault)
+                return isTooMany != 0 ? isTooMany : refuse(stream, NGHTTP2_PROTOCOL_ERROR)
+            }
             heading = responder(stream)?.reading.map { (stream, Unmanaged.passUnretained($0)) }
             return 0
         }
+        if answers.held > configuration.answerBytesMax / 2 { return refuse(stream, NGHTTP2_REFUSED_STREAM) }
         let responder = Responder(transport: delegate, streamID: stream)
         let request = pool.take()
         responder.reading = request
@@ -310,7 +263,7 @@ final class HTTP2Session {
         return 0
     }
 
-    private func header(
+    func header(
         _ frame: UnsafePointer<nghttp2_frame>?, _ name: UnsafeBufferPointer<UInt8>,
         _ value: UnsafeBufferPointer<UInt8>
     ) -> Int32 {
@@ -319,28 +272,69 @@ final class HTTP2Session {
         let isTaken = heading.request._withUnsafeGuaranteedRef {
             $0.take(name, value, isTrailer: isTrailer, configuration)
         }
-        return isTaken ? 0 : Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
+        if isTaken { return 0 }
+        let isTooLarge = heading.request._withUnsafeGuaranteedRef { $0.head.isTooLarge }
+        return refuse(
+            frame.pointee.hd.stream_id, isTooLarge ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR)
     }
 
-    private func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) -> Int32 {
+    /// Resets a stream whose header block is read no further. Without a code from here libnghttp2 would say
+    /// that the error is its own.
+    private func refuse(_ stream: Int32, _ code: nghttp2_error_code) -> Int32 {
+        heading = nil
+        reset(stream, code)
+        return Int32(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
+    }
+
+    func data(_ stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) -> Int32 {
         guard let responder = responder(stream), responder.state == .waiting,
             let request = responder.reading
         else { return 0 }
-        if request.body.count + bytes.count > configuration.bodyBytesMax {
-            responder.reading = nil
-            responder.respond(HTTPResponse(status: 413))
-        } else {
+        let total = request.body.count + bytes.count
+        if total > request.bodyMax ?? configuration.smallBodyBytes, !admit(responder, request, total) {
+            return 0
+        }
+        if bodies.take(bytes.count) {
             request.body.append(contentsOf: bytes)
+        } else {
+            refuse(responder, request, EdgeAnswer.tooManyBodies)
         }
         return 0
     }
 
-    private func frame(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
+    /// Whether the body may have so many bytes; where it may not, the request is answered.
+    private func admit(_ responder: Responder, _ request: IncomingRequest, _ bytes: Int) -> Bool {
+        let admission = request.bodyMax.map { BodyAdmission.upTo($0) } ?? delegate.admit(request)
+        switch admission.check(bytes) {
+        case .upTo(let most):
+            request.bodyMax = most
+            return true
+        case .refused(let response):
+            refuse(responder, request, response)
+            return false
+        }
+    }
+
+    /// Answers before the whole request is there, and lets go of what is.
+    private func refuse(_ responder: Responder, _ request: IncomingRequest, _ response: HTTPResponse) {
+        bodies.give(request.body.count)
+        responder.reading = nil
+        responder.respond(response)
+    }
+
+    func frame(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
         guard let frame else { return 0 }
         let type = UInt32(frame.pointee.hd.type)
         guard type == NGHTTP2_HEADERS.rawValue || type == NGHTTP2_DATA.rawValue else { return 0 }
         let stream = frame.pointee.hd.stream_id
-        if type == NGHTTP2_HEADERS.rawValue { heading = nil }
+        let isEnd = UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0
+        if type == NGHTTP2_HEADERS.rawValue {
+            heading = nil
+        } else if !isEnd, frame.pointee.hd.length > 0, frame.pointee.hd.length <= frame.pointee.data.padlen,
+            count(.emptyData) != 0
+        {
+            return Int32(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
+        }
         guard let responder = responder(stream), var request = responder.reading else { return 0 }
         if type == NGHTTP2_HEADERS.rawValue, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST,
             !request.head.isComplete
@@ -348,22 +342,39 @@ final class HTTP2Session {
             reset(stream, NGHTTP2_PROTOCOL_ERROR)
             return 0
         }
-        if type == NGHTTP2_HEADERS.rawValue { delegate.headed(responder) }
-        guard UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
-            responder.state == .waiting
-        else { return 0 }
+        if type == NGHTTP2_HEADERS.rawValue {
+            delegate.headed(responder)
+            guard isTaken(request, responder, isEnd: isEnd) else { return 0 }
+        }
+        guard isEnd, responder.state == .waiting else { return 0 }
         guard request.head.contentLength.map({ $0 == request.body.count }) ?? true else {
             reset(stream, NGHTTP2_PROTOCOL_ERROR)
             return 0
         }
+        bodies.give(request.body.count)
         responder.reading = nil
         delegate.received(request, responder)
         pool.giveBack(&request)
         return 0
     }
 
-    private func closed(_ stream: Int32) -> Int32 {
+    /// Whether the request is read on now that its header block is there; otherwise it was answered.
+    private func isTaken(_ request: IncomingRequest, _ responder: Responder, isEnd: Bool) -> Bool {
+        if case .head = request.method { responder.isHead = true }
+        if let refusal = EdgeAnswer.refusal(of: request.method) {
+            refuse(responder, request, refusal)
+            return false
+        }
+        guard !isEnd, let length = request.head.contentLength, length > configuration.smallBodyBytes else {
+            return true
+        }
+        return admit(responder, request, length)
+    }
+
+    func closed(_ stream: Int32) -> Int32 {
         guard let session, let responder = responder(stream) else { return 0 }
+        if let request = responder.reading { bodies.give(request.body.count) }
+        if responder.state == .answered { answers.give(responder.body.count - responder.offset) }
         nghttp2_session_set_stream_user_data(session, stream, nil)
         if heading?.stream == stream { heading = nil }
         let last = open.removeLast()

@@ -3,6 +3,8 @@ import HTTPMessages
 /// A request over HTTP/2 that is being read, and what has come of it so far.
 final class IncomingRequest: HTTPRequest {
     private(set) var head = RequestHead()
+    /// Bytes that the body may have, once the handler was asked.
+    var bodyMax: Int?
 
     init() {
         super.init(method: .get, target: [])
@@ -26,6 +28,7 @@ final class IncomingRequest: HTTPRequest {
     fileprivate func clear() {
         reset()
         head = RequestHead()
+        bodyMax = nil
     }
 }
 

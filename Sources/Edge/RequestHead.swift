@@ -62,7 +62,7 @@ struct RequestHead {
             hasMethod = true
             request.method = method
         } else if RequestHead.equal(name, ":path") {
-            guard !hasPath, value.first == UInt8(ascii: "/") || RequestHead.equal(value, "*") else {
+            guard !hasPath, RequestHead.isPath(value) else {
                 return false
             }
             hasPath = true
@@ -71,7 +71,7 @@ struct RequestHead {
             guard !hasScheme, !value.isEmpty else { return false }
             hasScheme = true
         } else if RequestHead.equal(name, ":authority") {
-            guard !hasAuthority else { return false }
+            guard !hasAuthority, !value.contains(UInt8(ascii: "@")) else { return false }
             hasAuthority = true
             request.authority.replace(with: value)
         } else {
@@ -121,6 +121,13 @@ struct RequestHead {
         guard let first = value.first, let last = value.last else { return true }
         if first == 0x20 || first == 0x09 || last == 0x20 || last == 0x09 { return false }
         for byte in value where byte == 0 || byte == 0x0A || byte == 0x0D { return false }
+        return true
+    }
+
+    /// Begins with a slash, or is one asterisk, and has no blank.
+    private static func isPath(_ value: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard value.first == UInt8(ascii: "/") || equal(value, "*") else { return false }
+        for byte in value where byte <= 0x20 || byte == 0x7F { return false }
         return true
     }
 

@@ -5,6 +5,8 @@ public protocol RequestHandler: AnyObject {
     /// The whole request is there. Answer through `responder`, now or later, on the same event loop, at most
     /// once.
     func handle(_ request: HTTPRequest, _ responder: Responder)
+    /// The header block is whole, and the body has more than a few bytes, or is waited for: may it come?
+    func admit(_ request: HTTPRequest) -> BodyAdmission
     /// The client went away or gave up before an answer, or a stream has ended. At most once for each
     /// responder.
     func cancelled(_ responder: Responder)
@@ -44,6 +46,12 @@ public final class Responder {
     var isHeaded = false
     /// The handler has the request.
     var isReceived = false
+    /// The method was HEAD: the answer has no body.
+    var isHead = false
+    /// The session's second in which a part of its answer was sent last, or begun.
+    var movedAt = 0
+    /// Whether there is something of the answer that is to be sent.
+    var owes: Bool { state == .answered || state == .ending || hasQueued }
     var state: State = .waiting
     /// Whether a streaming answer has begun.
     public var hasBegun: Bool { state == .streaming || state == .ending }

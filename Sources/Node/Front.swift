@@ -265,6 +265,12 @@ final class EdgeHandler: RequestHandler {
     func handle(_ request: HTTPRequest, _ responder: Responder) {
         front.handle(request, responder, isAdmin: isAdmin)
     }
+    func admit(_ request: HTTPRequest) -> BodyAdmission {
+        switch BodyBound.of(request, isAdmin: isAdmin) {
+        case .bytes(let most): .upTo(most)
+        case .answer(let response): .refused(response)
+        }
+    }
     func cancelled(_ responder: Responder) { front.cancelled(responder) }
     func drained(_ responder: Responder) { front.drained(responder) }
 }

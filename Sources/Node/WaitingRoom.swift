@@ -51,6 +51,8 @@ final class WaitingRoom: Sendable {
             }
         }
 
+        func admit(_ request: HTTPRequest) -> BodyAdmission { .refused(APIFailure.unavailable(room.current)) }
+
         private func text(_ status: Int, _ line: String) -> HTTPResponse {
             HTTPResponse(status: status, fields: Front.text, body: Array("\(line)\n".utf8))
         }

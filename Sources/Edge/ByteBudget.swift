@@ -1,0 +1,94 @@
+import Synchronization
+
+/// Bytes of one kind that all connections of a server may hold together, beyond what each of them has free.
+final class SharedBudget: Sendable {
+    private let bytesMax: Int
+    private let taken = Atomic<Int>(0)
+
+    init(bytesMax: Int) { self.bytesMax = bytesMax }
+
+    /// Bytes that are taken.
+    var bytes: Int { taken.load(ordering: .relaxed) }
+
+    func take(_ bytes: Int) -> Bool {
+        let (_, now) = taken.add(bytes, ordering: .relaxed)
+        guard now > bytesMax else { return true }
+        taken.subtract(bytes, ordering: .relaxed)
+        return false
+    }
+
+    func give(_ bytes: Int) { taken.subtract(bytes, ordering: .relaxed) }
+}
+
+/// Bytes of one kind that one connection holds: of bodies that are not whole, or of answers that are not
+/// sent. A few are free, so that a usual request asks nobody; what is more is taken from all connections'
+/// budget, in steps.
+struct ByteBudget {
+    static let freeBytes = 16 << 10
+    static let stepBytes = 64 << 10
+
+    private let shared: SharedBudget
+    private let bytesMax: Int
+    private(set) var held = 0
+    private let free: Int
+    private var granted: Int
+
+    init(_ shared: SharedBudget, bytesMax: Int) {
+        self.shared = shared
+        self.bytesMax = bytesMax
+        free = min(ByteBudget.freeBytes, bytesMax)
+        granted = free
+    }
+
+    /// False where they would be too many, for the connection or for all: then nothing is taken.
+    mutating func take(_ bytes: Int) -> Bool {
+        guard held + bytes > granted else {
+            held += bytes
+            return true
+        }
+        return takeMore(bytes)
+    }
+
+    private mutating func takeMore(_ bytes: Int) -> Bool {
+        let wanted = held + bytes
+        guard wanted <= bytesMax else { return false }
+        let steps = (wanted - granted + ByteBudget.stepBytes - 1) / ByteBudget.stepBytes
+        let more = min(steps * ByteBudget.stepBytes, bytesMax - granted)
+        guard shared.take(more) else { return false }
+        granted += more
+        held = wanted
+        return true
+    }
+
+    /// Counts what is held whatever the bounds say.
+    mutating func add(_ bytes: Int) { held += bytes }
+
+    mutating func give(_ bytes: Int) {
+        held -= bytes
+        if granted > free, held <= free { giveBack() }
+    }
+
+    /// The connection is gone, and all that it held.
+    mutating func end() {
+        held = 0
+        giveBack()
+    }
+
+    private mutating func giveBack() {
+        shared.give(granted - free)
+        granted = free
+    }
+}
+
+/// What all connections of a server hold together.
+final class EdgeBudgets: Sendable {
+    /// Of bodies that are not whole.
+    let bodies: SharedBudget
+    /// Of answers that are not sent.
+    let answers: SharedBudget
+
+    init(_ configuration: EdgeConfiguration) {
+        bodies = SharedBudget(bytesMax: configuration.bodyBytesOfAllMax)
+        answers = SharedBudget(bytesMax: configuration.answerBytesOfAllMax)
+    }
+}

@@ -1,0 +1,90 @@
+import HTTPMessages
+import NIOHTTP1
+
+/// What RFC 9112 demands of a request's head beyond what its parser checks.
+enum HTTP1Head {
+    /// The status of the answer to a head that is not as it should be.
+    struct Refusal: Error {
+        var status: Int
+    }
+
+    /// The request without its body.
+    static func request(
+        _ head: HTTPRequestHead, _ configuration: EdgeConfiguration
+    ) throws(Refusal) -> HTTPRequest {
+        let request = HTTPRequest(method: method(head.method), target: Array(head.uri.utf8))
+        var bytes = 0
+        var hosts = 0
+        for (name, value) in head.headers {
+            let lower = name.lowercased()
+            bytes += name.utf8.count + value.utf8.count + 32
+            if lower == "host" {
+                hosts += 1
+                request.authority = Array(value.utf8)
+            }
+            request.fields.append(name: Array(lower.utf8), value: Array(value.utf8))
+        }
+        if bytes > configuration.headerBytesMax || head.headers.count > configuration.headerFieldsMax {
+            throw Refusal(status: 431)
+        }
+        try checkCoding(head)
+        guard hosts == 1 || (hosts == 0 && head.version == .http1_0), isAuthority(request.authority) else {
+            throw Refusal(status: 400)
+        }
+        try takeOrigin(request)
+        return request
+    }
+
+    /// RFC 9112 §6.1 and §6.3: one `chunked` and no other coding, never beside a length or in HTTP/1.0.
+    private static func checkCoding(_ head: HTTPRequestHead) throws(Refusal) {
+        let codings = head.headers["transfer-encoding"]
+        guard let first = codings.first else { return }
+        guard codings.count == 1, head.version != .http1_0, !head.headers.contains(name: "content-length")
+        else { throw Refusal(status: 400) }
+        guard first.lowercased() == "chunked" else { throw Refusal(status: 501) }
+    }
+
+    /// RFC 9112 §3.2: of an absolute form the authority counts, and the rest is the target.
+    private static func takeOrigin(_ request: HTTPRequest) throws(Refusal) {
+        let target = request.target
+        if target.first == UInt8(ascii: "/") || request.method == .other("CONNECT") { return }
+        if target == [UInt8(ascii: "*")], request.method == .options { return }
+        let lower = target.prefix(8).map { $0 | 0x20 }
+        let scheme = lower == Array("https://".utf8) ? 8 : lower.starts(with: "http:/".utf8) ? 7 : 0
+        guard scheme > 0, target.count > scheme, target[scheme - 1] == UInt8(ascii: "/") else {
+            throw Refusal(status: 400)
+        }
+        let rest = target[scheme...]
+        let end = rest.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") } ?? target.count
+        request.authority = Array(target[scheme..<end])
+        guard !request.authority.isEmpty, isAuthority(request.authority) else { throw Refusal(status: 400) }
+        let path = Array(target[end...])
+        request.target = path.first == UInt8(ascii: "/") ? path : [UInt8(ascii: "/")] + path
+    }
+
+    /// A name or an address, and perhaps a port (RFC 9110 §7.2): no userinfo, no path, no blank.
+    static func isAuthority(_ text: some Collection<UInt8>) -> Bool {
+        text.allSatisfy { byte in
+            switch byte {
+            case 0...0x20, 0x7F: false
+            case UInt8(ascii: "@"), UInt8(ascii: "/"), UInt8(ascii: "?"), UInt8(ascii: "#"),
+                UInt8(ascii: "\\"), UInt8(ascii: ","), UInt8(ascii: "<"), UInt8(ascii: ">"):
+                false
+            default: true
+            }
+        }
+    }
+
+    private static func method(_ method: NIOHTTP1.HTTPMethod) -> HTTPMessages.HTTPMethod {
+        switch method {
+        case .GET: .get
+        case .POST: .post
+        case .DELETE: .delete
+        case .PATCH: .patch
+        case .PUT: .put
+        case .HEAD: .head
+        case .OPTIONS: .options
+        default: .other(method.rawValue)
+        }
+    }
+}

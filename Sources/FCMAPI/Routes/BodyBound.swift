@@ -1,0 +1,51 @@
+import HTTPMessages
+
+/// What is known of a request by its method, path and fields, before its body is read: how long the body may
+/// be, or that the request is refused whatever stands in it.
+public enum BodyBound: Sendable {
+    case bytes(Int)
+    case answer(HTTPResponse)
+
+    /// Of paths that want no body, or an empty object.
+    static let small = 4 << 10
+    /// `POST /token` and `POST /iid/register`: an assertion, or a token and a few names.
+    static let form = 32 << 10
+    /// A message of 4,096 bytes, with every byte escaped, and what stands around it.
+    static let send = 64 << 10
+    /// A thousand tokens.
+    static let batch = 256 << 10
+
+    public static func of(_ request: HTTPRequest, isAdmin: Bool) -> BodyBound {
+        if isAdmin { return .bytes(batch) }
+        guard request.method == .post else { return .bytes(small) }
+        let target = Target(request.target)
+        if target.count == 1, target.matches(0, "token") { return .bytes(form) }
+        if target.count == 2, target.matches(0, "iid") {
+            if target.matches(1, "register") { return .bytes(form) }
+            if target.says(1, "v1:batchAdd") || target.says(1, "v1:batchRemove") {
+                return isSigned(request)
+                    ? .bytes(batch) : .answer(APIError.unauthenticated.iidResponse())
+            }
+        }
+        if target.count == 4, target.matches(0, "v1"), target.matches(1, "projects"),
+            target.says(3, "messages:send")
+        {
+            return isSigned(request) ? .bytes(send) : .answer(APIError.unauthenticated.response())
+        }
+        return .bytes(small)
+    }
+
+    /// Whether there is a bearer's token of any kind; whose it is, is asked when the body is there.
+    private static func isSigned(_ request: HTTPRequest) -> Bool {
+        request.fields["authorization"].flatMap { Authenticator.bearer($0) } != nil
+    }
+}
+
+extension Target {
+    /// Whether a segment is this text once it is decoded.
+    fileprivate func says(_ place: Int, _ text: StaticString) -> Bool {
+        matches(place, text)
+            || decoded(place)?.elementsEqual(
+                UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)) ?? false
+    }
+}

@@ -1,0 +1,55 @@
+import Testing
+
+@testable import Edge
+
+@Suite("A connection's budget of bytes")
+struct ByteBudgetTests {
+    private func take(_ budget: inout ByteBudget, _ bytes: Int) -> Bool { budget.take(bytes) }
+
+    @Test("asks all connections' budget for nothing while it holds a little")
+    func free() {
+        let shared = SharedBudget(bytesMax: 0)
+        var budget = ByteBudget(shared, bytesMax: 1 << 20)
+        #expect(take(&budget, ByteBudget.freeBytes))
+        #expect(!take(&budget, 1))
+        #expect(budget.held == ByteBudget.freeBytes)
+        budget.give(1)
+        #expect(take(&budget, 1))
+    }
+
+    @Test("holds no more than its own bound, and takes nothing where it is refused")
+    func own() {
+        let shared = SharedBudget(bytesMax: .max)
+        var budget = ByteBudget(shared, bytesMax: 100_000)
+        #expect(take(&budget, 100_000))
+        #expect(!take(&budget, 1))
+        #expect(budget.held == 100_000)
+    }
+
+    @Test("takes in steps from all connections' budget, and gives them back")
+    func shared() {
+        let shared = SharedBudget(bytesMax: 3 * ByteBudget.stepBytes)
+        var first = ByteBudget(shared, bytesMax: 1 << 20)
+        var second = ByteBudget(shared, bytesMax: 1 << 20)
+        #expect(take(&first, ByteBudget.freeBytes + 1))
+        #expect(shared.bytes == ByteBudget.stepBytes)
+        #expect(take(&second, ByteBudget.freeBytes + 2 * ByteBudget.stepBytes))
+        #expect(!take(&first, ByteBudget.stepBytes))
+        second.end()
+        #expect(shared.bytes == ByteBudget.stepBytes)
+        #expect(take(&first, ByteBudget.stepBytes))
+        first.give(first.held)
+        #expect(shared.bytes == 0)
+    }
+
+    @Test("counts what is added whatever it is, and then takes nothing")
+    func added() {
+        let shared = SharedBudget(bytesMax: .max)
+        var budget = ByteBudget(shared, bytesMax: 100_000)
+        budget.add(150_000)
+        #expect(!take(&budget, 1))
+        budget.give(150_000)
+        #expect(budget.held == 0 && shared.bytes == 0)
+        #expect(take(&budget, 1))
+    }
+}

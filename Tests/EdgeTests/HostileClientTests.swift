@@ -1,0 +1,211 @@
+import HTTPMessages
+import NIOCore
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import Edge
+
+private let get = "GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+
+@Suite("A client that means ill, over HTTP/1.1", .serialized)
+struct HostileClientTests {
+    @Test(
+        "is answered once when it would change the protocol, and what it sends then is thrown away",
+        arguments: [
+            "GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
+            "CONNECT x:80 HTTP/1.1\r\nhost: x\r\n\r\n",
+        ])
+    func upgrade(request: String) throws {
+        let server = try RawServer()
+        defer { server.end() }
+        let client = try RawClient(port: server.port)
+        client.send(request)
+        client.send([UInt8](repeating: 0x41, count: 1 << 20), patience: 1)
+        #expect(client.read())
+        #expect(client.count(of: "HTTP/1.1 ") == 1)
+        #expect(client.text.contains("connection: close"))
+    }
+
+    @Test("is asked no more than it reads: answers do not pile up behind each other")
+    func pipelined() throws {
+        let answer = HTTPResponse(status: 200, body: [UInt8](repeating: 0x41, count: 10_000))
+        let server = try RawServer { $1.respond(answer) }
+        defer { server.end() }
+        let client = try RawClient(port: server.port)
+        let requests = Array(String(repeating: get, count: 20_000).utf8)
+        let sent = client.send(requests, patience: 1)
+        // What the two sockets and one connection's share hold, not what the requests ask for.
+        #expect(server.asked.count < 2000)
+        // All that went out is answered once it is read.
+        #expect(client.read { $0.received.count >= sent / get.utf8.count * 10_000 })
+    }
+
+    @Test("gets each of its answers, in order, when they are given late and early")
+    func order() throws {
+        let server = try RawServer { request, responder in
+            let response = HTTPResponse(status: 200, body: request.target)
+            guard request.target.starts(with: "/late".utf8) else { return responder.respond(response) }
+            guard let loop = MultiThreadedEventLoopGroup.currentEventLoop else { return }
+            let held = NIOLoopBound(responder, eventLoop: loop)
+            loop.execute { held.value.respond(response) }
+        }
+        defer { server.end() }
+        let client = try RawClient(port: server.port)
+        var expected = ""
+        for number in 0..<3000 {
+            let path = number % 1000 < 2 ? "/late\(number)" : "/early\(number)"
+            client.send("GET \(path) HTTP/1.1\r\nhost: x\r\n\r\n")
+            expected += path
+        }
+        #expect(client.read { $0.text.contains("/early2999") })
+        let paths = client.text.split(separator: "\r\n\r\n").dropFirst().map { $0.prefix { $0 != "H" } }
+        #expect(paths.joined() == expected)
+    }
+
+    @Test("has a later header block's bytes bounded in time")
+    func laterHead() throws {
+        var configuration = EdgeConfiguration()
+        configuration.handshakeSeconds = 1
+        let server = try RawServer(configuration)
+        defer { server.end() }
+        let client = try RawClient(port: server.port)
+        client.send(get)
+        #expect(client.read { $0.text.contains("ok\n") })
+        client.send("GET / HTTP/1.1\r\nhost:")
+        #expect(client.read())
+        // One that says nothing is idle, which it may be for longer.
+        let idle = try RawClient(port: server.port)
+        idle.send(get)
+        #expect(!idle.read(within: 4))
+    }
+
+    @Test("does not hold up the end of the server with a connection on which nothing came")
+    func silent() async throws {
+        let server = try RawServer()
+        let clients = try (0..<3).map { _ in try RawClient(port: server.port) }
+        clients[1].send("PRI")
+        clients[2].send(get)
+        #expect(clients[2].read { $0.text.contains("ok\n") })
+        while server.edge.counters.open.load(ordering: .relaxed) < 3 { await Task.yield() }
+        // The limit is longer than the time that any of them has.
+        await server.edge.drain(within: .seconds(60))
+        #expect(clients.allSatisfy { $0.read(within: 1) })
+        try await server.group.shutdownGracefully()
+    }
+}
+
+@Suite("A client that means ill, over HTTP/2", .serialized)
+struct HostileHTTP2ClientTests {
+    private func client(_ server: RawServer) throws -> RawClient {
+        let client = try RawClient(port: server.port)
+        client.send(Frames.preface)
+        return client
+    }
+
+    @Test("may have only so many bytes of unfinished bodies; what is more is answered 503")
+    func bodies() throws {
+        var configuration = EdgeConfiguration()
+        configuration.bodyBytesMax = 200_000
+        let server = try RawServer(configuration)
+        defer { server.end() }
+        let client = try client(server)
+        for stream in 0..<20 {
+            client.send(Frames.headers(1 + 2 * stream, "POST", "/", isEnd: false))
+            for _ in 0..<2 {
+                client.send(Frames.frame(0, stream: 1 + 2 * stream, [UInt8](repeating: 0, count: 16_000)))
+            }
+        }
+        // Six of them fit.
+        #expect(client.read { client in Frames.read(client.received).count { $0.kind == 3 } >= 14 })
+        #expect(client.count(of: "Too many bytes of unfinished bodies.") == 14)
+        // Those that are in are served on, and make room.
+        for stream in 0..<6 { client.send(Frames.frame(0, flags: 1, stream: 1 + 2 * stream, [0])) }
+        #expect(client.read { $0.count(of: "ok\n") == 6 })
+        client.send(Frames.headers(101, "POST", "/", isEnd: false))
+        client.send(Frames.frame(0, flags: 1, stream: 101, [UInt8](repeating: 0, count: 16_000)))
+        #expect(client.read { $0.count(of: "ok\n") == 7 })
+    }
+
+    @Test("leaves others their share of what all may have")
+    func all() throws {
+        var configuration = EdgeConfiguration()
+        configuration.bodyBytesOfAllMax = 128 << 10
+        let server = try RawServer(configuration)
+        defer { server.end() }
+        let greedy = try client(server)
+        for stream in 0..<20 {
+            greedy.send(Frames.headers(1 + 2 * stream, "POST", "/", isEnd: false))
+            greedy.send(Frames.frame(0, stream: 1 + 2 * stream, [UInt8](repeating: 0, count: 16_000)))
+        }
+        #expect(greedy.read { $0.count(of: "Too many bytes of unfinished bodies.") == 11 })
+        let usual = try client(server)
+        usual.send(Frames.headers(1, "POST", "/", isEnd: false))
+        usual.send(Frames.frame(0, flags: 1, stream: 1, [UInt8](repeating: 0, count: 10_000)))
+        #expect(usual.read { $0.text.contains("ok\n") })
+    }
+
+    @Test("is closed when its window holds an answer back for too long")
+    func window() throws {
+        var configuration = EdgeConfiguration()
+        configuration.stuckSeconds = 1
+        let server = try RawServer(configuration)
+        defer { server.end() }
+        let client = try client(server)
+        client.send(Frames.setting(4, 0) + Frames.headers(1, "GET", "/", isEnd: true))
+        #expect(client.read())
+        // One that takes its answer, and then waits, is left alone.
+        let honest = try self.client(server)
+        honest.send(Frames.headers(1, "GET", "/", isEnd: true))
+        #expect(honest.read { $0.text.contains("ok\n") })
+        #expect(!honest.read(within: 4))
+    }
+
+    @Test("is refused new streams while it reads none of its answers")
+    func answers() throws {
+        var configuration = EdgeConfiguration()
+        configuration.answerBytesMax = 200_000
+        let answer = HTTPResponse(status: 200, body: [UInt8](repeating: 0x41, count: 60_000))
+        let server = try RawServer(configuration) { $1.respond(answer) }
+        defer { server.end() }
+        let client = try client(server)
+        client.send(Frames.setting(4, 0))
+        for stream in 0..<10 { client.send(Frames.headers(1 + 2 * stream, "GET", "/", isEnd: true)) }
+        // Two answers are half of what may wait.
+        #expect(client.read { client in Frames.read(client.received).count { $0.kind == 3 } == 8 })
+        let resets = Frames.read(client.received).filter { $0.kind == 3 }
+        #expect(resets.allSatisfy { Array($0.payload) == [0, 0, 0, 7] })
+        #expect(server.asked.count == 2)
+    }
+
+    @Test("is answered 503 where its requests came before their answers were too many")
+    func latePages() throws {
+        var configuration = EdgeConfiguration()
+        configuration.answerBytesMax = 200_000
+        let answer = HTTPResponse(status: 200, body: [UInt8](repeating: 0x41, count: 60_000))
+        let waiting = Waiting()
+        let server = try RawServer(configuration) { _, responder in
+            // All are answered when the last has come.
+            waiting.add(responder).forEach { $0.value.respond(answer) }
+        }
+        defer { server.end() }
+        let client = try client(server)
+        client.send(
+            Frames.setting(4, 100) + (0..<10).flatMap { Frames.headers(1 + 2 * $0, "GET", "/", isEnd: true) })
+        #expect(client.read { $0.count(of: "Too many bytes of answers that are not read.") == 7 })
+    }
+
+    private final class Waiting: Sendable {
+        private let responders = Mutex<[NIOLoopBound<Responder>]>([])
+
+        /// All ten when they are there, until then none.
+        func add(_ responder: Responder) -> [NIOLoopBound<Responder>] {
+            guard let loop = MultiThreadedEventLoopGroup.currentEventLoop else { return [] }
+            let bound = NIOLoopBound(responder, eventLoop: loop)
+            return responders.withLock {
+                $0.append(bound)
+                return $0.count == 10 ? $0 : []
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+import Edge
+import Glibc
+import HTTPMessages
+import NIOCore
+import NIOPosix
+import Synchronization
+import Testing
+
+/// A client that knows only bytes.
+final class RawClient {
+    private let descriptor: Int32
+    private(set) var received: [UInt8] = []
+    /// Whether the server has closed.
+    private(set) var isClosed = false
+
+    init(port: Int) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = in_addr_t(INADDR_LOOPBACK).bigEndian
+        let result = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        try #require(result == 0)
+        _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+    }
+
+    deinit { close(descriptor) }
+
+    var text: String { String(decoding: received, as: UTF8.self) }
+
+    func send(_ text: String) { send(Array(text.utf8)) }
+
+    /// Sends all of it, or until the server does not take more for `patience` seconds or has closed. Returns
+    /// how much went out.
+    @discardableResult
+    func send(_ bytes: [UInt8], patience: Double = 5) -> Int {
+        var sent = 0
+        while sent < bytes.count, !isClosed {
+            let count = bytes[sent...].withUnsafeBytes { raw in
+                Glibc.send(descriptor, raw.baseAddress, raw.count, Int32(MSG_NOSIGNAL))
+            }
+            if count > 0 {
+                sent += count
+            } else if errno != EAGAIN || !wait(Int16(POLLOUT), patience) {
+                return sent
+            }
+        }
+        return sent
+    }
+
+    private func wait(_ events: Int16, _ seconds: Double) -> Bool {
+        var poll = pollfd(fd: descriptor, events: events, revents: 0)
+        return Glibc.poll(&poll, 1, Int32(seconds * 1000)) > 0
+    }
+
+    /// Reads until `isEnough` or the end; false where neither came within the time.
+    @discardableResult
+    func read(within seconds: Double = 20, until isEnough: (RawClient) -> Bool = { $0.isClosed }) -> Bool {
+        let clock = ContinuousClock()
+        let end = clock.now + .milliseconds(Int(seconds * 1000))
+        var buffer = [UInt8](repeating: 0, count: 65536)
+        while !isEnough(self) {
+            guard !isClosed, clock.now < end else { return false }
+            guard wait(Int16(POLLIN), 0.05) else { continue }
+            let count = recv(descriptor, &buffer, buffer.count, 0)
+            if count > 0 { received.append(contentsOf: buffer.prefix(count)) }
+            if count == 0 || (count < 0 && errno != EAGAIN) { isClosed = true }
+        }
+        return true
+    }
+
+    /// How often the text came.
+    func count(of wanted: String) -> Int { text.components(of: wanted) }
+}
+
+extension String {
+    fileprivate func components(of wanted: String) -> Int {
+        var count = 0
+        var rest = self[...]
+        while let found = rest.firstRange(of: wanted) {
+            count += 1
+            rest = rest[found.upperBound...]
+        }
+        return count
+    }
+}
+
+/// A server on a port of the loopback, on one loop, whose answers a closure gives.
+final class RawServer {
+    typealias Answer = @Sendable (HTTPRequest, Responder) -> Void
+    let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+    let edge: Edge
+    let port: Int
+    let asked = Counter()
+
+    final class Counter: Sendable {
+        let requests = Atomic<Int>(0)
+        var count: Int { requests.load(ordering: .relaxed) }
+    }
+
+    private final class Handler: RequestHandler {
+        let answer: Answer
+        let asked: Counter
+        let bodyMax: Int
+        init(_ answer: @escaping Answer, _ asked: Counter, _ bodyMax: Int) {
+            self.answer = answer
+            self.asked = asked
+            self.bodyMax = bodyMax
+        }
+        func handle(_ request: HTTPRequest, _ responder: Responder) {
+            asked.requests.add(1, ordering: .relaxed)
+            answer(request, responder)
+        }
+        func admit(_ request: HTTPRequest) -> BodyAdmission { .upTo(bodyMax) }
+        func cancelled(_ responder: Responder) {}
+        func drained(_ responder: Responder) {}
+    }
+
+    init(
+        _ configuration: EdgeConfiguration = EdgeConfiguration(), bodyMax: Int = 64 << 10,
+        answer: @escaping Answer = { $1.respond(HTTPResponse(status: 200, body: Array("ok\n".utf8))) }
+    ) throws {
+        let asked = asked
+        edge = try Edge(group: group, configuration: configuration) { _ in Handler(answer, asked, bodyMax) }
+        port = try edge.listen(host: "127.0.0.1", port: 0)
+    }
+
+    func end() { try? group.syncShutdownGracefully() }
+}
+
+/// HTTP/2 as bytes: frames, and header blocks that are never indexed.
+enum Frames {
+    static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + frame(4)
+
+    static func frame(_ kind: UInt8, flags: UInt8 = 0, stream: Int = 0, _ payload: [UInt8] = []) -> [UInt8] {
+        let size = payload.count
+        let head = [UInt8(size >> 16 & 0xFF), UInt8(size >> 8 & 0xFF), UInt8(size & 0xFF), kind, flags]
+        return head + [24, 16, 8, 0].map { UInt8(stream >> $0 & 0xFF) } + payload
+    }
+
+    static func headers(
+        _ stream: Int, _ method: String, _ path: String, isEnd: Bool, _ extra: [(String, String)] = []
+    ) -> [UInt8] {
+        let fields = [(":method", method), (":scheme", "http"), (":path", path), (":authority", "x")] + extra
+        var block: [UInt8] = []
+        for (name, value) in fields {
+            block += [0, UInt8(name.utf8.count)] + Array(name.utf8)
+            block += [UInt8(value.utf8.count)] + Array(value.utf8)
+        }
+        return frame(1, flags: isEnd ? 5 : 4, stream: stream, block)
+    }
+
+    static func setting(_ key: UInt8, _ value: Int) -> [UInt8] {
+        frame(4, [0, key] + [24, 16, 8, 0].map { UInt8(value >> $0 & 0xFF) })
+    }
+
+    /// The kinds of the frames that came, with their streams, and the codes of resets.
+    static func read(_ bytes: [UInt8]) -> [(kind: UInt8, stream: Int, payload: ArraySlice<UInt8>)] {
+        var found: [(kind: UInt8, stream: Int, payload: ArraySlice<UInt8>)] = []
+        var place = 0
+        while place + 9 <= bytes.count {
+            let size = Int(bytes[place]) << 16 | Int(bytes[place + 1]) << 8 | Int(bytes[place + 2])
+            let stream = bytes[(place + 5)..<(place + 9)].reduce(0) { $0 << 8 | Int($1) }
+            guard place + 9 + size <= bytes.count else { break }
+            found.append((bytes[place + 3], stream, bytes[(place + 9)..<(place + 9 + size)]))
+            place += 9 + size
+        }
+        return found
+    }
+}

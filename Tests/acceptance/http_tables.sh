@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Two tables of how a server is to behave, row by row in cleartext and over TLS, by clients that know only bytes and frames:
+# HTTP/2 (RFC 9113, RFC 7541) and HTTP/1.1 (RFC 9112). And curl asks twice with an upgrade that nobody grants.
+. "$(dirname "$0")/common.sh"
+for version in 1 2; do
+  "$unprivileged" mkdir "$work/$version"
+  timeout 280 python3 "$here/http${version}_table.py" "$tidecast" "$work/$version"
+done
+start_server
+[ "$(curl -s --http2 --max-time 10 "$url/healthz" "$url/healthz")" = $'ok\nok' ] || fail "curl --http2 was not answered twice"
+if curl --version | grep -q HTTP2; then
+  curl -sf --http2-prior-knowledge --max-time 10 -I -o /dev/null "$url/healthz" || fail "HEAD over HTTP/2: curl ended with $?"
+fi
+stop_server
