@@ -82,31 +82,34 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         current = responder
         isReceiving = true
         deadlines.hadRequest = true
-        // No protocol is changed to: what the parser took for one would never be read.
-        isUpgrade = head.method == .CONNECT || head.headers.contains(name: "upgrade")
-        keepAlive = head.isKeepAlive && !isUpgrade
         isHead = head.method == .HEAD
+        isUpgrade = false
         bodyMax = loop.configuration.smallBodyBytes
         isAdmitted = false
-        let request: HTTPRequest
         do {
-            request = try HTTP1Head.request(head, loop.configuration)
+            try begin(HTTP1Head(head, loop.configuration), keepAlive: head.isKeepAlive)
         } catch {
-            return refuse(HTTPResponse(status: error.status))
+            refuse(HTTPResponse(status: error.status))
         }
+    }
+
+    private func begin(_ head: HTTP1Head, keepAlive: Bool) {
+        let request = head.request
         request.isSecure = isSecure
         request.isLoopback = isLoopback
-        let length = head.headers.first(name: "content-length").map { Int($0) ?? .max }
-        let hasBody = (length ?? 0) > 0 || head.headers.contains(name: "transfer-encoding")
+        // No protocol is changed to: what the parser took for one would never be read.
+        isUpgrade = head.isUpgrade
+        self.keepAlive = keepAlive && !head.isUpgrade
+        let length = head.length ?? 0
+        let hasBody = length > 0 || head.isChunked
         if let refusal = EdgeAnswer.refusal(of: request.method) {
             return refuse(refusal, keeping: !hasBody)
         }
         self.request = request
-        let expects = head.headers["expect"].contains { $0.lowercased() == "100-continue" }
-        if expects || (length ?? 0) > bodyMax {
-            guard admit(request, length ?? 0) else { return }
+        if head.expectsContinue || length > bodyMax {
+            guard admit(request, length) else { return }
         }
-        if expects, hasBody, head.version != .http1_0, let context {
+        if head.expectsContinue, hasBody, let context {
             context.writeAndFlush(
                 wrapOutboundOut(.head(HTTPResponseHead(version: .http1_1, status: .continue))), promise: nil)
         }

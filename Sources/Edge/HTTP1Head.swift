@@ -1,47 +1,57 @@
 import HTTPMessages
 import NIOHTTP1
 
-/// What RFC 9112 demands of a request's head beyond what its parser checks.
-enum HTTP1Head {
+/// A request's head, with what RFC 9112 demands of it beyond what its parser checks.
+struct HTTP1Head {
     /// The status of the answer to a head that is not as it should be.
     struct Refusal: Error {
         var status: Int
     }
 
     /// The request without its body.
-    static func request(
-        _ head: HTTPRequestHead, _ configuration: EdgeConfiguration
-    ) throws(Refusal) -> HTTPRequest {
-        let request = HTTPRequest(method: method(head.method), target: Array(head.uri.utf8))
+    let request: HTTPRequest
+    /// What `content-length` says; the most that a number can be where it is more.
+    private(set) var length: Int?
+    private(set) var isChunked = false
+    private(set) var expectsContinue = false
+    /// It would change the protocol.
+    private(set) var isUpgrade: Bool
+
+    init(_ head: HTTPRequestHead, _ configuration: EdgeConfiguration) throws(Refusal) {
+        request = HTTPRequest(method: HTTP1Head.method(head.method), target: Array(head.uri.utf8))
+        isUpgrade = head.method == .CONNECT
+        let isOld = head.version == .http1_0
         var bytes = 0
         var hosts = 0
+        var codings: [String] = []
         for (name, value) in head.headers {
             let lower = name.lowercased()
             bytes += name.utf8.count + value.utf8.count + 32
-            if lower == "host" {
+            request.fields.append(name: Array(lower.utf8), value: Array(value.utf8))
+            switch lower {
+            case "host":
                 hosts += 1
                 request.authority = Array(value.utf8)
+            case "content-length": length = Int(value) ?? .max
+            case "transfer-encoding": codings.append(value)
+            case "expect": expectsContinue = !isOld && value.lowercased() == "100-continue"
+            case "upgrade": isUpgrade = true
+            default: break
             }
-            request.fields.append(name: Array(lower.utf8), value: Array(value.utf8))
         }
         if bytes > configuration.headerBytesMax || head.headers.count > configuration.headerFieldsMax {
             throw Refusal(status: 431)
         }
-        try checkCoding(head)
-        guard hosts == 1 || (hosts == 0 && head.version == .http1_0), isAuthority(request.authority) else {
+        if let coding = codings.first {
+            // One `chunked` and no other, never beside a length or in HTTP/1.0 (RFC 9112 §6.1, §6.3).
+            guard codings.count == 1, !isOld, length == nil else { throw Refusal(status: 400) }
+            guard coding.lowercased() == "chunked" else { throw Refusal(status: 501) }
+            isChunked = true
+        }
+        guard hosts == 1 || (hosts == 0 && isOld), HTTP1Head.isAuthority(request.authority) else {
             throw Refusal(status: 400)
         }
-        try takeOrigin(request)
-        return request
-    }
-
-    /// RFC 9112 §6.1 and §6.3: one `chunked` and no other coding, never beside a length or in HTTP/1.0.
-    private static func checkCoding(_ head: HTTPRequestHead) throws(Refusal) {
-        let codings = head.headers["transfer-encoding"]
-        guard let first = codings.first else { return }
-        guard codings.count == 1, head.version != .http1_0, !head.headers.contains(name: "content-length")
-        else { throw Refusal(status: 400) }
-        guard first.lowercased() == "chunked" else { throw Refusal(status: 501) }
+        try HTTP1Head.takeOrigin(request)
     }
 
     /// RFC 9112 §3.2: of an absolute form the authority counts, and the rest is the target.

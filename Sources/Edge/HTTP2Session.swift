@@ -130,9 +130,9 @@ final class HTTP2Session {
     }
 
     func wake(_ responder: Responder) {
+        if responder.movedAt == Responder.unknown { responder.movedAt = second }
         guard let session, responder.isDeferred else { return }
         responder.isDeferred = false
-        responder.movedAt = second
         nghttp2_session_resume_data(session, responder.streamID)
     }
 

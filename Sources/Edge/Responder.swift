@@ -49,7 +49,9 @@ public final class Responder {
     /// The method was HEAD: the answer has no body.
     var isHead = false
     /// The session's second in which a part of its answer was sent last, or begun.
-    var movedAt = 0
+    var movedAt = Responder.unknown
+    /// There was nothing to send before; the session puts its second in place of it.
+    static let unknown = -1
     /// Whether there is something of the answer that is to be sent.
     var owes: Bool { state == .answered || state == .ending || hasQueued }
     var state: State = .waiting
@@ -95,7 +97,12 @@ public final class Responder {
             wasRefused = true
             return false
         }
-        if first == nil { first = chunk } else { queue.append(chunk) }
+        if first == nil {
+            first = chunk
+            movedAt = Responder.unknown
+        } else {
+            queue.append(chunk)
+        }
         queuedBytes += chunk.bytes.count
         transport?.wake(self)
         return true

@@ -161,6 +161,33 @@ struct HostileHTTP2ClientTests {
         #expect(!honest.read(within: 4))
     }
 
+    @Test("may hold an event stream's window shut while there is nothing to send, and for a while then")
+    func quietStream() throws {
+        var configuration = EdgeConfiguration()
+        configuration.stuckSeconds = 3
+        let streams = Waiting(count: 1)
+        let server = try RawServer(configuration) { request, responder in
+            if request.target == Array("/listen".utf8) {
+                responder.openStream(status: 200, fields: [])
+                _ = responder.write(SharedBytes([1, 2, 3]))
+                _ = streams.add(responder)
+            } else {
+                _ = streams.all.first?.value.write(SharedBytes([4, 5, 6]))
+                responder.respond(HTTPResponse(status: 204))
+            }
+        }
+        defer { server.end() }
+        // The window is just what comes first.
+        let client = try client(server)
+        client.send(Frames.setting(4, 3) + Frames.headers(1, "GET", "/listen", isEnd: true))
+        #expect(!client.read(within: 6))
+        client.send(Frames.headers(3, "GET", "/event", isEnd: true))
+        #expect(client.read { client in Frames.read(client.received).contains { $0.stream == 3 } })
+        client.send(Frames.frame(8, stream: 1, [0, 0, 0, 9]))
+        #expect(client.read { Frames.read($0.received).contains { Array($0.payload) == [4, 5, 6] } })
+        #expect(!client.isClosed)
+    }
+
     @Test("is refused new streams while it reads none of its answers")
     func answers() throws {
         var configuration = EdgeConfiguration()
@@ -183,7 +210,7 @@ struct HostileHTTP2ClientTests {
         var configuration = EdgeConfiguration()
         configuration.answerBytesMax = 200_000
         let answer = HTTPResponse(status: 200, body: [UInt8](repeating: 0x41, count: 60_000))
-        let waiting = Waiting()
+        let waiting = Waiting(count: 10)
         let server = try RawServer(configuration) { _, responder in
             // All are answered when the last has come.
             waiting.add(responder).forEach { $0.value.respond(answer) }
@@ -197,14 +224,18 @@ struct HostileHTTP2ClientTests {
 
     private final class Waiting: Sendable {
         private let responders = Mutex<[NIOLoopBound<Responder>]>([])
+        private let count: Int
+        init(count: Int) { self.count = count }
 
-        /// All ten when they are there, until then none.
+        var all: [NIOLoopBound<Responder>] { responders.withLock { $0 } }
+
+        /// All of them when they are there, until then none.
         func add(_ responder: Responder) -> [NIOLoopBound<Responder>] {
             guard let loop = MultiThreadedEventLoopGroup.currentEventLoop else { return [] }
             let bound = NIOLoopBound(responder, eventLoop: loop)
             return responders.withLock {
                 $0.append(bound)
-                return $0.count == 10 ? $0 : []
+                return $0.count == count ? $0 : []
             }
         }
     }
