@@ -195,7 +195,9 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
         let pipeline = context.pipeline.syncOperations
         let isLoopback = Self.isLoopback(context.remoteAddress)
         if isHTTP2 {
-            try pipeline.addHandler(HTTP2Connection(loop: loop, isSecure: isSecure, isLoopback: isLoopback))
+            try pipeline.addHandler(
+                HTTP2Connection(
+                    loop: loop, opened: opened, isSecure: isSecure, isLoopback: isLoopback))
         } else {
             try pipeline.addHandler(HTTPResponseEncoder())
             var limits = NIOHTTPDecoderLimitConfiguration()
@@ -206,7 +208,9 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
             try pipeline.addHandler(
                 ByteToMessageHandler(decoder, maximumBufferSize: ProtocolSniffer.bufferBytesMax))
             try pipeline.addHandler(HTTPServerPipelineHandler())
-            try pipeline.addHandler(HTTP1Connection(loop: loop, isSecure: isSecure, isLoopback: isLoopback))
+            try pipeline.addHandler(
+                HTTP1Connection(
+                    loop: loop, opened: opened, isSecure: isSecure, isLoopback: isLoopback))
         }
         if let bytes = seen { context.fireChannelRead(NIOAny(bytes)) }
         seen = nil

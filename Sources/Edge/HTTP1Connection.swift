@@ -36,9 +36,10 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     /// Whether this turn's bytes made any part of a request whole.
     private var hasRead = false
 
-    init(loop: EdgeLoop, isSecure: Bool, isLoopback: Bool) {
+    /// `opened`: the second in which the connection was made.
+    init(loop: EdgeLoop, opened: Int, isSecure: Bool, isLoopback: Bool) {
         self.loop = loop
-        deadlines = ConnectionDeadlines(loop.configuration, second: loop.second)
+        deadlines = ConnectionDeadlines(loop.configuration, second: opened)
         bodies = ByteBudget(loop.budgets.bodies, bytesMax: loop.configuration.bodyBytesMax)
         self.isSecure = isSecure
         self.isLoopback = isLoopback

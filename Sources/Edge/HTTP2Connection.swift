@@ -17,9 +17,10 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     /// Requests that are not wholly there.
     private var receiving = 0
 
-    init(loop: EdgeLoop, isSecure: Bool, isLoopback: Bool) {
+    /// `opened`: the second in which the connection was made.
+    init(loop: EdgeLoop, opened: Int, isSecure: Bool, isLoopback: Bool) {
         self.loop = loop
-        deadlines = ConnectionDeadlines(loop.configuration, second: loop.second)
+        deadlines = ConnectionDeadlines(loop.configuration, second: opened)
         self.isSecure = isSecure
         self.isLoopback = isLoopback
     }
