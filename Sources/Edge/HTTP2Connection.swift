@@ -1,3 +1,4 @@
+import CNghttp2
 import HTTPMessages
 import NIOCore
 
@@ -69,6 +70,9 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         var unsent: Int?
         for responder in session.open where responder.owes {
             unsent = min(unsent ?? .max, responder.movedAt)
+            guard responder.isUnread else { continue }
+            session.reset(responder.streamID, NGHTTP2_NO_ERROR)
+            markDirty()
         }
         var oldest: (heading: Int?, receiving: Int?)
         if receiving > 0 {

@@ -221,7 +221,7 @@ final class HTTP2Session {
 
     func frameSent(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
         abuse.noteSent(second: second)
-        if let frame { endUnread(frame) }
+        if let frame { noteUnread(frame) }
         guard let frame, UInt32(frame.pointee.hd.type) == NGHTTP2_RST_STREAM.rawValue,
             frame.pointee.rst_stream.error_code != NGHTTP2_NO_ERROR.rawValue
         else { return 0 }
@@ -229,14 +229,15 @@ final class HTTP2Session {
         return 0
     }
 
-    /// Who was answered before the whole request was there is told to send no more of it (RFC 9113 §8.1).
-    private func endUnread(_ frame: UnsafePointer<nghttp2_frame>) {
+    /// Who was answered before the whole request was there is told to send no more of it (RFC 9113 §8.1), but
+    /// not in the same breath: some clients throw away an answer that a reset stands behind.
+    private func noteUnread(_ frame: UnsafePointer<nghttp2_frame>) {
         let type = UInt32(frame.pointee.hd.type)
         guard type == NGHTTP2_DATA.rawValue || type == NGHTTP2_HEADERS.rawValue,
             UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
             let responder = responder(frame.pointee.hd.stream_id), !responder.isReceived
         else { return }
-        reset(frame.pointee.hd.stream_id, NGHTTP2_NO_ERROR)
+        responder.isUnread = true
     }
 
     func began(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {

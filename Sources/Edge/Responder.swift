@@ -44,6 +44,8 @@ public final class Responder {
     var began = 0
     /// The header block is whole.
     var isHeaded = false
+    /// The answer is sent, and the request is not wholly there.
+    var isUnread = false
     /// The handler has the request.
     var isReceived = false
     /// The method was HEAD: the answer has no body.
