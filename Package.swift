@@ -117,7 +117,8 @@ let benches: [Target] =
     isBench
     ? [
         .executableTarget(
-            name: "core-bench", dependencies: ["Model", "Journal", "Placement", "Partitions", "SQLiteEngine"],
+            name: "core-bench",
+            dependencies: ["Model", "Journal", "Placement", "Partitions", "SQLiteEngine"],
             swiftSettings: settings),
         .executableTarget(name: "gossip-bench", dependencies: ["Simulator"], swiftSettings: settings),
         .executableTarget(name: "simulate", dependencies: ["Simulator"], swiftSettings: settings),
