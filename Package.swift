@@ -168,7 +168,7 @@ let tests: [Target] = [
     .tests(
         of: "Node",
         with: [
-            "Model", "HTTPMessages", "Journal", "FCMAPI", "Edge", "SQLiteEngine",
+            "Model", "HTTPMessages", "Journal", "FCMAPI", "Edge", "SQLiteEngine", "NodeCore",
             .product(name: "Logging", package: "swift-log"),
         ] + nio),
     .tests(of: "LoadGenerator"),

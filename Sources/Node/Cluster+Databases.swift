@@ -124,7 +124,7 @@ extension Cluster {
         let session = shared.session
         lane(of: row.id).control.perform({ engine in
             if let former { try engine.fence(former) }
-            return try Recovery.take(row, by: session, of: engine)
+            return try PartitionTransfer.take(row, by: session, of: engine)?.epoch
         }) { result in
             switch result {
             case .success(let epoch): self.tellOwnership(.taken(row.id, epoch))
@@ -137,34 +137,22 @@ extension Cluster {
     func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
         let box = boxes[shared.loop(of: id)]
         lane(of: id).loader.perform({ engine in
-            let quotas = try self.quotasLeft(id, epoch, engine)
-            let loaded = try StoredPartition.read(id, behind: mark, from: engine)
-            // Last of all: what was left is there for the next try where anything before failed.
-            try QuotaHandover.remove(id, from: engine)
-            return (quotas, loaded)
+            try PartitionTransfer.load(id, epoch, behind: mark, from: engine)
         }) { result in
             switch result {
-            case .success(let (quotas, loaded)): box.post(.engine(.loaded(loaded, epoch, quotas: quotas)))
+            case .success(let loaded):
+                if let error = loaded.unreadableQuotas {
+                    self.log.error(
+                        "what is left of quotas cannot be read: they begin empty",
+                        metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
+                }
+                box.post(.engine(.loaded(loaded.partition, epoch, quotas: loaded.quotas)))
             case .failure(let error):
                 self.log.error(
                     "a partition could not be read",
                     metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
                 box.post(.engine(.loadFailed(id, epoch, of: error)))
             }
-        }
-    }
-
-    /// Buckets begin empty where what the former owner has left cannot be read.
-    private func quotasLeft(
-        _ id: PartitionID, _ epoch: Epoch, _ engine: any Engine
-    ) throws -> [ProjectNumber: [UInt64]] {
-        do {
-            return try QuotaHandover.left(id, epoch: epoch, from: engine)
-        } catch let error as DecodeError {
-            log.error(
-                "what is left of quotas cannot be read: they begin empty",
-                metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
-            return [:]
         }
     }
 
@@ -184,8 +172,8 @@ extension Cluster {
     func gaveUp(_ id: PartitionID, _ epoch: Epoch, left quotas: [ProjectNumber: [UInt64]]) {
         let session = shared.session
         lane(of: id).control.perform({ engine in
-            try QuotaHandover.put(quotas, of: id, epoch: epoch, to: engine)
-            try (engine as? any ClusterEngine)?.release(id, by: session)
+            guard let engine = engine as? any ClusterEngine else { return }
+            try PartitionTransfer.giveUp(id, epoch, left: quotas, by: session, of: engine)
         }) { result in
             switch result {
             case .success: self.tellOwnership(.released(id))

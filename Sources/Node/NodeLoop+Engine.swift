@@ -96,14 +96,3 @@ extension NodeLoop {
         }
     }
 }
-
-extension EngineAnswer {
-    /// What is damaged stays so; anything else may have been the engine's bad moment.
-    static func loadFailed(_ id: PartitionID, _ epoch: Epoch, of error: any Error) -> EngineAnswer {
-        var isDamaged = error is RecoveryError || error is DecodeError
-        if case EngineError.corrupt = error { isDamaged = true }
-        return .loadFailed(id, epoch, isDamaged: isDamaged, reason: "\(error)")
-    }
-
-    var isOfDamage: Bool { if case .loadFailed(_, _, true, _) = self { true } else { false } }
-}

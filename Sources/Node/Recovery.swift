@@ -9,21 +9,15 @@ enum Recovery {
     static func takeAll(_ session: SessionID, of engine: any Engine) throws -> [OwnedPartition] {
         var owned: [OwnedPartition] = []
         for row in try engine.partitions() {
-            guard let epoch = try take(row, by: session, of: engine) else { throw EngineError.fenced }
+            guard let taken = try PartitionTransfer.take(row, by: session, of: engine) else {
+                throw EngineError.fenced
+            }
             owned.append(
                 OwnedPartition(
-                    id: row.id, history: row.history, epoch: epoch,
+                    id: row.id, history: row.history, epoch: taken.epoch,
                     next: try engine.lastSequence(row.id).next))
         }
         return owned
-    }
-
-    /// Makes `session` the owner, if the row still is as it was, and begins its epoch with a barrier. `nil`:
-    /// somebody was faster.
-    static func take(_ row: PartitionRow, by session: SessionID, of engine: any Engine) throws -> Epoch? {
-        let last = try engine.lastSequence(row.id)
-        let barrier = try Partition.barrier(of: row, by: session, behind: last)
-        return try engine.take(row.id, from: row, by: session, barrier: barrier)
     }
 }
 

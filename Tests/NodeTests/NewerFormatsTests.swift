@@ -2,6 +2,7 @@ import FCMAPI
 import Journal
 import Logging
 import Model
+import NodeCore
 import Testing
 
 @testable import Node

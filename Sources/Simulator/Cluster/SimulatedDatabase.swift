@@ -1,5 +1,6 @@
 import Journal
 import Model
+import NodeCore
 import Partitions
 import Quotas
 
@@ -22,8 +23,6 @@ final class SimulatedDatabase {
     /// Nanoseconds that a take lasts besides the usual: its commits wait for a disk, or a standby far away.
     var takesLast: UInt64 = 0
     private(set) var catalog = SimulatedCatalog()
-    /// What former owners left in buckets, by partition.
-    var left: [PartitionID: (epoch: Epoch, tokens: [ProjectNumber: [UInt64]])] = [:]
 
     private struct Entry {
         var sequence: Sequence
@@ -166,10 +165,8 @@ final class SimulatedDatabase {
     #endif
 
     func take(_ row: PartitionRow, by session: SessionID) throws -> Epoch? {
-        let last = try engine.lastSequence(row.id)
-        let barrier = try Partition.barrier(of: row, by: session, behind: last)
-        let taken = try engine.take(row.id, from: row, by: session, barrier: barrier)
-        if taken != nil {
+        let taken = try PartitionTransfer.take(row, by: session, of: engine)
+        if let taken {
             let number = Int(row.id.rawValue)
             if let former = owners[number], former != session, !releases.contains(row.id),
                 (try? engine.isAlive(former)) == true
@@ -180,13 +177,15 @@ final class SimulatedDatabase {
             }
             releases.remove(row.id)
             owners[number] = session
-            audit(barrier, by: session)
+            audit(taken.barrier, by: session)
         }
-        return taken
+        return taken?.epoch
     }
 
-    func release(_ id: PartitionID, by session: SessionID) throws {
-        try engine.release(id, by: session)
+    func giveUp(
+        _ id: PartitionID, _ epoch: Epoch, left: [ProjectNumber: [UInt64]], by session: SessionID
+    ) throws {
+        try PartitionTransfer.giveUp(id, epoch, left: left, by: session, of: engine)
         releases.insert(id)
     }
 

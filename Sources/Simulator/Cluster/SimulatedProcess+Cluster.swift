@@ -176,22 +176,15 @@ extension SimulatedProcess {
     func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
         let bytesMax = world.options.loadBytesMax
         lane(of: id).loader.perform(.read) { database in
-            let loaded = try StoredPartition.read(
-                id, behind: mark, from: database.engine, bytesMax: bytesMax)
-            var quotas: [ProjectNumber: [UInt64]] = [:]
-            if let left = database.left.removeValue(forKey: id), left.epoch.rawValue + 1 == epoch.rawValue {
-                quotas = left.tokens
-            }
-            return (quotas, loaded)
+            try PartitionTransfer.load(
+                id, epoch, behind: mark, from: database.engine, bytesMax: bytesMax)
         } then: { result in
             switch result {
-            case .success(let (quotas, loaded)):
-                self.world.count("partitions inherited as followed", loaded.isTail ? 1 : 0)
-                self.loop(of: id).post(.engine(.loaded(loaded, epoch, quotas: quotas)))
-            case .failure(let error):
-                let isDamaged = error is RecoveryError || error is DecodeError
+            case .success(let loaded):
+                self.world.count("partitions inherited as followed", loaded.partition.isTail ? 1 : 0)
                 self.loop(of: id).post(
-                    .engine(.loadFailed(id, epoch, isDamaged: isDamaged, reason: "\(error)")))
+                    .engine(.loaded(loaded.partition, epoch, quotas: loaded.quotas)))
+            case .failure(let error): self.loop(of: id).post(.engine(.loadFailed(id, epoch, of: error)))
             }
         }
     }
@@ -200,8 +193,7 @@ extension SimulatedProcess {
     func gaveUp(_ id: PartitionID, _ epoch: Epoch, left: [ProjectNumber: [UInt64]]) {
         let session = session
         lane(of: id).control.perform(.write) { database in
-            if !left.isEmpty { database.left[id] = (epoch, left) }
-            try database.release(id, by: session)
+            try database.giveUp(id, epoch, left: left, by: session)
         } then: { result in
             switch result {
             case .success: self.tellOwnership(.released(id))

@@ -3,12 +3,12 @@ import Model
 
 /// What was left in the buckets of a partition's projects when its owner gave it up in order, for the next
 /// one. Nobody else can know it, so after any other change of owners the buckets begin empty.
-enum QuotaHandover {
+public enum QuotaHandover {
     private static let version: UInt8 = 1
 
     private static func key(_ partition: PartitionID) -> String { "quotas:\(partition.rawValue)" }
 
-    static func put(
+    public static func put(
         _ left: [ProjectNumber: [UInt64]], of partition: PartitionID, epoch: Epoch, to engine: any Engine
     ) throws(EngineError) {
         guard !left.isEmpty else { return }
@@ -26,7 +26,7 @@ enum QuotaHandover {
 
     /// What the owner of the epoch before has left; nothing where another came between. It is taken away
     /// before anybody spends of it, once nothing can fail any more.
-    static func left(
+    public static func left(
         _ partition: PartitionID, epoch: Epoch, from engine: any Engine
     ) throws -> [ProjectNumber: [UInt64]] {
         guard let stored = try engine.get(.setting, key: key(partition)) else { return [:] }
@@ -45,7 +45,7 @@ enum QuotaHandover {
         return left
     }
 
-    static func remove(_ partition: PartitionID, from engine: any Engine) throws {
+    public static func remove(_ partition: PartitionID, from engine: any Engine) throws {
         guard try engine.get(.setting, key: key(partition)) != nil else { return }
         try engine.remove(.setting, key: key(partition))
     }
