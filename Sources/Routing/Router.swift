@@ -130,6 +130,8 @@ public final class Router {
         guard pending.count < options.bounds.operationsMax else {
             return finish(ticket, .refused(.unavailable(Router.tooMany)), &effects)
         }
+        // Those who waited for quota and go on now come behind it, and find its request counted.
+        defer { if !admission.effects.isEmpty { carryOutQuota(now, &effects) } }
         switch operation {
         case .send(let send):
             if admit(1, .sends, send.project, operation, ticket, since, now, &effects) != nil {
@@ -178,7 +180,6 @@ public final class Router {
         _ since: MonotonicTime, _ now: Instant, _ effects: inout [RouterEffect]
     ) -> Int? {
         let decision = admission.take(count, kind, project, now: now.monotonic)
-        defer { if !admission.effects.isEmpty { carryOutQuota(now, &effects) } }
         switch decision {
         case .admitted(let taken): return taken
         case .refused(let refusal): finish(ticket, .refused(.quota(refusal)), &effects)

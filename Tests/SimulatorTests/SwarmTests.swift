@@ -104,6 +104,13 @@ struct SwarmTests {
                     + " snapshot-part-bytes 130, device-hour 1, quota-lease-ms 24, lease-polls 5,"
                     + " probe-ms 173, healing-ms 5000, sync-ms 505"
             ),
+            // Those who waited for quota went on before the operation that brought it was counted.
+            (
+                105_658,
+                "nodes 2, partitions 1, devices 9, topics 1, seconds 5, burst-size 1, refused 15,"
+                    + " unknown 14, latency-us 28666, failed-calls 7, operations 2,"
+                    + " unreachable-pause-ms 2, share-min 2, quota-lease-ms 6"
+            ),
         ] as [(UInt64, String)])
     func former(seed: UInt64, line: String) throws {
         let draw = try #require(SwarmDraw(seed: seed, line))

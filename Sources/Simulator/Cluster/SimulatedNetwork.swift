@@ -144,13 +144,18 @@ final class SimulatedNetwork {
         }
     }
 
+    /// Of a thousand datagrams. What a draw loses beyond the usual is a fault, and ends with the others.
+    private var lostPerMille: UInt64 {
+        world.isHealing ? min(20, world.options.lostDatagramsPerMille) : world.options.lostDatagramsPerMille
+    }
+
     /// A datagram: late, and now and then lost or doubled; over a cut it is lost.
     func send(datagram packet: [UInt8], from: SimulatedProcess, to address: String) {
         guard let place = world.slots.firstIndex(where: { $0.name == address }), place != from.place,
-            !isCut(from.place, place), !world.chance(world.options.lostDatagramsPerMille)
+            !isCut(from.place, place), !world.chance(lostPerMille)
         else { return }
         let name = world.slots[from.place].name
-        for _ in 0..<(world.chance(world.options.lostDatagramsPerMille) ? 2 : 1) {
+        for _ in 0..<(world.chance(lostPerMille) ? 2 : 1) {
             world.after(latency(from.place, place), .network) {
                 guard let process = self.world.slots[place].process else { return }
                 self.world.after(0, .arrived, process) { process.handle(.datagram(packet, from: name)) }
