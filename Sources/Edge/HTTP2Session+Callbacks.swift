@@ -41,7 +41,7 @@ extension HTTP2Session {
         }
     }
 
-    // Safe: as with the callbacks below.
+    // Safe: filled once, before its first use; nghttp2 reads it when a session is made and never writes it.
     nonisolated(unsafe) static let options: OpaquePointer? = {
         var options: OpaquePointer?
         nghttp2_option_new(&options)

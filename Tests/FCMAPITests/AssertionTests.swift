@@ -199,7 +199,7 @@ struct AssertionTests {
         #expect(bench.api.accountKeys.readCount == 1)
     }
 
-    @Test("that is too long is not even split", arguments: [16_385, 40_000])
+    @Test("that is too long is not even split", arguments: [16_385, 30_000])
     func tooLong(count: Int) throws {
         let response = try present(String(repeating: ".", count: count), at: try AssertionTests.bench())
         #expect(object(response.body)["error"] as? String == "invalid_grant")

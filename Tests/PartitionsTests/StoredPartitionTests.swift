@@ -18,9 +18,11 @@ import Testing
         try #require(try engine.take(id, from: row, by: session, barrier: barrier) == Epoch(1))
     }
 
-    private func append(_ sequence: UInt64, generation: UInt64) throws -> AppendOutcome {
+    private func append(
+        _ sequence: UInt64, generation: UInt64, epoch: UInt64 = 1
+    ) throws -> AppendOutcome {
         let header = RecordHeader(
-            partition: id, sequence: Sequence(sequence), epoch: Epoch(1), history: History(7))
+            partition: id, sequence: Sequence(sequence), epoch: Epoch(epoch), history: History(7))
         let body = FactSamples.encoded(.generation(number: generation, leavingOut: 0))
         let payload = try RecordCodec.encode(header: header, body: body)
         return engine.append(
@@ -81,14 +83,7 @@ import Testing
 
     /// A record that an owner of before wrote late stands behind the barrier of the next: it is not read.
     @Test func aRecordOfAnEarlierEpochIsNotRead() throws {
-        let header = RecordHeader(
-            partition: id, sequence: Sequence(2), epoch: Epoch(0), history: History(7))
-        let payload = try RecordCodec.encode(
-            header: header, body: FactSamples.encoded(.generation(number: 3, leavingOut: 0)))
-        let outcome = engine.append(
-            session: session, batch: BatchID(1),
-            rows: [Row(partition: id, sequence: Sequence(2), payload: payload)])
-        #expect(outcome == .rows([.appended]))
+        #expect(try append(2, generation: 3, epoch: 0) == .rows([.appended]))
         #expect {
             try StoredPartition(id, from: engine)
         } throws: { error in
@@ -102,14 +97,7 @@ import Testing
         try engine.writeSnapshot(
             session: session, partition: id, covering: Sequence(2),
             bytes: folded(StoredPartition(id, from: engine)).state.snapshot())
-        let header = RecordHeader(
-            partition: id, sequence: Sequence(3), epoch: Epoch(0), history: History(7))
-        let payload = try RecordCodec.encode(
-            header: header, body: FactSamples.encoded(.generation(number: 3, leavingOut: 0)))
-        let outcome = engine.append(
-            session: session, batch: BatchID(1),
-            rows: [Row(partition: id, sequence: Sequence(3), payload: payload)])
-        #expect(outcome == .rows([.appended]))
+        #expect(try append(3, generation: 3, epoch: 0) == .rows([.appended]))
         #expect {
             try folded(StoredPartition(id, from: engine))
         } throws: { error in

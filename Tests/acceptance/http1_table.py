@@ -171,10 +171,7 @@ def main():
             if seen not in wanted:
                 wrong.append(f"FAIL {row}, {way}: {allowed[:60]} wanted, came: {seen[:60]}")
         print(f"HTTP/1.1, {way}: {good} of {len(TABLE)} as they should be")
-    if not server.end():
-        wrong.append("FAIL the server did not live through it")
-    print(*wrong, sep="\n", end="")
-    return 1 if wrong else 0
+    return server.ending(wrong)
 
 
 if __name__ == "__main__":

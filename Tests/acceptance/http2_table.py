@@ -336,10 +336,7 @@ def run(server, rows, name):
 def main():
     server = Server(*sys.argv[1:3])
     wrong = run(server, TABLE, "h2spec's cases") + run(server, OWN, "our own")
-    if not server.end():
-        wrong.append("FAIL the server did not live through it")
-    print(*wrong, sep="\n", end="")
-    return 1 if wrong else 0
+    return server.ending(wrong)
 
 
 if __name__ == "__main__":

@@ -39,9 +39,11 @@ class Server:
         tls.set_alpn_protocols([protocol])
         return [("cleartext", self.plain, None), ("TLS", self.secure, tls)]
 
-    def end(self):
-        """Whether it lived through the table."""
-        lived = self.process.poll() is None
+    def ending(self, wrong):
+        """Ends the server, and tells what was wrong. The exit code: 0 where nothing was, and it lived through the table."""
+        if self.process.poll() is not None:
+            wrong.append("FAIL the server did not live through it")
         self.process.kill()
         self.process.wait()
-        return lived
+        print(*wrong, sep="\n", end="")
+        return 1 if wrong else 0

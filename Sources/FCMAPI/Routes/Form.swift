@@ -3,14 +3,12 @@
 struct Form {
     /// SDKs send a dozen.
     static let fieldsMax = 256
-    /// Room for an assertion of which each byte is percent-encoded.
-    static let bytesMax = 65_536
 
     private var values: [(name: StaticString, value: ArraySlice<UInt8>)] = []
 
     /// The last of a repeated name counts. `nil` where the form is longer than any of ours.
     init?(_ body: [UInt8], wanted: StaticString...) {
-        guard body.count <= Form.bytesMax else { return nil }
+        guard body.count <= BodyBound.form else { return nil }
         var rest = body[...]
         var count = 0
         while !rest.isEmpty {
