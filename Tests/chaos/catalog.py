@@ -21,12 +21,21 @@ def numbers():
     return sorted(FAULTS, key=key)
 
 
-def held(fault):
+def note(report, json_path):
+    if json_path:
+        with open(json_path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(report) + "\n")
+
+
+def held(fault, json_path):
     """Whether the script of the fault ends well; `None` where it cannot run here."""
     folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "acceptance")
     code = subprocess.run([os.path.join(folder, fault.script[0]), *fault.script[1:]], check=False).returncode
     word = {0: "held", 77: "SKIPPED"}.get(code, "NOT HELD")
     print(f"{fault.number:>4}  {word:12} {fault.title}", flush=True)
+    if code != 77:
+        problems = [f"{fault.script[0]} ends with {code}"] if code else []
+        note({"fault": fault.number, "title": fault.title, "known": fault.known, "problems": problems}, json_path)
     return None if code == 77 else code == 0
 
 
@@ -37,7 +46,7 @@ def run(chosen, seed, seconds=None, json_path=None):
     try:
         for number in chosen:
             if FAULTS[number].script:
-                ending = held(FAULTS[number])
+                ending = held(FAULTS[number], json_path)
                 failed += ending is False
                 skipped += ending is None
                 continue
@@ -49,9 +58,7 @@ def run(chosen, seed, seconds=None, json_path=None):
                 bench.close()
                 continue
             show(report)
-            if json_path:
-                with open(json_path, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(report) + "\n")
+            note(report, json_path)
             if report["problems"]:
                 failed += not report["known"]
                 bench.close()
