@@ -44,6 +44,8 @@ public struct APIError: Error, Sendable {
     /// Bodies are wanted in another content coding than this one: 415, which has no word of its own among
     /// those that SDKs know.
     var contentCoding: String?
+    /// No path is like the request's.
+    var isUnknownPath = false
 
     var code: Int { contentCoding == nil ? status.code : 415 }
 
@@ -84,9 +86,12 @@ public struct APIError: Error, Sendable {
         return error
     }
 
-    static let notFoundHere = APIError(
-        status: .notFound, message: "The requested URL was not found on this server.")
-    var isUnknownPath: Bool { status == .notFound && message == APIError.notFoundHere.message }
+    static let notFoundHere = {
+        var error = APIError(
+            status: .notFound, message: "The requested URL was not found on this server.")
+        error.isUnknownPath = true
+        return error
+    }()
     static let unauthenticated = APIError(
         status: .unauthenticated,
         message: "Request had invalid authentication credentials. Expected OAuth 2 access token.")
