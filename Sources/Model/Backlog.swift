@@ -32,6 +32,13 @@ public struct Backlog: Sendable {
         return entries >= max(1, bound.entries / 2) || bytes >= max(1, bound.bytes / 2) ? .behind : .none
     }
 
+    /// One entry more, unless it is full. False where nothing was taken.
+    public mutating func take(bytes: Int) -> Bool {
+        guard pressure < .full else { return false }
+        add(bytes: bytes)
+        return true
+    }
+
     public mutating func add(entries: Int = 1, bytes: Int) {
         self.entries += entries
         self.bytes += bytes

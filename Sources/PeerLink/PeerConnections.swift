@@ -93,21 +93,19 @@ public final class PeerConnections {
     /// lost. A connection on which too much waits is ended: what is lost with it is asked again.
     public func send(_ payload: [UInt8], to life: UInt32) -> Bool {
         guard let peer = peers[life], payload.count <= Frame.payloadBytesMax else { return false }
-        let isFull = peer.backlog.pressure == .full
+        guard peer.channel?.isActive ?? true else { return false }
+        let isTaken = peers[life]?.backlog.take(bytes: payload.count) ?? false
         guard let channel = peer.channel else {
-            if isFull { return false }
+            guard isTaken else { return false }
             if peer.waiting.isEmpty { peers[life]?.waitingSince = events.now() }
             peers[life]?.waiting.append(payload)
-            peers[life]?.backlog.add(bytes: payload.count)
             connect(life)
             return true
         }
-        guard channel.isActive else { return false }
-        if isFull {
+        guard isTaken else {
             cutOff(channel, peer, life)
             return false
         }
-        peers[life]?.backlog.add(bytes: payload.count)
         write(payload, channel, peer.dialect, life)
         return true
     }

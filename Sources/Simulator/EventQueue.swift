@@ -1,16 +1,43 @@
 /// Events by time, those of one time in the order in which they came: a binary heap.
+///
+/// The heap holds places alone; the elements stay where they were put, so that moving about costs no
+/// reference counts.
 struct EventQueue<Element> {
-    private var heap: [(time: UInt64, order: UInt64, element: Element)] = []
+    private struct Entry {
+        var time: UInt64
+        var order: UInt64
+        var place: Int
+
+        static func isBefore(_ left: Entry, _ right: Entry) -> Bool {
+            (left.time, left.order) < (right.time, right.order)
+        }
+    }
+    private var heap: [Entry] = []
+    private var elements: [Element?] = []
+    private var free: [Int] = []
     private var pushed: UInt64 = 0
 
     mutating func push(_ time: UInt64, _ element: Element) {
         pushed += 1
-        heap.append((time, pushed, element))
+        let entry = Entry(time: time, order: pushed, place: keep(element))
+        heap.append(entry)
         var child = heap.count - 1
-        while child > 0, isBefore(child, (child - 1) / 2) {
-            heap.swapAt(child, (child - 1) / 2)
-            child = (child - 1) / 2
+        while child > 0 {
+            let parent = (child - 1) / 2
+            guard Entry.isBefore(entry, heap[parent]) else { break }
+            heap[child] = heap[parent]
+            child = parent
         }
+        heap[child] = entry
+    }
+
+    private mutating func keep(_ element: Element) -> Int {
+        guard let place = free.popLast() else {
+            elements.append(element)
+            return elements.count - 1
+        }
+        elements[place] = element
+        return place
     }
 
     var nextTime: UInt64? { heap.first?.time }
@@ -18,21 +45,23 @@ struct EventQueue<Element> {
     mutating func pop() -> (UInt64, Element)? {
         guard let first = heap.first else { return nil }
         let last = heap.removeLast()
-        if !heap.isEmpty {
-            heap[0] = last
-            var parent = 0
-            while true {
-                var least = parent
-                for child in [parent * 2 + 1, parent * 2 + 2]
-                where child < heap.count && isBefore(child, least) {
-                    least = child
-                }
-                if least == parent { break }
-                heap.swapAt(parent, least)
-                parent = least
-            }
+        if !heap.isEmpty { sink(last) }
+        free.append(first.place)
+        return elements[first.place].take().map { (first.time, $0) }
+    }
+
+    /// Puts the entry where the first one was, and below those that come before it.
+    private mutating func sink(_ entry: Entry) {
+        var parent = 0
+        while true {
+            var child = parent * 2 + 1
+            guard child < heap.count else { break }
+            if child + 1 < heap.count, Entry.isBefore(heap[child + 1], heap[child]) { child += 1 }
+            guard Entry.isBefore(heap[child], entry) else { break }
+            heap[parent] = heap[child]
+            parent = child
         }
-        return (first.time, first.element)
+        heap[parent] = entry
     }
 
     /// The next one, unless it comes after `end`.
@@ -43,10 +72,8 @@ struct EventQueue<Element> {
 
     /// Everything that is due, in order.
     var sorted: [(UInt64, Element)] {
-        heap.sorted { ($0.time, $0.order) < ($1.time, $1.order) }.map { ($0.time, $0.element) }
-    }
-
-    private func isBefore(_ left: Int, _ right: Int) -> Bool {
-        (heap[left].time, heap[left].order) < (heap[right].time, heap[right].order)
+        heap.sorted(by: Entry.isBefore).compactMap { entry in
+            elements[entry.place].map { (entry.time, $0) }
+        }
     }
 }

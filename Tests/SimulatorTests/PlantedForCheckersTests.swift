@@ -12,9 +12,18 @@ struct PlantedForCheckersTests {
         _ bug: Planted, _ guarantee: String, _ words: String, seeds: ClosedRange<UInt64>,
         _ change: (inout ClusterSimulation.Options) -> Void
     ) {
+        expect(guarantee, words, seeds: seeds) {
+            $0.partition.planted = bug
+            change(&$0)
+        }
+    }
+
+    private func expect(
+        _ guarantee: String, _ words: String, seeds: ClosedRange<UInt64>,
+        _ change: (inout ClusterSimulation.Options) -> Void
+    ) {
         for seed in seeds {
             var options = ClusterSimulation.Options(seed: seed)
-            options.partition.planted = bug
             options.poisons = false
             change(&options)
             let violations = ClusterSimulation(options).run().violations
@@ -22,7 +31,7 @@ struct PlantedForCheckersTests {
                 return
             }
         }
-        Issue.record("no seed of \(seeds) shows planted bug \(bug.rawValue)")
+        Issue.record("no seed of \(seeds) shows that \(words)")
     }
 
     /// Nothing breaks, and still nobody knows what became of some sends.
@@ -46,5 +55,23 @@ struct PlantedForCheckersTests {
 
     @Test func streamsOfWhichOneSideKnows() {
         expect(.keepReplaced, "streams", "is live at its gateway alone", seeds: 1...40) { _ in }
+    }
+
+    @Test func recordsPastTheirBound() {
+        expect(.growRecords, "bounds", "makes a record of", seeds: 1...10) {
+            $0.partition.recordBytesMax = 500
+            $0.bodyBytesMax = 4000
+            ($0.burstPerMille, $0.burstMax, $0.pauseMax) = (30, 300, .milliseconds(100))
+            $0.seconds = 5
+        }
+    }
+
+    @Test func moreWaitingForALoopThanMay() {
+        expect("bounds", "messages that may be left out wait for it", seeds: 1...10) {
+            $0.planted = .ignorePressure
+            ($0.nodeCount, $0.loopCount, $0.inbox.entries) = (1, 4, 2)
+            ($0.seconds, $0.hasFaults) = (3, false)
+            ($0.burstPerMille, $0.burstMax, $0.pauseMax) = (40, 100, .milliseconds(50))
+        }
     }
 }

@@ -59,5 +59,7 @@ open class LoopObserver {
         public static let hastyFence = PlantedInNode(rawValue: 128)
         /// What belongs on another node is not given up (design 3.5).
         public static let keepPartitions = PlantedInNode(rawValue: 256)
+        /// Who is far behind is asked and told as if it were not.
+        public static let ignorePressure = PlantedInNode(rawValue: 512)
     }
 #endif

@@ -67,7 +67,7 @@ extension LoopMessage {
     }
 
     /// Whether it is said again by its protocol where it was lost.
-    var isRepeated: Bool {
+    public var isRepeated: Bool {
         switch self {
         case .partition(_, .offered), .partition(_, .acknowledged), .partition(_, .asked),
             .partition(_, .told), .quotaRequest, .quotaGrant:

@@ -59,6 +59,8 @@ import Model
         public static let tellLossOfNothing = Planted(rawValue: 16_777_216)
         /// Whose stream took the place of another is not told to that one's gateway (design 5.8).
         public static let keepReplaced = Planted(rawValue: 33_554_432)
+        /// A record that is full takes more.
+        public static let growRecords = Planted(rawValue: 67_108_864)
     }
 
     extension Partition {

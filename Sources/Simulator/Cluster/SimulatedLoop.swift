@@ -32,6 +32,7 @@ final class SimulatedLoop {
     private(set) lazy var core = makeCore()
     private lazy var observer = SimulatedObserver(self)
     private(set) lazy var inbox = LoopInbox(world.options.inbox)
+    private var meter = InboxMeter()
     private var isTurnScheduled = false
 
     var peers: [UInt32: Peer] = [:]
@@ -99,11 +100,25 @@ final class SimulatedLoop {
         inbox.post(messages)
         scheduleTurn(in: 20_000)
     }
+    /// What another loop of the process has for it.
+    private func post(_ messages: [LoopMessage], fromLoop number: Int) {
+        measure(messages, from: .loop(number))
+        post(messages)
+    }
     /// What a frame of another process has for it.
     func post(_ messages: [LoopMessage], from life: UInt32) {
         guard !messages.isEmpty else { return }
-        if !inbox.post(messages, from: life) { world.count("frames left out") }
+        if inbox.post(messages, from: life) {
+            measure(messages, from: .frame)
+        } else {
+            world.count("frames left out")
+        }
         scheduleTurn(in: 20_000)
+    }
+    private func measure(_ messages: [LoopMessage], from giver: InboxMeter.Giver) {
+        if let broken = meter.add(messages, from: giver, bound: world.options.inbox.entries) {
+            world.violate("bounds", "\(place), loop \(self.number): \(broken)")
+        }
     }
     func post(_ message: LoopMessage) { post([message]) }
 
@@ -115,6 +130,7 @@ final class SimulatedLoop {
 
     func turn() {
         isTurnScheduled = false
+        meter.clear()
         core.turn(inbox.take(), now: process.clock)
         settle()
         if core.hasWork { scheduleTurn() }
@@ -132,7 +148,7 @@ final class SimulatedLoop {
         switch effect {
         case .finish(let ticket, let outcome): tickets.removeValue(forKey: ticket)?(outcome)
         case .levels: break
-        case .post(let loop): core.takeMessages(for: loop) { process.loops[loop].post($0) }
+        case .post(let loop): core.takeMessages(for: loop) { process.loops[loop].post($0, fromLoop: number) }
         case .send(let bytes, let life):
             world.keepSpecimen(bytes)
             core.sent(to: life, isTaken: world.network.send(bytes, from: self, to: life))

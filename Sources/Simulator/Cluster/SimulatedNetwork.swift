@@ -63,21 +63,20 @@ final class SimulatedNetwork {
     /// False where the bytes cannot be handed over.
     func send(_ bytes: [UInt8], from: SimulatedLoop, to life: UInt32) -> Bool {
         guard let peer = from.peers[life] else { return false }
-        let isFull = peer.backlog.pressure == .full
+        let isTaken = from.peers[life]?.backlog.take(bytes: bytes.count) ?? false
+        world.checkBounds(of: from.peers[life]?.backlog ?? peer.backlog, after: bytes.count)
         guard let connection = peer.connection else {
-            if isFull { return false }
-            from.peers[life]?.backlog.add(bytes: bytes.count)
+            guard isTaken else { return false }
             if from.peers[life]?.waiting.isEmpty ?? true { from.peers[life]?.waitingSince = world.now }
             from.peers[life]?.waiting.append(bytes)
             connect(from, life, since: world.now)
             return true
         }
-        if isFull {
+        guard isTaken else {
             world.count("peers cut off")
             close(connection, atFrom: true)
             return false
         }
-        from.peers[life]?.backlog.add(bytes: bytes.count)
         transmit(.frame(bytes), connection)
         return true
     }

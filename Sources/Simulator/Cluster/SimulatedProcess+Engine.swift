@@ -13,6 +13,7 @@ extension SimulatedProcess {
 
     /// Each database has a queue and a batch in flight of its own.
     func submit(_ rows: [Row]) {
+        world.checkBounds(of: rows)
         for (number, lane) in lanes.enumerated() {
             let part = rows.filter { map.database(of: $0.partition) == number }
             if !part.isEmpty { lane.journal.submit(part) }
