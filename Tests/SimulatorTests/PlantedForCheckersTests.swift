@@ -66,6 +66,13 @@ struct PlantedForCheckersTests {
         }
     }
 
+    @Test func ownersThatDoNotStandStill() {
+        expect("G7", ", and then partition", seeds: 1...5) {
+            $0.planted = .restless
+            ($0.nodeCount, $0.seconds, $0.hasFaults) = (3, 5, false)
+        }
+    }
+
     @Test func moreWaitingForALoopThanMay() {
         expect("bounds", "messages that may be left out wait for it", seeds: 1...10) {
             $0.planted = .ignorePressure

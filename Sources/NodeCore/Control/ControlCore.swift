@@ -233,6 +233,11 @@ public final class ControlCore {
     }
 
     private func polled(_ poll: Ownership.Poll, asked: MonotonicTime) {
+        #if DEBUG
+            if options.planted.contains(.restless) {
+                effects.append(.order(.release(PartitionID(0)), of: PartitionID(0)))
+            }
+        #endif
         tables.join(poll, asked: asked)
         finishLook(isPatient: true)
         guard tables.isWaiting else { return }

@@ -61,5 +61,7 @@ open class LoopObserver {
         public static let keepPartitions = PlantedInNode(rawValue: 256)
         /// Who is far behind is asked and told as if it were not.
         public static let ignorePressure = PlantedInNode(rawValue: 512)
+        /// A partition is given up again and again for no reason.
+        public static let restless = PlantedInNode(rawValue: 1024)
     }
 #endif
