@@ -3,6 +3,7 @@ import Model
 import Ownership
 import Partitions
 import Quotas
+import Routing
 import Testing
 
 @testable import Simulator
@@ -19,6 +20,7 @@ struct LegalDrawTests {
                 options.membership.mistake,
             ]
             #expect(found.allSatisfy { $0 == nil }, "seed \(seed): \(found)")
+            #expect(options.routing.deadline > options.links.waitMax + Deadline.handoverMax)
         }
     }
 

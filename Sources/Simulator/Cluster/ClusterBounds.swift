@@ -11,11 +11,20 @@ extension ClusterSimulation {
     private static let eventBytesMax = 16 << 10
 
     private var entryBytesMax: Int { options.partition.entryBytesMax + ClusterSimulation.eventBytesMax }
+    private var recordBytesMax: Int { options.partition.recordBytesMax + ClusterSimulation.eventBytesMax }
+
+    /// What one message between processes has at the most: entries that are offered, what records that became
+    /// durable at once tell a gateway, or bodies that were read at once.
+    private var messageBytesMax: Int {
+        let partition = options.partition
+        let told = recordBytesMax * partition.recordsInFlightMax
+        return max(partition.offerBytesMax, entryBytesMax, told, partition.bodyBytesAtOnce)
+            + ClusterSimulation.eventBytesMax
+    }
 
     /// A record is closed before anything is added to what is full.
     func checkBounds(of rows: [Row]) {
-        let bound = options.partition.recordBytesMax + ClusterSimulation.eventBytesMax
-        for row in rows where row.payload.count > bound {
+        for row in rows where row.payload.count > recordBytesMax {
             violate(
                 "bounds",
                 "partition \(row.partition.rawValue) makes a record of \(row.payload.count) bytes,"
@@ -25,8 +34,7 @@ extension ClusterSimulation {
 
     /// What waits for a process after a frame of so many bytes, and the frame itself.
     func checkBounds(of backlog: Backlog, after bytes: Int) {
-        let message = max(options.partition.offerBytesMax, entryBytesMax) + ClusterSimulation.eventBytesMax
-        let frame = options.loop.frameBytesTarget + message
+        let frame = options.loop.frameBytesTarget + messageBytesMax
         if bytes > frame {
             violate("bounds", "a frame has \(bytes) bytes, and \(options.loop.frameBytesTarget) is its bound")
         }

@@ -1,6 +1,7 @@
 import Model
 import Partitions
 import Quotas
+import Routing
 
 /// What one seed draws for a run of a simulated cluster: how large everything is, how small each bound, how
 /// often things break and which. Many runs, each of which lacks most faults and has some of them all the
@@ -64,6 +65,10 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         options.faults = []
         for trait in traits { trait.apply(&options, trait.value) }
         options.hasFaults = true
+        // What comes first over a connection may have waited for it as long as that may take: who is asked
+        // takes it for so old.
+        let oldest = options.links.waitMax + Deadline.handoverMax
+        options.routing.deadline = max(options.routing.deadline, oldest + .seconds(1))
         options.patience = .seconds(45)
         return options
     }
