@@ -7,6 +7,8 @@ public struct APISettings: Sendable {
     public var limits = MessageLimits()
     /// Loopback only, any project, bearer `owner` for every project.
     public var isDev = false
+    /// What a development server does for tests; `nil` on any other.
+    public var emulator: Emulator?
     /// Whether a refused send carries `Retry-After`: one SDK then blocks its caller for as long.
     public var retryAfterOnSends = false
     /// What service-account files name as `token_uri`: the audiences that assertions may have.
@@ -31,6 +33,8 @@ public enum APIAction: Sendable {
     case makeProject(String)
     case node(NodeRequest)
     case admin(AdminRequest)
+    /// Development only: the same after so many nanoseconds.
+    indirect case later(UInt64, APIAction)
 }
 
 /// A device wants its messages.
@@ -139,6 +143,13 @@ public final class API {
         var router = RequestRouter(api: self, request: request, isAdmin: isAdmin, now: now, id: id)
         let isIID = router.target.matches(0, "iid")
         do {
+            if let fault = try router.fieldFault() {
+                if let answer = fault.answer {
+                    let response = isIID ? answer.error.iidResponse() : answer.error.response()
+                    return router.later(fault, .respond(response))
+                }
+                return router.later(fault, try router.route())
+            }
             return try router.route()
         } catch {
             var error = error

@@ -56,7 +56,13 @@ final class Front {
         let time = max(UInt64(max(0, now.milliseconds)) * 1000, lastMessageTime + 1)
         lastMessageTime = time
         let id = MessageID(time: time, random: random.next())
-        switch api.route(request, isAdmin: isAdmin, now: now, id: id) {
+        carryOut(api.route(request, isAdmin: isAdmin, now: now, id: id), request, responder, isAdmin: isAdmin)
+    }
+
+    private func carryOut(
+        _ action: APIAction, _ request: HTTPRequest, _ responder: Responder, isAdmin: Bool
+    ) {
+        switch action {
         case .respond(let response): responder.respond(response)
         case .operation(let operation, let form):
             loop.submit(operation, ticket: open(responder, form))
@@ -73,6 +79,12 @@ final class Front {
             let place = park(Parked(request: request, responder: responder, isAdmin: isAdmin))
             loop.shared.administrator.carryOut(wanted, on: loop) { loop, response in
                 loop.front.unpark(place)?.responder.respond(response)
+            }
+        case .later(let delay, let action):
+            loop.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) { [loop] in
+                guard responder.isOpen else { return }
+                loop.beginTurn()
+                loop.front.carryOut(action, request, responder, isAdmin: isAdmin)
             }
         }
     }

@@ -44,6 +44,7 @@ extension Node {
     static func apiSettings(_ configuration: NodeConfiguration, _ opened: Opened) -> APISettings {
         var settings = APISettings()
         settings.isDev = configuration.isDev
+        settings.emulator = configuration.isDev ? Emulator() : nil
         settings.partitionCount = opened.partitions.count
         settings.signingKey = opened.contents.signingKey
         settings.tokenURIs = opened.contents.tokenURIs.union([configuration.tokenURI])

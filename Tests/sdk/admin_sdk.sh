@@ -4,31 +4,14 @@
 # nothing on this machine is touched.
 . "$(dirname "$0")/common.sh"
 tidecast() { "$unprivileged" "$TIDECAST" "$@"; }
-space=tidecast-sdk-$$
-server=
-finish() {
-  if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; fi
-  ip netns delete "$space" 2>/dev/null || true
-  rm -rf "/etc/netns/$space" "$work"
-}
-trap finish EXIT
-ip netns add "$space"
-mkdir -p "/etc/netns/$space"
-echo "127.0.0.1 localhost $names" > "/etc/netns/$space/hosts"
-ip netns exec "$space" ip link set lo up
-# The names of Google's hosts are asked for at port 443, and the server is not root.
-ip netns exec "$space" sh -c 'echo 443 > /proc/sys/net/ipv4/ip_unprivileged_port_start'
-
+enter_namespace
 make_certificate
 tidecast project create shop --service-account "$work/sa.json" --token-uri "$token_uri" --data "$work/data" > /dev/null
 tidecast project create other --service-account "$work/other.json" --data "$work/data" > /dev/null
 TIDECAST_FAILPOINT=send.answers ip netns exec "$space" "$unprivileged" "$TIDECAST" server --data "$work/data" --listen 127.0.0.1:8787 \
   --listen-tls 127.0.0.1:443 --cert "$work/certs/server.pem" --key "$work/certs/server.key" 2> "$work/log" &
 server=$!
-for _ in $(seq 100); do
-  if ip netns exec "$space" curl -sf http://127.0.0.1:8787/readyz > /dev/null; then break; fi
-  sleep 0.1
-done
+wait_until_ready
 export DEVICE_KEY BEARER FOREIGN_TOKEN
 DEVICE_KEY=$(tidecast project key create shop --kind device --data "$work/data")
 BEARER=$(tidecast project key create shop --kind bearer --data "$work/data")

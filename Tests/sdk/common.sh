@@ -34,3 +34,26 @@ make_certificate() {
   "$unprivileged" "$TIDECAST" cert make --out "$work/certs" --name $names > /dev/null
   cat "$("$venv/bin/python" -m certifi)" "$work/certs/ca.pem" > "$bundle"
 }
+# A network namespace, `space`, in which the names are 127.0.0.1; it goes with the script, and so do `server` and `work`.
+space=tidecast-sdk-$$
+server=
+finish() {
+  if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; fi
+  ip netns delete "$space" 2>/dev/null || true
+  rm -rf "/etc/netns/$space" "$work"
+}
+enter_namespace() {
+  trap finish EXIT
+  ip netns add "$space"
+  mkdir -p "/etc/netns/$space"
+  echo "127.0.0.1 localhost $names" > "/etc/netns/$space/hosts"
+  ip netns exec "$space" ip link set lo up
+  # The names of Google's hosts are asked for at port 443, and the server is not root.
+  ip netns exec "$space" sh -c 'echo 443 > /proc/sys/net/ipv4/ip_unprivileged_port_start'
+}
+wait_until_ready() {
+  for _ in $(seq 100); do
+    if ip netns exec "$space" curl -sf http://127.0.0.1:8787/readyz > /dev/null; then break; fi
+    sleep 0.1
+  done
+}

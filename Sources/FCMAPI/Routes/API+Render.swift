@@ -16,6 +16,7 @@ extension API {
         if case .refused(let refusal) = outcome { return refused(refusal, form) }
         switch (outcome, form.kind) {
         case (.accepted(let id), _):
+            settings.emulator?.accepted(id)
             return API.object { out in
                 out.key("name")
                 out.beginString("projects/")

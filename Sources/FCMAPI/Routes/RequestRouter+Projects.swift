@@ -43,7 +43,8 @@ extension RequestRouter {
 
     private func send(in project: Project) throws(APIError) -> APIAction {
         let reader = MessageReader(limits: api.settings.limits, project: project.id, id: id, now: now)
-        let message = try reader.read(try json())
+        let body = try json()
+        let message = try reader.read(body)
         let target: Send.Target
         switch message.target {
         case .topic(let topic):
@@ -60,7 +61,7 @@ extension RequestRouter {
         let send = Send(
             project: project.number, target: target, message: message.envelope,
             validateOnly: message.validateOnly)
-        return .operation(.send(send), ResponseForm(kind: .send, project: project))
+        return emulate(send, message, body, in: project)
     }
 
     // MARK: Registrations

@@ -34,6 +34,9 @@ struct RequestRouter {
         if target.matches(0, "admin"), isAdmin || (target.matches(1, "cluster") && principal == .owner) {
             return try admin()
         }
+        if target.matches(0, "emulator"), let emulator = api.settings.emulator {
+            return try emulate(emulator)
+        }
         throw .notFoundHere
     }
 

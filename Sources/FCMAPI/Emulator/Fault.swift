@@ -1,0 +1,121 @@
+import Model
+
+/// What a test wants to happen to a send instead of what would, or before it.
+struct Fault: Hashable, Sendable {
+    /// The answer; `nil` where the send only takes longer.
+    var answer: Answer?
+    /// Nanoseconds until the answer, or until the send begins.
+    var delay: UInt64 = 0
+    /// How often; `nil` for ever.
+    var times: Int? = 1
+    /// A registration token or FID; `nil` for every send.
+    var device: [UInt8]?
+
+    static let delayMax: UInt64 = .seconds(600)
+    static let timesMax = 1_000_000
+
+    func concerns(_ device: [UInt8]?) -> Bool { self.device == nil || self.device == device }
+
+    /// Rows of FCM's table of errors, by the word that SDKs tell apart
+    /// (https://firebase.google.com/docs/cloud-messaging/error-codes).
+    enum Answer: String, CaseIterable, Sendable {
+        case invalidArgument = "INVALID_ARGUMENT"
+        case unregistered = "UNREGISTERED"
+        case senderIDMismatch = "SENDER_ID_MISMATCH"
+        case quotaExceeded = "QUOTA_EXCEEDED"
+        case unavailable = "UNAVAILABLE"
+        case internalError = "INTERNAL"
+        case thirdPartyAuthError = "THIRD_PARTY_AUTH_ERROR"
+        case unauthenticated = "UNAUTHENTICATED"
+        case permissionDenied = "PERMISSION_DENIED"
+        case deadlineExceeded = "DEADLINE_EXCEEDED"
+
+        static var words: String { allCases.map(\.rawValue).joined(separator: ", ") }
+
+        var error: APIError {
+            switch self {
+            case .invalidArgument: APIError(.invalidToken, project: "", field: "message.token")
+            case .unregistered: APIError(.unregistered, project: "", field: "message.token")
+            case .senderIDMismatch: APIError(.senderMismatch, project: "", field: "message.token")
+            case .quotaExceeded:
+                APIError(
+                    status: .resourceExhausted, message: "Quota exceeded: a test asked for it.",
+                    fcmCode: rawValue)
+            case .unavailable:
+                APIError(
+                    status: .unavailable, message: "The service is currently unavailable.", fcmCode: rawValue)
+            case .internalError:
+                APIError(
+                    status: .internalError, message: "Internal error encountered.", fcmCode: rawValue)
+            case .thirdPartyAuthError:
+                APIError(
+                    status: .unauthenticated, message: "Auth error from APNS or Web Push Service",
+                    fcmCode: rawValue)
+            case .unauthenticated: .unauthenticated
+            case .permissionDenied: .permissionDenied
+            case .deadlineExceeded: APIError(.deadlineExceeded, project: "", field: "message.token")
+            }
+        }
+    }
+
+    /// Of a field `x-tidecast-fault`: an answer, a delay, or both, as in `UNAVAILABLE; delay=1.5s`.
+    init(field: String) throws(APIError) {
+        for part in field.split(separator: ";").map({ $0.drop(while: { $0 == " " }) }) {
+            if let text = part.split(separator: "=").last, part.hasPrefix("delay=") {
+                delay = try Fault.delay(String(text))
+            } else {
+                answer = try Fault.answer(String(part))
+            }
+        }
+    }
+
+    /// `{"error", "delay", "times", "device"}`, each of which may be missing; `"times": 0` stands for ever.
+    init(_ body: JSONValue) throws(APIError) {
+        guard body.kind == .object else { throw .badJSON("The body must be an object.") }
+        for (name, value) in body.uniqueFields() {
+            switch String(decoding: name, as: UTF8.self) {
+            case "error": answer = try Fault.answer(value.text ?? value.shown)
+            case "delay": delay = try Fault.delay(value.text ?? value.shown)
+            case "device": device = Array((value.text ?? value.shown).utf8)
+            case "times":
+                guard let count = value.integer, (0...Int64(Fault.timesMax)).contains(count) else {
+                    throw .invalid("times", "A count up to \(Fault.timesMax) is wanted; 0 stands for ever.")
+                }
+                times = count == 0 ? nil : Int(count)
+            case let other: throw .unknownField(other, at: "")
+            }
+        }
+        guard answer != nil || delay > 0 else {
+            throw .invalid("error", "An error or a delay is wanted.")
+        }
+    }
+
+    private static func answer(_ word: String) throws(APIError) -> Answer {
+        guard let answer = Answer(rawValue: word) else {
+            throw .invalid("error", "One of \(Answer.words) is wanted.")
+        }
+        return answer
+    }
+
+    private static func delay(_ text: String) throws(APIError) -> UInt64 {
+        var text = text
+        let nanoseconds = text.withUTF8 { Duration.nanoseconds($0) }
+        guard let nanoseconds, nanoseconds <= delayMax else {
+            throw .invalid("delay", "A duration as \"1.5s\" is wanted, of ten minutes at the most.")
+        }
+        return nanoseconds
+    }
+
+    func write(to out: inout JSONWriter) {
+        out.beginObject()
+        if let answer { out.field("error", answer.rawValue) }
+        if delay > 0 {
+            let thousandths = String(delay / 1_000_000 % 1000 + 1000).dropFirst()
+            out.field("delay", "\(delay / 1_000_000_000).\(thousandths)s")
+        }
+        out.key("times")
+        out.number(times ?? 0)
+        if let device { out.field("device", device) }
+        out.endObject()
+    }
+}

@@ -1,0 +1,113 @@
+import HTTPMessages
+import Model
+import Routing
+
+// /emulator/v1/projects/{project}/…, on a development server only, for whoever reaches it.
+
+extension RequestRouter {
+    func emulate(_ emulator: Emulator) throws(APIError) -> APIAction {
+        guard target.matches(1, "v1"), target.matches(2, "projects"), (4...5).contains(target.count) else {
+            throw .notFoundHere
+        }
+        let name = String(decoding: try segment(3), as: UTF8.self)
+        guard Project.isValid(name.utf8) else { throw .projectUnknown }
+        if target.count == 4 {
+            guard request.method == .delete else { throw .notFoundHere }
+            emulator.forget(name)
+            return api.directory.project(name).map { .admin(.deleteProject($0)) } ?? .respond(nothing)
+        }
+        if target.matches(4, "messages") {
+            switch request.method {
+            case .get: return .respond(messages(of: name, emulator))
+            case .delete:
+                emulator.forgetMessages(of: name)
+                return .respond(nothing)
+            default: throw .notFoundHere
+            }
+        }
+        guard target.matches(4, "faults") else { throw .notFoundHere }
+        switch request.method {
+        case .get: break
+        case .delete: emulator.forgetFaults(of: name)
+        case .post:
+            guard emulator.add(try Fault(try json()), to: name) else {
+                throw APIError(
+                    status: .failedPrecondition,
+                    message: "The project waits for \(Emulator.faultsMax) faults already, or too many others"
+                        + " do.")
+            }
+        default: throw .notFoundHere
+        }
+        return .respond(faults(of: name, emulator))
+    }
+
+    private var nothing: HTTPResponse { API.object { _ in } }
+
+    private func messages(of project: String, _ emulator: Emulator) -> HTTPResponse {
+        let sent = emulator.messages(of: project)
+        return API.object { out in
+            out.key("messages")
+            out.beginArray()
+            for one in sent {
+                out.beginObject()
+                out.key("name")
+                out.beginString("projects/")
+                out.part(project)
+                out.part("/messages/" as StaticString)
+                out.part(one.id)
+                out.endString()
+                out.key("sentTime")
+                out.number(one.time.milliseconds)
+                out.key("message")
+                out.raw(String(decoding: one.message, as: UTF8.self))
+                out.endObject()
+            }
+            out.endArray()
+        }
+    }
+
+    private func faults(of project: String, _ emulator: Emulator) -> HTTPResponse {
+        let faults = emulator.faults(of: project)
+        return API.object { out in
+            out.key("faults")
+            out.beginArray()
+            for fault in faults { fault.write(to: &out) }
+            out.endArray()
+        }
+    }
+
+    // MARK: Faults
+
+    /// What the request itself asks for with `x-tidecast-fault`.
+    func fieldFault() throws(APIError) -> Fault? {
+        guard api.settings.emulator != nil, let field = request.fields.string("x-tidecast-fault") else {
+            return nil
+        }
+        return try Fault(field: field)
+    }
+
+    /// What is to be done with a send that was read: what it says, or what a test has asked for.
+    func emulate(_ send: Send, _ message: ReadMessage, _ body: JSONValue, in project: Project) -> APIAction {
+        let action = APIAction.operation(.send(send), ResponseForm(kind: .send, project: project))
+        guard let emulator = api.settings.emulator else { return action }
+        var device: [UInt8]?
+        switch message.target {
+        case .fid(let text), .token(let text): device = text
+        case .topic, .condition: break
+        }
+        let fault = emulator.takeFault(of: project.id, device: device)
+        if let answer = fault?.answer {
+            let response = answer.error.response(retryAfter: api.settings.retryAfterOnSends)
+            return later(fault, .respond(response))
+        }
+        var out = JSONWriter()
+        for (name, value) in body.uniqueFields() where Schema.equal(name, "message") { out.value(value) }
+        emulator.asked(Emulator.Sent(id: id, time: now, message: out.bytes), of: project.id)
+        return later(fault, action)
+    }
+
+    func later(_ fault: Fault?, _ action: APIAction) -> APIAction {
+        guard let fault, fault.delay > 0 else { return action }
+        return .later(fault.delay, action)
+    }
+}
