@@ -70,6 +70,15 @@ public enum EngineError: Error, Hashable, Sendable {
     case corrupt(String)
 }
 
+extension EngineError: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .fenced: "the session was fenced"
+        case .ioFailure(let reason), .refused(let reason), .corrupt(let reason): reason
+        }
+    }
+}
+
 /// The small tables beside the journals: text keys and values that their owners encode.
 public enum CatalogTable: String, CaseIterable, Sendable {
     case project, credential, key, setting

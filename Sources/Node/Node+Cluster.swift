@@ -26,8 +26,6 @@ public struct ClusterConfiguration: Sendable {
     public var isGateway = true
     public var weight: UInt8 = 1
     public var zone = ""
-    /// Whether the number of partitions was asked for in so many words.
-    public var insistsOnCount = false
     /// PEM files of the certificate that this node shows to others, its key, and the authority of all; `nil`
     /// for connections without TLS.
     public var peerTLS: (certificateFile: String, keyFile: String, authorityFile: String)?

@@ -64,6 +64,8 @@ extension Node {
             var random = SystemRandomNumberGenerator()
             let histories = (0..<configuration.partitionCount).map { _ in History(random.next()) }
             try engine.createPartitions(count: configuration.partitionCount, histories: histories)
+        } else {
+            try checkCount(existing.count, configuration)
         }
         let session = try engine.beginSession(node: configuration.name)
         let contents = try Catalog.load(engine)
@@ -104,7 +106,7 @@ extension Node {
             let spread = try DatabaseSpread.settle(
                 engine, further: further, partitions: configuration.partitionCount)
             histories = spread.histories
-            try checkCount(histories.count, configuration, cluster)
+            try checkCount(histories.count, configuration)
             for number in 1...further.count {
                 var database = try cluster.database(number)
                 database.options.identity = try spread.identity(number)
@@ -150,19 +152,18 @@ extension Node {
             try engine.createPartitions(
                 count: count, histories: (0..<count).map { _ in History(random.next()) })
         } else {
-            try checkCount(existing.count, configuration, cluster)
+            try checkCount(existing.count, configuration)
         }
         // Another node may have begun to spread the cluster over several just now.
         if let mistake = try DatabaseSpread.mistake(engine, named: 1) { throw NodeError(mistake) }
         return try engine.partitions().map(\.history)
     }
 
-    private static func checkCount(
-        _ existing: Int, _ configuration: NodeConfiguration, _ cluster: ClusterConfiguration
-    ) throws {
-        guard cluster.insistsOnCount, existing != configuration.partitionCount else { return }
+    private static func checkCount(_ existing: Int, _ configuration: NodeConfiguration) throws {
+        guard configuration.insistsOnCount, existing != configuration.partitionCount else { return }
+        let whose = configuration.cluster == nil ? "the data folder" : "the cluster"
         throw NodeError(
-            "the cluster has \(existing) partitions, and their number never changes: leave out"
+            "\(whose) has \(existing) partitions, and their number never changes: leave out"
                 + " --partitions, or say \(existing)")
     }
 }

@@ -32,6 +32,8 @@ public struct NodeConfiguration: Sendable {
     public var listenTLS: [(address: Address, certificateFile: String, keyFile: String)] = []
     public var isDev = false
     public var partitionCount = 32
+    /// Whether their number was asked for in so many words.
+    public var insistsOnCount = false
     public var loopCount = System.coreCount
     public var name = "node"
     public var tokenURI = "http://127.0.0.1:8787/token"

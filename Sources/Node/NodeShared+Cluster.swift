@@ -101,7 +101,7 @@ extension NodeShared {
         return Set(names).subtracting(present).sorted().map { .text($0) }
     }
 
-    static let alone = APIFailure.unavailable("this node is on its own, in no cluster")
+    static let alone = APIFailure.precondition("This node is on its own, in no cluster.")
 
     struct DrainRefusal: Error {
         var response: HTTPResponse

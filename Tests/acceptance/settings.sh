@@ -21,9 +21,12 @@ serves() {
 serves "$a" "$unprivileged" "$tidecast" server --config "$work/settings.json"
 serves "$a" env TIDECAST_CONFIG="$work/settings.json" "$unprivileged" "$tidecast" server
 serves "$b" env TIDECAST_LISTEN="127.0.0.1:$b" "$unprivileged" "$tidecast" server --config "$work/settings.json"
-serves "$c" env TIDECAST_LISTEN="127.0.0.1:$b" "$unprivileged" "$tidecast" server --config "$work/settings.json" \
+serves "$c" env TIDECAST_LISTEN="127.0.0.1:$b" TIDECAST_LISTN=x TIDECAST_SERVICE_HOST=10.0.0.1 "$unprivileged" "$tidecast" server --config "$work/settings.json" \
   --listen "127.0.0.1:$c"
 echo "ok: flags, then environment, then file"
+grep -q '"variable":"TIDECAST_LISTN"' "$log" || fail "a misspelt variable is passed over: $(cat "$log")"
+grep -q TIDECAST_SERVICE_HOST "$log" && fail "a variable of Kubernetes is taken for a setting"
+echo "ok: misspelt variables are told"
 
 python3 - "$log" <<'PYTHON'
 import datetime, json, sys
@@ -49,10 +52,17 @@ echo '{"data": "x", "loops": "many"}' > "$work/type.json"
 refused 'loops' "$unprivileged" "$tidecast" server --config "$work/type.json"
 echo '{"data": ' > "$work/broken.json"
 refused 'not a JSON object' "$unprivileged" "$tidecast" server --config "$work/broken.json"
-refused 'cannot be read' "$unprivileged" "$tidecast" server --config "$work/none.json"
+refused 'cannot be read: No such file' "$unprivileged" "$tidecast" server --config "$work/none.json"
 refused 'TIDECAST_LOOPS' env TIDECAST_LOOPS=many "$unprivileged" "$tidecast" server --data "$work/data"
 refused 'HOST:PORT' "$unprivileged" "$tidecast" server --data "$work/data" --listen nowhere
 refused 'loopback' "$unprivileged" "$tidecast" server --data "$work/data" --dev --listen 0.0.0.0:1
+refused 'has no host' "$unprivileged" "$tidecast" server --data "$work/data" --listen :1
+refused 'needs --engine' "$unprivileged" "$tidecast" server --data "$work/data" --node a
+refused 'postgres://' "$unprivileged" "$tidecast" server --engine mysql://x/y --node a --peer 127.0.0.1:1
+refused 'trace, debug, info' env TIDECAST_LOG_LEVEL=loud "$unprivileged" "$tidecast" server --data "$work/data"
+refused 'and their number never changes' "$unprivileged" "$tidecast" server --data "$work/data" --partitions 7
+refused '127.0.0.1:1: Connection refused' "$unprivileged" "$tidecast" topic list --project demo --server http://127.0.0.1:1
+refused 'nobody.invalid is no name of a host' "$unprivileged" "$tidecast" topic list --project demo --server http://nobody.invalid
 refused 'is not there' "$unprivileged" "$tidecast" topic list --project demo --data "$work/dta"
 [ ! -e "$work/dta" ] || fail "a mistyped folder was made"
 echo "ok: what is wrong is said"

@@ -103,8 +103,12 @@ struct Listen: ParsableCommand {
         let path = "/v1/projects/\(project.segment)/registrations/\(token.segment):listen"
         var headers = [("authorization", "Bearer \(credential)"), ("accept", "text/event-stream")]
         if let lastEventId { headers.append(("last-event-id", lastEventId)) }
-        try connection.client().stream(path, headers: headers) { bytes in
-            FileHandle.standardOutput.write(Data(bytes))
+        do {
+            try connection.client().stream(path, headers: headers) { bytes in
+                FileHandle.standardOutput.write(Data(bytes))
+            }
+        } catch let error as ClientError where error.status == 401 {
+            throw ClientError("the server does not know this --credential: registering showed the device's")
         }
     }
 }

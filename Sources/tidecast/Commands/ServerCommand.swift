@@ -66,6 +66,9 @@ struct Server: AsyncParsableCommand {
         var log = Logger(label: "tidecast") { _ in JSONLog() }
         log.logLevel = settings.logLevel
         let logger = log
+        for name in Settings.strangers(in: ProcessInfo.processInfo.environment) {
+            logger.warning("there is no setting of this name", metadata: ["variable": "\(name)"])
+        }
         // While it starts or waits nothing is to be handed over, and as the first process of a container it
         // would not end by itself.
         signal(SIGTERM) { _ in _exit(0) }
@@ -97,6 +100,7 @@ struct Server: AsyncParsableCommand {
             (0...65535).contains(port)
         else { throw ValidationError("\(text) is not HOST:PORT.") }
         var host = String(text[..<colon])
+        guard !host.isEmpty else { throw ValidationError("\(text) has no host: HOST:PORT is wanted.") }
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
         return .init(host: host, port: port)
     }

@@ -7,7 +7,12 @@ import TLS
 /// What went wrong on the way to a server, or what the server said.
 struct ClientError: Error, CustomStringConvertible {
     var description: String
-    init(_ description: String) { self.description = description }
+    /// Of the server's answer, where it was one.
+    var status: Int?
+    init(_ description: String, status: Int? = nil) {
+        self.description = description
+        self.status = status
+    }
 }
 
 /// Speaks HTTP/1.1 to a server: over the admin socket in a data folder, or to a URL.
@@ -48,9 +53,24 @@ struct Client {
         guard response.status == 200 else { throw Client.failure(response) }
     }
 
+    /// Why nobody could be reached: of each address that was tried, what the kernel said.
+    private static func reason(_ error: any Error) -> String {
+        guard let error = error as? NIOConnectionError else {
+            return (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? "\(error)"
+        }
+        if error.connectionErrors.isEmpty { return "\(error.host) is no name of a host" }
+        var reasons: [String] = []
+        for one in error.connectionErrors {
+            let words = reason(one.error)
+            if !reasons.contains(words) { reasons.append(words) }
+        }
+        return "\(error.host):\(error.port): \(reasons.joined(separator: ", "))"
+    }
+
     private static func failure(_ response: Response) -> ClientError {
         if let error = response.object["error"] as? [String: Any], let message = error["message"] as? String {
-            return ClientError("\(message) (\(error["status"] as? String ?? "HTTP \(response.status)"))")
+            let word = error["status"] as? String ?? "HTTP \(response.status)"
+            return ClientError("\(message) (\(word))", status: response.status)
         }
         if let error = response.object["error"] as? String { return ClientError(error) }
         return ClientError("the server answered with HTTP \(response.status)")
@@ -96,7 +116,7 @@ struct Client {
         case .url(let host, let port), .secureURL(let host, let port, _):
             connected = bootstrap.connect(host: host, port: port)
         }
-        connected.whenFailure { done.fail(ClientError("no server there: \($0)")) }
+        connected.whenFailure { done.fail(ClientError("no server answers: \(Client.reason($0))")) }
         return try done.futureResult.wait()
     }
 }

@@ -46,19 +46,6 @@ struct Settings {
         }
     }
 
-    /// A key that means nothing is a mistake, not a comment.
-    private static func checkFile(_ path: String) throws {
-        guard let data = FileManager.default.contents(atPath: path) else {
-            throw ValidationError("\(path) cannot be read.")
-        }
-        guard let object = try? JSONSerialization.jsonObject(with: data) as? [String: Any] else {
-            throw ValidationError("\(path) is not a JSON object.")
-        }
-        for key in object.keys.sorted() where !keys.contains(key) {
-            throw ValidationError("\(path): there is no setting \"\(key)\".")
-        }
-    }
-
     private static func resolve(
         _ flags: Server, _ config: ConfigReader, _ environment: [String: String]
     ) async throws -> Settings {
@@ -102,14 +89,17 @@ struct Settings {
         if let engine {
             try await addCluster(flags, config, engine, to: &configuration)
             try await addDatabases(flags, config, environment, to: &configuration)
-            configuration.cluster?.insistsOnCount = partitions != nil
+        } else if flags.node != nil {
+            throw ValidationError("--node is the name of a node in a cluster, and needs --engine.")
         }
+        configuration.insistsOnCount = partitions != nil
         configuration.allocatedBytes = { Allocator.allocatedBytes() }
         var settings = Settings(
             folder: folder ?? "", isDevAnywhere: isDevAnywhere, configuration: configuration)
         let level = try await config.fetchString(forKey: "logLevel", default: "info")
         guard let level = Logger.Level(rawValue: level) else {
-            throw ValidationError("\"\(level)\" is no level of logging.")
+            let words = Logger.Level.allCases.map(\.rawValue).joined(separator: ", ")
+            throw ValidationError("\"\(level)\" is no level of logging: it is one of \(words).")
         }
         settings.logLevel = level
         return settings
@@ -140,6 +130,9 @@ struct Settings {
         }
         guard let peer = try await config.string(flags.peer, "peer") else {
             throw ValidationError("A node of a cluster needs --peer HOST:PORT, where others reach it.")
+        }
+        guard ["postgres://", "postgresql://"].contains(where: engine.hasPrefix) else {
+            throw ValidationError("--engine is a database's URL, postgres://…: PostgreSQL is the only one.")
         }
         var peerAddress = try Server.address(peer)
         if peerAddress.host == HostName.auto { peerAddress.host = try HostName.own() }
