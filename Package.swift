@@ -107,6 +107,7 @@ let programs: [Target] = [
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "Logging", package: "swift-log"),
             .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            .product(name: "UnixSignals", package: "swift-service-lifecycle"),
         ] + nio,
         swiftSettings: settings, linkerSettings: [.linkedLibrary("jemalloc")])
 ]
@@ -158,6 +159,7 @@ let tests: [Target] = [
             "Model", "Journal", "Placement", "Partitions", "Quotas", "Membership", "Ownership", "Routing",
         ]),
     .tests(of: "FCMAPI", with: ["Model", "HTTPMessages", "Routing", "Quotas"]),
+    .tests(of: "TLS", with: ["COpenSSL"]),
     .tests(of: "Edge", with: ["HTTPMessages", "COpenSSL", "CNghttp2"] + nio),
     .target(
         name: "EngineContract", dependencies: ["Model", "Journal"], path: "Tests/EngineContract",

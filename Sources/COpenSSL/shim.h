@@ -4,6 +4,8 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/rsa.h>
@@ -17,3 +19,21 @@ static inline int tidecast_SSL_CTX_set_min_proto_version(SSL_CTX *context, int v
 }
 static inline EVP_PKEY *tidecast_RSA_generate(unsigned int bits) { return EVP_RSA_gen(bits); }
 static inline long tidecast_SSL_set_server_name(SSL *ssl, const char *name) { return SSL_set_tlsext_host_name(ssl, name); }
+static inline long tidecast_SSL_CTX_set_session_cache_mode(SSL_CTX *context, long mode) {
+    return SSL_CTX_set_session_cache_mode(context, mode);
+}
+static inline int tidecast_SSL_CTX_add1_chain_cert(SSL_CTX *context, X509 *certificate) {
+    return (int)SSL_CTX_add1_chain_cert(context, certificate);
+}
+static inline void tidecast_SSL_CTX_set_app_data(SSL_CTX *context, void *data) { SSL_CTX_set_app_data(context, data); }
+static inline void *tidecast_SSL_CTX_get_app_data(const SSL_CTX *context) { return SSL_CTX_get_app_data(context); }
+static inline void tidecast_SSL_CTX_set_server_name_callback(SSL_CTX *context, int (*choose)(SSL *, int *, void *)) {
+    SSL_CTX_set_tlsext_servername_callback(context, choose);
+}
+static inline void tidecast_SSL_set_proto_version(SSL *ssl, int version) {
+    SSL_set_min_proto_version(ssl, version);
+    SSL_set_max_proto_version(ssl, version);
+}
+static inline int tidecast_SSL_CTX_set1_groups_list(SSL_CTX *context, const char *groups) {
+    return (int)SSL_CTX_set1_groups_list(context, groups);
+}

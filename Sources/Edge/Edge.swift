@@ -62,7 +62,7 @@ public final class Edge: Sendable {
     }
 
     /// Listens on an address; port 0 lets the kernel choose. Returns the port.
-    public func listen(host: String, port: Int, tls: TLSContext? = nil) throws -> Int {
+    public func listen(host: String, port: Int, tls: ServerTLS? = nil) throws -> Int {
         let channel = try ListenError.naming("\(host):\(port)") {
             try bootstrap(tls).bind(host: host, port: port).wait()
         }
@@ -80,7 +80,7 @@ public final class Edge: Sendable {
         listeners.withLock { $0.append(channel) }
     }
 
-    private func bootstrap(_ tls: TLSContext?) -> ServerBootstrap {
+    private func bootstrap(_ tls: ServerTLS?) -> ServerBootstrap {
         let loops = loops
         let counters = counters
         return ServerBootstrap(group: group)

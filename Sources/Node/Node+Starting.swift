@@ -5,7 +5,6 @@ import Logging
 import Model
 import NodeCore
 import Partitions
-import TLS
 
 /// What a start has begun and a start that fails takes back, the last first. Without it threads and
 /// connections of a node that nobody holds would go on while the process ends. What a step refers to lives
@@ -58,14 +57,16 @@ extension Node {
     }
 
     /// Opens the listeners; their ports.
-    static func listen(_ edge: Edge, _ configuration: NodeConfiguration) throws -> [Int] {
+    static func listen(
+        _ edge: Edge, _ configuration: NodeConfiguration, _ certificates: CertificateKeeper?
+    ) throws -> [Int] {
         var ports: [Int] = []
         for address in configuration.listen {
             ports.append(try edge.listen(host: address.host, port: address.port))
         }
-        for listener in configuration.listenTLS {
-            let tls = try TLSContext(certificateFile: listener.certificateFile, keyFile: listener.keyFile)
-            ports.append(try edge.listen(host: listener.address.host, port: listener.address.port, tls: tls))
+        for address in configuration.listenTLS {
+            guard let tls = certificates?.tls else { continue }
+            ports.append(try edge.listen(host: address.host, port: address.port, tls: tls))
         }
         return ports
     }

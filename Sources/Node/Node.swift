@@ -28,8 +28,10 @@ public struct NodeConfiguration: Sendable {
     /// empty.
     public var folder: String
     public var listen: [Address] = []
-    /// A listener with TLS: where, and the PEM files of its certificate chain and key.
-    public var listenTLS: [(address: Address, certificateFile: String, keyFile: String)] = []
+    /// Listeners with TLS, and what they show: the first certificate is for whoever asks for no name of the
+    /// others.
+    public var listenTLS: [Address] = []
+    public var certificates: [CertificateFiles] = []
     public var isDev = false
     public var partitionCount = 32
     /// Whether their number was asked for in so many words.
@@ -54,6 +56,7 @@ public final class Node: Sendable {
     private let admin: Edge
     private let cluster: Cluster?
     private let peerServer: PeerServer?
+    private let certificates: CertificateKeeper?
     private let log: Logger
     public let ports: [Int]
 
@@ -65,6 +68,7 @@ public final class Node: Sendable {
         self.log = log
         var begun = Begun()
         do {
+            certificates = try CertificateKeeper(configuration, log)
             let boxes = MailboxTable()
             let (engines, opened) = try Node.openEngines(configuration, boxes, log, onFatal: onFatal)
             begun.undo { engines.shutdown() }
@@ -96,10 +100,12 @@ public final class Node: Sendable {
             shared.metrics.watch(edge.counters)
             if cluster != nil { shared.metrics.watchCluster(shared) }
             if let allocated = configuration.allocatedBytes { shared.metrics.watch(allocated: allocated) }
-            ports = try Node.listen(edge, configuration)
+            if let certificates { shared.metrics.watch(certificates) }
+            ports = try Node.listen(edge, configuration, certificates)
             try Node.listenForOperators(admin, configuration, log)
             if let cluster { cluster.begin() } else { shared.becomeReady() }
             table.begin()
+            certificates?.begin(on: group.next())
         } catch {
             begun.undoAll()
             throw error
@@ -190,6 +196,12 @@ public final class Node: Sendable {
 }
 
 extension Node {
+    /// Reads all certificates of listeners anew; connections that stand keep theirs.
+    public func readCertificates() {
+        guard let certificates else { return log.info("there are no certificates to be read anew") }
+        certificates.look(isAsked: true)
+    }
+
     /// An orderly end at once, for who knows that nobody is served.
     public func end() async {
         shared.beginDraining()

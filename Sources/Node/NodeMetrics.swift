@@ -151,6 +151,23 @@ final class NodeMetrics: Sendable {
             read: { Double(shared.cluster?.current.localHealth ?? 0) })
     }
 
+    /// Labels are paths of the settings.
+    func watch(_ keeper: CertificateKeeper) {
+        for files in keeper.files {
+            registry.gauge(
+                "tidecast_tls_certificate_not_after_seconds",
+                "When the certificate that is shown ends, in seconds since 1970.", [("file", files.chain)],
+                read: { keeper.notAfter(files) })
+        }
+        registry.counter(
+            "tidecast_tls_reloads_total", "Certificates that were taken while the server ran.",
+            read: { Double(keeper.taken.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_tls_reloads_failed_total",
+            "New certificates that could not be used; the one before goes on.",
+            read: { Double(keeper.refused.load(ordering: .relaxed)) })
+    }
+
     func watch(allocated read: @escaping @Sendable () -> Double) {
         registry.gauge(
             "tidecast_allocated_bytes", "Bytes that the allocator has given out and not got back.", read: read

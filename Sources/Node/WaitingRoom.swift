@@ -21,9 +21,9 @@ final class WaitingRoom: Sendable {
         for address in configuration.listen where address.port != 0 {
             _ = try edge.listen(host: address.host, port: address.port)
         }
-        for listener in configuration.listenTLS where listener.address.port != 0 {
-            let tls = try TLSContext(certificateFile: listener.certificateFile, keyFile: listener.keyFile)
-            _ = try edge.listen(host: listener.address.host, port: listener.address.port, tls: tls)
+        for address in configuration.listenTLS where address.port != 0 {
+            let tls = try ServerTLS(configuration.certificates)
+            _ = try edge.listen(host: address.host, port: address.port, tls: tls)
         }
     }
 

@@ -29,12 +29,30 @@ public final class TLSHandler: ChannelDuplexHandler {
 
     private let isClient: Bool
 
-    /// `nil` where libssl gives no memory.
-    public init?(
+    /// What libssl's callbacks refer to.
+    private let kept: AnyObject
+
+    /// One side of a connection whose two sides know each other, or a client. `nil` where libssl gives no
+    /// memory.
+    public convenience init?(
         _ tls: TLSContext, side: Side = .server,
         established: @escaping (ChannelHandlerContext, String) throws -> Void = { _, _ in }
     ) {
-        guard let ssl = SSL_new(tls.raw) else { return nil }
+        self.init(SSL_new(tls.raw), side, kept: tls, established)
+    }
+
+    /// The server's side of a connection with whoever comes.
+    public convenience init?(
+        _ tls: ServerTLS, established: @escaping (ChannelHandlerContext, String) throws -> Void
+    ) {
+        self.init(tls.connection(), .server, kept: tls, established)
+    }
+
+    private init?(
+        _ ssl: OpaquePointer?, _ side: Side, kept: AnyObject,
+        _ established: @escaping (ChannelHandlerContext, String) throws -> Void
+    ) {
+        guard let ssl else { return nil }
         guard let incoming = BIO_new(BIO_s_mem()), let outgoing = BIO_new(BIO_s_mem()) else {
             SSL_free(ssl)
             return nil
@@ -42,6 +60,7 @@ public final class TLSHandler: ChannelDuplexHandler {
         self.ssl = ssl
         self.incoming = incoming
         self.outgoing = outgoing
+        self.kept = kept
         self.established = established
         SSL_set_bio(ssl, incoming, outgoing)
         switch side {

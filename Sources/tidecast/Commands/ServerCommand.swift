@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import Node
 import ServiceLifecycle
+import UnixSignals
 
 struct Server: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Run a server.")
@@ -15,6 +16,11 @@ struct Server: AsyncParsableCommand {
     @Option(help: "Where to listen with TLS, HOST:PORT.") var listenTls: String?
     @Option(help: "The certificate chain, PEM.") var cert: String?
     @Option(help: "The certificate's key, PEM.") var key: String?
+    @Option(
+        help: "A further certificate chain, for clients that ask for its names; may be repeated.")
+    var furtherCert: [String] = []
+    @Option(help: "The key of the further certificate in the same place; may be repeated.")
+    var furtherKey: [String] = []
     @Option(
         help: "The URL at which clients reach this server or what stands before it, http:// or https://.")
     var publicUrl: String?
@@ -61,7 +67,7 @@ struct Server: AsyncParsableCommand {
         let settings = try await Settings.read(self, environment: ProcessInfo.processInfo.environment)
         let configuration = settings.configuration
         if configuration.isDev, !settings.isDevAnywhere {
-            try Server.checkLoopback(configuration.listen + configuration.listenTLS.map(\.address))
+            try Server.checkLoopback(configuration.listen + configuration.listenTLS)
         }
         var log = Logger(label: "tidecast") { _ in JSONLog() }
         log.logLevel = settings.logLevel
@@ -72,6 +78,8 @@ struct Server: AsyncParsableCommand {
         // While it starts or waits nothing is to be handed over, and as the first process of a container it
         // would not end by itself.
         signal(SIGTERM) { _ in _exit(0) }
+        // What it would ask for is being done.
+        signal(SIGHUP) { _ in }
         let node = try Node(configuration, log: logger) { reason in
             logger.critical("stopping", metadata: ["reason": "\(reason)"])
             // At once: what `exit` tidies up, libcrypto's tables first, other threads are still using.
@@ -90,7 +98,8 @@ struct Server: AsyncParsableCommand {
         let service = NodeService(node: node, log: logger)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
-                services: [.init(service: service)], gracefulShutdownSignals: [.sigterm, .sigint],
+                services: [.init(service: service), .init(service: ReadingAnew(node: node))],
+                gracefulShutdownSignals: [.sigterm, .sigint],
                 logger: logger))
         try await group.run()
     }
@@ -128,6 +137,17 @@ struct NodeService: Service {
         log.info("draining")
         await node.stop()
         log.info("stopped")
+    }
+}
+
+/// SIGHUP has the certificates read anew.
+struct ReadingAnew: Service {
+    let node: Node
+
+    func run() async throws {
+        for await _ in await UnixSignalsSequence(trapping: .sighup).cancelOnGracefulShutdown() {
+            node.readCertificates()
+        }
     }
 }
 

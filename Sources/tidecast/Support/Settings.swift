@@ -4,6 +4,7 @@ import Foundation
 import Logging
 import Node
 import SystemPackage
+import TLS
 
 /// What a server is told by its flags, the environment (`TIDECAST_…`) and a file, in this order of
 /// precedence.
@@ -14,7 +15,7 @@ struct Settings {
         "data", "listen", "listenTls", "cert", "key", "tokenUri", "partitions", "loops", "dev",
         "retryAfterOnSends", "topicPayloadBytes", "logLevel", "engine", "node", "roles", "peer", "gossip",
         "join", "weight", "zone", "insecurePeers", "peerCert", "peerKey", "peerCa",
-        "furtherEngine", "engineFile", "publicUrl", "devAnywhere",
+        "furtherCert", "furtherKey", "furtherEngine", "engineFile", "publicUrl", "devAnywhere",
     ]
 
     var folder = ""
@@ -200,12 +201,26 @@ struct Settings {
         if let first = configuration.listen.first {
             configuration.tokenURI = tokenURI ?? PublicURL.token("http", first)
         }
-        guard let listen = try await config.string(flags.listenTls, "listenTls") else { return }
+        var chains = flags.furtherCert
+        if chains.isEmpty { chains = try await config.fetchStringArray(forKey: "furtherCert", default: []) }
+        var keys = flags.furtherKey
+        if keys.isEmpty { keys = try await config.fetchStringArray(forKey: "furtherKey", default: []) }
+        guard chains.count == keys.count else {
+            throw ValidationError(
+                "Each --further-cert needs a --further-key: there are \(chains.count) and \(keys.count).")
+        }
+        guard let listen = try await config.string(flags.listenTls, "listenTls") else {
+            guard chains.isEmpty else { throw ValidationError("--further-cert needs --listen-tls.") }
+            return
+        }
         guard let cert = try await config.string(flags.cert, "cert"),
             let key = try await config.string(flags.key, "key")
         else { throw ValidationError("--listen-tls needs --cert and --key.") }
         let address = try Server.address(listen)
-        configuration.listenTLS = [(address, cert, key)]
+        configuration.listenTLS = [address]
+        configuration.certificates = zip([cert] + chains, [key] + keys).map {
+            CertificateFiles(chain: $0, key: $1)
+        }
         configuration.tokenURI = tokenURI ?? PublicURL.token("https", address)
     }
 }

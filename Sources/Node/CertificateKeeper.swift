@@ -1,0 +1,56 @@
+import Foundation
+import Logging
+import NIOCore
+import NIOPosix
+import Synchronization
+import TLS
+
+/// Keeps the listeners' certificates as new as their files, and says what became of each.
+final class CertificateKeeper: Sendable {
+    /// A change is taken when the files have stood still from one look to the next.
+    private static let pause = TimeAmount.seconds(2)
+
+    let tls: ServerTLS
+    let taken = Atomic<Int>(0)
+    let refused = Atomic<Int>(0)
+    private let log: Logger
+
+    /// `nil` where nothing listens with TLS.
+    init?(_ configuration: NodeConfiguration, _ log: Logger) throws {
+        guard !configuration.listenTLS.isEmpty else { return nil }
+        tls = try ServerTLS(configuration.certificates)
+        self.log = log
+    }
+
+    var files: [CertificateFiles] { tls.certificates.map(\.files) }
+
+    func notAfter(_ files: CertificateFiles) -> Double {
+        tls.certificates.first { $0.files == files }.map { Double($0.certificate.notAfter) } ?? 0
+    }
+
+    /// Looks at the files from now on, beside the loops, until the loop ends.
+    func begin(on loop: any EventLoop) {
+        loop.scheduleRepeatedAsyncTask(initialDelay: Self.pause, delay: Self.pause) { _ in
+            NIOThreadPool.singleton.runIfActive(eventLoop: loop) { self.look() }
+        }
+    }
+
+    func look(isAsked: Bool = false) {
+        for news in tls.look(isAsked: isAsked) {
+            var about: Logger.Metadata = ["cert": "\(news.files.chain)", "key": "\(news.files.key)"]
+            switch news.outcome {
+            case .taken:
+                taken.add(1, ordering: .relaxed)
+                let end = Date(timeIntervalSince1970: notAfter(news.files))
+                about["ends"] = "\(end.formatted(.iso8601))"
+                log.info("a new certificate is in use", metadata: about)
+            case .unchanged:
+                log.info("the certificate is the same as before", metadata: about)
+            case .refused(let reason):
+                refused.add(1, ordering: .relaxed)
+                about["reason"] = "\(reason)"
+                log.error("a new certificate cannot be used; the one before goes on", metadata: about)
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+import Glibc
+
+/// What `stat` says of a file, links followed: it differs once something else stands there.
+struct FileStamp: Equatable, Sendable {
+    var device: UInt64 = 0
+    var inode: UInt64 = 0
+    var size: Int64 = 0
+    /// Nanoseconds.
+    var modified: Int64 = 0
+    var changed: Int64 = 0
+
+    /// `nil` where there is no file.
+    static func of(_ path: String) -> FileStamp? {
+        var about = stat()
+        guard stat(path, &about) == 0 else { return nil }
+        func nanoseconds(_ time: timespec) -> Int64 {
+            Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+        }
+        return FileStamp(
+            device: UInt64(about.st_dev), inode: UInt64(about.st_ino), size: Int64(about.st_size),
+            modified: nanoseconds(about.st_mtim), changed: nanoseconds(about.st_ctim))
+    }
+}
+
+/// Says when the files of a certificate and its key are to be read anew: when they are others than those that
+/// were read last, and have stood still since the look before. Who renews them writes one after the other.
+struct CertificateWatch: Sendable {
+    private var read: [FileStamp?]
+    private var seen: [FileStamp?]
+
+    /// As they were just before they were read.
+    init(read stamps: [FileStamp?]) {
+        read = stamps
+        seen = stamps
+    }
+
+    mutating func look(_ stamps: [FileStamp?]) -> Bool {
+        defer { seen = stamps }
+        guard stamps != read, stamps == seen else { return false }
+        read = stamps
+        return true
+    }
+
+    /// They are read now, whatever they look like.
+    mutating func begin(_ stamps: [FileStamp?]) { self = CertificateWatch(read: stamps) }
+}

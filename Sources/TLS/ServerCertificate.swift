@@ -1,0 +1,115 @@
+import COpenSSL
+import Glibc
+
+/// The PEM files of a certificate chain, the server's own first, and of its key.
+public struct CertificateFiles: Hashable, Sendable {
+    public var chain: String
+    public var key: String
+    public init(chain: String, key: String) {
+        self.chain = chain
+        self.key = key
+    }
+    var stamps: [FileStamp?] { [FileStamp.of(chain), FileStamp.of(key)] }
+}
+
+/// A certificate chain and its key, which fit together, ready for handshakes.
+public final class ServerCertificate: Sendable {
+    public let names: CertificateNames
+    /// When it ends, in seconds since 1970.
+    public let notAfter: Int64
+    let context: TLSContext
+    /// Of both files, to tell whether anything is new.
+    let digest: [UInt8]
+
+    /// Reads both files. The error says which of them cannot be used, and why.
+    public convenience init(_ files: CertificateFiles) throws(TLSError) {
+        try self.init(files) { _ in }
+    }
+
+    init(_ files: CertificateFiles, _ prepare: (TLSContext) -> Void) throws(TLSError) {
+        let pair = try CertificatePair(files)
+        let context = try TLSContext()
+        try context.show(pair)
+        prepare(context)
+        self.context = context
+        names = CertificateNames(pair.names)
+        notAfter = pair.notAfter
+        digest = pair.digest
+    }
+}
+
+/// What stands in two files, for as long as it takes to hand it to libssl.
+struct CertificatePair: ~Copyable {
+    let files: CertificateFiles
+    /// The server's own first.
+    let certificates: [OpaquePointer]
+    let key: OpaquePointer
+    let digest: [UInt8]
+
+    init(_ files: CertificateFiles) throws(TLSError) {
+        let chainBytes = try PEMFile.contents(of: files.chain)
+        let keyBytes = try PEMFile.contents(of: files.key)
+        let key = try PEMFile.key(keyBytes, of: files.key)
+        do {
+            certificates = try PEMFile.certificates(chainBytes, of: files.chain)
+        } catch {
+            EVP_PKEY_free(key)
+            throw error
+        }
+        self.files = files
+        self.key = key
+        digest = CertificatePair.digest(chainBytes) + CertificatePair.digest(keyBytes)
+    }
+
+    deinit {
+        for certificate in certificates { X509_free(certificate) }
+        EVP_PKEY_free(key)
+    }
+
+    /// Why the two are no pair; `nil` where they are one.
+    var mistake: TLSError? {
+        defer { ERR_clear_error() }
+        if X509_check_private_key(certificates[0], key) == 1 { return nil }
+        for (place, certificate) in certificates.enumerated().dropFirst()
+        where X509_check_private_key(certificate, key) == 1 {
+            return TLSError(
+                description:
+                    "\(files.key) is the key of certificate \(place + 1) in \(files.chain): the server's"
+                    + " own certificate must stand first")
+        }
+        return TLSError(description: "\(files.key) is not the key of the certificate in \(files.chain)")
+    }
+
+    var notAfter: Int64 {
+        var time = tm()
+        guard ASN1_TIME_to_tm(X509_get0_notAfter(certificates[0]), &time) == 1 else { return 0 }
+        return Int64(timegm(&time))
+    }
+
+    /// Its DNS names.
+    var names: [String] {
+        guard let raw = X509_get_ext_d2i(certificates[0], NID_subject_alt_name, nil, nil) else { return [] }
+        let all = OpaquePointer(raw)
+        defer { GENERAL_NAMES_free(all) }
+        var names: [String] = []
+        for place in 0..<OPENSSL_sk_num(all) {
+            guard let item = OPENSSL_sk_value(all, place) else { continue }
+            let name = item.assumingMemoryBound(to: GENERAL_NAME.self)
+            guard name.pointee.type == GEN_DNS, let text = name.pointee.d.dNSName,
+                let start = ASN1_STRING_get0_data(text)
+            else { continue }
+            let bytes = UnsafeBufferPointer(start: start, count: Int(ASN1_STRING_length(text)))
+            // What is not plain ASCII is no host name, and a zero would end another reader's.
+            guard bytes.allSatisfy({ (0x21...0x7E).contains($0) }) else { continue }
+            names.append(String(decoding: bytes, as: UTF8.self))
+        }
+        return names
+    }
+
+    private static func digest(_ bytes: [UInt8]) -> [UInt8] {
+        var out = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
+        var count: UInt32 = 0
+        EVP_Digest(bytes, bytes.count, &out, &count, EVP_sha256(), nil)
+        return Array(out[..<Int(count)])
+    }
+}

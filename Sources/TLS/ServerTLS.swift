@@ -1,0 +1,163 @@
+import COpenSSL
+import Synchronization
+
+/// What became of one certificate when its files were looked at.
+public struct CertificateNews: Sendable {
+    public enum Outcome: Sendable {
+        /// New handshakes use it.
+        case taken
+        /// What was asked for is there already.
+        case unchanged
+        /// It cannot be used, and the one before it goes on.
+        case refused(reason: String)
+    }
+    public var files: CertificateFiles
+    public var outcome: Outcome
+}
+
+/// The server's side of TLS: certificates by the name that a client asks for, ALPN for `h2` and `http/1.1`.
+/// Certificates are read anew while it serves; connections that stand keep theirs.
+public final class ServerTLS: Sendable {
+    private struct Place {
+        var files: CertificateFiles
+        var watch: CertificateWatch
+        var certificate: ServerCertificate
+    }
+
+    private let places: Mutex<[Place]>
+    private let choice = CertificateChoice()
+
+    /// Reads all pairs of files, of which there must be one. The first is for whoever asks for no name, or
+    /// one that none of them has.
+    public init(_ files: [CertificateFiles]) throws(TLSError) {
+        guard !files.isEmpty else { throw TLSError(description: "a listener with TLS needs a certificate") }
+        var places: [Place] = []
+        for files in files {
+            let watch = CertificateWatch(read: files.stamps)
+            places.append(
+                Place(files: files, watch: watch, certificate: try ServerTLS.read(files, choice)))
+        }
+        choice.certificates.withLock { $0 = places.map(\.certificate) }
+        self.places = Mutex(places)
+    }
+
+    private static func read(
+        _ files: CertificateFiles, _ choice: CertificateChoice
+    ) throws(TLSError) -> ServerCertificate {
+        try ServerCertificate(files) { context in choice.prepare(context) }
+    }
+
+    /// In the order of the settings.
+    public var certificates: [(files: CertificateFiles, certificate: ServerCertificate)] {
+        places.withLock { $0.map { ($0.files, $0.certificate) } }
+    }
+
+    /// Reads what is new: the files that changed and stand still again, or all of them when somebody asks.
+    public func look(isAsked: Bool = false) -> [CertificateNews] {
+        places.withLock { places in
+            var news: [CertificateNews] = []
+            for place in places.indices {
+                let files = places[place].files
+                // Before they are read: what is written meanwhile shows in the next look.
+                let stamps = files.stamps
+                if isAsked {
+                    places[place].watch.begin(stamps)
+                } else if !places[place].watch.look(stamps) {
+                    continue
+                }
+                do throws(TLSError) {
+                    let next = try ServerTLS.read(files, choice)
+                    let isNew = next.digest != places[place].certificate.digest
+                    if isNew { places[place].certificate = next }
+                    if isNew || isAsked {
+                        news.append(CertificateNews(files: files, outcome: isNew ? .taken : .unchanged))
+                    }
+                } catch {
+                    news.append(
+                        CertificateNews(files: files, outcome: .refused(reason: error.description)))
+                }
+            }
+            choice.certificates.withLock { $0 = places.map(\.certificate) }
+            return news
+        }
+    }
+
+    /// One connection's state. It may be used for as long as this object lives.
+    func connection() -> OpaquePointer? {
+        guard let first = choice.first else { return nil }
+        return withExtendedLifetime(first) { SSL_new(first.context.raw) }
+    }
+}
+
+/// What libssl's callbacks ask, which get a connection's context and nothing else.
+final class CertificateChoice: Sendable {
+    let certificates = Mutex<[ServerCertificate]>([])
+
+    var first: ServerCertificate? { certificates.withLock { $0.first } }
+
+    private func certificate(for host: String) -> ServerCertificate? {
+        certificates.withLock { all in
+            all.isEmpty ? nil : all[CertificateNames.choice(for: host, among: all.map(\.names))]
+        }
+    }
+
+    private var isOne: Bool { certificates.withLock { $0.count == 1 } }
+
+    /// Every context of a listener asks this object, which `ServerTLS` keeps for as long as any connection.
+    func prepare(_ context: TLSContext) {
+        let raw = context.raw
+        tidecast_SSL_CTX_set_app_data(raw, Unmanaged.passUnretained(self).toOpaque())
+        let name = Array("tidecast".utf8)
+        SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
+        SSL_CTX_set_alpn_select_cb(raw, CertificateChoice.selectProtocol, nil)
+        tidecast_SSL_CTX_set_server_name_callback(raw, CertificateChoice.selectCertificate)
+    }
+
+    static func of(_ ssl: OpaquePointer?) -> CertificateChoice? {
+        guard let ssl, let context = SSL_get_SSL_CTX(ssl), let data = tidecast_SSL_CTX_get_app_data(context)
+        else { return nil }
+        return Unmanaged<CertificateChoice>.fromOpaque(data).takeUnretainedValue()
+    }
+
+    /// A client that asks for a name gets that name's certificate (RFC 6066 §3).
+    private static let selectCertificate:
+        @convention(c) (OpaquePointer?, UnsafeMutablePointer<Int32>?, UnsafeMutableRawPointer?) -> Int32 = {
+            ssl, _, _ in
+            guard let choice = CertificateChoice.of(ssl),
+                let name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name)
+            else { return SSL_TLSEXT_ERR_NOACK }
+            guard !choice.isOne else { return SSL_TLSEXT_ERR_OK }
+            if let certificate = choice.certificate(for: String(cString: name)) {
+                SSL_set_SSL_CTX(ssl, certificate.context.raw)
+            }
+            return SSL_TLSEXT_ERR_OK
+        }
+
+    /// A client that offers only what is not spoken here is refused (RFC 7301 §3.2). `h2` goes before
+    /// `http/1.1`.
+    private static let selectProtocol:
+        @convention(c) (
+            OpaquePointer?, UnsafeMutablePointer<UnsafePointer<UInt8>?>?, UnsafeMutablePointer<UInt8>?,
+            UnsafePointer<UInt8>?, UInt32, UnsafeMutableRawPointer?
+        ) -> Int32 = { _, out, outLength, client, clientLength, _ in
+            guard let out, let outLength, let client else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+            var place = 0
+            var choice: (start: UnsafePointer<UInt8>, length: UInt8)?
+            while place < Int(clientLength) {
+                let length = client[place]
+                let start = client + place + 1
+                guard place + 1 + Int(length) <= Int(clientLength) else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+                let name = UnsafeBufferPointer(start: start, count: Int(length))
+                if name.elementsEqual("h2".utf8) {
+                    choice = (start, length)
+                    break
+                }
+                if name.elementsEqual("http/1.1".utf8) { choice = (start, length) }
+                place += 1 + Int(length)
+            }
+            guard let choice else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+            out.pointee = choice.start
+            outLength.pointee = choice.length
+            return SSL_TLSEXT_ERR_OK
+        }
+}

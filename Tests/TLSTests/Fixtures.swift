@@ -1,0 +1,116 @@
+import COpenSSL
+import Foundation
+import Testing
+
+@testable import TLS
+
+/// Certificates in a folder that goes with this object.
+final class CertificateFolder {
+    let path: String
+
+    init() throws {
+        path = FileManager.default.temporaryDirectory.path + "/tidecast-tls-\(UUID().uuidString)"
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+
+    /// Signed by itself, for these names. The same name again is another certificate with another key.
+    @discardableResult
+    func make(_ name: String, for hosts: [String]) throws -> CertificateFiles {
+        let names = hosts.map { "DNS:\($0)" }.joined(separator: ",")
+        try run(
+            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=\(name)"
+                + " -addext 'subjectAltName=\(names)' -keyout \(name).key -out \(name).pem")
+        return files(name)
+    }
+
+    func files(_ name: String) -> CertificateFiles {
+        CertificateFiles(chain: "\(path)/\(name).pem", key: "\(path)/\(name).key")
+    }
+
+    func run(_ command: String) throws {
+        try #require(system("cd '\(path)' && { \(command) ; } >/dev/null 2>&1") == 0, "\(command)")
+    }
+
+    /// Puts the pair `name` where `other` was, in place.
+    func copy(_ name: String, over other: String) throws {
+        try run("cp \(name).pem \(other).pem && cp \(name).key \(other).key")
+    }
+}
+
+/// A client and a server in one process, which hand each other their bytes.
+struct Handshake {
+    struct Options {
+        var name: String?
+        var version: Int32?
+        var suites: String?
+        /// One that an earlier handshake left.
+        var session: ClientSession?
+    }
+
+    /// What the client knows afterwards; `nil` where the handshake failed.
+    struct Result {
+        var suite: String
+        var commonName: String
+        var isResumed: Bool
+        /// With what the server gave for next time.
+        var session: ClientSession?
+        var allowsEarlyData: Bool
+    }
+
+    static func run(_ server: ServerTLS, _ options: Options = Options()) throws -> Result? {
+        let context = try #require(SSL_CTX_new(TLS_client_method()))
+        defer { SSL_CTX_free(context) }
+        let client = try #require(SSL_new(context))
+        defer { SSL_free(client) }
+        if let name = options.name { tidecast_SSL_set_server_name(client, name) }
+        if let version = options.version {
+            tidecast_SSL_set_proto_version(client, version)
+        }
+        if let suites = options.suites { #expect(SSL_set_cipher_list(client, suites) == 1) }
+        if let session = options.session { #expect(SSL_set_session(client, session.raw) == 1) }
+        let other = try #require(server.connection())
+        defer { SSL_free(other) }
+        let (toServer, toClient) = (try #require(BIO_new(BIO_s_mem())), try #require(BIO_new(BIO_s_mem())))
+        BIO_up_ref(toServer)
+        BIO_up_ref(toClient)
+        SSL_set_bio(client, toClient, toServer)
+        SSL_set_bio(other, toServer, toClient)
+        SSL_set_connect_state(client)
+        SSL_set_accept_state(other)
+        defer { ERR_clear_error() }
+        var isDone = (client: false, server: false)
+        for _ in 0..<10 {
+            isDone.client = SSL_do_handshake(client) == 1
+            isDone.server = SSL_do_handshake(other) == 1
+        }
+        guard isDone.client, isDone.server else { return nil }
+        // Tickets of TLS 1.3 come behind the handshake.
+        var byte: UInt8 = 0
+        _ = SSL_read(client, &byte, 1)
+        let subject = SSL_get0_peer_certificate(client).map { certificate -> String in
+            var text = [CChar](repeating: 0, count: 256)
+            X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, &text, 256)
+            return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        }
+        let session = SSL_get1_session(client).flatMap { ClientSession($0) }
+        return Result(
+            suite: String(cString: SSL_CIPHER_get_name(SSL_get_current_cipher(client))),
+            commonName: subject ?? "", isResumed: SSL_session_reused(client) == 1, session: session,
+            allowsEarlyData: session.map { SSL_SESSION_get_max_early_data($0.raw) > 0 } ?? false)
+    }
+}
+
+/// What a client keeps to resume.
+final class ClientSession {
+    let raw: OpaquePointer
+
+    /// `nil` where it cannot be resumed: no ticket came.
+    init?(_ raw: OpaquePointer) {
+        self.raw = raw
+        guard SSL_SESSION_has_ticket(raw) == 1 else { return nil }
+    }
+
+    deinit { SSL_SESSION_free(raw) }
+}

@@ -1,0 +1,141 @@
+import COpenSSL
+import Foundation
+import Testing
+
+@testable import TLS
+
+@Suite("A listener's certificates", .serialized) struct ServerTLSTests {
+    let folder: CertificateFolder
+
+    init() throws { folder = try CertificateFolder() }
+
+    private func commonName(_ server: ServerTLS, _ name: String?) throws -> String? {
+        try Handshake.run(server, .init(name: name))?.commonName
+    }
+
+    @Test func noSuiteWithoutEphemeralKeysAndAuthenticatedEncryption() throws {
+        let server = try ServerTLS([try folder.make("one", for: ["one.org"])])
+        func suite(_ suites: String) throws -> String? {
+            try Handshake.run(server, .init(version: TLS1_2_VERSION, suites: suites))?.suite
+        }
+        for refused in [
+            "ECDHE-ECDSA-AES128-SHA", "ECDHE-ECDSA-AES256-SHA384", "ECDHE-ECDSA-AES128-SHA256",
+            "ECDHE-ECDSA-AES128-CCM", "AES128-GCM-SHA256", "AES128-SHA", "DHE-RSA-AES128-GCM-SHA256",
+        ] {
+            #expect(try suite(refused) == nil, "\(refused)")
+        }
+        for taken in [
+            "ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305",
+        ] {
+            #expect(try suite(taken) == taken)
+        }
+        #expect(try suite("ECDHE-ECDSA-AES128-SHA:ECDHE-ECDSA-AES128-GCM-SHA256")?.contains("GCM") == true)
+        #expect(try Handshake.run(server)?.suite.hasPrefix("TLS_") == true, "TLS 1.3")
+    }
+
+    @Test func theNameThatIsAskedForChooses() throws {
+        let server = try ServerTLS([
+            try folder.make("first", for: ["first.org"]),
+            try folder.make("wild", for: ["*.second.org"]),
+            try folder.make("second", for: ["api.second.org", "second.org"]),
+        ])
+        for (name, expected) in [
+            ("first.org", "first"), ("www.second.org", "wild"), ("api.second.org", "second"),
+            ("SECOND.org", "second"), ("a.www.second.org", "first"), ("third.org", "first"), (nil, "first"),
+        ] {
+            #expect(try commonName(server, name) == expected, "\(name ?? "no name")")
+            let older = Handshake.Options(name: name, version: TLS1_2_VERSION)
+            #expect(try Handshake.run(server, older)?.commonName == expected)
+        }
+    }
+
+    @Test func whatChangedAndStandsStillIsTaken() throws {
+        let files = try folder.make("now", for: ["now.org"])
+        let server = try ServerTLS([files])
+        try folder.make("next", for: ["now.org"])
+        #expect(server.look().isEmpty)
+        try folder.copy("next", over: "now")
+        #expect(server.look().isEmpty && server.look().map(\.isTaken) == [true] && server.look().isEmpty)
+        #expect(try commonName(server, "now.org") == "next")
+        #expect(server.certificates[0].certificate.notAfter > Int64(Date().timeIntervalSince1970) + 86_400)
+    }
+
+    @Test func onlyAPairThatFitsIsTaken() throws {
+        let server = try ServerTLS([
+            try folder.make("now", for: ["now.org"]), try folder.make("other", for: ["other.org"]),
+        ])
+        try folder.make("next", for: ["now.org"])
+        try folder.make("later", for: ["other.org"])
+        try folder.run("cp next.key now.key")
+        try folder.copy("later", over: "other")
+        let news = server.look(isAsked: true)
+        #expect(news.map(\.isTaken) == [false, true], "each pair for itself")
+        #expect(news[0].reason?.contains("now.key is not the key of the certificate in") == true)
+        #expect(try commonName(server, "now.org") == "now")
+        #expect(try commonName(server, "other.org") == "later")
+        try folder.run("cp next.pem now.pem")
+        #expect(server.look(isAsked: true).map(\.isTaken) == [true, false])
+        #expect(try commonName(server, "now.org") == "next")
+        try folder.run("rm now.pem")
+        #expect(server.look(isAsked: true)[0].reason?.hasSuffix("now.pem: no such file") == true)
+        #expect(try commonName(server, "now.org") == "next")
+    }
+
+    /// As Kubernetes does it: the files are links into a folder that is itself a link, which is replaced.
+    @Test func aLinkThatLeadsElsewhereIsAChange() throws {
+        try folder.make("a", for: ["now.org"])
+        try folder.make("b", for: ["now.org"])
+        try folder.run(
+            "mkdir 1 2 && mv a.pem 1/s.pem && mv a.key 1/s.key && mv b.pem 2/s.pem && mv b.key 2/s.key"
+                + " && ln -s 1 data && ln -s data/s.pem s.pem && ln -s data/s.key s.key")
+        let server = try ServerTLS([folder.files("s")])
+        #expect(try commonName(server, nil) == "a")
+        try folder.run("ln -s 2 new && mv -T new data")
+        #expect(server.look().isEmpty && server.look().map(\.isTaken) == [true])
+        #expect(try commonName(server, nil) == "b")
+    }
+
+    @Test func whatCannotBeUsedIsSaid() throws {
+        let good = try folder.make("good", for: ["good.org"])
+        try folder.make("other", for: ["other.org"])
+        try folder.run("openssl ec -aes128 -passout pass:x -in good.key -out encrypted.key")
+        try folder.run("head -c 300 good.pem > short.pem && cat other.pem good.pem > turned.pem")
+        try folder.run("cat good.pem short.pem > half.pem && : > empty.pem && echo hello > text.key")
+        try folder.run("head -c 100 good.key > short.key && mkdir folder")
+        func reason(_ chain: String, _ key: String) -> String? {
+            let files = CertificateFiles(chain: "\(folder.path)/\(chain)", key: "\(folder.path)/\(key)")
+            do throws(TLSError) {
+                _ = try ServerTLS([files])
+                return nil
+            } catch {
+                return error.description.replacingOccurrences(of: "\(folder.path)/", with: "")
+            }
+        }
+        #expect(reason("good.pem", "good.key") == nil)
+        #expect(reason("none.pem", "good.key") == "none.pem: no such file")
+        #expect(reason("good.pem", "none.key") == "none.key: no such file")
+        #expect(reason("folder", "good.key") == "folder cannot be read: Is a directory")
+        #expect(reason("empty.pem", "good.key") == "empty.pem: there is no certificate in it")
+        #expect(reason("good.key", "good.key") == "good.key: there is no certificate in it")
+        #expect(
+            reason("short.pem", "good.key")?.hasPrefix("short.pem: certificate 1 cannot be read (") == true)
+        #expect(reason("half.pem", "good.key")?.hasPrefix("half.pem: certificate 2 cannot be read (") == true)
+        #expect(reason("good.pem", "text.key") == "text.key: there is no private key in it")
+        #expect(reason("good.pem", "good.pem") == "good.pem: there is no private key in it")
+        #expect(
+            reason("good.pem", "short.key")?.hasPrefix("short.key: the private key cannot be read") == true)
+        #expect(reason("good.pem", "encrypted.key")?.hasPrefix("encrypted.key is encrypted") == true)
+        #expect(reason("good.pem", "other.key") == "other.key is not the key of the certificate in good.pem")
+        #expect(
+            reason("turned.pem", "good.key")
+                == "good.key is the key of certificate 2 in turned.pem: the server's own certificate must"
+                + " stand first")
+        #expect(throws: TLSError.self) { try ServerTLS([]) }
+        #expect(CertificateFiles(chain: good.chain, key: good.key) == good)
+    }
+}
+
+extension CertificateNews {
+    var isTaken: Bool { if case .taken = outcome { true } else { false } }
+    var reason: String? { if case .refused(let reason) = outcome { reason } else { nil } }
+}
