@@ -37,3 +37,12 @@ static inline void tidecast_SSL_set_proto_version(SSL *ssl, int version) {
 static inline int tidecast_SSL_CTX_set1_groups_list(SSL_CTX *context, const char *groups) {
     return (int)SSL_CTX_set1_groups_list(context, groups);
 }
+static inline void tidecast_SSL_CTX_set_no_ticket(SSL_CTX *context) { SSL_CTX_set_options(context, SSL_OP_NO_TICKET); }
+static inline int tidecast_EVP_MAC_CTX_set_sha256_key(EVP_MAC_CTX *context, const unsigned char *key, size_t count) {
+    OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_utf8_string("digest", (char *)"SHA256", 0),
+        OSSL_PARAM_construct_octet_string("key", (void *)key, count),
+        OSSL_PARAM_construct_end(),
+    };
+    return EVP_MAC_CTX_set_params(context, parameters);
+}

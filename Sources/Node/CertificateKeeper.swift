@@ -15,10 +15,11 @@ final class CertificateKeeper: Sendable {
     let refused = Atomic<Int>(0)
     private let log: Logger
 
-    /// `nil` where nothing listens with TLS.
-    init?(_ configuration: NodeConfiguration, _ log: Logger) throws {
+    /// `nil` where nothing listens with TLS. The keys of session tickets come from the secret, which all
+    /// gateways of a cluster have.
+    init?(_ configuration: NodeConfiguration, secret: [UInt8], _ log: Logger) throws {
         guard !configuration.listenTLS.isEmpty else { return nil }
-        tls = try ServerTLS(configuration.certificates)
+        tls = try ServerTLS(configuration.certificates, tickets: TicketKeyring(secret: secret))
         self.log = log
     }
 

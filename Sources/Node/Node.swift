@@ -68,7 +68,8 @@ public final class Node: Sendable {
         self.log = log
         var begun = Begun()
         do {
-            certificates = try CertificateKeeper(configuration, log)
+            // What is wrong with them is said before anything begins, or waits for a database.
+            for files in configuration.certificates { _ = try ServerCertificate(files) }
             let boxes = MailboxTable()
             let (engines, opened) = try Node.openEngines(configuration, boxes, log, onFatal: onFatal)
             begun.undo { engines.shutdown() }
@@ -78,6 +79,7 @@ public final class Node: Sendable {
             begun.undo { try? group.syncShutdownGracefully() }
             shared = Node.makeShared(configuration, engines, opened, log, onFatal: onFatal)
             let settings = Node.apiSettings(configuration, opened)
+            certificates = try CertificateKeeper(configuration, secret: opened.contents.signingKey, log)
             let loops = try Node.makeLoops(group, shared, settings, opened.contents, boxes, log)
             // A front refers to its loop unowned: the loops outlive all connections.
             begun.undo { withExtendedLifetime(loops) {} }

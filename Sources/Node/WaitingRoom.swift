@@ -22,7 +22,7 @@ final class WaitingRoom: Sendable {
             _ = try edge.listen(host: address.host, port: address.port)
         }
         for address in configuration.listenTLS where address.port != 0 {
-            let tls = try ServerTLS(configuration.certificates)
+            let tls = try ServerTLS(configuration.certificates, tickets: nil)
             _ = try edge.listen(host: address.host, port: address.port, tls: tls)
         }
     }

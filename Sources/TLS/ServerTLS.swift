@@ -1,4 +1,5 @@
 import COpenSSL
+import Glibc
 import Synchronization
 
 /// What became of one certificate when its files were looked at.
@@ -25,11 +26,19 @@ public final class ServerTLS: Sendable {
     }
 
     private let places: Mutex<[Place]>
-    private let choice = CertificateChoice()
+    private let choice: CertificateChoice
 
     /// Reads all pairs of files, of which there must be one. The first is for whoever asks for no name, or
-    /// one that none of them has.
-    public init(_ files: [CertificateFiles]) throws(TLSError) {
+    /// one that none of them has. Where there are keys for `tickets`, a client's session resumes at every
+    /// process that has the same; else no session resumes.
+    public convenience init(_ files: [CertificateFiles], tickets: TicketKeyring?) throws(TLSError) {
+        try self.init(files, tickets: tickets) { Int64(time(nil)) }
+    }
+
+    init(
+        _ files: [CertificateFiles], tickets: TicketKeyring?, now: @escaping @Sendable () -> Int64
+    ) throws(TLSError) {
+        choice = CertificateChoice(tickets.map { TicketKeys($0, now: now) })
         guard !files.isEmpty else { throw TLSError(description: "a listener with TLS needs a certificate") }
         var places: [Place] = []
         for files in files {
@@ -92,6 +101,9 @@ public final class ServerTLS: Sendable {
 /// What libssl's callbacks ask, which get a connection's context and nothing else.
 final class CertificateChoice: Sendable {
     let certificates = Mutex<[ServerCertificate]>([])
+    private let tickets: TicketKeys?
+
+    init(_ tickets: TicketKeys?) { self.tickets = tickets }
 
     var first: ServerCertificate? { certificates.withLock { $0.first } }
 
@@ -111,13 +123,39 @@ final class CertificateChoice: Sendable {
         SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
         SSL_CTX_set_alpn_select_cb(raw, CertificateChoice.selectProtocol, nil)
         tidecast_SSL_CTX_set_server_name_callback(raw, CertificateChoice.selectCertificate)
+        // Sessions are in the client's ticket; nothing of them is kept here. No early data: it could be
+        // replayed.
+        tidecast_SSL_CTX_set_session_cache_mode(raw, Int(SSL_SESS_CACHE_OFF))
+        SSL_CTX_set_max_early_data(raw, 0)
+        SSL_CTX_set_recv_max_early_data(raw, 0)
+        guard tickets != nil else {
+            SSL_CTX_set_num_tickets(raw, 0)
+            tidecast_SSL_CTX_set_no_ticket(raw)
+            return
+        }
+        SSL_CTX_set_num_tickets(raw, CertificateChoice.ticketCount)
+        SSL_CTX_set_timeout(raw, Int(TicketKeyring.periodSeconds))
+        SSL_CTX_set_tlsext_ticket_key_evp_cb(raw, CertificateChoice.prepareTicket)
     }
+
+    /// Of TLS 1.3, after a whole handshake. A device has one connection, and gets another when it resumes.
+    private static let ticketCount = 1
 
     static func of(_ ssl: OpaquePointer?) -> CertificateChoice? {
         guard let ssl, let context = SSL_get_SSL_CTX(ssl), let data = tidecast_SSL_CTX_get_app_data(context)
         else { return nil }
         return Unmanaged<CertificateChoice>.fromOpaque(data).takeUnretainedValue()
     }
+
+    private static let prepareTicket:
+        @convention(c) (
+            OpaquePointer?, UnsafeMutablePointer<UInt8>?, UnsafeMutablePointer<UInt8>?, OpaquePointer?,
+            OpaquePointer?, Int32
+        ) -> Int32 = { ssl, name, iv, cipher, seal, isNew in
+            guard let tickets = CertificateChoice.of(ssl)?.tickets, let name, let iv, let cipher, let seal
+            else { return -1 }
+            return tickets.prepare(name: name, iv: iv, cipher, seal, isNew: isNew == 1)
+        }
 
     /// A client that asks for a name gets that name's certificate (RFC 6066 §3).
     private static let selectCertificate:

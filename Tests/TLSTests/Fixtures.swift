@@ -94,6 +94,8 @@ struct Handshake {
             X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, &text, 256)
             return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
         }
+        // An end without a word would spoil the session.
+        SSL_shutdown(client)
         let session = SSL_get1_session(client).flatMap { ClientSession($0) }
         return Result(
             suite: String(cString: SSL_CIPHER_get_name(SSL_get_current_cipher(client))),

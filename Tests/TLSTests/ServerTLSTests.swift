@@ -14,7 +14,7 @@ import Testing
     }
 
     @Test func noSuiteWithoutEphemeralKeysAndAuthenticatedEncryption() throws {
-        let server = try ServerTLS([try folder.make("one", for: ["one.org"])])
+        let server = try ServerTLS([try folder.make("one", for: ["one.org"])], tickets: nil)
         func suite(_ suites: String) throws -> String? {
             try Handshake.run(server, .init(version: TLS1_2_VERSION, suites: suites))?.suite
         }
@@ -34,11 +34,12 @@ import Testing
     }
 
     @Test func theNameThatIsAskedForChooses() throws {
-        let server = try ServerTLS([
-            try folder.make("first", for: ["first.org"]),
-            try folder.make("wild", for: ["*.second.org"]),
-            try folder.make("second", for: ["api.second.org", "second.org"]),
-        ])
+        let server = try ServerTLS(
+            [
+                try folder.make("first", for: ["first.org"]),
+                try folder.make("wild", for: ["*.second.org"]),
+                try folder.make("second", for: ["api.second.org", "second.org"]),
+            ], tickets: nil)
         for (name, expected) in [
             ("first.org", "first"), ("www.second.org", "wild"), ("api.second.org", "second"),
             ("SECOND.org", "second"), ("a.www.second.org", "first"), ("third.org", "first"), (nil, "first"),
@@ -51,7 +52,7 @@ import Testing
 
     @Test func whatChangedAndStandsStillIsTaken() throws {
         let files = try folder.make("now", for: ["now.org"])
-        let server = try ServerTLS([files])
+        let server = try ServerTLS([files], tickets: nil)
         try folder.make("next", for: ["now.org"])
         #expect(server.look().isEmpty)
         try folder.copy("next", over: "now")
@@ -61,9 +62,10 @@ import Testing
     }
 
     @Test func onlyAPairThatFitsIsTaken() throws {
-        let server = try ServerTLS([
-            try folder.make("now", for: ["now.org"]), try folder.make("other", for: ["other.org"]),
-        ])
+        let server = try ServerTLS(
+            [
+                try folder.make("now", for: ["now.org"]), try folder.make("other", for: ["other.org"]),
+            ], tickets: nil)
         try folder.make("next", for: ["now.org"])
         try folder.make("later", for: ["other.org"])
         try folder.run("cp next.key now.key")
@@ -88,7 +90,7 @@ import Testing
         try folder.run(
             "mkdir 1 2 && mv a.pem 1/s.pem && mv a.key 1/s.key && mv b.pem 2/s.pem && mv b.key 2/s.key"
                 + " && ln -s 1 data && ln -s data/s.pem s.pem && ln -s data/s.key s.key")
-        let server = try ServerTLS([folder.files("s")])
+        let server = try ServerTLS([folder.files("s")], tickets: nil)
         #expect(try commonName(server, nil) == "a")
         try folder.run("ln -s 2 new && mv -T new data")
         #expect(server.look().isEmpty && server.look().map(\.isTaken) == [true])
@@ -105,7 +107,7 @@ import Testing
         func reason(_ chain: String, _ key: String) -> String? {
             let files = CertificateFiles(chain: "\(folder.path)/\(chain)", key: "\(folder.path)/\(key)")
             do throws(TLSError) {
-                _ = try ServerTLS([files])
+                _ = try ServerTLS([files], tickets: nil)
                 return nil
             } catch {
                 return error.description.replacingOccurrences(of: "\(folder.path)/", with: "")
@@ -130,7 +132,7 @@ import Testing
             reason("turned.pem", "good.key")
                 == "good.key is the key of certificate 2 in turned.pem: the server's own certificate must"
                 + " stand first")
-        #expect(throws: TLSError.self) { try ServerTLS([]) }
+        #expect(throws: TLSError.self) { try ServerTLS([], tickets: nil) }
         #expect(CertificateFiles(chain: good.chain, key: good.key) == good)
     }
 }

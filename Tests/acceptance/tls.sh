@@ -129,3 +129,36 @@ starts_not "$work/none.pem: no such file" --cert "$work/none.pem" --key "$work/f
 starts_not 'is not the key of the certificate' --cert "$work/first/server.pem" --key "$work/second/server.key"
 starts_not 'needs a --further-key' "${pairs[@]:2}" --further-cert "$work/first/server.pem"
 echo "ok: a start says what is wrong"
+
+# With the same secret (the data folder of before, or the same database) a session resumes; with another it does not.
+begin() { # FOLDER: a server on it
+  data=$work/$1
+  start_server "${pairs[@]}"
+}
+# resumes FILE WORD VERSION: what becomes of the session in FILE at the server.
+resumes() {
+  client "$3" -servername localhost -sess_in "$1" | grep -q "^$2, TLSv" || fail "$3: a session is not $2 here"
+}
+# keep FILE VERSION: a session, with the ticket that came behind the handshake.
+keep() {
+  { sleep 1; } | timeout 20 openssl s_client -connect "127.0.0.1:$tls" "$2" -servername localhost -sess_out "$1" > "$work/kept" 2>&1 || true
+  [ -s "$1" ] || fail "$2: no session was given"
+  if openssl sess_id -in "$1" -noout -text | grep -i 'early data' | grep -qv ': 0'; then fail "$2: early data is allowed"; fi
+}
+begin data
+for version in -tls1_3 -tls1_2; do
+  keep "$work/session$version" "$version"
+  resumes "$work/session$version" Reused "$version"
+done
+stop_server
+begin elsewhere
+for version in -tls1_3 -tls1_2; do resumes "$work/session$version" New "$version"; done
+stop_server
+begin data
+for version in -tls1_3 -tls1_2; do resumes "$work/session$version" Reused "$version"; done
+make first localhost
+kill -HUP "$server"
+told "$taken" 5
+for version in -tls1_3 -tls1_2; do resumes "$work/session$version" Reused "$version"; done
+stop_server
+echo "ok: sessions resume over a restart and a renewal, and nowhere else"

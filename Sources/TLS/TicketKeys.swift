@@ -1,0 +1,104 @@
+import COpenSSL
+import Synchronization
+
+/// The keys of session tickets (RFC 5077, RFC 8446 §2.2), which a client hands back to resume. They come from
+/// a secret and the time alone: all processes that have the secret understand each other's tickets, also
+/// those from before a restart, and nothing need be told when a key gives way to the next.
+public struct TicketKeyring: Sendable {
+    /// For as long a key seals, and for as long a ticket holds.
+    public static let periodSeconds: Int64 = 6 * 3600
+
+    /// What one period's tickets are named, encrypted and sealed with.
+    struct Key: Equatable, Sendable {
+        static let nameBytes = 16
+        var name: [UInt8]
+        var cipher: [UInt8]
+        var seal: [UInt8]
+    }
+
+    private let secret: [UInt8]
+    private var period: Int64 = .min
+    /// Of `period` and its two neighbours, its own first: a ticket of the period before holds on, and another
+    /// gateway's clock may be in the next one already.
+    private var keys: [Key] = []
+
+    /// `nil` where the secret is too short to be one.
+    public init?(secret: [UInt8]) {
+        guard secret.count >= 16 else { return nil }
+        self.secret = secret
+    }
+
+    /// What new tickets are made with. `now` is in seconds since 1970. `nil` where libcrypto fails.
+    mutating func current(_ now: Int64) -> Key? {
+        turn(to: now)
+        return keys.first
+    }
+
+    /// What a ticket of this name was made with; `nil` where it is too old or somebody else's.
+    mutating func find(_ name: some Sequence<UInt8>, _ now: Int64) -> Key? {
+        turn(to: now)
+        return keys.first { $0.name.elementsEqual(name) }
+    }
+
+    private mutating func turn(to now: Int64) {
+        // Rounded down, also before 1970.
+        let next = (now - (now < 0 ? TicketKeyring.periodSeconds - 1 : 0)) / TicketKeyring.periodSeconds
+        guard next != period else { return }
+        let made = [next, next - 1, next + 1].compactMap { TicketKeyring.key(secret, $0) }
+        keys = made.count == 3 ? made : []
+        period = next
+    }
+
+    /// HKDF with SHA-256 (RFC 5869).
+    static func key(_ secret: [UInt8], _ period: Int64) -> Key? {
+        guard let context = EVP_PKEY_CTX_new_id(EVP_PKEY_HKDF, nil) else { return nil }
+        defer { EVP_PKEY_CTX_free(context) }
+        let salt = Array("tidecast tls tickets 1".utf8)
+        let info = (0..<8).map { UInt8(truncatingIfNeeded: period >> (56 - 8 * Int64($0))) }
+        var out = [UInt8](repeating: 0, count: Key.nameBytes + 64)
+        var count = out.count
+        guard EVP_PKEY_derive_init(context) == 1, EVP_PKEY_CTX_set_hkdf_md(context, EVP_sha256()) == 1,
+            EVP_PKEY_CTX_set1_hkdf_salt(context, salt, Int32(salt.count)) == 1,
+            EVP_PKEY_CTX_set1_hkdf_key(context, secret, Int32(secret.count)) == 1,
+            EVP_PKEY_CTX_add1_hkdf_info(context, info, Int32(info.count)) == 1,
+            EVP_PKEY_derive(context, &out, &count) == 1, count == out.count
+        else { return nil }
+        return Key(name: Array(out[..<16]), cipher: Array(out[16..<48]), seal: Array(out[48...]))
+    }
+}
+
+/// One ring for all loops, by the wall clock.
+final class TicketKeys: Sendable {
+    private let ring: Mutex<TicketKeyring>
+    private let now: @Sendable () -> Int64
+
+    init(_ ring: TicketKeyring, now: @escaping @Sendable () -> Int64) {
+        self.ring = Mutex(ring)
+        self.now = now
+    }
+
+    private static let ivBytes = 16
+
+    /// Tickets are encrypted with AES-256-CBC and sealed with HMAC-SHA-256 (RFC 5077 §4). Returns what libssl
+    /// wants to hear: 1 for done, 0 for no ticket or none that is known, less for a failure.
+    func prepare(
+        name: UnsafeMutablePointer<UInt8>, iv: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer,
+        _ seal: OpaquePointer, isNew: Bool
+    ) -> Int32 {
+        let now = now()
+        let key = ring.withLock { ring in
+            isNew
+                ? ring.current(now)
+                : ring.find(UnsafeBufferPointer(start: name, count: TicketKeyring.Key.nameBytes), now)
+        }
+        guard let key else { return 0 }
+        if isNew {
+            guard RAND_bytes(iv, Int32(TicketKeys.ivBytes)) == 1 else { return -1 }
+            name.update(from: key.name, count: TicketKeyring.Key.nameBytes)
+        }
+        guard EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipher, iv, isNew ? 1 : 0) == 1,
+            tidecast_EVP_MAC_CTX_set_sha256_key(seal, key.seal, key.seal.count) == 1
+        else { return -1 }
+        return 1
+    }
+}
