@@ -46,3 +46,6 @@ static inline int tidecast_EVP_MAC_CTX_set_sha256_key(EVP_MAC_CTX *context, cons
     };
     return EVP_MAC_CTX_set_params(context, parameters);
 }
+static inline void tidecast_SSL_CTX_prefer_own_suites(SSL_CTX *context) {
+    SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
+}

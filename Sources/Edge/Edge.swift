@@ -37,6 +37,7 @@ public struct ListenError: Error, CustomStringConvertible {
 public final class Edge: Sendable {
     private let group: MultiThreadedEventLoopGroup
     private let loops: [ObjectIdentifier: NIOLoopBound<EdgeLoop>]
+    private let sendBufferBytes: Int32
     private let listeners = Mutex<[any Channel]>([])
     public let counters = EdgeCounters()
 
@@ -46,6 +47,7 @@ public final class Edge: Sendable {
         makeHandler: @escaping @Sendable (any EventLoop) -> any RequestHandler
     ) throws {
         self.group = group
+        sendBufferBytes = configuration.sendBufferBytes
         let counters = counters
         let budgets = EdgeBudgets(configuration)
         var loops: [ObjectIdentifier: NIOLoopBound<EdgeLoop>] = [:]
@@ -83,15 +85,12 @@ public final class Edge: Sendable {
     private func bootstrap(_ tls: ServerTLS?) -> ServerBootstrap {
         let loops = loops
         let counters = counters
+        let sendBufferBytes = ChannelOptions.Types.SocketOption.Value(sendBufferBytes)
         return ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 4096)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelOption(.maxMessagesPerRead, value: 4)
-            // Each connection keeps its last buffer: it begins small, and grows with what comes.
-            .childChannelOption(
-                .recvAllocator,
-                value: AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 512, maximum: 65536)
-            )
+            // Connections have it from their listener (tcp(7)).
+            .serverChannelOption(.socketOption(.so_sndbuf), value: sendBufferBytes)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     guard let bound = loops[ObjectIdentifier(channel.eventLoop)], !bound.value.isDraining
@@ -99,18 +98,21 @@ public final class Edge: Sendable {
                     counters.accepted.add(1, ordering: .relaxed)
                     counters.open.add(1, ordering: .relaxed)
                     channel.closeFuture.whenComplete { _ in counters.open.subtract(1, ordering: .relaxed) }
-                    _ = (channel as? any SocketOptionProvider).map { provider in
-                        provider.setSendBufferSize(bound.value.configuration.sendBufferBytes)
-                    }
+                    let options = channel.syncOptions
+                    try options?.setOption(.maxMessagesPerRead, value: 4)
+                    // Each connection keeps its last buffer: it begins small, and grows with what comes.
+                    try options?.setOption(
+                        .recvAllocator,
+                        value: AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 512, maximum: 65536))
                     let sniffer = ProtocolSniffer(loop: bound.value, isSecure: tls != nil)
                     if let tls {
                         guard let handler = TLSHandler(tls, established: { try sniffer.established($1) })
                         else {
                             return channel.close(promise: nil)
                         }
-                        try channel.pipeline.syncOperations.addHandler(handler)
+                        try channel.pipeline.syncOperations.addHandler(handler, name: "tls")
                     }
-                    try channel.pipeline.syncOperations.addHandler(sniffer)
+                    try channel.pipeline.syncOperations.addHandler(sniffer, name: "sniffer")
                 }
             }
     }
@@ -191,26 +193,28 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
     /// Bytes that HTTP/1.1's decoder may keep: those of a field that is not whole, and of one read.
     private static let bufferBytesMax = 128 << 10
 
+    /// Handlers have names: NIO would compose one for each.
     private func install(_ context: ChannelHandlerContext, isHTTP2: Bool) throws {
         let pipeline = context.pipeline.syncOperations
         let isLoopback = Self.isLoopback(context.remoteAddress)
         if isHTTP2 {
             try pipeline.addHandler(
                 HTTP2Connection(
-                    loop: loop, opened: opened, isSecure: isSecure, isLoopback: isLoopback))
+                    loop: loop, opened: opened, isSecure: isSecure, isLoopback: isLoopback), name: "http2")
         } else {
-            try pipeline.addHandler(HTTPResponseEncoder())
+            try pipeline.addHandler(HTTPResponseEncoder(), name: "encoder")
             var limits = NIOHTTPDecoderLimitConfiguration()
             limits.maxHeaderFieldSize = loop.configuration.headerBytesMax
             limits.maxHeaderListSize = loop.configuration.headerBytesMax
             limits.maxHeaderFieldCount = loop.configuration.headerFieldsMax
             let decoder = HTTPRequestDecoder(limitConfiguration: limits)
             try pipeline.addHandler(
-                ByteToMessageHandler(decoder, maximumBufferSize: ProtocolSniffer.bufferBytesMax))
-            try pipeline.addHandler(HTTPServerPipelineHandler())
+                ByteToMessageHandler(decoder, maximumBufferSize: ProtocolSniffer.bufferBytesMax),
+                name: "decoder")
+            try pipeline.addHandler(HTTPServerPipelineHandler(), name: "order")
             try pipeline.addHandler(
                 HTTP1Connection(
-                    loop: loop, opened: opened, isSecure: isSecure, isLoopback: isLoopback))
+                    loop: loop, opened: opened, isSecure: isSecure, isLoopback: isLoopback), name: "http1")
         }
         if let bytes = seen { context.fireChannelRead(NIOAny(bytes)) }
         seen = nil
@@ -224,11 +228,5 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
         case .unixDomainSocket: true
         case nil: true
         }
-    }
-}
-
-extension SocketOptionProvider {
-    fileprivate func setSendBufferSize(_ bytes: Int32) {
-        _ = unsafeSetSocketOption(level: .socket, name: .so_sndbuf, value: bytes)
     }
 }

@@ -123,6 +123,8 @@ final class CertificateChoice: Sendable {
         SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
         SSL_CTX_set_alpn_select_cb(raw, CertificateChoice.selectProtocol, nil)
         tidecast_SSL_CTX_set_server_name_callback(raw, CertificateChoice.selectCertificate)
+        SSL_CTX_set_ciphersuites(raw, CertificateChoice.suites)
+        tidecast_SSL_CTX_prefer_own_suites(raw)
         // Sessions are in the client's ticket; nothing of them is kept here. No early data: it could be
         // replayed.
         tidecast_SSL_CTX_set_session_cache_mode(raw, Int(SSL_SESS_CACHE_OFF))
@@ -137,6 +139,11 @@ final class CertificateChoice: Sendable {
         SSL_CTX_set_timeout(raw, Int(TicketKeyring.periodSeconds))
         SSL_CTX_set_tlsext_ticket_key_evp_cb(raw, CertificateChoice.prepareTicket)
     }
+
+    /// Of TLS 1.3, in the server's order: the handshake is hashed with SHA-256, which costs least. A client that
+    /// puts ChaCha20 first has no hardware for AES, and gets it.
+    private static let suites =
+        "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 
     /// Of TLS 1.3, after a whole handshake. A device has one connection, and gets another when it resumes.
     private static let ticketCount = 1

@@ -23,6 +23,8 @@ public final class TLSHandler: ChannelDuplexHandler {
     /// Called once with what ALPN chose; empty where the client offered nothing.
     private let established: (ChannelHandlerContext, String) throws -> Void
     private var isEstablished = false
+    /// Whether the socket failed.
+    private var isLost = false
     private var waiting: [ByteBuffer] = []
     /// Of what was handed in and not yet to the socket: whoever counts what waits must see it wait.
     private var promises: [EventLoopPromise<Void>] = []
@@ -131,10 +133,15 @@ public final class TLSHandler: ChannelDuplexHandler {
     }
 
     private func read(_ context: ChannelHandlerContext) {
+        // Where libssl took all that came, and has nothing decrypted, it would only ask for more. What is
+        // encrypted is longer than what it says.
         while true {
-            var plain = context.channel.allocator.buffer(capacity: TLSHandler.readBytes)
+            let waiting = BIO_ctrl_pending(incoming) + Int(SSL_pending(ssl))
+            guard waiting > 0 else { return }
+            let room = min(waiting, TLSHandler.readBytes)
+            var plain = context.channel.allocator.buffer(capacity: room)
             var result: Int32 = 0
-            plain.writeWithUnsafeMutableBytes(minimumWritableBytes: TLSHandler.readBytes) { raw in
+            plain.writeWithUnsafeMutableBytes(minimumWritableBytes: room) { raw in
                 result = SSL_read(ssl, raw.baseAddress, Int32(clamping: raw.count))
                 return max(0, Int(result))
             }
@@ -175,6 +182,12 @@ public final class TLSHandler: ChannelDuplexHandler {
         context.fireChannelInactive()
     }
 
+    /// Nobody would hear that this is the end.
+    public func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        isLost = true
+        context.fireErrorCaught(error)
+    }
+
     public func flush(context: ChannelHandlerContext) { drain(context) }
 
     /// Hands what libssl wants to send to the socket, in one piece.
@@ -196,7 +209,7 @@ public final class TLSHandler: ChannelDuplexHandler {
     }
 
     public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
-        if isEstablished, mode != .input {
+        if isEstablished, !isLost, mode != .input {
             SSL_shutdown(ssl)
             drain(context)
         }

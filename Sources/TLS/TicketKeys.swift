@@ -78,6 +78,9 @@ final class TicketKeys: Sendable {
     }
 
     private static let ivBytes = 16
+    /// Looked up once: by its short name libcrypto would look for it at each ticket.
+    // Safe: nothing changes it, and it is never freed.
+    private nonisolated(unsafe) static let cipher = EVP_CIPHER_fetch(nil, "AES-256-CBC", nil)
 
     /// Tickets are encrypted with AES-256-CBC and sealed with HMAC-SHA-256 (RFC 5077 §4). Returns what libssl
     /// wants to hear: 1 for done, 0 for no ticket or none that is known, less for a failure.
@@ -96,7 +99,7 @@ final class TicketKeys: Sendable {
             guard RAND_bytes(iv, Int32(TicketKeys.ivBytes)) == 1 else { return -1 }
             name.update(from: key.name, count: TicketKeyring.Key.nameBytes)
         }
-        guard EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipher, iv, isNew ? 1 : 0) == 1,
+        guard EVP_CipherInit_ex(cipher, TicketKeys.cipher, nil, key.cipher, iv, isNew ? 1 : 0) == 1,
             tidecast_EVP_MAC_CTX_set_sha256_key(seal, key.seal, key.seal.count) == 1
         else { return -1 }
         return 1

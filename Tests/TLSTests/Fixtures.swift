@@ -45,6 +45,8 @@ struct Handshake {
         var name: String?
         var version: Int32?
         var suites: String?
+        /// Of TLS 1.3.
+        var newSuites: String?
         /// One that an earlier handshake left.
         var session: ClientSession?
     }
@@ -69,6 +71,7 @@ struct Handshake {
             tidecast_SSL_set_proto_version(client, version)
         }
         if let suites = options.suites { #expect(SSL_set_cipher_list(client, suites) == 1) }
+        if let suites = options.newSuites { #expect(SSL_set_ciphersuites(client, suites) == 1) }
         if let session = options.session { #expect(SSL_set_session(client, session.raw) == 1) }
         let other = try #require(server.connection())
         defer { SSL_free(other) }

@@ -30,7 +30,14 @@ import Testing
             #expect(try suite(taken) == taken)
         }
         #expect(try suite("ECDHE-ECDSA-AES128-SHA:ECDHE-ECDSA-AES128-GCM-SHA256")?.contains("GCM") == true)
-        #expect(try Handshake.run(server)?.suite.hasPrefix("TLS_") == true, "TLS 1.3")
+        let (aes, aes256) = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384")
+        let chacha = "TLS_CHACHA20_POLY1305_SHA256"
+        for (offered, expected) in [
+            ([aes256, chacha, aes], aes), ([aes256], aes256), ([chacha, aes, aes256], chacha),
+        ] {
+            let options = Handshake.Options(newSuites: offered.joined(separator: ":"))
+            #expect(try Handshake.run(server, options)?.suite == expected, "\(offered)")
+        }
     }
 
     @Test func theNameThatIsAskedForChooses() throws {
