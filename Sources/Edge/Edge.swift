@@ -170,24 +170,31 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
         if second - opened > loop.configuration.handshakeSeconds { context?.close(promise: nil) }
     }
 
-    /// TLS is there, and ALPN chose `name`.
-    func established(_ name: String) throws {
-        guard let context else { return }
-        try install(context, isHTTP2: name == "h2")
+    /// TLS is there, and ALPN chose `name`. An HTTP/2 server speaks first; HTTP/1.1 has nothing to do before
+    /// the client asks, and some only look whether somebody listens.
+    /// True where it will.
+    func established(_ name: String) throws -> Bool {
+        guard let context, name == "h2" else { return false }
+        try install(context, isHTTP2: true)
+        return true
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         var incoming = unwrapInboundIn(data)
         if seen == nil { seen = incoming } else { seen?.writeBuffer(&incoming) }
-        guard let bytes = seen else { return }
-        let start = Array(bytes.readableBytesView.prefix(3))
-        let preface = Array("PRI".utf8)
-        guard start == preface || !preface.starts(with: start) else { return }
+        guard let isHTTP2 = isSecure ? false : startsHTTP2() else { return }
         do {
-            try install(context, isHTTP2: start == preface)
+            try install(context, isHTTP2: isHTTP2)
         } catch {
             context.close(promise: nil)
         }
+    }
+
+    /// `nil` where that cannot be told yet.
+    private func startsHTTP2() -> Bool? {
+        let start = Array((seen ?? ByteBuffer()).readableBytesView.prefix(3))
+        let preface = Array("PRI".utf8)
+        return start == preface ? true : preface.starts(with: start) ? nil : false
     }
 
     /// Bytes that HTTP/1.1's decoder may keep: those of a field that is not whole, and of one read.

@@ -20,9 +20,12 @@ public final class TLSHandler: ChannelDuplexHandler {
     private let ssl: OpaquePointer
     private let incoming: OpaquePointer
     private let outgoing: OpaquePointer
-    /// Called once with what ALPN chose; empty where the client offered nothing.
-    private let established: (ChannelHandlerContext, String) throws -> Void
+    /// Called once with what ALPN chose; empty where the client offered nothing. Says whether something will
+    /// be written within this turn, so that the end of the handshake goes out together with it.
+    private let established: (ChannelHandlerContext, String) throws -> Bool
     private var isEstablished = false
+    /// Whether the end of the handshake waits for what is written first.
+    private var isFlushedSoon = false
     /// Whether the socket failed.
     private var isLost = false
     private var waiting: [ByteBuffer] = []
@@ -40,19 +43,22 @@ public final class TLSHandler: ChannelDuplexHandler {
         _ tls: TLSContext, side: Side = .server,
         established: @escaping (ChannelHandlerContext, String) throws -> Void = { _, _ in }
     ) {
-        self.init(SSL_new(tls.raw), side, kept: tls, established)
+        self.init(SSL_new(tls.raw), side, kept: tls) { context, name in
+            try established(context, name)
+            return false
+        }
     }
 
     /// The server's side of a connection with whoever comes.
     public convenience init?(
-        _ tls: ServerTLS, established: @escaping (ChannelHandlerContext, String) throws -> Void
+        _ tls: ServerTLS, established: @escaping (ChannelHandlerContext, String) throws -> Bool
     ) {
         self.init(tls.connection(), .server, kept: tls, established)
     }
 
     private init?(
         _ ssl: OpaquePointer?, _ side: Side, kept: AnyObject,
-        _ established: @escaping (ChannelHandlerContext, String) throws -> Void
+        _ established: @escaping (ChannelHandlerContext, String) throws -> Bool
     ) {
         guard let ssl else { return nil }
         guard let incoming = BIO_new(BIO_s_mem()), let outgoing = BIO_new(BIO_s_mem()) else {
@@ -96,16 +102,17 @@ public final class TLSHandler: ChannelDuplexHandler {
         bytes.withUnsafeReadableBytes { raw in
             _ = BIO_write(incoming, raw.baseAddress, Int32(clamping: raw.count))
         }
-        if !isEstablished, !handshake(context) { return }
+        let isFirst = !isEstablished
+        if isFirst, !handshake(context) { return }
         read(context)
-        drain(context)
+        if !isFirst || !isFlushedSoon { drain(context) }
     }
 
     /// True when the handshake is complete.
     private func handshake(_ context: ChannelHandlerContext) -> Bool {
         let result = SSL_do_handshake(ssl)
-        drain(context)
         if result != 1 {
+            drain(context)
             let error = SSL_get_error(ssl, result)
             if error != SSL_ERROR_WANT_READ, error != SSL_ERROR_WANT_WRITE {
                 let reason = TLSContext.reason()
@@ -121,14 +128,14 @@ public final class TLSHandler: ChannelDuplexHandler {
         SSL_get0_alpn_selected(ssl, &name, &length)
         let chosen = String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
         do {
-            try established(context, chosen)
+            isFlushedSoon = try established(context, chosen)
         } catch {
             context.close(promise: nil)
             return false
         }
         for buffer in waiting { encrypt(buffer) }
         waiting = []
-        drain(context)
+        if !isFlushedSoon { drain(context) }
         return true
     }
 
