@@ -14,6 +14,7 @@ final class CertificateKeeper: Sendable {
     let taken = Atomic<Int>(0)
     let refused = Atomic<Int>(0)
     private let log: Logger
+    private let looking = Mutex<RepeatedTask?>(nil)
 
     /// `nil` where nothing listens with TLS. The keys of session tickets come from the secret, which all
     /// gateways of a cluster have.
@@ -29,12 +30,16 @@ final class CertificateKeeper: Sendable {
         tls.certificates.first { $0.files == files }.map { Double($0.certificate.notAfter) } ?? 0
     }
 
-    /// Looks at the files from now on, beside the loops, until the loop ends.
+    /// Looks at the files from now on, beside the loops.
     func begin(on loop: any EventLoop) {
-        loop.scheduleRepeatedAsyncTask(initialDelay: Self.pause, delay: Self.pause) { _ in
+        let task = loop.scheduleRepeatedAsyncTask(initialDelay: Self.pause, delay: Self.pause) { _ in
             NIOThreadPool.singleton.runIfActive(eventLoop: loop) { self.look() }
         }
+        looking.withLock { $0 = task }
     }
+
+    /// No more looks: the loop may end.
+    func end() { looking.withLock { $0 }?.cancel() }
 
     func look(isAsked: Bool = false) {
         for news in tls.look(isAsked: isAsked) {

@@ -164,6 +164,7 @@ public final class Node: Sendable {
     public func stop(within limit: TimeAmount = .seconds(10)) async {
         // Partitions go to their heirs while this node still answers and passes on.
         await cluster?.leave(within: .seconds(8))
+        certificates?.end()
         shared.beginDraining()
         // A balancer that asks for /readyz finds out, and chooses others; until then it is answered as
         // before.
