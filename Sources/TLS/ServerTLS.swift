@@ -140,8 +140,8 @@ final class CertificateChoice: Sendable {
         SSL_CTX_set_tlsext_ticket_key_evp_cb(raw, CertificateChoice.prepareTicket)
     }
 
-    /// Of TLS 1.3, in the server's order: the handshake is hashed with SHA-256, which costs least. A client that
-    /// puts ChaCha20 first has no hardware for AES, and gets it.
+    /// Of TLS 1.3, in the server's order: the handshake is hashed with SHA-256, which costs least. A client
+    /// that puts ChaCha20 first has no hardware for AES, and gets it.
     private static let suites =
         "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 
