@@ -165,7 +165,7 @@ let tests: [Target] = [
         name: "EngineContract", dependencies: ["Model", "Journal"], path: "Tests/EngineContract",
         swiftSettings: settings),
     .tests(of: "SQLiteEngine", with: ["Model", "Journal", "CSQLite", "EngineContract"]),
-    .tests(of: "PeerLink", with: ["Model", "Journal", "TLS", "StoredFormats"] + nio),
+    .tests(of: "PeerLink", with: ["Model", "Journal", "TLS", "StoredFormats", "COpenSSL"] + nio),
     .tests(of: "PostgresEngine", with: ["Model", "Journal", "EngineContract", "CPQ"]),
     .tests(
         of: "Node",

@@ -1,3 +1,4 @@
+import COpenSSL
 import Foundation
 import Model
 import NIOCore
@@ -124,10 +125,21 @@ final class Heard: Sendable {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: folder) }
         for authority in ["ours", "theirs"] {
-            let command =
-                "cd \(folder) && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
-                + " -subj /CN=\(authority) -keyout \(authority).key -out \(authority).pem >/dev/null 2>&1"
-            #expect(system(command) == 0)
+            let key = try #require(CertificateMaker.key())
+            defer { EVP_PKEY_free(key) }
+            let certificate = try CertificateMaker.make(
+                subject: authority, key: key, issuer: nil, signer: key, days: 2,
+                extensions: [(NID_basic_constraints, "critical,CA:TRUE")])
+            defer { X509_free(certificate) }
+            let texts = [
+                "pem": try CertificateMaker.pem { PEM_write_bio_X509($0, certificate) },
+                "key": try CertificateMaker.pem {
+                    PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil)
+                },
+            ]
+            for (kind, text) in texts {
+                try text.write(toFile: "\(folder)/\(authority).\(kind)", atomically: false, encoding: .utf8)
+            }
         }
         func context(_ name: String) throws -> TLSContext {
             try TLSContext(

@@ -16,26 +16,67 @@ final class CertificateFolder {
     deinit { try? FileManager.default.removeItem(atPath: path) }
 
     /// Signed by itself, for these names. The same name again is another certificate with another key.
+    ///
+    /// In this process: what it started would hold, for a moment, the locks and the listeners of tests beside.
     @discardableResult
     func make(_ name: String, for hosts: [String]) throws -> CertificateFiles {
+        let key = try #require(CertificateMaker.key())
+        defer { EVP_PKEY_free(key) }
         let names = hosts.map { "DNS:\($0)" }.joined(separator: ",")
-        try run(
-            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=\(name)"
-                + " -addext 'subjectAltName=\(names)' -keyout \(name).key -out \(name).pem")
+        let certificate = try CertificateMaker.make(
+            subject: name, key: key, issuer: nil, signer: key, days: 2,
+            extensions: [(NID_subject_alt_name, names)])
+        defer { X509_free(certificate) }
+        try write(CertificateMaker.pem { PEM_write_bio_X509($0, certificate) }, to: "\(name).pem")
+        try write(
+            CertificateMaker.pem { PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil) },
+            to: "\(name).key")
         return files(name)
+    }
+
+    /// The key of `name` under a passphrase, in `file`.
+    func encrypt(_ name: String, to file: String) throws {
+        let bio = try #require(BIO_new_file("\(path)/\(name).key", "r"))
+        defer { BIO_free(bio) }
+        let key = try #require(PEM_read_bio_PrivateKey(bio, nil, nil, nil))
+        defer { EVP_PKEY_free(key) }
+        let text = try CertificateMaker.pem {
+            PEM_write_bio_PKCS8PrivateKey($0, key, EVP_aes_128_cbc(), "x", 1, nil, nil)
+        }
+        try write(text, to: file)
     }
 
     func files(_ name: String) -> CertificateFiles {
         CertificateFiles(chain: "\(path)/\(name).pem", key: "\(path)/\(name).key")
     }
 
-    func run(_ command: String) throws {
-        try #require(system("cd '\(path)' && { \(command) ; } >/dev/null 2>&1") == 0, "\(command)")
+    func text(_ file: String) throws -> String {
+        try String(contentsOfFile: "\(path)/\(file)", encoding: .utf8)
+    }
+
+    /// In place: the file stays the same one.
+    func write(_ text: String, to file: String) throws {
+        try text.write(toFile: "\(path)/\(file)", atomically: false, encoding: .utf8)
+    }
+
+    func remove(_ file: String) throws { try FileManager.default.removeItem(atPath: "\(path)/\(file)") }
+
+    func makeFolder(_ name: String) throws {
+        try FileManager.default.createDirectory(atPath: "\(path)/\(name)", withIntermediateDirectories: false)
+    }
+
+    func move(_ file: String, to other: String) throws {
+        try #require(rename("\(path)/\(file)", "\(path)/\(other)") == 0)
+    }
+
+    func link(_ file: String, to target: String) throws {
+        try FileManager.default.createSymbolicLink(
+            atPath: "\(path)/\(file)", withDestinationPath: target)
     }
 
     /// Puts the pair `name` where `other` was, in place.
     func copy(_ name: String, over other: String) throws {
-        try run("cp \(name).pem \(other).pem && cp \(name).key \(other).key")
+        for kind in ["pem", "key"] { try write(try text("\(name).\(kind)"), to: "\(other).\(kind)") }
     }
 }
 

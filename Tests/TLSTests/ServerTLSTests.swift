@@ -75,17 +75,17 @@ import Testing
             ], tickets: nil)
         try folder.make("next", for: ["now.org"])
         try folder.make("later", for: ["other.org"])
-        try folder.run("cp next.key now.key")
+        try folder.write(try folder.text("next.key"), to: "now.key")
         try folder.copy("later", over: "other")
         let news = server.look(isAsked: true)
         #expect(news.map(\.isTaken) == [false, true], "each pair for itself")
         #expect(news[0].reason?.contains("now.key is not the key of the certificate in") == true)
         #expect(try commonName(server, "now.org") == "now")
         #expect(try commonName(server, "other.org") == "later")
-        try folder.run("cp next.pem now.pem")
+        try folder.write(try folder.text("next.pem"), to: "now.pem")
         #expect(server.look(isAsked: true).map(\.isTaken) == [true, false])
         #expect(try commonName(server, "now.org") == "next")
-        try folder.run("rm now.pem")
+        try folder.remove("now.pem")
         #expect(server.look(isAsked: true)[0].reason?.hasSuffix("now.pem: no such file") == true)
         #expect(try commonName(server, "now.org") == "next")
     }
@@ -94,12 +94,16 @@ import Testing
     @Test func aLinkThatLeadsElsewhereIsAChange() throws {
         try folder.make("a", for: ["now.org"])
         try folder.make("b", for: ["now.org"])
-        try folder.run(
-            "mkdir 1 2 && mv a.pem 1/s.pem && mv a.key 1/s.key && mv b.pem 2/s.pem && mv b.key 2/s.key"
-                + " && ln -s 1 data && ln -s data/s.pem s.pem && ln -s data/s.key s.key")
+        for (name, place) in [("a", "1"), ("b", "2")] {
+            try folder.makeFolder(place)
+            for kind in ["pem", "key"] { try folder.move("\(name).\(kind)", to: "\(place)/s.\(kind)") }
+        }
+        try folder.link("data", to: "1")
+        for kind in ["pem", "key"] { try folder.link("s.\(kind)", to: "data/s.\(kind)") }
         let server = try ServerTLS([folder.files("s")], tickets: nil)
         #expect(try commonName(server, nil) == "a")
-        try folder.run("ln -s 2 new && mv -T new data")
+        try folder.link("new", to: "2")
+        try folder.move("new", to: "data")
         #expect(server.look().isEmpty && server.look().map(\.isTaken) == [true])
         #expect(try commonName(server, nil) == "b")
     }
@@ -107,10 +111,16 @@ import Testing
     @Test func whatCannotBeUsedIsSaid() throws {
         let good = try folder.make("good", for: ["good.org"])
         try folder.make("other", for: ["other.org"])
-        try folder.run("openssl ec -aes128 -passout pass:x -in good.key -out encrypted.key")
-        try folder.run("head -c 300 good.pem > short.pem && cat other.pem good.pem > turned.pem")
-        try folder.run("cat good.pem short.pem > half.pem && : > empty.pem && echo hello > text.key")
-        try folder.run("head -c 100 good.key > short.key && mkdir folder")
+        try folder.encrypt("good", to: "encrypted.key")
+        let (chain, other) = (try folder.text("good.pem"), try folder.text("other.pem"))
+        let short = String(chain.prefix(300))
+        try folder.write(short, to: "short.pem")
+        try folder.write(other + chain, to: "turned.pem")
+        try folder.write(chain + short, to: "half.pem")
+        try folder.write("", to: "empty.pem")
+        try folder.write("hello\n", to: "text.key")
+        try folder.write(String(try folder.text("good.key").prefix(100)), to: "short.key")
+        try folder.makeFolder("folder")
         func reason(_ chain: String, _ key: String) -> String? {
             let files = CertificateFiles(chain: "\(folder.path)/\(chain)", key: "\(folder.path)/\(key)")
             do throws(TLSError) {
