@@ -1,5 +1,6 @@
 import Glibc
 import HTTPMessages
+import Listener
 import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -39,13 +40,16 @@ public final class Edge: Sendable {
     private let loops: [ObjectIdentifier: NIOLoopBound<EdgeLoop>]
     private let listeners = Mutex<[any Channel]>([])
     public let counters = EdgeCounters()
+    private let gate: ListenerGate
 
-    /// `makeHandler` is called once on each loop.
+    /// `makeHandler` is called once on each loop. `gate` is before all listeners.
     public init(
         group: MultiThreadedEventLoopGroup, configuration: EdgeConfiguration = EdgeConfiguration(),
+        gate: ListenerGate = ListenerGate(ConnectionGate.Bounds()),
         makeHandler: @escaping @Sendable (any EventLoop) -> any RequestHandler
     ) throws {
         self.group = group
+        self.gate = gate
         let counters = counters
         let budgets = EdgeBudgets(configuration)
         var loops: [ObjectIdentifier: NIOLoopBound<EdgeLoop>] = [:]
@@ -83,7 +87,7 @@ public final class Edge: Sendable {
     private func bootstrap(_ tls: TLSContext?) -> ServerBootstrap {
         let loops = loops
         let counters = counters
-        return ServerBootstrap(group: group)
+        return gate.guarding(ServerBootstrap(group: group))
             .serverChannelOption(.backlog, value: 4096)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.maxMessagesPerRead, value: 4)

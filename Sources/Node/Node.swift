@@ -41,6 +41,11 @@ public struct NodeConfiguration: Sendable {
     /// Bytes that the program's allocator has given out, for the metrics.
     public var allocatedBytes: (@Sendable () -> Double)?
     public var topicPayloadBytesMax = 4096
+    /// Connections of clients; `nil` for as many as the process's descriptors allow.
+    public var connectionsMax: Int?
+    /// Connections of one address, 0 for no bound; `nil` for a quarter of all, and any number of this
+    /// machine's own.
+    public var connectionsPerAddressMax: Int?
     public init(folder: String) { self.folder = folder }
 }
 
@@ -62,6 +67,8 @@ public final class Node: Sendable {
     ) throws {
         self.log = log
         var begun = Begun()
+        let gates = Gates(configuration, log)
+        gates.tellCut(log)
         do {
             let boxes = MailboxTable()
             let (engines, opened) = try Node.openEngines(configuration, boxes, log, onFatal: onFatal)
@@ -79,7 +86,7 @@ public final class Node: Sendable {
             if let settings = configuration.cluster {
                 let (cluster, server) = try Node.join(
                     settings, configuration, opened.databases, shared, loops, boxes.all,
-                    opened.catalogVersion, log)
+                    opened.catalogVersion, gates.peers, log)
                 (self.cluster, peerServer) = (cluster, server)
                 begun.undo { cluster.abandon() }
                 begun.undo { _ = try? server.close().wait() }
@@ -88,10 +95,15 @@ public final class Node: Sendable {
                 try Node.load(shared, loops)
             }
             let table = LoopTable(loops)
-            edge = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: false) }
-            admin = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: true) }
+            edge = try Edge(group: group, gate: gates.clients) {
+                EdgeHandler(front: table.loop(of: $0).front, isAdmin: false)
+            }
+            admin = try Edge(group: group, gate: gates.operators) {
+                EdgeHandler(front: table.loop(of: $0).front, isAdmin: true)
+            }
             shared.metrics.watch(shared)
             shared.metrics.watch(edge.counters)
+            shared.metrics.watch(gates)
             if cluster != nil { shared.metrics.watchCluster(shared) }
             if let allocated = configuration.allocatedBytes { shared.metrics.watch(allocated: allocated) }
             ports = try Node.listen(edge, configuration)

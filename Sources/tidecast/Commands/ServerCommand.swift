@@ -27,6 +27,10 @@ struct Server: AsyncParsableCommand {
     var retryAfterOnSends = false
     @Option(help: "Payload bytes of messages to topics, 4096 by default; FCM's error page says 2048.")
     var topicPayloadBytes: Int?
+    @Option(help: "Connections of clients; by default as many as the process's descriptors allow.")
+    var connections: Int?
+    @Option(help: "Connections of one address, 0 for no bound; by default a quarter of all.")
+    var connectionsPerAddress: Int?
     @Option(help: "A node of a cluster: the PostgreSQL database that it shares, postgres://…") var engine:
         String?
     @Option(

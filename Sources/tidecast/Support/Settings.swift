@@ -14,7 +14,7 @@ struct Settings {
         "data", "listen", "listenTls", "cert", "key", "tokenUri", "partitions", "loops", "dev",
         "retryAfterOnSends", "topicPayloadBytes", "logLevel", "engine", "node", "roles", "peer", "gossip",
         "join", "weight", "zone", "insecurePeers", "peerCert", "peerKey", "peerCa",
-        "furtherEngine", "engineFile", "publicUrl", "devAnywhere",
+        "furtherEngine", "engineFile", "publicUrl", "devAnywhere", "connections", "connectionsPerAddress",
     ]
 
     var folder = ""
@@ -98,6 +98,7 @@ struct Settings {
             }
             configuration.topicPayloadBytesMax = bytes
         }
+        try await addBounds(flags, config, to: &configuration)
         try await addTLS(flags, config, to: &configuration)
         if let engine {
             try await addCluster(flags, config, engine, to: &configuration)
@@ -113,6 +114,20 @@ struct Settings {
         }
         settings.logLevel = level
         return settings
+    }
+
+    private static func addBounds(
+        _ flags: Server, _ config: ConfigReader, to configuration: inout NodeConfiguration
+    ) async throws {
+        configuration.connectionsMax = try await config.int(flags.connections, "connections")
+        guard configuration.connectionsMax ?? 1 > 0 else {
+            throw ValidationError("--connections is at least 1.")
+        }
+        configuration.connectionsPerAddressMax =
+            try await config.int(flags.connectionsPerAddress, "connectionsPerAddress")
+        guard configuration.connectionsPerAddressMax ?? 0 >= 0 else {
+            throw ValidationError("--connections-per-address is not negative; 0 is no bound.")
+        }
     }
 
     /// The database's URL: as it was given, or the first line of the file that was named.

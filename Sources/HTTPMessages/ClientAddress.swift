@@ -1,0 +1,36 @@
+/// From where a client speaks, as far as bounds for one client ask: an IPv4 address, or the /64 of an IPv6
+/// address, since whoever has one address of a /64 mostly has all of them.
+public struct ClientAddress: Hashable, Sendable {
+    /// The first 64 bits of an IPv6 address. IPv4 addresses stand among those of `0:ffff::/32`, which are
+    /// nobody's.
+    public let key: UInt64
+    public let isLoopback: Bool
+
+    /// Four bytes or sixteen, as they stand in a packet; `nil` for any other number of them.
+    public init?(bytes: some Collection<UInt8>) {
+        let bytes = Array(bytes)
+        switch bytes.count {
+        case 4: self.init(v4: bytes[...])
+        case 16 where bytes[..<10].allSatisfy { $0 == 0 } && bytes[10] == 0xFF && bytes[11] == 0xFF:
+            self.init(v4: bytes[12...])
+        case 16:
+            self.init(
+                key: ClientAddress.number(bytes[..<8]),
+                isLoopback: bytes[..<15].allSatisfy { $0 == 0 } && bytes[15] == 1)
+        default: return nil
+        }
+    }
+
+    private init(v4 bytes: ArraySlice<UInt8>) {
+        self.init(key: 0xFFFF << 32 | ClientAddress.number(bytes), isLoopback: bytes.first == 127)
+    }
+
+    private init(key: UInt64, isLoopback: Bool) {
+        self.key = key
+        self.isLoopback = isLoopback
+    }
+
+    private static func number(_ bytes: ArraySlice<UInt8>) -> UInt64 {
+        bytes.reduce(0) { $0 << 8 | UInt64($1) }
+    }
+}
