@@ -9,6 +9,8 @@ public struct APISettings: Sendable {
     public var isDev = false
     /// What a development server does for tests; `nil` on any other.
     public var emulator: Emulator?
+    /// Whom a development server answers.
+    public var devHosts = DevHosts(names: [])
     /// Whether a refused send carries `Retry-After`: one SDK then blocks its caller for as long.
     public var retryAfterOnSends = false
     /// What service-account files name as `token_uri`: the audiences that assertions may have.
@@ -139,6 +141,9 @@ public final class API {
 
     /// `isAdmin`: the request came over the admin socket. `id` is for the message, if it is one.
     public func route(_ request: HTTPRequest, isAdmin: Bool, now: WallTime, id: MessageID) -> APIAction {
+        if settings.isDev, !isAdmin, let refusal = settings.devHosts.refusal(of: request) {
+            return .respond(refusal.response())
+        }
         if request.method == .options { return .respond(API.preflight(request)) }
         var router = RequestRouter(api: self, request: request, isAdmin: isAdmin, now: now, id: id)
         let isIID = router.target.matches(0, "iid")

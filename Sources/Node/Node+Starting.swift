@@ -45,6 +45,8 @@ extension Node {
         var settings = APISettings()
         settings.isDev = configuration.isDev
         settings.emulator = configuration.isDev ? Emulator() : nil
+        settings.devHosts = DevHosts(
+            names: configuration.devHosts, takesAddresses: configuration.isDevAnywhere)
         settings.partitionCount = opened.partitions.count
         settings.signingKey = opened.contents.signingKey
         settings.tokenURIs = opened.contents.tokenURIs.union([configuration.tokenURI])

@@ -31,6 +31,10 @@ public struct NodeConfiguration: Sendable {
     /// A listener with TLS: where, and the PEM files of its certificate chain and key.
     public var listenTLS: [(address: Address, certificateFile: String, keyFile: String)] = []
     public var isDev = false
+    /// A development server that listens beyond this machine.
+    public var isDevAnywhere = false
+    /// Names, besides this machine's own and Google's, by which a development server may be called.
+    public var devHosts: [String] = []
     public var partitionCount = 32
     public var loopCount = System.coreCount
     public var name = "node"

@@ -60,11 +60,13 @@ struct Server: AsyncParsableCommand {
         false
     @Flag(help: "As --dev, on any address: whoever reaches it may do anything. Only on a private network.")
     var devAnywhere = false
+    @Option(help: "A name that a development server answers to, and to its pages; may be repeated.")
+    var devHost: [String] = []
 
     func run() async throws {
         let settings = try await Settings.read(self, environment: ProcessInfo.processInfo.environment)
         let configuration = settings.configuration
-        if configuration.isDev, !settings.isDevAnywhere {
+        if configuration.isDev, !configuration.isDevAnywhere {
             try Server.checkLoopback(configuration.listen + configuration.listenTLS.map(\.address))
         }
         var log = Logger(label: "tidecast") { _ in JSONLog() }
@@ -79,7 +81,7 @@ struct Server: AsyncParsableCommand {
             _exit(70)
         }
         if configuration.isDev {
-            let who = settings.isDevAnywhere ? "who reaches this port" : "on this machine"
+            let who = configuration.isDevAnywhere ? "who reaches this port" : "on this machine"
             logger.warning("DEVELOPMENT SERVER: anybody \(who) may do anything. Not for production.")
         }
         logger.info(

@@ -14,12 +14,11 @@ struct Settings {
         "data", "listen", "listenTls", "cert", "key", "tokenUri", "partitions", "loops", "dev",
         "retryAfterOnSends", "topicPayloadBytes", "logLevel", "engine", "node", "roles", "peer", "gossip",
         "join", "weight", "zone", "insecurePeers", "peerCert", "peerKey", "peerCa",
-        "furtherEngine", "engineFile", "publicUrl", "devAnywhere", "connections", "connectionsPerAddress",
+        "furtherEngine", "engineFile", "publicUrl", "devAnywhere", "devHost", "connections",
+        "connectionsPerAddress",
     ]
 
     var folder = ""
-    /// A development server that listens beyond this machine.
-    var isDevAnywhere = false
     var logLevel = Logger.Level.info
     var configuration: NodeConfiguration
 
@@ -79,6 +78,7 @@ struct Settings {
         let isDevAnywhere = try await config.bool(flags.devAnywhere, "devAnywhere")
         let isDev = try await config.bool(flags.dev, "dev")
         configuration.isDev = isDev || isDevAnywhere
+        configuration.isDevAnywhere = isDevAnywhere
         let partitions = try await config.int(flags.partitions, "partitions")
         configuration.partitionCount = partitions ?? (engine == nil ? 32 : 256)
         guard (1...4096).contains(configuration.partitionCount) else {
@@ -106,14 +106,25 @@ struct Settings {
             configuration.cluster?.insistsOnCount = partitions != nil
         }
         configuration.allocatedBytes = { Allocator.allocatedBytes() }
-        var settings = Settings(
-            folder: folder ?? "", isDevAnywhere: isDevAnywhere, configuration: configuration)
+        configuration.devHosts = try await devHosts(flags, config, configuration)
+        var settings = Settings(folder: folder ?? "", configuration: configuration)
         let level = try await config.fetchString(forKey: "logLevel", default: "info")
         guard let level = Logger.Level(rawValue: level) else {
             throw ValidationError("\"\(level)\" is no level of logging.")
         }
         settings.logLevel = level
         return settings
+    }
+
+    /// Every name that the settings give this server.
+    private static func devHosts(
+        _ flags: Server, _ config: ConfigReader, _ configuration: NodeConfiguration
+    ) async throws -> [String] {
+        var hosts = flags.devHost
+        if hosts.isEmpty { hosts = try await config.fetchStringArray(forKey: "devHost", default: []) }
+        let urls = [configuration.tokenURI, try await config.string(flags.publicUrl, "publicUrl") ?? ""]
+        hosts += urls.compactMap { URL(string: $0)?.host }
+        return hosts + (configuration.listen + configuration.listenTLS.map(\.address)).map(\.host)
     }
 
     private static func addBounds(
