@@ -197,11 +197,11 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
 
     private func install(_ context: ChannelHandlerContext, isHTTP2: Bool) throws {
         let pipeline = context.pipeline.syncOperations
-        let isLoopback = Self.isLoopback(context.remoteAddress)
+        let client = ClientAddress(context.remoteAddress)
         if isHTTP2 {
             try pipeline.addHandler(
                 HTTP2Connection(
-                    loop: loop, opened: opened, isSecure: isSecure, isLoopback: isLoopback))
+                    loop: loop, opened: opened, isSecure: isSecure, client: client))
         } else {
             try pipeline.addHandler(HTTPResponseEncoder())
             var limits = NIOHTTPDecoderLimitConfiguration()
@@ -214,20 +214,11 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
             try pipeline.addHandler(HTTPServerPipelineHandler())
             try pipeline.addHandler(
                 HTTP1Connection(
-                    loop: loop, opened: opened, isSecure: isSecure, isLoopback: isLoopback))
+                    loop: loop, opened: opened, isSecure: isSecure, client: client))
         }
         if let bytes = seen { context.fireChannelRead(NIOAny(bytes)) }
         seen = nil
         pipeline.removeHandler(self, promise: nil)
-    }
-
-    static func isLoopback(_ address: SocketAddress?) -> Bool {
-        switch address {
-        case .v4(let v4): UInt32(bigEndian: v4.address.sin_addr.s_addr) >> 24 == 127
-        case .v6: address?.ipAddress == "::1" || address?.ipAddress?.hasPrefix("::ffff:127.") ?? false
-        case .unixDomainSocket: true
-        case nil: true
-        }
     }
 }
 

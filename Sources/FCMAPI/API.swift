@@ -18,6 +18,8 @@ public struct APISettings: Sendable {
     /// The key under which access tokens are signed.
     public var signingKey: [UInt8] = []
     public var partitionCount = 32
+    /// What one client's address may do; the same for all loops.
+    public var clients = ClientLimits()
     #if DEBUG
         /// Whether sends to the topics of `AnswerFailpoint` fail.
         public var hasAnswerFailpoint = false
@@ -124,6 +126,8 @@ public final class API {
     /// Whether the keys are as new as the cluster's configuration. While they may not be, an id under no
     /// known key is answered 503, because backends delete tokens that are called invalid.
     public var areKeysCurrent = true
+    /// When the request that is routed came.
+    public var moment = MonotonicTime(nanoseconds: 0)
     let authenticator: Authenticator
     let accountKeys = AccountKeys()
     private var deciphered: [Result<Registration, RegistrationError>] = []
@@ -163,7 +167,7 @@ public final class API {
                 do throws(APIError) { return try router.route() } catch let second { error = second }
             }
             if isIID { return .respond(error.iidResponse()) }
-            var response = error.response()
+            var response = error.response(retryAfter: error.quota != nil)
             if router.target.matches(3, "registrations") { response.fields.append(API.anyOrigin) }
             return .respond(response)
         }

@@ -34,3 +34,22 @@ public struct ClientAddress: Hashable, Sendable {
         bytes.reduce(0) { $0 << 8 | UInt64($1) }
     }
 }
+
+/// Addresses that begin with the same bits.
+public struct AddressRange: Hashable, Sendable {
+    private let key: UInt64
+    private let mask: UInt64
+
+    /// `bits`: how many of the address are the same in all; of an IPv6 address at most 64 are known.
+    public init(_ address: ClientAddress, bits: Int) {
+        let known = address.isIPv4 ? 32 + bits : bits
+        mask = known <= 0 ? 0 : known >= 64 ? .max : ~(UInt64.max >> UInt64(known))
+        key = address.key & mask
+    }
+
+    public func contains(_ address: ClientAddress) -> Bool { address.key & mask == key }
+}
+
+extension ClientAddress {
+    public var isIPv4: Bool { key >> 32 == 0xFFFF }
+}

@@ -12,8 +12,14 @@ public struct ConnectionGate: Sendable {
         public var perAddressMax: Int?
         /// Whether this machine's own addresses are held to it: a balancer or a proxy may speak from them.
         public var countsLoopback: Bool
+        /// Addresses that are not held to it: of proxies, which speak for many.
+        public var exempt: [AddressRange]
 
-        public init(connectionsMax: Int = .max, perAddressMax: Int? = nil, countsLoopback: Bool = false) {
+        public init(
+            connectionsMax: Int = .max, perAddressMax: Int? = nil, countsLoopback: Bool = false,
+            exempt: [AddressRange] = []
+        ) {
+            self.exempt = exempt
             self.connectionsMax = max(1, connectionsMax)
             self.perAddressMax = perAddressMax
             self.countsLoopback = countsLoopback
@@ -75,9 +81,9 @@ public struct ConnectionGate: Sendable {
     }
 
     private func key(_ client: ClientAddress?) -> UInt64? {
-        guard bounds.perAddressMax != nil, let client, bounds.countsLoopback || !client.isLoopback else {
-            return nil
-        }
+        guard bounds.perAddressMax != nil, let client, bounds.countsLoopback || !client.isLoopback,
+            !bounds.exempt.contains(where: { $0.contains(client) })
+        else { return nil }
         return client.key
     }
 

@@ -1,3 +1,5 @@
+import HTTPMessages
+
 /// How a process spends its descriptors: so many for clients' connections, so many for connections between
 /// nodes, and some kept back for what must go on when clients have taken all of theirs: the journal,
 /// snapshots, the database, operators, event loops.
@@ -32,11 +34,11 @@ public struct DescriptorPlan: Hashable, Sendable {
     }
 
     /// What the gate of clients' connections holds. `perAddress`: as the settings have it, 0 for no bound.
-    public func bounds(perAddress: Int?) -> ConnectionGate.Bounds {
+    public func bounds(perAddress: Int?, exempt: [AddressRange] = []) -> ConnectionGate.Bounds {
         ConnectionGate.Bounds(
             connectionsMax: clients,
             perAddressMax: perAddress == 0
                 ? nil : perAddress ?? max(1, clients / DescriptorPlan.addressShare),
-            countsLoopback: perAddress != nil)
+            countsLoopback: perAddress != nil, exempt: exempt)
     }
 }

@@ -37,7 +37,10 @@ struct Gates: Sendable {
         func gate(_ bounds: ConnectionGate.Bounds, _ whose: String) -> ListenerGate {
             ListenerGate(bounds) { told.tell($0, whose, log) }
         }
-        clients = gate(plan.bounds(perAddress: configuration.connectionsPerAddressMax), "clients")
+        clients = gate(
+            plan.bounds(
+                perAddress: configuration.connectionsPerAddressMax,
+                exempt: configuration.clientLimits.proxies), "clients")
         operators = gate(.init(connectionsMax: plan.operators), "operators")
         peers = gate(.init(connectionsMax: max(1, plan.peers)), "nodes")
     }

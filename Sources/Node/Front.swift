@@ -56,6 +56,7 @@ final class Front {
         let time = max(UInt64(max(0, now.milliseconds)) * 1000, lastMessageTime + 1)
         lastMessageTime = time
         let id = MessageID(time: time, random: random.next())
+        api.moment = loop.now.monotonic
         carryOut(api.route(request, isAdmin: isAdmin, now: now, id: id), request, responder, isAdmin: isAdmin)
     }
 

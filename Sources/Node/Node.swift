@@ -50,6 +50,8 @@ public struct NodeConfiguration: Sendable {
     /// Connections of one address, 0 for no bound; `nil` for a quarter of all, and any number of this
     /// machine's own.
     public var connectionsPerAddressMax: Int?
+    /// What one client's address may do, and which proxies speak for others.
+    public var clientLimits = ClientLimits.Settings()
     public init(folder: String) { self.folder = folder }
 }
 
@@ -108,6 +110,7 @@ public final class Node: Sendable {
             shared.metrics.watch(shared)
             shared.metrics.watch(edge.counters)
             shared.metrics.watch(gates)
+            shared.metrics.watch(settings.clients)
             if cluster != nil { shared.metrics.watchCluster(shared) }
             if let allocated = configuration.allocatedBytes { shared.metrics.watch(allocated: allocated) }
             ports = try Node.listen(edge, configuration)

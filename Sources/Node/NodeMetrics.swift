@@ -1,4 +1,5 @@
 import Edge
+import FCMAPI
 import Glibc
 import NodeCore
 import SQLiteEngine
@@ -194,6 +195,15 @@ final class NodeMetrics: Sendable {
             "tidecast_connections_refused_total",
             "Connections that were closed as they came because their address had too many.",
             read: { Double(refused.refusedOfAddress.load(ordering: .relaxed)) })
+    }
+
+    func watch(_ clients: ClientLimits) {
+        registry.counter(
+            "tidecast_refused_by_address_total", "Requests refused because of what came from their address.",
+            [("what", "registrations")], read: { Double(clients.registrationsRefused) })
+        registry.counter(
+            "tidecast_refused_by_address_total", "Requests refused because of what came from their address.",
+            [("what", "assertions")], read: { Double(clients.assertionsRefused) })
     }
 
     /// From /proc/self/statm, in bytes; 0 where it cannot be read.

@@ -101,6 +101,14 @@ extension RequestRouter {
             }
         }
         try ignoredBody()
+        if principal == nil {
+            let client = api.settings.clients.client(of: request)
+            if let refusal = api.settings.clients.register(client, now: api.moment) {
+                var error = APIError(.quota(refusal), project: project.id, field: "name")
+                error.fcmCode = "RESOURCE_EXHAUSTED"
+                throw error
+            }
+        }
         return .operation(.register(project: project.number), ResponseForm(kind: .register, project: project))
     }
 

@@ -31,6 +31,13 @@ struct Server: AsyncParsableCommand {
     var connections: Int?
     @Option(help: "Connections of one address, 0 for no bound; by default a quarter of all.")
     var connectionsPerAddress: Int?
+    @Option(help: "Who speaks for others and says so in X-Forwarded-For, ADDRESS[/BITS]; may be repeated.")
+    var proxy: [String] = []
+    @Option(help: "Registrations a minute with an app's key from one address, 600 by default; 0: no bound.")
+    var addressRegistrationsPerMinute: Int?
+    @Option(help: "The same in a day, 10,000 by default.") var addressRegistrationsPerDay: Int?
+    @Option(help: "Refused assertions a minute from one address, 120 by default; 0: no bound.")
+    var addressBadAssertionsPerMinute: Int?
     @Option(help: "A node of a cluster: the PostgreSQL database that it shares, postgres://…") var engine:
         String?
     @Option(

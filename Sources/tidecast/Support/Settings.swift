@@ -1,6 +1,8 @@
 import ArgumentParser
 import Configuration
+import FCMAPI
 import Foundation
+import HTTPMessages
 import Logging
 import Node
 import SystemPackage
@@ -15,7 +17,8 @@ struct Settings {
         "retryAfterOnSends", "topicPayloadBytes", "logLevel", "engine", "node", "roles", "peer", "gossip",
         "join", "weight", "zone", "insecurePeers", "peerCert", "peerKey", "peerCa",
         "furtherEngine", "engineFile", "publicUrl", "devAnywhere", "devHost", "connections",
-        "connectionsPerAddress",
+        "connectionsPerAddress", "proxy", "addressRegistrationsPerMinute", "addressRegistrationsPerDay",
+        "addressBadAssertionsPerMinute",
     ]
 
     var folder = ""
@@ -139,6 +142,35 @@ struct Settings {
         guard configuration.connectionsPerAddressMax ?? 0 >= 0 else {
             throw ValidationError("--connections-per-address is not negative; 0 is no bound.")
         }
+        configuration.clientLimits = try await clientLimits(flags, config)
+    }
+
+    private static func clientLimits(
+        _ flags: Server, _ config: ConfigReader
+    ) async throws -> ClientLimits.Settings {
+        var limits = ClientLimits.Settings()
+        limits.registrationsPerMinute =
+            try await config.int(flags.addressRegistrationsPerMinute, "addressRegistrationsPerMinute")
+        limits.registrationsPerDay =
+            try await config.int(flags.addressRegistrationsPerDay, "addressRegistrationsPerDay")
+        limits.badAssertionsPerMinute =
+            try await config.int(flags.addressBadAssertionsPerMinute, "addressBadAssertionsPerMinute")
+        for said in [
+            limits.registrationsPerMinute, limits.registrationsPerDay, limits.badAssertionsPerMinute,
+        ] {
+            guard said ?? 0 >= 0 else {
+                throw ValidationError("A limit for one address is not negative; 0 is no bound.")
+            }
+        }
+        var proxies = flags.proxy
+        if proxies.isEmpty { proxies = try await config.fetchStringArray(forKey: "proxy", default: []) }
+        limits.proxies = try proxies.map { text in
+            guard let range = AddressRange(text: text) else {
+                throw ValidationError("\(text) is not ADDRESS or ADDRESS/BITS.")
+            }
+            return range
+        }
+        return limits
     }
 
     /// The database's URL: as it was given, or the first line of the file that was named.
