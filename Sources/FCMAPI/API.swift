@@ -1,5 +1,6 @@
 import HTTPMessages
 import Model
+import Quotas
 import Routing
 
 /// Settings of the API.
@@ -128,6 +129,9 @@ public final class API {
     public var areKeysCurrent = true
     /// When the request that is routed came.
     public var moment = MonotonicTime(nanoseconds: 0)
+    /// Why a send of a project would be refused for its quota, if that is certain. Asked before the body is
+    /// looked at: what a project sends far beyond its quota costs the others next to nothing.
+    public var refusalOfSend: ((ProjectNumber) -> QuotaRefusal?)?
     let authenticator: Authenticator
     let accountKeys = AccountKeys()
     private var deciphered: [Result<Registration, RegistrationError>] = []

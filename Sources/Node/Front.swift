@@ -46,6 +46,9 @@ final class Front {
         self.loop = loop
         self.api = api
         latencies = loop.shared.metrics.requestSeconds.cell()
+        api.refusalOfSend = { [unowned loop] project in
+            loop.core.refusalOfSend(in: project, now: loop.now)
+        }
     }
 
     // MARK: Requests

@@ -1,7 +1,7 @@
 import Model
 
-/// Counts what is done from one address, in a minute and in a day: registrations that nobody but the app's own
-/// key vouches for, and assertions that were refused. How, and whom it forgets: `LimitTable`.
+/// Counts what is done from one address, in a minute and in a day: registrations that nobody but the app's
+/// own key vouches for, and assertions that were refused. How, and whom it forgets: `LimitTable`.
 public struct AddressLimiter: Sendable {
     public struct Limits: Hashable, Sendable {
         /// No limit is larger: what is missing from a day's has to fit into 64 bits.

@@ -124,6 +124,12 @@ public final class Router {
         checkInvariants()
     }
 
+    /// Why a send of the project would be refused for the quota, if that is certain: so that nobody need look
+    /// at what stands in it.
+    public func refusalOfSend(in project: ProjectNumber, now: Instant) -> QuotaRefusal? {
+        admission.refusal(of: .sends, project, now: now.monotonic)
+    }
+
     /// `since`: when it came.
     func submit(
         _ operation: Operation, _ ticket: UInt64, since: MonotonicTime, _ now: Instant,

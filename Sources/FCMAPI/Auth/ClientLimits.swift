@@ -66,8 +66,8 @@ public final class ClientLimits: Sendable {
     public var registrationsRefused: Int { registrations.refused.load(ordering: .relaxed) }
     public var assertionsRefused: Int { assertions.refused.load(ordering: .relaxed) }
 
-    /// Who asks: the connection's other side, or for whom it says to speak, where it is believed. A proxy that
-    /// does not say is nobody in particular.
+    /// Who asks: the connection's other side, or for whom it says to speak, where it is believed. A proxy
+    /// that does not say is nobody in particular.
     func client(of request: HTTPRequest) -> ClientAddress? {
         guard let peer = request.client, proxies.contains(where: { $0.contains(peer) }) else {
             return request.client

@@ -1,8 +1,8 @@
 import HTTPMessages
 
-/// Whom a development server answers. There anybody may do anything, so a page that a developer opens must not
-/// reach it: not by a name of its own that it lets resolve to this machine (DNS rebinding), which shows in
-/// `Host`, and not from its own origin, which shows in `Origin`.
+/// Whom a development server answers. There anybody may do anything, so a page that a developer opens must
+/// not reach it: not by a name of its own that it lets resolve to this machine (DNS rebinding), which shows
+/// in `Host`, and not from its own origin, which shows in `Origin`.
 public struct DevHosts: Sendable {
     /// Google's names, which SDKs ask for and which resolve to this server for their process.
     static let google: Set<String> = [

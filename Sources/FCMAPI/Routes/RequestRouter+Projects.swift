@@ -31,6 +31,10 @@ extension RequestRouter {
     private func send(_ name: String) throws(APIError) -> APIAction {
         guard request.method == .post else { throw .notFoundHere }
         guard case .known(let project) = try authorized(name) else { return .makeProject(name) }
+        if let refusal = api.refusalOfSend?(project.number) {
+            let form = ResponseForm(kind: .send, project: project)
+            return .respond(api.render(.refused(.quota(refusal)), form))
+        }
         do {
             return try send(in: project)
         } catch {
