@@ -71,9 +71,10 @@ let api: [Target] = [
 
 let shells: [Target] = [
     .floor("TLS", on: ["COpenSSL"] + nio),
-    .floor("Edge", on: ["HTTPMessages", "CNghttp2", "TLS"] + nio),
+    .floor("Listener", on: ["Model", "HTTPMessages"] + nio),
+    .floor("Edge", on: ["HTTPMessages", "CNghttp2", "TLS", "Listener"] + nio),
     .floor("SQLiteEngine", on: ["Model", "Journal", "CSQLite"]),
-    .floor("PeerLink", on: ["Model", "Journal", "TLS"] + nio),
+    .floor("PeerLink", on: ["Model", "Journal", "TLS", "Listener"] + nio),
     .floor("PostgresEngine", on: ["Model", "Journal", "CPQ"]),
     .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
 ]
@@ -83,7 +84,7 @@ let worlds: [Target] = [
         "Node",
         on: [
             "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "FCMAPI",
-            "Edge", "Membership", "Ownership", "NodeCore", "PeerLink", "PostgresEngine", "TLS",
+            "Edge", "Listener", "Membership", "Ownership", "NodeCore", "PeerLink", "PostgresEngine", "TLS",
             "SQLiteEngine", "CJemalloc", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),
@@ -160,7 +161,8 @@ let tests: [Target] = [
         ]),
     .tests(of: "FCMAPI", with: ["Model", "HTTPMessages", "Routing", "Quotas"]),
     .tests(of: "TLS", with: ["COpenSSL"]),
-    .tests(of: "Edge", with: ["HTTPMessages", "COpenSSL", "CNghttp2"] + nio),
+    .tests(of: "Listener", with: ["Model", "HTTPMessages"]),
+    .tests(of: "Edge", with: ["HTTPMessages", "Listener", "COpenSSL", "CNghttp2"] + nio),
     .target(
         name: "EngineContract", dependencies: ["Model", "Journal"], path: "Tests/EngineContract",
         swiftSettings: settings),

@@ -1,5 +1,6 @@
 import Glibc
 import HTTPMessages
+import Listener
 import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -40,14 +41,17 @@ public final class Edge: Sendable {
     private let sendBufferBytes: Int32
     private let listeners = Mutex<[any Channel]>([])
     public let counters = EdgeCounters()
+    private let gate: ListenerGate
 
-    /// `makeHandler` is called once on each loop.
+    /// `makeHandler` is called once on each loop. `gate` is before all listeners.
     public init(
         group: MultiThreadedEventLoopGroup, configuration: EdgeConfiguration = EdgeConfiguration(),
+        gate: ListenerGate = ListenerGate(ConnectionGate.Bounds()),
         makeHandler: @escaping @Sendable (any EventLoop) -> any RequestHandler
     ) throws {
         self.group = group
         sendBufferBytes = configuration.sendBufferBytes
+        self.gate = gate
         let counters = counters
         let budgets = EdgeBudgets(configuration)
         var loops: [ObjectIdentifier: NIOLoopBound<EdgeLoop>] = [:]
@@ -86,7 +90,7 @@ public final class Edge: Sendable {
         let loops = loops
         let counters = counters
         let sendBufferBytes = ChannelOptions.Types.SocketOption.Value(sendBufferBytes)
-        return ServerBootstrap(group: group)
+        return gate.guarding(ServerBootstrap(group: group))
             .serverChannelOption(.backlog, value: 4096)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             // Connections have it from their listener (tcp(7)).
@@ -203,11 +207,11 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
     /// Handlers have names: NIO would compose one for each.
     private func install(_ context: ChannelHandlerContext, isHTTP2: Bool) throws {
         let pipeline = context.pipeline.syncOperations
-        let isLoopback = Self.isLoopback(context.remoteAddress)
+        let client = ClientAddress(context.remoteAddress)
         if isHTTP2 {
             try pipeline.addHandler(
                 HTTP2Connection(
-                    loop: loop, opened: opened, isSecure: isSecure, isLoopback: isLoopback), name: "http2")
+                    loop: loop, opened: opened, isSecure: isSecure, client: client), name: "http2")
         } else {
             try pipeline.addHandler(HTTPResponseEncoder(), name: "encoder")
             var limits = NIOHTTPDecoderLimitConfiguration()
@@ -221,19 +225,10 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
             try pipeline.addHandler(HTTPServerPipelineHandler(), name: "order")
             try pipeline.addHandler(
                 HTTP1Connection(
-                    loop: loop, opened: opened, isSecure: isSecure, isLoopback: isLoopback), name: "http1")
+                    loop: loop, opened: opened, isSecure: isSecure, client: client), name: "http1")
         }
         if let bytes = seen { context.fireChannelRead(NIOAny(bytes)) }
         seen = nil
         pipeline.removeHandler(self, promise: nil)
-    }
-
-    static func isLoopback(_ address: SocketAddress?) -> Bool {
-        switch address {
-        case .v4(let v4): UInt32(bigEndian: v4.address.sin_addr.s_addr) >> 24 == 127
-        case .v6: address?.ipAddress == "::1" || address?.ipAddress?.hasPrefix("::ffff:127.") ?? false
-        case .unixDomainSocket: true
-        case nil: true
-        }
     }
 }

@@ -9,7 +9,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
 
     private let loop: EdgeLoop
     private let isSecure: Bool
-    private let isLoopback: Bool
+    private let client: ClientAddress?
     private var context: ChannelHandlerContext?
     private var current: Responder?
     private var keepAlive = true
@@ -37,12 +37,12 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     private var hasRead = false
 
     /// `opened`: the second in which the connection was made.
-    init(loop: EdgeLoop, opened: Int, isSecure: Bool, isLoopback: Bool) {
+    init(loop: EdgeLoop, opened: Int, isSecure: Bool, client: ClientAddress?) {
         self.loop = loop
         deadlines = ConnectionDeadlines(loop.configuration, second: opened)
         bodies = ByteBudget(loop.budgets.bodies, bytesMax: loop.configuration.bodyBytesMax)
         self.isSecure = isSecure
-        self.isLoopback = isLoopback
+        self.client = client
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
@@ -97,7 +97,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     private func begin(_ head: HTTP1Head, keepAlive: Bool) {
         let request = head.request
         request.isSecure = isSecure
-        request.isLoopback = isLoopback
+        request.client = client
         // No protocol is changed to: what the parser took for one would never be read.
         isUpgrade = head.isUpgrade
         self.keepAlive = keepAlive && !head.isUpgrade

@@ -9,7 +9,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
 
     private let loop: EdgeLoop
     private let isSecure: Bool
-    private let isLoopback: Bool
+    private let client: ClientAddress?
     private var session: HTTP2Session?
     private var context: ChannelHandlerContext?
     private var isDirty = false
@@ -19,11 +19,11 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     private var receiving = 0
 
     /// `opened`: the second in which the connection was made.
-    init(loop: EdgeLoop, opened: Int, isSecure: Bool, isLoopback: Bool) {
+    init(loop: EdgeLoop, opened: Int, isSecure: Bool, client: ClientAddress?) {
         self.loop = loop
         deadlines = ConnectionDeadlines(loop.configuration, second: opened)
         self.isSecure = isSecure
-        self.isLoopback = isLoopback
+        self.client = client
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
@@ -120,7 +120,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
 
     func admit(_ request: HTTPRequest) -> BodyAdmission {
         request.isSecure = isSecure
-        request.isLoopback = isLoopback
+        request.client = client
         return loop.handler.admit(request)
     }
 
@@ -128,7 +128,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         receiving -= 1
         responder.isReceived = true
         request.isSecure = isSecure
-        request.isLoopback = isLoopback
+        request.client = client
         loop.counters.requests.add(1, ordering: .relaxed)
         loop.handler.handle(request, responder)
     }

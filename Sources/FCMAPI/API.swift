@@ -1,5 +1,6 @@
 import HTTPMessages
 import Model
+import Quotas
 import Routing
 
 /// Settings of the API.
@@ -9,6 +10,8 @@ public struct APISettings: Sendable {
     public var isDev = false
     /// What a development server does for tests; `nil` on any other.
     public var emulator: Emulator?
+    /// Whom a development server answers.
+    public var devHosts = DevHosts(names: [])
     /// Whether a refused send carries `Retry-After`: one SDK then blocks its caller for as long.
     public var retryAfterOnSends = false
     /// What service-account files name as `token_uri`: the audiences that assertions may have.
@@ -16,6 +19,8 @@ public struct APISettings: Sendable {
     /// The key under which access tokens are signed.
     public var signingKey: [UInt8] = []
     public var partitionCount = 32
+    /// What one client's address may do; the same for all loops.
+    public var clients = ClientLimits()
     #if DEBUG
         /// Whether sends to the topics of `AnswerFailpoint` fail.
         public var hasAnswerFailpoint = false
@@ -122,6 +127,11 @@ public final class API {
     /// Whether the keys are as new as the cluster's configuration. While they may not be, an id under no
     /// known key is answered 503, because backends delete tokens that are called invalid.
     public var areKeysCurrent = true
+    /// When the request that is routed came.
+    public var moment = MonotonicTime(nanoseconds: 0)
+    /// Why a send of a project would be refused for its quota, if that is certain. Asked before the body is
+    /// looked at: what a project sends far beyond its quota costs the others next to nothing.
+    public var refusalOfSend: ((ProjectNumber) -> QuotaRefusal?)?
     let authenticator: Authenticator
     let accountKeys = AccountKeys()
     private var deciphered: [Result<Registration, RegistrationError>] = []
@@ -139,6 +149,9 @@ public final class API {
 
     /// `isAdmin`: the request came over the admin socket. `id` is for the message, if it is one.
     public func route(_ request: HTTPRequest, isAdmin: Bool, now: WallTime, id: MessageID) -> APIAction {
+        if settings.isDev, !isAdmin, let refusal = settings.devHosts.refusal(of: request) {
+            return .respond(refusal.response())
+        }
         if request.method == .options { return .respond(API.preflight(request)) }
         var router = RequestRouter(api: self, request: request, isAdmin: isAdmin, now: now, id: id)
         let isIID = router.target.matches(0, "iid")
@@ -158,7 +171,7 @@ public final class API {
                 do throws(APIError) { return try router.route() } catch let second { error = second }
             }
             if isIID { return .respond(error.iidResponse()) }
-            var response = error.response()
+            var response = error.response(retryAfter: error.quota != nil)
             if router.target.matches(3, "registrations") { response.fields.append(API.anyOrigin) }
             return .respond(response)
         }

@@ -47,6 +47,12 @@ public struct HTTPFields: Sendable {
         return nil
     }
 
+    /// The last value under `name`.
+    public func last(_ name: StaticString) -> ArraySlice<UInt8>? {
+        for field in fields.reversed() where matches(field, name) { return bytes[field.value] }
+        return nil
+    }
+
     /// How many fields have this name.
     public func count(of name: StaticString) -> Int {
         fields.reduce(0) { $0 + (matches($1, name) ? 1 : 0) }
@@ -86,12 +92,12 @@ open class HTTPRequest {
     public final var body: [UInt8]
     /// Whether it came over TLS.
     public final var isSecure: Bool
-    /// Whether the peer's address is of the loopback range, or the socket is a local one.
-    public final var isLoopback: Bool
+    /// The other side of the connection; `nil` where the socket is a local one.
+    public final var client: ClientAddress?
 
     public init(
         method: HTTPMethod, target: [UInt8], authority: [UInt8] = [], fields: HTTPFields = HTTPFields(),
-        body: [UInt8] = [], isSecure: Bool = false, isLoopback: Bool = true
+        body: [UInt8] = [], isSecure: Bool = false, client: ClientAddress? = nil
     ) {
         self.method = method
         self.target = target
@@ -99,7 +105,7 @@ open class HTTPRequest {
         self.fields = fields
         self.body = body
         self.isSecure = isSecure
-        self.isLoopback = isLoopback
+        self.client = client
     }
 
     /// Bytes of a body whose memory is kept for the next.

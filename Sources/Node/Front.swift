@@ -46,6 +46,9 @@ final class Front {
         self.loop = loop
         self.api = api
         latencies = loop.shared.metrics.requestSeconds.cell()
+        api.refusalOfSend = { [unowned loop] project in
+            loop.core.refusalOfSend(in: project, now: loop.now)
+        }
     }
 
     // MARK: Requests
@@ -56,6 +59,7 @@ final class Front {
         let time = max(UInt64(max(0, now.milliseconds)) * 1000, lastMessageTime + 1)
         lastMessageTime = time
         let id = MessageID(time: time, random: random.next())
+        api.moment = loop.now.monotonic
         carryOut(api.route(request, isAdmin: isAdmin, now: now, id: id), request, responder, isAdmin: isAdmin)
     }
 

@@ -1,5 +1,6 @@
 import Glibc
 import Journal
+import Listener
 import Logging
 import Model
 import NIOCore
@@ -78,7 +79,7 @@ public struct ClusterConfiguration: Sendable {
                             "waiting for the database",
                             metadata: ["database": "\(settings.number + 1)", "reason": "\(reason)"])
                     }
-                    if room == nil { room = try WaitingRoom(configuration, reason: reason) }
+                    if room == nil { room = try WaitingRoom(configuration, reason: reason, log) }
                     room?.say(reason)
                     sleep(1)
                 }
@@ -112,7 +113,7 @@ public struct ClusterConfiguration: Sendable {
             }
             if room == nil {
                 log.warning("cordoned", metadata: ["node": "\(configuration.name)", "reason": "\(reason)"])
-                room = try WaitingRoom(configuration, reason: reason)
+                room = try WaitingRoom(configuration, reason: reason, log)
             }
             room?.say(reason)
             sleep(1)
@@ -142,7 +143,8 @@ extension Node {
     static func join(
         _ settings: ClusterConfiguration, _ configuration: NodeConfiguration,
         _ databases: [DatabaseSettings], _ shared: NodeShared,
-        _ loops: [NodeLoop], _ boxes: [Mailbox], _ catalogVersion: [UInt8], _ log: Logger
+        _ loops: [NodeLoop], _ boxes: [Mailbox], _ catalogVersion: [UInt8], _ gate: ListenerGate,
+        _ log: Logger
     ) throws -> (Cluster, PeerServer) {
         let (clusterID, gossipKey) = try shared.engines.home.wait { engine in
             try Node.clusterSecrets(engine, log)
@@ -170,7 +172,7 @@ extension Node {
         }
         let server = try PeerServer(
             group: loops[0].eventLoop, host: settings.peer.host, port: settings.peer.port, identity: identity,
-            tls: tls, events: events)
+            tls: tls, gate: gate, events: events)
         for loop in loops {
             try loop.eventLoop.submit {
                 var own = identity

@@ -44,6 +44,10 @@ extension Node {
         var settings = APISettings()
         settings.isDev = configuration.isDev
         settings.emulator = configuration.isDev ? Emulator() : nil
+        settings.devHosts = DevHosts(
+            names: configuration.devHosts, takesAddresses: configuration.isDevAnywhere)
+        settings.clients = ClientLimits(
+            configuration.clientLimits, salt: SystemRandomNumberGenerator.seed())
         settings.partitionCount = opened.partitions.count
         settings.signingKey = opened.contents.signingKey
         settings.tokenURIs = opened.contents.tokenURIs.union([configuration.tokenURI])

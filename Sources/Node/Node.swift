@@ -33,6 +33,10 @@ public struct NodeConfiguration: Sendable {
     public var listenTLS: [Address] = []
     public var certificates: [CertificateFiles] = []
     public var isDev = false
+    /// A development server that listens beyond this machine.
+    public var isDevAnywhere = false
+    /// Names, besides this machine's own and Google's, by which a development server may be called.
+    public var devHosts: [String] = []
     public var partitionCount = 32
     /// Whether their number was asked for in so many words.
     public var insistsOnCount = false
@@ -45,6 +49,13 @@ public struct NodeConfiguration: Sendable {
     /// Bytes that the program's allocator has given out, for the metrics.
     public var allocatedBytes: (@Sendable () -> Double)?
     public var topicPayloadBytesMax = 4096
+    /// Connections of clients; `nil` for as many as the process's descriptors allow.
+    public var connectionsMax: Int?
+    /// Connections of one address, 0 for no bound; `nil` for a quarter of all, and any number of this
+    /// machine's own.
+    public var connectionsPerAddressMax: Int?
+    /// What one client's address may do, and which proxies speak for others.
+    public var clientLimits = ClientLimits.Settings()
     public init(folder: String) { self.folder = folder }
 }
 
@@ -67,6 +78,8 @@ public final class Node: Sendable {
     ) throws {
         self.log = log
         var begun = Begun()
+        let gates = Gates(configuration, log)
+        gates.tellCut(log)
         do {
             // What is wrong with them is said before anything begins, or waits for a database.
             for files in configuration.certificates { _ = try ServerCertificate(files) }
@@ -87,7 +100,7 @@ public final class Node: Sendable {
             if let settings = configuration.cluster {
                 let (cluster, server) = try Node.join(
                     settings, configuration, opened.databases, shared, loops, boxes.all,
-                    opened.catalogVersion, log)
+                    opened.catalogVersion, gates.peers, log)
                 (self.cluster, peerServer) = (cluster, server)
                 begun.undo { cluster.abandon() }
                 begun.undo { _ = try? server.close().wait() }
@@ -96,10 +109,16 @@ public final class Node: Sendable {
                 try Node.load(shared, loops)
             }
             let table = LoopTable(loops)
-            edge = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: false) }
-            admin = try Edge(group: group) { EdgeHandler(front: table.loop(of: $0).front, isAdmin: true) }
+            edge = try Edge(group: group, gate: gates.clients) {
+                EdgeHandler(front: table.loop(of: $0).front, isAdmin: false)
+            }
+            admin = try Edge(group: group, gate: gates.operators) {
+                EdgeHandler(front: table.loop(of: $0).front, isAdmin: true)
+            }
             shared.metrics.watch(shared)
             shared.metrics.watch(edge.counters)
+            shared.metrics.watch(gates)
+            shared.metrics.watch(settings.clients)
             if cluster != nil { shared.metrics.watchCluster(shared) }
             if let allocated = configuration.allocatedBytes { shared.metrics.watch(allocated: allocated) }
             if let certificates { shared.metrics.watch(certificates) }

@@ -1,4 +1,5 @@
 import Edge
+import FCMAPI
 import Glibc
 import NodeCore
 import SQLiteEngine
@@ -184,6 +185,42 @@ final class NodeMetrics: Sendable {
         registry.gauge(
             "tidecast_connections", "Connections that are open.",
             read: { Double(edge.open.load(ordering: .relaxed)) })
+    }
+
+    func watch(_ gates: Gates) {
+        let (plan, limit) = (gates.plan, gates.limit)
+        registry.gauge(
+            "tidecast_connections_max", "Connections of clients that may be open.",
+            read: { Double(plan.clients) })
+        registry.gauge(
+            "tidecast_descriptors_max", "Descriptors that the process may have.", read: { Double(limit) })
+        for (whose, gate) in [
+            ("clients", gates.clients), ("operators", gates.operators), ("nodes", gates.peers),
+        ] {
+            let counters = gate.counters
+            registry.counter(
+                "tidecast_listener_pauses_total",
+                "Times that listeners began to pause because all places for connections were taken.",
+                [("of", whose)], read: { Double(counters.pauses.load(ordering: .relaxed)) })
+            registry.counter(
+                "tidecast_accept_failures_total",
+                "Connections that could not be accepted for want of descriptors.", [("of", whose)],
+                read: { Double(counters.failures.load(ordering: .relaxed)) })
+        }
+        let refused = gates.clients.counters
+        registry.counter(
+            "tidecast_connections_refused_total",
+            "Connections that were closed as they came because their address had too many.",
+            read: { Double(refused.refusedOfAddress.load(ordering: .relaxed)) })
+    }
+
+    func watch(_ clients: ClientLimits) {
+        registry.counter(
+            "tidecast_refused_by_address_total", "Requests refused because of what came from their address.",
+            [("what", "registrations")], read: { Double(clients.registrationsRefused) })
+        registry.counter(
+            "tidecast_refused_by_address_total", "Requests refused because of what came from their address.",
+            [("what", "assertions")], read: { Double(clients.assertionsRefused) })
     }
 
     /// From /proc/self/statm, in bytes; 0 where it cannot be read.

@@ -14,10 +14,11 @@ final class WaitingRoom: Sendable {
     private let reason: Mutex<String>
 
     /// Opens the node's ports, as far as they are known: port 0 would be another one afterwards.
-    init(_ configuration: NodeConfiguration, reason: String) throws {
+    init(_ configuration: NodeConfiguration, reason: String, _ log: Logger) throws {
         self.reason = Mutex(reason)
         let handler = Handler(room: self)
-        let edge = try Edge(group: group) { _ in handler.make() }
+        let gate = Gates(configuration, log).clients
+        let edge = try Edge(group: group, gate: gate) { _ in handler.make() }
         for address in configuration.listen where address.port != 0 {
             _ = try edge.listen(host: address.host, port: address.port)
         }

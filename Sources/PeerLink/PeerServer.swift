@@ -1,3 +1,4 @@
+import Listener
 import Model
 import NIOCore
 import NIOPosix
@@ -104,10 +105,10 @@ public final class PeerServer: Sendable {
 
     public init(
         group: any EventLoopGroup, host: String, port: Int, identity: PeerIdentity, tls: TLSContext? = nil,
-        events: PeerEvents
+        gate: ListenerGate = ListenerGate(ConnectionGate.Bounds()), events: PeerEvents
     ) throws {
         let newest = NewestConnections()
-        channel = try ServerBootstrap(group: group)
+        channel = try gate.guarding(ServerBootstrap(group: group))
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelOption(.backlog, value: 256)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)

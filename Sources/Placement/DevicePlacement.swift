@@ -10,6 +10,9 @@ import Model
 /// device with the lap's limit, and the partition registers it or refuses and says how many it holds. This
 /// machine remembers where the last one fitted, and learns from what a refusal says: a node that has just
 /// started reaches the right lap of a project with ten million devices by one refusal, not by thousands.
+/// A total for the project is a share for each partition, which goes with the offers as their limit. When all
+/// have refused, nothing is offered until somebody says to look again.
+///
 /// Several gateways may fill at once and each has its own machine; the limits are enforced where the devices
 /// are, so they need not agree.
 public struct DevicePlacement: Sendable {
@@ -25,20 +28,75 @@ public struct DevicePlacement: Sendable {
         public var limit: UInt32
     }
 
-    private var order: [PartitionID]
+    /// Devices that the project may have, in all partitions together.
+    public let most: UInt64
+    /// Partitions in the project's order, and how many of its `most` devices would be in each, filled lap by
+    /// lap: so the total is kept where the devices are, although nobody counts it.
+    private var order: [(partition: PartitionID, share: UInt32)]
+    /// Laps in which every partition takes as many as the others.
+    private let sharedLaps: UInt32
     /// Invariant: 0 <= place < order.count, unless the order is empty.
     private var place = 0
     /// Invariant: 1 <= lap <= lapMax.
     private var lap: UInt32 = 1
+    /// Whether every partition was found to hold its share.
+    public private(set) var isFull = false
 
-    public init(project: ProjectNumber, count: Int) {
-        order = Placement.order(of: project, count: count)
+    public init(project: ProjectNumber, count: Int, most: UInt64 = .max) {
+        self.most = most
+        let lap = UInt64(DevicePlacement.devicesPerLap)
+        let (laps, rest) = most.quotientAndRemainder(dividingBy: lap * UInt64(max(count, 1)))
+        order = Placement.order(of: project, count: count).enumerated().map { place, partition in
+            let before = UInt64(place) * lap
+            let last = rest > before ? min(rest - before, lap) : 0
+            return (partition, UInt32(min(laps * lap + last, UInt64(DeviceIndex.limit))))
+        }
+        let least = order.map(\.share).min() ?? 0
+        sharedLaps = max(1, least / DevicePlacement.devicesPerLap)
+        skip()
     }
 
-    /// What to try next. `nil` when every partition has used up its indices.
+    /// What to try next. `nil` when every partition has used up its indices, or holds its share of all that
+    /// the project may have.
     public var offer: Offer? {
-        guard !order.isEmpty else { return nil }
-        return Offer(partition: order[place], limit: lap * DevicePlacement.devicesPerLap)
+        guard !order.isEmpty, !isFull else { return nil }
+        return Offer(partition: order[place].partition, limit: min(lapLimit, order[place].share))
+    }
+
+    private var lapLimit: UInt32 { lap * DevicePlacement.devicesPerLap }
+
+    /// Looks at all partitions once more: devices may be gone.
+    public mutating func lookAgain() {
+        (place, lap, isFull) = (0, 1, false)
+        skip()
+    }
+
+    /// On to the next partition that may take devices in its lap.
+    private mutating func goOn() {
+        place += 1
+        if place == order.count { endLap() }
+        skip()
+    }
+
+    private mutating func endLap() {
+        place = 0
+        guard lap < DevicePlacement.lapMax else { return }
+        lap += 1
+    }
+
+    /// Past partitions whose share is in the laps before.
+    private mutating func skip() {
+        let begins = (lap - 1) * DevicePlacement.devicesPerLap
+        guard order.contains(where: { $0.share > begins }) else { return isFull = !order.isEmpty }
+        while order[place].share <= begins {
+            place += 1
+            if place == order.count { return wrap() }
+        }
+    }
+
+    private mutating func wrap() {
+        endLap()
+        skip()
     }
 
     /// The partition holds `devices` devices of the project, which is the offer's limit or more.
@@ -46,25 +104,22 @@ public struct DevicePlacement: Sendable {
     /// under way at once move on by one partition and not by ten.
     public mutating func full(_ refused: Offer, holding devices: UInt32) {
         guard refused == offer else { return }
-        let lapOfPartition = min(devices / DevicePlacement.devicesPerLap + 1, DevicePlacement.lapMax)
+        let lapOfPartition = min(
+            devices / DevicePlacement.devicesPerLap + 1, DevicePlacement.lapMax, sharedLaps)
         if lapOfPartition > lap + 1 {
             // Far behind: whoever filled this partition so far has been all around that often.
             lap = lapOfPartition
-            return
+            return skip()
         }
-        place += 1
-        guard place == order.count else { return }
-        place = 0
-        if lap < DevicePlacement.lapMax { lap += 1 }
+        goOn()
     }
 
     /// The partition has used up its indices, and will never take a device again.
     public mutating func closed(_ partition: PartitionID) {
-        guard let gone = order.firstIndex(of: partition) else { return }
+        guard let gone = order.firstIndex(where: { $0.partition == partition }) else { return }
         order.remove(at: gone)
         if gone < place { place -= 1 }
-        guard place == order.count else { return }
-        place = 0
-        if lap < DevicePlacement.lapMax { lap += 1 }
+        if place == order.count { endLap() }
+        if !order.isEmpty { skip() }
     }
 }

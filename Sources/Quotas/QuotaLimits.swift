@@ -13,17 +13,21 @@ public struct QuotaLimits: Hashable, Sendable {
         didSet { devicePerMinute = min(devicePerMinute, Self.deviceCountMax) }
     }
     public var devicePerHour: UInt32 { didSet { devicePerHour = min(devicePerHour, Self.deviceCountMax) } }
+    /// Devices that the project may have.
+    public var devices: UInt64
 
     public init(
         sends: QuotaRate = QuotaRate(count: 10_000, burst: 600_000),
         subscriptionChanges: QuotaRate = QuotaRate(count: 3_000, burst: 3_000),
         registrations: QuotaRate = QuotaRate(count: 1_000, burst: 1_000),
-        fanouts: UInt32 = 1_000, devicePerMinute: UInt32 = 240, devicePerHour: UInt32 = 5_000
+        fanouts: UInt32 = 1_000, devicePerMinute: UInt32 = 240, devicePerHour: UInt32 = 5_000,
+        devices: UInt64 = 20_000_000
     ) {
         self.sends = sends
         self.subscriptionChanges = subscriptionChanges
         self.registrations = registrations
         self.fanouts = fanouts
+        self.devices = devices
         self.devicePerMinute = min(devicePerMinute, Self.deviceCountMax)
         self.devicePerHour = min(devicePerHour, Self.deviceCountMax)
     }
@@ -50,7 +54,7 @@ public struct QuotaLimits: Hashable, Sendable {
         case .sends: sends
         case .subscriptionChanges: subscriptionChanges
         case .registrations: registrations
-        case .fanouts, .deviceMinute, .deviceHour: nil
+        case .fanouts, .deviceMinute, .deviceHour, .addressMinute, .addressDay, .devices: nil
         }
     }
 
@@ -63,16 +67,17 @@ public struct QuotaLimits: Hashable, Sendable {
     }
 }
 
-/// The form in which limits are stored: 81 bytes, integers little-endian.
+/// The form in which limits are stored: 89 bytes, integers little-endian.
 ///
-///     0     version, 1
+///     0     version, 2
 ///     1     for sends, subscription changes, registrations in turn, 20 bytes:
 ///           count (8), seconds (4), burst (8)
 ///     61    unfinished fan-outs (4), per device and minute (4), per device and hour (4)
-///     73    the first 8 bytes again, so that a cut or shifted text is noticed
+///     73    devices of the project (8)
+///     81    the first 8 bytes again, so that a cut or shifted text is noticed
 extension QuotaLimits {
-    public static let encodedVersion: UInt8 = 1
-    public static let encodedCount = 81
+    public static let encodedVersion: UInt8 = 2
+    public static let encodedCount = 89
 
     public var encoded: [UInt8] {
         var bytes: [UInt8] = [QuotaLimits.encodedVersion]
@@ -87,6 +92,7 @@ extension QuotaLimits {
         put(fanouts)
         put(devicePerMinute)
         put(devicePerHour)
+        put(devices)
         bytes.append(contentsOf: bytes[0..<8])
         return bytes
     }
@@ -96,7 +102,7 @@ extension QuotaLimits {
     public init?(encoded bytes: some Collection<UInt8>) {
         let bytes = Array(bytes)
         guard bytes.count == QuotaLimits.encodedCount, bytes[0] == QuotaLimits.encodedVersion,
-            bytes[0..<8] == bytes[73..<81]
+            bytes[0..<8] == bytes[81..<89]
         else { return nil }
         var offset = 1
         func next<T: FixedWidthInteger>(_ type: T.Type) -> T {
@@ -110,7 +116,8 @@ extension QuotaLimits {
         }
         self.init(
             sends: rate(), subscriptionChanges: rate(), registrations: rate(), fanouts: next(UInt32.self),
-            devicePerMinute: next(UInt32.self), devicePerHour: next(UInt32.self))
+            devicePerMinute: next(UInt32.self), devicePerHour: next(UInt32.self),
+            devices: next(UInt64.self))
         guard encoded == bytes else { return nil }
     }
 }

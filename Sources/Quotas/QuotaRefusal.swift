@@ -12,13 +12,18 @@ public enum QuotaKind: UInt8, CaseIterable, Hashable, Sendable {
     case deviceMinute
     /// Messages addressed to one device, in an hour.
     case deviceHour
+    /// Registrations from one address in a minute, and in a day. Known to the node that refuses only.
+    case addressMinute, addressDay
+    /// Devices that a project has.
+    case devices
 }
 
 /// Says which quota refused, what it allows, and when it is worth asking again.
 public struct QuotaRefusal: Hashable, Sendable {
     public var kind: QuotaKind
     /// The limit in the unit in which it is set: sends a minute, other operations a second, unfinished
-    /// operations for `fanouts`, messages a minute or hour for the device limits.
+    /// operations for `fanouts`, messages a minute or hour for the device limits, devices for `devices`,
+    /// registrations a minute or day for the address limits.
     public var limit: UInt64
     /// Nanoseconds until the bucket will hold what was asked for, by its own refill alone.
     public var retryDelay: UInt64

@@ -111,6 +111,22 @@ public struct QuotaSpender: Sendable {
         return .wait(until: purses[index].owedSince.advanced(by: purses[index].patience(bounds)))
     }
 
+    /// The refusal of one token, where that is what `take` would answer: it is then counted as asked for.
+    /// `nil` says nothing.
+    public mutating func refusal(
+        of kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime
+    ) -> QuotaRefusal? {
+        guard kind.rawValue < 3, let place = table.place(of: project) else { return nil }
+        let index = place * 3 + Int(kind.rawValue)
+        guard now < purses[index].blockedUntil else { return nil }
+        purses[index].lapse(now)
+        guard purses[index].held == 0, !purses[index].ownerIsSilent(now, bounds),
+            case .refused(let refusal) = refuse(1, kind, index, now)
+        else { return nil }
+        if purses[index].asked < .max { purses[index].asked += 1 }
+        return refusal
+    }
+
     private func refuse(_ count: UInt64, _ kind: QuotaKind, _ index: Int, _ now: MonotonicTime) -> Answer {
         let purse = purses[index]
         guard let rate = purse.rate, rate.count > 0 else {

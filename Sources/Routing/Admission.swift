@@ -41,6 +41,11 @@ public struct Admission {
         }
     }
 
+    /// The refusal of one token, if that is certain.
+    mutating func refusal(of kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime) -> QuotaRefusal? {
+        spender.refusal(of: kind, project, now: now)
+    }
+
     private mutating func admitted(_ count: Int, _ kind: QuotaKind) -> Decision {
         switch kind {
         case .sends: admittedSends += count

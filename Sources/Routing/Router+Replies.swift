@@ -145,10 +145,10 @@ extension Router {
         _ project: ProjectNumber, _ ticket: UInt64, since began: MonotonicTime? = nil, _ now: Instant,
         _ effects: inout [RouterEffect]
     ) {
-        let placement =
-            placements[project.rawValue] ?? DevicePlacement(project: project, count: options.partitionCount)
-        placements[project.rawValue] = placement
-        guard let offer = placement.offer else {
+        guard let offer = placement(of: project, now).offer else {
+            if placements[project.rawValue]?.isFull ?? false {
+                return finish(ticket, .refused(.quota(full(project, now))), &effects)
+            }
             return finish(ticket, .refused(.unavailable("no partition takes new devices")), &effects)
         }
         let request = Request.register(
@@ -158,6 +158,31 @@ extension Router {
         ask(
             offer.partition, request, ticket, .register(project: project, offer), since: began, now, &effects)
     }
+
+    /// Where the project's devices go, for as many as it may have now.
+    private func placement(of project: ProjectNumber, _ now: Instant) -> DevicePlacement {
+        let most = admission.limits(of: project).devices
+        var placement = placements[project.rawValue].flatMap { $0.most == most ? $0 : nil }
+        if let until = fullUntil[project.rawValue], until <= now.monotonic {
+            fullUntil[project.rawValue] = nil
+            placement?.lookAgain()
+        }
+        let found =
+            placement ?? DevicePlacement(project: project, count: options.partitionCount, most: most)
+        placements[project.rawValue] = found
+        return found
+    }
+
+    /// The project has all devices that it may have. Partitions are asked again after a while.
+    private func full(_ project: ProjectNumber, _ now: Instant) -> QuotaRefusal {
+        let until = fullUntil[project.rawValue] ?? now.monotonic.advanced(by: Router.fullPause)
+        fullUntil[project.rawValue] = until
+        return QuotaRefusal(
+            kind: .devices, limit: admission.limits(of: project).devices,
+            retryDelay: until.since(now.monotonic))
+    }
+
+    private static let fullPause: UInt64 = .seconds(10)
 
     private func finishRegistration(
         _ asked: Pending, _ project: ProjectNumber, _ offer: DevicePlacement.Offer, _ reply: Reply,

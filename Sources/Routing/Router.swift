@@ -60,6 +60,8 @@ public final class Router {
     /// time.
     var sendNumbers: [UInt64]
     var placements: [UInt32: DevicePlacement] = [:]
+    /// Projects that have all the devices that they may have, and when their partitions are asked again.
+    var fullUntil: [UInt32: MonotonicTime] = [:]
     private(set) var wakeAt: MonotonicTime?
     /// Requests that wait for their partition to have an owner.
     var lanes: [PartitionID: WaitingLane] = [:]
@@ -120,6 +122,12 @@ public final class Router {
     ) {
         submit(operation, ticket, since: now.monotonic, now, &effects)
         checkInvariants()
+    }
+
+    /// Why a send of the project would be refused for the quota, if that is certain: so that nobody need look
+    /// at what stands in it.
+    public func refusalOfSend(in project: ProjectNumber, now: Instant) -> QuotaRefusal? {
+        admission.refusal(of: .sends, project, now: now.monotonic)
     }
 
     /// `since`: when it came.

@@ -32,7 +32,9 @@ final class Connection {
         let code = sqlite3_open_v2(path, &opened, flags, nil)
         guard code == SQLITE_OK, let opened else {
             let reason = String(cString: sqlite3_errstr(code))
+            let isWanting = Connection.isOutOfDescriptors(code, sqlite3_system_errno(opened))
             sqlite3_close_v2(opened)
+            if isWanting { throw .refused(Files.tooManyOpen) }
             throw .ioFailure("cannot open \(path): \(reason)")
         }
         handle = opened
@@ -77,6 +79,8 @@ final class Connection {
             // The index of the log lives in memory shared by file; it could not grow, and nothing was
             // written.
             return .refused("the disk is full")
+        case SQLITE_CANTOPEN where Connection.isOutOfDescriptors(code, system):
+            return .refused(Files.tooManyOpen)
         case SQLITE_CORRUPT, SQLITE_NOTADB:
             _ = poison("the database file is damaged: \(reason)")
             return .corrupt("the database file is damaged: \(reason)")
@@ -84,6 +88,11 @@ final class Connection {
             let cause = system == 0 ? "" : " (\(String(cString: strerror(system))))"
             return poison("SQLite error \(code): \(reason)\(cause)")
         }
+    }
+
+    /// Whether SQLite could not open a file for want of a descriptor. `system`: what the kernel said.
+    static func isOutOfDescriptors(_ code: Int32, _ system: Int32) -> Bool {
+        code & 0xff == SQLITE_CANTOPEN && Files.isOutOfDescriptors(system)
     }
 
     /// The statement for this text, prepared once.

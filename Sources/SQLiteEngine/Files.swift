@@ -35,13 +35,6 @@ enum Files {
         close(file)
     }
 
-    static func syncFolder(_ path: String) throws(EngineError) {
-        let folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard folder >= 0 else { throw .ioFailure("cannot open \(path): \(reason())") }
-        defer { close(folder) }
-        guard fsync(folder) == 0 else { throw .ioFailure("cannot sync \(path): \(reason())") }
-    }
-
     /// Writes a new file, or goes on with one, and syncs it. A full disk is `refused`: also where only the
     /// sync finds out, and then the file is of no use.
     static func write(_ path: String, _ bytes: [UInt8], isNew: Bool) throws(EngineError) {
@@ -72,10 +65,14 @@ enum Files {
     static func failure(_ what: String) -> EngineError {
         switch errno {
         case ENOSPC, EDQUOT: .refused("the disk is full")
-        case EMFILE, ENFILE: .refused("too many open files")
+        case let code where isOutOfDescriptors(code): .refused(tooManyOpen)
         default: .ioFailure("\(what): \(reason())")
         }
     }
+
+    /// Whether the process or the machine had no descriptor left. Nothing is broken then.
+    static func isOutOfDescriptors(_ code: Int32) -> Bool { code == EMFILE || code == ENFILE }
+    static let tooManyOpen = "too many open files"
 
     /// The whole file, if it has at most `bytesMax`.
     static func read(_ path: String, bytesMax: Int) throws(EngineError) -> [UInt8] {
@@ -115,5 +112,24 @@ enum Files {
             if name != ".", name != ".." { names.append(name) }
         }
         return names.sorted()
+    }
+}
+
+/// A folder that is open from the start, so that its entries can be synced when the process has no descriptor
+/// left.
+final class OpenFolder {
+    let path: String
+    private let descriptor: Int32
+
+    init(_ path: String) throws(EngineError) {
+        self.path = path
+        descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw Files.failure("cannot open \(path)") }
+    }
+
+    deinit { close(descriptor) }
+
+    func sync() throws(EngineError) {
+        guard fsync(descriptor) == 0 else { throw .ioFailure("cannot sync \(path): \(Files.reason())") }
     }
 }

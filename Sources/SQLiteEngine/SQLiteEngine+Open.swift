@@ -64,7 +64,7 @@ extension SQLiteEngine {
                 PRAGMA user_version = \(SQLiteEngine.schemaVersion);
                 """)
         }
-        try Files.syncFolder(folder)
+        try OpenFolder(folder).sync()
     }
 
     func check(fileBytes: Int) throws(EngineError) {

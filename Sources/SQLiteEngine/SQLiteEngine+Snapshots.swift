@@ -98,7 +98,7 @@ extension SQLiteEngine {
         guard rename(aside, snapshotFolder + "/" + upload.name) == 0 else {
             throw Files.failure("cannot rename \(aside)")
         }
-        try Files.syncFolder(snapshotFolder)
+        try snapshotEntries.sync()
     }
 
     /// From here on the snapshot counts. Drops those that are now too many.

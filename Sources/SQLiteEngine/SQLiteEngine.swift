@@ -26,6 +26,7 @@ public final class SQLiteEngine: Engine {
 
     public let folder: String
     let snapshotFolder: String
+    let snapshotEntries: OpenFolder
     let database: Connection
     /// Who owns which partition, as far as it was read or written by this engine.
     var owners: [PartitionID: SessionID] = [:]
@@ -44,6 +45,7 @@ public final class SQLiteEngine: Engine {
         snapshotFolder = folder + "/snapshots"
         try Files.makeFolder(folder)
         try Files.makeFolder(snapshotFolder)
+        snapshotEntries = try OpenFolder(snapshotFolder)
         lock = try FolderLock(folder: folder)
         let path = folder + "/" + SQLiteEngine.fileName
         try Files.makeFile(path)

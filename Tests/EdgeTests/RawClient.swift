@@ -1,6 +1,7 @@
 import Edge
 import Glibc
 import HTTPMessages
+import Listener
 import NIOCore
 import NIOPosix
 import Synchronization
@@ -122,10 +123,13 @@ final class RawServer {
 
     init(
         _ configuration: EdgeConfiguration = EdgeConfiguration(), bodyMax: Int = 64 << 10,
+        gate: ListenerGate = ListenerGate(ConnectionGate.Bounds()),
         answer: @escaping Answer = { $1.respond(HTTPResponse(status: 200, body: Array("ok\n".utf8))) }
     ) throws {
         let asked = asked
-        edge = try Edge(group: group, configuration: configuration) { _ in Handler(answer, asked, bodyMax) }
+        edge = try Edge(group: group, configuration: configuration, gate: gate) { _ in
+            Handler(answer, asked, bodyMax)
+        }
         port = try edge.listen(host: "127.0.0.1", port: 0)
     }
 

@@ -194,3 +194,30 @@ struct SendTests {
         }
     }
 }
+
+@Suite("A send of a project whose quota is certainly used up")
+struct EarlyRefusalTests {
+    @Test("is answered 429 whatever stands in it, and only to who may speak for the project")
+    func early() throws {
+        let bench = Bench()
+        var asked = 0
+        bench.api.refusalOfSend = { project in
+            asked += 1
+            return project == bench.project.number
+                ? QuotaRefusal(kind: .sends, limit: 60, retryDelay: .seconds(1)) : nil
+        }
+        let path = "/v1/projects/shop/messages:send"
+        for body in ["{\"message\":{\"topic\":\"a\"}}", "{", String(repeating: "[", count: 10_000)] {
+            guard case .respond(let response) = bench.route(.post, path, body) else {
+                Issue.record("not refused at once")
+                return
+            }
+            #expect(response.status == 429)
+            #expect(String(decoding: response.body, as: UTF8.self).contains("SendsPerMinutePerProject"))
+        }
+        #expect(asked == 3)
+        _ = bench.route(.post, path, "{", bearer: "none")
+        _ = bench.route(.post, "/v1/projects/other/messages:send", "{")
+        #expect(asked == 3)
+    }
+}

@@ -83,4 +83,35 @@ import Testing
             }
         }
     }
+
+    @Test(
+        "all partitions together hold as many as the project may have, and not one more",
+        arguments: [0, 1, 4096, 4097, 10_000, 3 * 4096, 3 * 4096 + 1, 40_000])
+    func total(most: Int) {
+        var placement = DevicePlacement(project: ProjectNumber(4), count: 3, most: UInt64(most))
+        var partitions = Partitions(held: [0, 0, 0])
+        var registered = 0
+        while partitions.register(&placement) != nil { registered += 1 }
+        #expect(registered == most)
+        #expect(placement.isFull)
+        #expect(placement.offer == nil)
+        // Two that filled at once agree, since the partitions count.
+        var other = DevicePlacement(project: ProjectNumber(4), count: 3, most: UInt64(most))
+        #expect(partitions.register(&other) == nil)
+        #expect(partitions.held.reduce(0, +) == UInt32(most))
+    }
+
+    @Test("where devices went, as many come in again when it looks again", arguments: [0, 1, 2])
+    func vacancies(place: Int) {
+        let most: UInt64 = 3 * 4096 * 10 + 5000
+        var placement = DevicePlacement(project: ProjectNumber(4), count: 3, most: most)
+        var partitions = Partitions(held: [0, 0, 0])
+        while partitions.register(&placement) != nil {}
+        partitions.held[place] -= 10
+        #expect(partitions.register(&placement) == nil)
+        placement.lookAgain()
+        var registered = 0
+        while partitions.register(&placement) != nil { registered += 1 }
+        #expect(registered == 10)
+    }
 }

@@ -145,6 +145,7 @@ struct DumbBucket {
         expect(limits.subscriptionChanges == QuotaRate(count: 3_000, burst: 3_000))
         expect(limits.registrations == QuotaRate(count: 1_000, burst: 1_000))
         expect((limits.fanouts, limits.devicePerMinute, limits.devicePerHour) == (1_000, 240, 5_000))
+        expect(limits.devices == 20_000_000)
     }
 
     @Test("sends a minute need not be whole a second")
@@ -174,7 +175,8 @@ struct DumbBucket {
             let limits = QuotaLimits(
                 sends: rate(), subscriptionChanges: rate(), registrations: rate(),
                 fanouts: UInt32.random(in: 0 ... .max, using: &random),
-                devicePerMinute: UInt32.random(in: 0...2_000_000, using: &random), devicePerHour: 7)
+                devicePerMinute: UInt32.random(in: 0...2_000_000, using: &random), devicePerHour: 7,
+                devices: UInt64.random(in: 0 ... .max, using: &random))
             var bytes = limits.encoded
             expect(QuotaLimits(encoded: bytes) == limits)
             let place = Int.random(in: 0..<bytes.count, using: &random)
@@ -185,7 +187,7 @@ struct DumbBucket {
             expect(QuotaLimits(encoded: QuotaLimits.standard.encoded.prefix(count)) == nil)
         }
         expect(QuotaLimits(encoded: QuotaLimits.standard.encoded + [0]) == nil)
-        expect(QuotaLimits(encoded: [2] + QuotaLimits.standard.encoded.dropFirst()) == nil)
+        expect(QuotaLimits(encoded: [1] + QuotaLimits.standard.encoded.dropFirst()) == nil)
         expect(QuotaLimits(encoded: [UInt8](repeating: 255, count: QuotaLimits.encodedCount)) == nil)
     }
 }

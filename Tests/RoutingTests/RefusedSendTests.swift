@@ -44,10 +44,16 @@ struct RefusedSendTests {
         for outcome in finished.prefix(3) {
             if case .done = outcome {} else { Issue.record("\(outcome)") }
         }
-        if case .refused(.quota(let refusal))? = finished.last {
-            #expect(refusal.kind == .sends && refusal.limit == 3)
-        } else {
+        guard case .refused(.quota(let refusal))? = finished.last else {
             Issue.record("\(finished)")
+            return
         }
+        #expect(refusal.kind == .sends && refusal.limit == 3)
+        // From then on it is certain, for as long as the owner said; and for no other project.
+        let early = router.refusalOfSend(in: project, now: now)
+        #expect(early?.kind == .sends && early?.limit == 3)
+        #expect(router.refusalOfSend(in: ProjectNumber(4), now: now) == nil)
+        now.monotonic = now.monotonic.advanced(by: .seconds(30))
+        #expect(router.refusalOfSend(in: project, now: now) == nil)
     }
 }

@@ -66,3 +66,26 @@ refused 'nobody.invalid is no name of a host' "$unprivileged" "$tidecast" topic 
 refused 'is not there' "$unprivileged" "$tidecast" topic list --project demo --data "$work/dta"
 [ ! -e "$work/dta" ] || fail "a mistyped folder was made"
 echo "ok: what is wrong is said"
+
+# A page that a developer opens does not reach a development server, by a name of its own or from its origin.
+answers() {
+  local wanted=$1 said
+  shift
+  said=$(curl -s -o "$work/page" -w '%{http_code}' -X POST "http://127.0.0.1:$a/v1/projects/demo/registrations" -d '{}' "$@")
+  [ "$said" = "$wanted" ] || fail "$* was answered $said: $(cat "$work/page")"
+}
+"$unprivileged" "$tidecast" server --config "$work/settings.json" --dev-host app.test 2> "$log" &
+server=$!
+wait_ready "http://127.0.0.1:$a" || fail "the server with --dev-host does not listen"
+answers 200
+answers 200 -H 'Origin: http://localhost:3000'
+answers 200 -H 'Host: app.test:8787' -H 'Origin: https://app.test'
+answers 403 -H 'Host: evil.example'
+answers 403 -H 'Origin: https://evil.example'
+answers 403 -X OPTIONS -H 'Origin: https://evil.example' -H 'Access-Control-Request-Method: POST'
+grep -q -- '--dev-host' "$work/page" || fail "it does not say why: $(cat "$work/page")"
+curl -s -o /dev/null "http://127.0.0.1:$a/v1/projects/made/registrations" -H 'Host: evil.example' -d '{}'
+"$unprivileged" "$tidecast" project list --data "$work/data" > "$work/projects"
+! grep -q made "$work/projects" || fail "a page made a project"
+stop_server
+echo "ok: pages of others do not reach a development server"

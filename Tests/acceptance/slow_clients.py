@@ -18,8 +18,8 @@ PIECES = {
     "a preface, byte by byte": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "plain"),
     "HTTP/2 headers that never end": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
                                       + b"\x00\x00\xff\x01\x00\x00\x00\x00\x01" + b"\x00" * 200, "plain"),
-    "HTTP/1.1 headers, byte by byte": (b"POST /x HTTP/1.1\r\nhost: x\r\nx-long: " + b"y" * 400, "plain"),
-    "a later HTTP/1.1 header, byte by byte": (b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-long: " + b"y" * 400, "kept"),
+    "HTTP/1.1 headers, byte by byte": (b"POST /x HTTP/1.1\r\nhost: localhost\r\nx-long: " + b"y" * 400, "plain"),
+    "a later HTTP/1.1 header, byte by byte": (b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-long: " + b"y" * 400, "kept"),
     "a TLS hello, byte by byte": (HELLO, "tls"),
 }
 
@@ -58,7 +58,7 @@ def run(server, plain, tls):
         for _ in range(EACH):
             client = socket.create_connection(("127.0.0.1", tls if kind == "tls" else plain))
             if kind == "kept":
-                client.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+                client.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
                 client.recv(65536)
             client.setblocking(False)
             clients.append([name, client, piece, 0])

@@ -169,6 +169,16 @@ struct QuotaTexts {
                 "device_messages", "MessagesPerMinutePerDevice", "1/min/{device}", "messages to one device")
         case .deviceHour:
             self.init("device_messages", "MessagesPerHourPerDevice", "1/h/{device}", "messages to one device")
+        case .addressMinute:
+            self.init(
+                "registrations", "RegistrationsPerMinutePerAddress", "1/min/{address}",
+                "registrations from one address")
+        case .addressDay:
+            self.init(
+                "registrations", "RegistrationsPerDayPerAddress", "1/d/{address}",
+                "registrations from one address")
+        case .devices:
+            self.init("devices", "DevicesPerProject", "1/{project}", "the project's devices")
         }
     }
 

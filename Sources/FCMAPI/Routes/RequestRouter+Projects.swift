@@ -31,6 +31,10 @@ extension RequestRouter {
     private func send(_ name: String) throws(APIError) -> APIAction {
         guard request.method == .post else { throw .notFoundHere }
         guard case .known(let project) = try authorized(name) else { return .makeProject(name) }
+        if let refusal = api.refusalOfSend?(project.number) {
+            let form = ResponseForm(kind: .send, project: project)
+            return .respond(api.render(.refused(.quota(refusal)), form))
+        }
         do {
             return try send(in: project)
         } catch {
@@ -101,6 +105,14 @@ extension RequestRouter {
             }
         }
         try ignoredBody()
+        if principal == nil {
+            let client = api.settings.clients.client(of: request)
+            if let refusal = api.settings.clients.register(client, now: api.moment) {
+                var error = APIError(.quota(refusal), project: project.id, field: "name")
+                error.fcmCode = "RESOURCE_EXHAUSTED"
+                throw error
+            }
+        }
         return .operation(.register(project: project.number), ResponseForm(kind: .register, project: project))
     }
 

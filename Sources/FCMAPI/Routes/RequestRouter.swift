@@ -1,5 +1,6 @@
 import HTTPMessages
 import Model
+import Quotas
 import Routing
 
 /// Finds out what one request asks for, and whether its sender may.
@@ -165,6 +166,9 @@ struct RequestRouter {
     // MARK: OAuth
 
     private func exchange() -> HTTPResponse {
+        let clients = api.settings.clients
+        let client = clients.client(of: request)
+        if let refusal = clients.mayExchange(client, now: api.moment) { return tooManyRefused(refusal) }
         let exchange = TokenExchange(
             directory: api.directory, keys: api.accountKeys, tokenURIs: api.tokenURIs, parser: api.parser)
         var out = JSONWriter()
@@ -179,13 +183,33 @@ struct RequestRouter {
             out.number(seconds)
             out.field("token_type", "Bearer")
         } catch {
+            clients.noteRefused(client, now: api.moment)
             if let coding = unreadCoding { return coding.iidResponse() }
             status = 400
             out.field("error", error.code)
             out.field("error_description", error.description)
         }
         out.endObject()
-        return HTTPResponse(
+        return tokenAnswer(status, out)
+    }
+
+    /// Not 400 `invalid_grant`, which would tell a backend that its key is no good.
+    private func tooManyRefused(_ refusal: QuotaRefusal) -> HTTPResponse {
+        var out = JSONWriter()
+        out.beginObject()
+        out.field("error", "temporarily_unavailable")
+        out.field(
+            "error_description",
+            "Too many assertions of this address were refused: the limit is \(refusal.limit) a"
+                + " \(refusal.kind == .addressDay ? "day" : "minute").")
+        out.endObject()
+        var response = tokenAnswer(429, out)
+        response.fields.append(("retry-after", "\(refusal.retryDelay / .seconds(1) + 1)"))
+        return response
+    }
+
+    private func tokenAnswer(_ status: Int, _ out: borrowing JSONWriter) -> HTTPResponse {
+        HTTPResponse(
             status: status, fields: [("content-type", APIError.jsonType), ("cache-control", "no-store")],
             body: out.bytes)
     }

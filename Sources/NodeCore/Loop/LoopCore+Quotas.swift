@@ -121,6 +121,11 @@ extension LoopCore {
         return true
     }
 
+    /// Why a send of the project would be refused for the quota, if that is certain.
+    public func refusalOfSend(in project: ProjectNumber, now: Instant) -> QuotaRefusal? {
+        router.refusalOfSend(in: project, now: now)
+    }
+
     /// What is in a project's buckets, by the limits' names.
     func levels(of project: ProjectNumber) -> [BucketLevel] {
         if !grantor.isOpen(project) { _ = open(project) }

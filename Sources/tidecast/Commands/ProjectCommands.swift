@@ -79,8 +79,11 @@ struct Project: ParsableCommand {
         @Option(help: "Topic messages that are accepted and not yet handed to every partition.") var fanouts:
             Int?
 
+        @Option(help: "Devices that the project may have.") var devices: Int?
+
         func run() throws {
             var changes: [String: Any] = [:]
+            changes["devices"] = devices
             changes["sendsPerMinute"] = sendsPerMinute
             changes["subscriptionsPerSecond"] = subscriptionsPerSecond
             changes["registrationsPerSecond"] = registrationsPerSecond

@@ -33,6 +33,17 @@ struct Server: AsyncParsableCommand {
     var retryAfterOnSends = false
     @Option(help: "Payload bytes of messages to topics, 4096 by default; FCM's error page says 2048.")
     var topicPayloadBytes: Int?
+    @Option(help: "Connections of clients; by default as many as the process's descriptors allow.")
+    var connections: Int?
+    @Option(help: "Connections of one address, 0 for no bound; by default a quarter of all.")
+    var connectionsPerAddress: Int?
+    @Option(help: "Who speaks for others and says so in X-Forwarded-For, ADDRESS[/BITS]; may be repeated.")
+    var proxy: [String] = []
+    @Option(help: "Registrations a minute with an app's key from one address, 600 by default; 0: no bound.")
+    var addressRegistrationsPerMinute: Int?
+    @Option(help: "The same in a day, 10,000 by default.") var addressRegistrationsPerDay: Int?
+    @Option(help: "Refused assertions a minute from one address, 120 by default; 0: no bound.")
+    var addressBadAssertionsPerMinute: Int?
     @Option(help: "A node of a cluster: the PostgreSQL database that it shares, postgres://…") var engine:
         String?
     @Option(
@@ -62,11 +73,13 @@ struct Server: AsyncParsableCommand {
         false
     @Flag(help: "As --dev, on any address: whoever reaches it may do anything. Only on a private network.")
     var devAnywhere = false
+    @Option(help: "A name that a development server answers to, and to its pages; may be repeated.")
+    var devHost: [String] = []
 
     func run() async throws {
         let settings = try await Settings.read(self, environment: ProcessInfo.processInfo.environment)
         let configuration = settings.configuration
-        if configuration.isDev, !settings.isDevAnywhere {
+        if configuration.isDev, !configuration.isDevAnywhere {
             try Server.checkLoopback(configuration.listen + configuration.listenTLS)
         }
         var log = Logger(label: "tidecast") { _ in JSONLog() }
@@ -86,7 +99,7 @@ struct Server: AsyncParsableCommand {
             _exit(70)
         }
         if configuration.isDev {
-            let who = settings.isDevAnywhere ? "who reaches this port" : "on this machine"
+            let who = configuration.isDevAnywhere ? "who reaches this port" : "on this machine"
             logger.warning("DEVELOPMENT SERVER: anybody \(who) may do anything. Not for production.")
         }
         logger.info(

@@ -1,6 +1,8 @@
 import ArgumentParser
 import Configuration
+import FCMAPI
 import Foundation
+import HTTPMessages
 import Logging
 import Node
 import SystemPackage
@@ -15,12 +17,13 @@ struct Settings {
         "data", "listen", "listenTls", "cert", "key", "tokenUri", "partitions", "loops", "dev",
         "retryAfterOnSends", "topicPayloadBytes", "logLevel", "engine", "node", "roles", "peer", "gossip",
         "join", "weight", "zone", "insecurePeers", "peerCert", "peerKey", "peerCa",
-        "furtherCert", "furtherKey", "furtherEngine", "engineFile", "publicUrl", "devAnywhere",
+        "furtherCert", "furtherKey",
+        "furtherEngine", "engineFile", "publicUrl", "devAnywhere", "devHost", "connections",
+        "connectionsPerAddress", "proxy", "addressRegistrationsPerMinute", "addressRegistrationsPerDay",
+        "addressBadAssertionsPerMinute",
     ]
 
     var folder = ""
-    /// A development server that listens beyond this machine.
-    var isDevAnywhere = false
     var logLevel = Logger.Level.info
     var configuration: NodeConfiguration
 
@@ -67,6 +70,7 @@ struct Settings {
         let isDevAnywhere = try await config.bool(flags.devAnywhere, "devAnywhere")
         let isDev = try await config.bool(flags.dev, "dev")
         configuration.isDev = isDev || isDevAnywhere
+        configuration.isDevAnywhere = isDevAnywhere
         let partitions = try await config.int(flags.partitions, "partitions")
         configuration.partitionCount = partitions ?? (engine == nil ? 32 : 256)
         guard (1...4096).contains(configuration.partitionCount) else {
@@ -86,6 +90,7 @@ struct Settings {
             }
             configuration.topicPayloadBytesMax = bytes
         }
+        try await addBounds(flags, config, to: &configuration)
         try await addTLS(flags, config, to: &configuration)
         if let engine {
             try await addCluster(flags, config, engine, to: &configuration)
@@ -95,8 +100,8 @@ struct Settings {
         }
         configuration.insistsOnCount = partitions != nil
         configuration.allocatedBytes = { Allocator.allocatedBytes() }
-        var settings = Settings(
-            folder: folder ?? "", isDevAnywhere: isDevAnywhere, configuration: configuration)
+        configuration.devHosts = try await devHosts(flags, config, configuration)
+        var settings = Settings(folder: folder ?? "", configuration: configuration)
         let level = try await config.fetchString(forKey: "logLevel", default: "info")
         guard let level = Logger.Level(rawValue: level) else {
             let words = Logger.Level.allCases.map(\.rawValue).joined(separator: ", ")
@@ -104,6 +109,60 @@ struct Settings {
         }
         settings.logLevel = level
         return settings
+    }
+
+    /// Every name that the settings give this server.
+    private static func devHosts(
+        _ flags: Server, _ config: ConfigReader, _ configuration: NodeConfiguration
+    ) async throws -> [String] {
+        var hosts = flags.devHost
+        if hosts.isEmpty { hosts = try await config.fetchStringArray(forKey: "devHost", default: []) }
+        let urls = [configuration.tokenURI, try await config.string(flags.publicUrl, "publicUrl") ?? ""]
+        hosts += urls.compactMap { URL(string: $0)?.host }
+        return hosts + (configuration.listen + configuration.listenTLS).map(\.host)
+    }
+
+    private static func addBounds(
+        _ flags: Server, _ config: ConfigReader, to configuration: inout NodeConfiguration
+    ) async throws {
+        configuration.connectionsMax = try await config.int(flags.connections, "connections")
+        guard configuration.connectionsMax ?? 1 > 0 else {
+            throw ValidationError("--connections is at least 1.")
+        }
+        configuration.connectionsPerAddressMax =
+            try await config.int(flags.connectionsPerAddress, "connectionsPerAddress")
+        guard configuration.connectionsPerAddressMax ?? 0 >= 0 else {
+            throw ValidationError("--connections-per-address is not negative; 0 is no bound.")
+        }
+        configuration.clientLimits = try await clientLimits(flags, config)
+    }
+
+    private static func clientLimits(
+        _ flags: Server, _ config: ConfigReader
+    ) async throws -> ClientLimits.Settings {
+        var limits = ClientLimits.Settings()
+        limits.registrationsPerMinute =
+            try await config.int(flags.addressRegistrationsPerMinute, "addressRegistrationsPerMinute")
+        limits.registrationsPerDay =
+            try await config.int(flags.addressRegistrationsPerDay, "addressRegistrationsPerDay")
+        limits.badAssertionsPerMinute =
+            try await config.int(flags.addressBadAssertionsPerMinute, "addressBadAssertionsPerMinute")
+        for said in [
+            limits.registrationsPerMinute, limits.registrationsPerDay, limits.badAssertionsPerMinute,
+        ] {
+            guard said ?? 0 >= 0 else {
+                throw ValidationError("A limit for one address is not negative; 0 is no bound.")
+            }
+        }
+        var proxies = flags.proxy
+        if proxies.isEmpty { proxies = try await config.fetchStringArray(forKey: "proxy", default: []) }
+        limits.proxies = try proxies.map { text in
+            guard let range = AddressRange(text: text) else {
+                throw ValidationError("\(text) is not ADDRESS or ADDRESS/BITS.")
+            }
+            return range
+        }
+        return limits
     }
 
     /// The database's URL: as it was given, or the first line of the file that was named.

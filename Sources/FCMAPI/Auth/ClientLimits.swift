@@ -1,0 +1,142 @@
+import Glibc
+import HTTPMessages
+import Model
+import Quotas
+import Synchronization
+
+/// What one client's address may do without a credential of its own: register with the app's key, which
+/// everybody has who has the app, and show assertions that are refused. One for all loops of a process.
+public final class ClientLimits: Sendable {
+    /// `nil`: the default, which does not count this machine's own addresses; 0: no bound.
+    public struct Settings: Sendable {
+        public var registrationsPerMinute: Int?
+        public var registrationsPerDay: Int?
+        public var badAssertionsPerMinute: Int?
+        /// Who speaks for others and says for whom, in `X-Forwarded-For`.
+        public var proxies: [AddressRange] = []
+        public init() {}
+    }
+
+    /// One limiter, and whether this machine's own addresses are held to it.
+    private struct Bound: ~Copyable {
+        let limiter: Mutex<AddressLimiter>
+        let countsLoopback: Bool
+        let refused = Atomic<Int>(0)
+
+        init(perMinute: UInt32, perDay: UInt32, countsLoopback: Bool, salt: UInt64) {
+            limiter = Mutex(AddressLimiter(.init(perMinute: perMinute, perDay: perDay), salt: salt))
+            self.countsLoopback = countsLoopback
+        }
+
+        func ask(
+            _ client: ClientAddress?, _ body: (inout AddressLimiter, UInt64) -> QuotaRefusal?
+        ) -> QuotaRefusal? {
+            guard let client, countsLoopback || !client.isLoopback else { return nil }
+            let refusal = limiter.withLock { body(&$0, client.key) }
+            if refusal != nil { refused.add(1, ordering: .relaxed) }
+            return refusal
+        }
+    }
+
+    static let registrationsPerMinute = 600
+    static let registrationsPerDay = 10_000
+    static let badAssertionsPerMinute = 120
+
+    private let registrations: Bound
+    private let assertions: Bound
+    private let proxies: [AddressRange]
+
+    /// `salt` is random.
+    public init(_ settings: Settings = Settings(), salt: UInt64 = 0) {
+        func most(_ said: Int?, _ standard: Int) -> UInt32 {
+            said == 0 ? AddressLimiter.Limits.countMax : UInt32(clamping: said ?? standard)
+        }
+        registrations = Bound(
+            perMinute: most(settings.registrationsPerMinute, ClientLimits.registrationsPerMinute),
+            perDay: most(settings.registrationsPerDay, ClientLimits.registrationsPerDay),
+            countsLoopback: settings.registrationsPerMinute != nil || settings.registrationsPerDay != nil,
+            salt: salt)
+        assertions = Bound(
+            perMinute: most(settings.badAssertionsPerMinute, ClientLimits.badAssertionsPerMinute),
+            perDay: AddressLimiter.Limits.countMax, countsLoopback: settings.badAssertionsPerMinute != nil,
+            salt: salt)
+        proxies = settings.proxies
+    }
+
+    public var registrationsRefused: Int { registrations.refused.load(ordering: .relaxed) }
+    public var assertionsRefused: Int { assertions.refused.load(ordering: .relaxed) }
+
+    /// Who asks: the connection's other side, or for whom it says to speak, where it is believed. A proxy
+    /// that does not say is nobody in particular.
+    func client(of request: HTTPRequest) -> ClientAddress? {
+        guard let peer = request.client, proxies.contains(where: { $0.contains(peer) }) else {
+            return request.client
+        }
+        return request.fields.last("x-forwarded-for").flatMap(ClientLimits.lastAddress)
+    }
+
+    /// The last address of a list: the proxy has written it itself, and clients those before it.
+    private static func lastAddress(_ list: ArraySlice<UInt8>) -> ClientAddress? {
+        let comma = list.lastIndex(of: UInt8(ascii: ",")).map { $0 + 1 }
+        return ClientAddress(forwarded: String(decoding: list[(comma ?? list.startIndex)...], as: UTF8.self))
+    }
+
+    /// Counts a registration that only the app's key vouches for, or says which limit it would pass.
+    func register(_ client: ClientAddress?, now: MonotonicTime) -> QuotaRefusal? {
+        registrations.ask(client) { $0.take($1, now: now) }
+    }
+
+    /// Whether too many assertions of this address were refused lately.
+    func mayExchange(_ client: ClientAddress?, now: MonotonicTime) -> QuotaRefusal? {
+        assertions.ask(client) { $0.look($1, now: now) }
+    }
+
+    /// An assertion was refused.
+    func noteRefused(_ client: ClientAddress?, now: MonotonicTime) {
+        guard let client, assertions.countsLoopback || !client.isLoopback else { return }
+        assertions.limiter.withLock { _ = $0.take(client.key, now: now) }
+    }
+}
+
+extension ClientAddress {
+    /// An address as it is written, without brackets.
+    public init?(text: String) {
+        var bytes = [UInt8](repeating: 0, count: 16)
+        if inet_pton(AF_INET, text, &bytes) == 1 {
+            self.init(bytes: bytes[..<4])
+        } else if inet_pton(AF_INET6, text, &bytes) == 1 {
+            self.init(bytes: bytes)
+        } else {
+            return nil
+        }
+    }
+
+    /// An address as a proxy writes it: with blanks around it, perhaps with a port.
+    init?(forwarded: String) {
+        var text = forwarded[...]
+        while text.first == " " || text.first == "\t" { text.removeFirst() }
+        while text.last == " " || text.last == "\t" { text.removeLast() }
+        if text.first == "[", let end = text.firstIndex(of: "]") {
+            text = text[text.index(after: text.startIndex)..<end]
+        } else if let colon = text.firstIndex(of: ":"), text.lastIndex(of: ":") == colon {
+            text = text[..<colon]
+        }
+        self.init(text: String(text))
+    }
+}
+
+extension AddressRange {
+    /// `ADDRESS` or `ADDRESS/BITS`.
+    public init?(text: String) {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        guard let first = parts.first, let address = ClientAddress(text: String(first)) else { return nil }
+        let most = address.isIPv4 ? 32 : 128
+        switch parts.count {
+        case 1: self.init(address, bits: most)
+        case 2:
+            guard let bits = Int(parts[1]), (0...most).contains(bits) else { return nil }
+            self.init(address, bits: bits)
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,178 @@
+import Glibc
+import HTTPMessages
+import Model
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// Counters of a gate.
+public final class ListenerCounters: Sendable {
+    /// Connections that were closed as they came because their address had too many.
+    public let refusedOfAddress = Atomic<Int>(0)
+    /// Times that listeners began to pause because all places were taken.
+    public let pauses = Atomic<Int>(0)
+    /// Connections that could not be accepted for want of descriptors.
+    public let failures = Atomic<Int>(0)
+    init() {}
+}
+
+/// What a gate has to tell, for a log that is bounded by whoever writes it.
+public enum ListenerNotice: Hashable, Sendable {
+    /// All places are taken.
+    case full(places: Int)
+    /// The process or the machine has no descriptor left.
+    case outOfDescriptors(String)
+    /// An address has as many connections as it may have.
+    case tooManyOfAddress(String)
+}
+
+/// Carries out what `ConnectionGate` decides, for all listeners of one kind.
+public final class ListenerGate: Sendable {
+    private struct State {
+        var gate: ConnectionGate
+        var listeners: [any Channel] = []
+        var isPaused = false
+    }
+
+    private let state: Mutex<State>
+    public let counters = ListenerCounters()
+    private let tell: @Sendable (ListenerNotice) -> Void
+
+    public init(
+        _ bounds: ConnectionGate.Bounds, tell: @escaping @Sendable (ListenerNotice) -> Void = { _ in }
+    ) {
+        state = Mutex(State(gate: ConnectionGate(bounds)))
+        self.tell = tell
+    }
+
+    public var bounds: ConnectionGate.Bounds { state.withLock { $0.gate.bounds } }
+
+    /// Puts the gate before a listener. It accepts one connection at a time, so that none is accepted beyond
+    /// the last place.
+    public func guarding(_ bootstrap: ServerBootstrap) -> ServerBootstrap {
+        bootstrap.serverChannelOption(.maxMessagesPerRead, value: 1)
+            .serverChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(GateHandler(self))
+                }
+            }
+    }
+
+    fileprivate func add(_ listener: any Channel) {
+        let isPaused = state.withLock { state in
+            state.listeners.append(listener)
+            return state.isPaused
+        }
+        if isPaused { ListenerGate.set(listener, isReading: false) }
+    }
+
+    fileprivate func remove(_ listener: any Channel) {
+        state.withLock { $0.listeners.removeAll { $0 === listener } }
+    }
+
+    /// Whether the connection may stay.
+    fileprivate func admit(_ connection: any Channel) -> Bool {
+        let client = ClientAddress(connection.remoteAddress)
+        let (verdict, places) = state.withLock { ($0.gate.admit(client), $0.gate.bounds.connectionsMax) }
+        switch verdict {
+        case .admitted:
+            connection.closeFuture.whenComplete { _ in
+                self.state.withLock { $0.gate.closed(client) }
+                self.follow()
+            }
+        case .full: break
+        case .tooManyOfAddress:
+            counters.refusedOfAddress.add(1, ordering: .relaxed)
+            tell(.tooManyOfAddress(connection.remoteAddress?.ipAddress ?? "a local socket"))
+        }
+        if follow() {
+            counters.pauses.add(1, ordering: .relaxed)
+            tell(.full(places: places))
+        }
+        return verdict == .admitted
+    }
+
+    /// True where the error is one of descriptors: then listeners pause, since the kernel would say at once
+    /// again that somebody waits.
+    fileprivate func failed(_ error: any Error, on eventLoop: any EventLoop) -> Bool {
+        guard let error = error as? IOError,
+            [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(error.errnoCode)
+        else { return false }
+        counters.failures.add(1, ordering: .relaxed)
+        tell(.outOfDescriptors(String(cString: strerror(error.errnoCode))))
+        let now = ListenerGate.now
+        let until = state.withLock { $0.gate.failed(now: now) }
+        follow()
+        eventLoop.scheduleTask(in: .nanoseconds(Int64(clamping: until.since(now)))) {
+            self.state.withLock { $0.gate.look(now: ListenerGate.now) }
+            self.follow()
+        }
+        return true
+    }
+
+    private static var now: MonotonicTime { MonotonicTime(nanoseconds: NIODeadline.now().uptimeNanoseconds) }
+
+    /// Listeners accept or pause as the gate has it now. True where they began to pause.
+    @discardableResult
+    private func follow() -> Bool {
+        let (changed, isPaused) = state.withLock { state in
+            let isPaused = !state.gate.isOpen
+            guard state.isPaused != isPaused else { return ([any Channel](), isPaused) }
+            state.isPaused = isPaused
+            return (state.listeners, isPaused)
+        }
+        for listener in changed { set(listener) }
+        return isPaused && !changed.isEmpty
+    }
+
+    /// As it is by then: of two changes the later one counts, whichever comes first.
+    private func set(_ listener: any Channel) {
+        let eventLoop = listener.eventLoop
+        guard eventLoop.inEventLoop else { return eventLoop.execute { self.set(listener) } }
+        ListenerGate.set(listener, isReading: state.withLock { !$0.isPaused })
+    }
+
+    private static func set(_ listener: any Channel, isReading: Bool) {
+        listener.setOption(.autoRead, value: isReading).whenComplete { _ in }
+    }
+}
+
+/// Stands in a listener's pipeline before the handler that makes connections of what was accepted.
+private final class GateHandler: ChannelInboundHandler {
+    typealias InboundIn = any Channel
+    typealias InboundOut = any Channel
+
+    private let gate: ListenerGate
+    init(_ gate: ListenerGate) { self.gate = gate }
+
+    func channelActive(context: ChannelHandlerContext) {
+        gate.add(context.channel)
+        context.fireChannelActive()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        gate.remove(context.channel)
+        context.fireChannelInactive()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let connection = unwrapInboundIn(data)
+        guard gate.admit(connection) else { return connection.close(promise: nil) }
+        context.fireChannelRead(data)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if !gate.failed(error, on: context.eventLoop) { context.fireErrorCaught(error) }
+    }
+}
+
+extension ClientAddress {
+    /// `nil` for a local socket, and for who is gone already.
+    public init?(_ address: SocketAddress?) {
+        switch address {
+        case .v4(let v4): self.init(bytes: withUnsafeBytes(of: v4.address.sin_addr) { Array($0) })
+        case .v6(let v6): self.init(bytes: withUnsafeBytes(of: v6.address.sin6_addr) { Array($0) })
+        case .unixDomainSocket, nil: return nil
+        }
+    }
+}

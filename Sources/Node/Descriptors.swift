@@ -1,0 +1,80 @@
+import Glibc
+import Listener
+import Logging
+import Ownership
+import Synchronization
+
+/// The process's descriptors: how many there may be, and who may have how many of them.
+enum Descriptors {
+    /// Raises the soft limit to the hard one, which a process may do for itself; how many there may be now.
+    /// A shell mostly gives 1,024. Nothing here uses `select`, which is why there is a soft limit.
+    static func raise() -> Int {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }
+        if limit.rlim_cur < limit.rlim_max {
+            var raised = limit
+            raised.rlim_cur = limit.rlim_max
+            if setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &raised) == 0 { limit = raised }
+        }
+        return Int(clamping: limit.rlim_cur)
+    }
+}
+
+/// The gates before a node's listeners.
+struct Gates: Sendable {
+    let plan: DescriptorPlan
+    let limit: Int
+    let clients: ListenerGate
+    let operators: ListenerGate
+    let peers: ListenerGate
+
+    init(_ configuration: NodeConfiguration, _ log: Logger) {
+        limit = Descriptors.raise()
+        plan = DescriptorPlan(
+            limit: limit, loops: configuration.loopCount, isClustered: configuration.cluster != nil,
+            asked: configuration.connectionsMax)
+        let told = ToldNotices()
+        func gate(_ bounds: ConnectionGate.Bounds, _ whose: String) -> ListenerGate {
+            ListenerGate(bounds) { told.tell($0, whose, log) }
+        }
+        clients = gate(
+            plan.bounds(
+                perAddress: configuration.connectionsPerAddressMax,
+                exempt: configuration.clientLimits.proxies), "clients")
+        operators = gate(.init(connectionsMax: plan.operators), "operators")
+        peers = gate(.init(connectionsMax: max(1, plan.peers)), "nodes")
+    }
+
+    func tellCut(_ log: Logger) {
+        guard plan.isCut else { return }
+        log.warning(
+            "fewer connections than asked for: the process may have too few descriptors",
+            metadata: ["connections": "\(plan.clients)", "descriptors": "\(limit)"])
+    }
+}
+
+/// Lines about listeners, each kind of them once a minute.
+private final class ToldNotices: Sendable {
+    private let told = Mutex(LogLimit<String>())
+
+    func tell(_ notice: ListenerNotice, _ whose: String, _ log: Logger) {
+        let (line, detail): (Logger.Message, Logger.Metadata) =
+            switch notice {
+            case .full(let places):
+                (
+                    "no connection is accepted until one closes: all places are taken",
+                    ["places": "\(places)"]
+                )
+            case .outOfDescriptors(let reason):
+                ("no connection can be accepted: the listener pauses", ["reason": "\(reason)"])
+            case .tooManyOfAddress(let address):
+                ("connections of one address were refused: it has too many", ["address": "\(address)"])
+            }
+        let key = "\(whose) \(line)"
+        guard let withheld = told.withLock({ $0.pass(key, now: Clock.monotonic()) }) else { return }
+        var metadata = detail
+        metadata["of"] = "\(whose)"
+        if withheld > 0 { metadata["withheld"] = "\(withheld)" }
+        log.warning(line, metadata: metadata)
+    }
+}

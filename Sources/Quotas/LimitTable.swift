@@ -1,0 +1,172 @@
+import Model
+
+/// Counts what each of many may do, in two periods at once: at most so many in the short one, so many in the
+/// long one.
+///
+/// Nearly nobody does anything, so a key has an entry only while one of its two buckets is not full; the
+/// entry holds what is *missing* from each. Entries stand in one flat table (open addressing, 40 bytes
+/// each), and each question looks at a few others to see whether they can be forgotten, so that no timer is
+/// needed.
+///
+/// When more than `countMax` are short of something at once, of some entries the one that is soonest full is
+/// forgotten: the table stays bounded. Who is short of much is forgotten last, so to be forgotten he would
+/// have to make as many others as the table holds as short as himself; and he gets at most what he was short
+/// of beyond his limit.
+struct LimitTable: Sendable {
+    struct Entry: Sendable {
+        /// 0 where nobody stands.
+        var key: UInt64 = 0
+        var refilled: UInt64 = 0
+        /// What is missing, in tokens × nanoseconds of the period, which must fit: 200,000 a day.
+        var shortMissing: UInt64 = 0
+        var longMissing: UInt64 = 0
+        /// When both buckets will be full again.
+        var full: UInt64 = 0
+    }
+
+    /// A limit that would be passed, and when it is worth asking again.
+    struct Refusal {
+        var isLong: Bool
+        var limit: UInt64
+        var delay: UInt64
+    }
+
+    typealias Limits = (short: UInt64, long: UInt64)
+
+    let countMax: Int
+    private let periods: Limits
+    private let sweepCount: Int
+    private let evictionSample: Int
+    /// What keys are mixed with: who chooses his keys cannot choose his cells.
+    private let salt: UInt64
+    private(set) var count = 0
+    private var entries: [Entry]
+    private var hand = 0
+
+    /// `countMax` entries at most, rounded up to a power of two; 80 bytes of memory for each once they are
+    /// used. Each question looks at `sweepCount` others; `evictionSample` are looked at where one must go.
+    /// `periods` in nanoseconds.
+    init(periods: Limits, countMax: Int, sweepCount: Int, evictionSample: Int, salt: UInt64 = 0) {
+        precondition(sweepCount > 0 && evictionSample > 0, "who looks at nobody forgets nobody")
+        (self.sweepCount, self.evictionSample) = (sweepCount, evictionSample)
+        (self.periods, self.salt) = (periods, salt)
+        var size = 16
+        while size < countMax { size *= 2 }
+        self.countMax = size
+        entries = Array(repeating: Entry(), count: 32)
+    }
+
+    /// Takes one for the key, which is not 0, or says which limit it would pass.
+    mutating func take(_ key: UInt64, _ limits: Limits, now: MonotonicTime) -> Refusal? {
+        sweep(now)
+        var cell = find(key)
+        var entry = entries[cell]
+        let isNew = entry.key == 0
+        if isNew { entry = Entry(key: key, refilled: now.nanoseconds) }
+        refill(&entry, limits, now)
+        if let refusal = refusal(entry, limits) {
+            if !isNew { entries[cell] = entry }
+            return refusal
+        }
+        entry.shortMissing += periods.short
+        entry.longMissing += periods.long
+        // The limits are not 0, or it would have been refused.
+        let delay = max(entry.shortMissing / limits.short, entry.longMissing / limits.long) + 1
+        entry.full = now.advanced(by: delay).nanoseconds
+        if isNew {
+            cell = makeRoom(for: key, at: cell)
+            count += 1
+        }
+        entries[cell] = entry
+        return nil
+    }
+
+    /// Which limit one more would pass, without taking it.
+    func look(_ key: UInt64, _ limits: Limits, now: MonotonicTime) -> Refusal? {
+        var entry = entries[find(key)]
+        guard entry.key != 0 else { return refusal(Entry(), limits) }
+        refill(&entry, limits, now)
+        return refusal(entry, limits)
+    }
+
+    private func refusal(_ entry: Entry, _ limits: Limits) -> Refusal? {
+        func check(_ isLong: Bool, _ missing: UInt64, _ limit: UInt64, _ period: UInt64) -> Refusal? {
+            let room = limit * period
+            guard missing + period > room else { return nil }
+            let delay = limit == 0 ? period : (missing + period - room + limit - 1) / limit
+            return Refusal(isLong: isLong, limit: limit, delay: delay)
+        }
+        return check(false, entry.shortMissing, limits.short, periods.short)
+            ?? check(true, entry.longMissing, limits.long, periods.long)
+    }
+
+    private func refill(_ entry: inout Entry, _ limits: Limits, _ now: MonotonicTime) {
+        guard now.nanoseconds > entry.refilled else { return }
+        let elapsed = now.nanoseconds - entry.refilled
+        func missing(_ missing: UInt64, _ rate: UInt64) -> UInt64 {
+            let (refill, isHuge) = elapsed.multipliedReportingOverflow(by: rate)
+            return isHuge || refill >= missing ? 0 : missing - refill
+        }
+        entry.shortMissing = missing(entry.shortMissing, limits.short)
+        entry.longMissing = missing(entry.longMissing, limits.long)
+        entry.refilled = now.nanoseconds
+    }
+
+    // MARK: The table
+
+    private func start(_ key: UInt64) -> Int {
+        Int(truncatingIfNeeded: ((key ^ salt) &* 0x9e37_79b9_7f4a_7c15) >> 24) & (entries.count - 1)
+    }
+
+    /// The key's cell, or the free one where it would stand.
+    private func find(_ key: UInt64) -> Int {
+        var cell = start(key)
+        while entries[cell].key != 0, entries[cell].key != key { cell = (cell + 1) & (entries.count - 1) }
+        return cell
+    }
+
+    private mutating func makeRoom(for key: UInt64, at cell: Int) -> Int {
+        if count == countMax {
+            evict()
+        } else if (count + 1) * 2 > entries.count {
+            let old = entries
+            entries = Array(repeating: Entry(), count: old.count * 2)
+            for entry in old where entry.key != 0 { entries[find(entry.key)] = entry }
+        } else {
+            return cell
+        }
+        return find(key)
+    }
+
+    private mutating func evict() {
+        var least = hand
+        var seen = 0
+        while seen < evictionSample {
+            hand = (hand + 1) & (entries.count - 1)
+            guard entries[hand].key != 0 else { continue }
+            seen += 1
+            if entries[least].key == 0 || entries[hand].full < entries[least].full { least = hand }
+        }
+        remove(least)
+    }
+
+    /// Looks at a few cells in turn and forgets whose buckets are full again.
+    private mutating func sweep(_ now: MonotonicTime) {
+        for _ in 0..<sweepCount {
+            hand = (hand + 1) & (entries.count - 1)
+            if entries[hand].key != 0, entries[hand].full <= now.nanoseconds { remove(hand) }
+        }
+    }
+
+    private mutating func remove(_ place: Int) {
+        count -= 1
+        entries[place] = Entry()
+        var cell = (place + 1) & (entries.count - 1)
+        while entries[cell].key != 0 {
+            let entry = entries[cell]
+            entries[cell] = Entry()
+            entries[find(entry.key)] = entry
+            cell = (cell + 1) & (entries.count - 1)
+        }
+    }
+}

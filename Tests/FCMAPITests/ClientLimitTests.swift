@@ -1,0 +1,140 @@
+import Foundation
+import HTTPMessages
+import Model
+import Quotas
+import Testing
+
+@testable import FCMAPI
+
+private func address(_ text: String) -> ClientAddress? { ClientAddress(text: text) }
+
+@Suite("What one client's address may do")
+struct ClientLimitTests {
+    private func bench(_ change: (inout ClientLimits.Settings) -> Void) -> Bench {
+        var settings = APISettings()
+        var limits = ClientLimits.Settings()
+        change(&limits)
+        settings.clients = ClientLimits(limits, salt: 3)
+        return Bench(settings)
+    }
+
+    private func ask(
+        _ bench: Bench, _ path: String, _ body: String = "{}", from client: String?,
+        _ headers: [(String, String)] = []
+    ) -> HTTPResponse? {
+        var fields = HTTPFields()
+        for (name, value) in headers { fields.append(name: name.utf8, value: value.utf8) }
+        let request = HTTPRequest(
+            method: .post, target: Array(path.utf8), fields: fields, body: Array(body.utf8),
+            client: client.flatMap(address))
+        let action = bench.api.route(
+            request, isAdmin: false, now: bench.now, id: MessageID(time: 1, random: 2))
+        if case .respond(let response) = action { return response }
+        return nil
+    }
+
+    private func register(_ bench: Bench, from client: String?, _ more: [(String, String)] = [])
+        -> HTTPResponse?
+    {
+        ask(
+            bench, "/v1/projects/shop/registrations", from: client,
+            [("x-goog-api-key", "tck_app")] + more)
+    }
+
+    @Test("are so many registrations with the app's key; then 429 says which limit it was")
+    func registrations() throws {
+        let bench = bench { $0.registrationsPerMinute = 2 }
+        for _ in 0..<2 { #expect(register(bench, from: "192.0.2.1") == nil) }
+        let refused = try #require(register(bench, from: "192.0.2.1"))
+        #expect(refused.status == 429)
+        let text = String(decoding: refused.body, as: UTF8.self)
+        for wanted in [
+            "RESOURCE_EXHAUSTED", "RegistrationsPerMinutePerAddress", "\"quota_limit_value\":\"2\"",
+            "RetryInfo",
+        ] {
+            #expect(text.contains(wanted), "\(wanted) in \(text)")
+        }
+        #expect(refused.fields.contains { $0.name == "retry-after" && $0.value == "30" })
+        #expect(refused.fields.contains { $0.name == "access-control-allow-origin" })
+        #expect(bench.api.settings.clients.registrationsRefused == 1)
+        // Others, and who shows more than the app's key.
+        #expect(register(bench, from: "192.0.2.2") == nil)
+        #expect(register(bench, from: nil) == nil)
+        #expect(register(bench, from: "192.0.2.1", [("authorization", "Bearer tcb_secret")]) == nil)
+        bench.api.moment = MonotonicTime(nanoseconds: .seconds(31))
+        #expect(register(bench, from: "192.0.2.1") == nil)
+    }
+
+    @Test("are a day's registrations, too; a key that is none costs nothing")
+    func day() throws {
+        let bench = bench { $0.registrationsPerDay = 1 }
+        for _ in 0..<5 {
+            #expect(
+                ask(
+                    bench, "/v1/projects/shop/registrations", from: "192.0.2.1", [("x-goog-api-key", "no")]
+                )?.status == 401)
+        }
+        #expect(register(bench, from: "192.0.2.1") == nil)
+        let text = try #require(register(bench, from: "192.0.2.1")).body
+        #expect(String(decoding: text, as: UTF8.self).contains("RegistrationsPerDayPerAddress"))
+    }
+
+    @Test("is not bounded for this machine's own addresses unless that is said, nor where the bound is 0")
+    func exempt() {
+        let standard = bench { _ in }
+        for _ in 0..<2000 { #expect(register(standard, from: "127.0.0.1") == nil) }
+        let none = bench { ($0.registrationsPerMinute, $0.registrationsPerDay) = (0, 0) }
+        for _ in 0..<11_000 { #expect(register(none, from: "192.0.2.1") == nil) }
+    }
+
+    @Test("is counted for whom a proxy speaks, by what the proxy itself wrote")
+    func proxies() throws {
+        let range = try #require(AddressRange(text: "10.0.0.0/8"))
+        let bench = bench { ($0.registrationsPerMinute, $0.proxies) = (1, [range]) }
+        func status(_ peer: String, _ forwarded: String...) -> Int? {
+            register(bench, from: peer, forwarded.map { ("x-forwarded-for", $0) })?.status
+        }
+        #expect(status("10.1.2.3", "192.0.2.1") == nil)
+        #expect(status("10.9.9.9", "192.0.2.7, 192.0.2.1") == 429)
+        #expect(status("10.1.2.3", "192.0.2.8", " 192.0.2.1:4711 ") == 429)
+        #expect(status("10.1.2.3", "192.0.2.1, 192.0.2.2") == nil)
+        #expect(status("10.1.2.3", "[2001:db8::1]:80") == nil)
+        #expect(status("10.1.2.3", "2001:db8::2") == 429)
+        // One that does not say for whom it speaks, and one that nobody believes.
+        for _ in 0..<3 { #expect(status("10.1.2.3") == nil) }
+        #expect(status("198.51.100.1", "192.0.2.50") == nil)
+        #expect(status("198.51.100.1", "192.0.2.51") == 429)
+    }
+
+    @Test("are so many assertions that are refused; then none is looked at, and other addresses go on")
+    func assertions() throws {
+        let bench = bench { $0.badAssertionsPerMinute = 3 }
+        let form = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=a.b.c"
+        for _ in 0..<3 { #expect(ask(bench, "/token", form, from: "192.0.2.1")?.status == 400) }
+        for _ in 0..<3 {
+            let refused = try #require(ask(bench, "/token", form, from: "192.0.2.1"))
+            #expect(refused.status == 429)
+            #expect(String(decoding: refused.body, as: UTF8.self).contains("temporarily_unavailable"))
+            #expect(refused.fields.contains { $0.name == "retry-after" && $0.value == "21" })
+        }
+        #expect(bench.api.settings.clients.assertionsRefused == 3)
+        #expect(ask(bench, "/token", form, from: "192.0.2.2")?.status == 400)
+        bench.api.moment = MonotonicTime(nanoseconds: .seconds(21))
+        #expect(ask(bench, "/token", form, from: "192.0.2.1")?.status == 400)
+    }
+
+    @Test("ranges of addresses are read as they are written")
+    func ranges() throws {
+        let some = try #require(AddressRange(text: "172.16.0.0/12"))
+        #expect(try some.contains(#require(address("172.31.255.255"))))
+        #expect(try !some.contains(#require(address("172.32.0.0"))))
+        #expect(try #require(AddressRange(text: "0.0.0.0/0")).contains(#require(address("198.51.100.9"))))
+        #expect(try !#require(AddressRange(text: "192.0.2.1")).contains(#require(address("192.0.2.2"))))
+        let six = try #require(AddressRange(text: "2001:db8::/32"))
+        #expect(try six.contains(#require(address("2001:db8:9::1"))))
+        #expect(try !six.contains(#require(address("2001:db9::1"))))
+        for text in ["", "x", "1.2.3.4/33", "1.2.3.4/-1", "1.2.3.4/1/1", "::/129"] {
+            #expect(AddressRange(text: text) == nil, "\(text)")
+        }
+    }
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# What one address may do with nothing but the app's key or a bad assertion, and how many devices a project may have: past each
+# bound the answer is 429 and says which it was, and others go on.
+. "$(dirname "$0")/common.sh"
+"$unprivileged" "$tidecast" server --data "$data" --listen "127.0.0.1:$port" --proxy 127.0.0.0/8 \
+  --address-registrations-per-minute 3 --address-bad-assertions-per-minute 4 2>> "$log" &
+server=$!
+wait_ready "$url" || fail "the server was not ready within 10 s"
+"$unprivileged" "$tidecast" project create demo --service-account "$work/demo.json" --data "$data" > /dev/null
+key=$("$unprivileged" "$tidecast" project key create demo --kind device --data "$data")
+bearer=$("$unprivileged" "$tidecast" project key create demo --kind bearer --data "$data")
+
+# answers STATUS PATH OPTION…: the answer is in $work/answer.
+answers() {
+  local wanted=$1 path=$2 said
+  shift 2
+  said=$(curl -s -o "$work/answer" -w '%{http_code}' --max-time 20 -X POST "$url$path" "$@")
+  [ "$said" = "$wanted" ] || fail "$path $* was answered $said: $(cat "$work/answer")"
+}
+says() { grep -q "$1" "$work/answer" || fail "it does not say $1: $(cat "$work/answer")"; }
+app=(-H "x-goog-api-key: $key" -d '{}')
+registrations=/v1/projects/demo/registrations
+
+for _ in 1 2 3; do answers 200 $registrations "${app[@]}" -H 'X-Forwarded-For: 192.0.2.1'; done
+answers 429 $registrations "${app[@]}" -H 'X-Forwarded-For: 192.0.2.1'
+says RegistrationsPerMinutePerAddress
+says RESOURCE_EXHAUSTED
+# What a client writes itself stands before what the proxy writes.
+answers 429 $registrations "${app[@]}" -H 'X-Forwarded-For: 192.0.2.99, 192.0.2.1'
+answers 200 $registrations "${app[@]}" -H 'X-Forwarded-For: 192.0.2.2'
+answers 200 $registrations -H "authorization: Bearer $bearer" -d '{}' -H 'X-Forwarded-For: 192.0.2.1'
+echo "ok: registrations of one address"
+
+bad=(-d 'grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=a.b.c')
+for _ in 1 2 3 4; do answers 400 /token "${bad[@]}" -H 'X-Forwarded-For: 192.0.2.1'; done
+answers 429 /token "${bad[@]}" -H 'X-Forwarded-For: 192.0.2.1'
+says 'Too many assertions'
+answers 400 /token "${bad[@]}" -H 'X-Forwarded-For: 192.0.2.2'
+echo "ok: refused assertions of one address"
+
+"$unprivileged" "$tidecast" project quota demo --devices 7 --data "$data" | grep -q 'devices *7' || fail "the limit is not shown"
+for _ in 1 2; do answers 200 $registrations -H "authorization: Bearer $bearer" -d '{}'; done
+answers 429 $registrations -H "authorization: Bearer $bearer" -d '{}'
+says DevicesPerProject
+"$unprivileged" "$tidecast" project quota demo --devices 8 --data "$data" > /dev/null
+answers 200 $registrations -H "authorization: Bearer $bearer" -d '{}'
+echo "ok: devices of a project"
+
+curl -s "$url/metrics" | grep -q 'tidecast_refused_by_address_total{what="registrations"} 2' || fail "registrations are not counted"
+curl -s "$url/metrics" | grep -q 'tidecast_refused_by_address_total{what="assertions"} 1' || fail "assertions are not counted"
+stop_server
+echo "ok: metrics"
