@@ -62,7 +62,9 @@ struct Project: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Delete a project, its keys and accounts.")
         @OptionGroup var connection: Connection
         @Argument(help: "The project's id.") var id: String
+        @Flag(help: "Do not ask.") var yes = false
         func run() throws {
+            try Consent.demand("Delete project \(id), its keys and accounts?", id, given: yes)
             _ = try connection.call(.DELETE, "/admin/projects/\(id.segment)")
             if connection.json { try Output.json(["project": id]) } else { print("project \(id) deleted") }
         }
