@@ -54,7 +54,7 @@ public enum AdminRequest: Sendable {
     case createProject(id: String, tokenURI: String?)
     case projects
     case deleteProject(Project)
-    case createKey(Project, Directory.KeyKind)
+    case credentials(CredentialRequest)
     case setQuota(Project, [String: UInt64])
     /// How the node sees its cluster.
     case cluster
@@ -163,6 +163,9 @@ public final class API {
             return .respond(response)
         }
     }
+
+    /// What was used of late, to be written down.
+    public func takeUses(now: WallTime) -> [String: WallTime] { authenticator.uses.take(now: now) }
 
     /// Deciphers many ids at once, in memory that is kept.
     func decipher(_ ids: [Bytes], _ body: ([Result<Registration, RegistrationError>]) -> Void) {

@@ -1,3 +1,4 @@
+import Credentials
 import FCMAPI
 import HTTPMessages
 import Journal
@@ -14,9 +15,9 @@ final class Administrator: Sendable {
     typealias Answer = @Sendable (NodeLoop, HTTPResponse) -> Void
 
     private let contents: Mutex<Catalog.Contents>
-    private let engine: EngineThread
+    let engine: EngineThread
     private let map: NodeMap
-    private let defaultTokenURI: String
+    let defaultTokenURI: String
     private let mailboxes: Mutex<[Mailbox]> = Mutex([])
 
     init(
@@ -36,7 +37,7 @@ final class Administrator: Sendable {
 
     /// Computes the change on the engine's thread from what is there and writes it, if nobody else has
     /// changed the catalog meanwhile; else again, after a pause, in which the thread does other things.
-    private func change<Value: Sendable>(
+    func change<Value: Sendable>(
         on loop: NodeLoop, after tries: ChangeTries = ChangeTries(),
         _ change: @escaping @Sendable (inout CatalogDraft) throws -> Value,
         _ done: @escaping @Sendable (NodeLoop, Result<Value, any Error>) -> Void
@@ -135,6 +136,7 @@ final class Administrator: Sendable {
         @Sendable func finish(_ loop: NodeLoop, _ result: Result<HTTPResponse, any Error>) {
             switch result {
             case .success(let response): answer(loop, response)
+            case .failure(let refusal as CredentialRefusal): answer(loop, CredentialView.refusal(refusal))
             case .failure(let error): answer(loop, APIFailure.unavailable("\(error)"))
             }
         }
@@ -158,26 +160,10 @@ final class Administrator: Sendable {
             change(
                 on: loop,
                 { draft in
-                    Catalog.remove(project, draft.contents.directory, from: &draft.writes)
-                    draft.contents.directory.remove(project)
-                    draft.contents.limits[project.number] = nil
+                    draft.remove(project)
                     return APIAnswer.object([])
                 }, finish)
-        case .createKey(let project, let kind):
-            change(
-                on: loop,
-                { draft in
-                    try Administrator.check(project, draft)
-                    let prefix = kind == .device ? "tck_" : "tcb_"
-                    let key =
-                        prefix + String(decoding: Base64URL.encode(try Catalog.random(24)), as: UTF8.self)
-                    let hash = KeyHash.of(key.utf8)
-                    Catalog.put(keyHash: hash, kind, project, to: &draft.writes)
-                    draft.contents.directory.keys[hash] = (kind, project.number)
-                    return APIAnswer.object([
-                        ("project", .text(project.id)), ("kind", .text(kind.rawValue)), ("key", .text(key)),
-                    ])
-                }, finish)
+        case .credentials(let wanted): credentials(wanted, on: loop, finish)
         case .setQuota(let project, let changes):
             change(
                 on: loop,
@@ -193,7 +179,7 @@ final class Administrator: Sendable {
     }
 
     /// Somebody else may have deleted the project meanwhile.
-    private static func check(_ project: Project, _ draft: CatalogDraft) throws {
+    static func check(_ project: Project, _ draft: CatalogDraft) throws {
         guard draft.contents.directory.byNumber[project.number] != nil else {
             throw EngineError.refused("the project \(project.id) was deleted")
         }
@@ -224,50 +210,27 @@ final class Administrator: Sendable {
             })
     }
 
-    /// The key first, since making one takes longer than everything else: so the change is computed and
-    /// written at once.
     private func create(
-        _ id: String, _ tokenURI: String, on loop: NodeLoop,
-        _ finish: @escaping @Sendable (NodeLoop, Result<HTTPResponse, any Error>) -> Void
+        _ id: String, _ tokenURI: String, on loop: NodeLoop, _ finish: @escaping Finish
     ) {
-        let mailbox = loop.mailboxes[loop.number]
-        let map = map
-        engine.perform({ _ in
-            guard let key = ServiceAccountKey.make() else {
-                throw EngineError.ioFailure("libcrypto made no key")
-            }
-            return key
-        }) { made in
-            mailbox.run { loop in
-                switch made {
-                case .success(let key):
-                    self.change(on: loop, { try Administrator.create(id, tokenURI, key, map, &$0) }, finish)
-                case .failure(let error): finish(loop, .failure(error))
-                }
-            }
+        let (map, now) = (map, Clock.now().wall)
+        withNewKey(on: loop, finish) { loop, key in
+            self.change(
+                on: loop,
+                { draft in
+                    let (project, isNew) = try Administrator.ensure(id, map, &draft)
+                    guard isNew || !draft.contents.directory.hasAccount(project.number) else {
+                        return APIFailure.conflict("The project exists already.")
+                    }
+                    let credential = Credential(
+                        kind: .serviceAccount, project: project.number, created: now)
+                    let file = try Administrator.add(key, credential, project, tokenURI, &draft, now: now)
+                    return APIAnswer.object([
+                        ("project", .text(id)), ("projectNumber", .number(UInt64(project.number.rawValue))),
+                        ("serviceAccount", .text(file.json)),
+                    ])
+                }, finish)
         }
-    }
-
-    private static func create(
-        _ id: String, _ tokenURI: String, _ key: ServiceAccountKey, _ map: NodeMap,
-        _ draft: inout CatalogDraft
-    ) throws -> HTTPResponse {
-        let (project, isNew) = try ensure(id, map, &draft)
-        if !isNew, draft.contents.directory.accounts.values.contains(where: { $0.project == project.number })
-        {
-            return APIFailure.conflict("The project exists already.")
-        }
-        guard let file = ServiceAccountFile.make(project: project, tokenURI: tokenURI, key: key) else {
-            throw EngineError.ioFailure("libcrypto gives no random bytes")
-        }
-        Catalog.put(file, project, tokenURI, to: &draft.writes)
-        draft.contents.directory.accounts[file.keyID] = .init(
-            project: project.number, email: file.email, publicKey: file.publicKey)
-        draft.contents.tokenURIs.insert(tokenURI)
-        return APIAnswer.object([
-            ("project", .text(id)), ("projectNumber", .number(UInt64(project.number.rawValue))),
-            ("serviceAccount", .text(file.json)),
-        ])
     }
 
     private func projects() -> HTTPResponse {

@@ -1,4 +1,5 @@
 import COpenSSL
+import Credentials
 import FCMAPI
 import Journal
 import Model
@@ -25,6 +26,7 @@ enum Catalog {
         /// As it was before anything else was read: what is here is at least as new.
         var version: [UInt8]?
         var directory = Directory()
+        var credentials = CredentialBook()
         var limits: [ProjectNumber: [String: UInt64]] = [:]
         var registrationKeys: [RegistrationKey] = []
         var signingKey: [UInt8] = []
@@ -48,7 +50,9 @@ enum Catalog {
         for entry in try engine.all(.key) {
             contents.registrationKeys.append(try registrationKey(entry.key, entry.value))
         }
+        var lives = Lives()
         for entry in try engine.all(.setting) {
+            if try lives.take(entry) { continue }
             // Whatever stands in it: a node that is kept out stays out.
             if entry.key.hasPrefix(cordonPrefix) {
                 contents.cordoned.insert(String(entry.key.dropFirst(cordonPrefix.count)))
@@ -63,6 +67,7 @@ enum Catalog {
             }
             contents.births[ProjectNumber(number)] = Epoch(entry.value.reduce(0) { $0 << 8 | UInt64($1) })
         }
+        contents.adopt(lives)
         if contents.registrationKeys.isEmpty {
             let value = try engine.putIfAbsent(
                 .key, key: "1", value: [0] + (try random(RegistrationKey.materialBytes)))
@@ -159,12 +164,13 @@ enum Catalog {
     // MARK: Credentials
 
     static func put(
-        _ account: ServiceAccountFile, _ project: Project, _ tokenURI: String, to writes: inout CatalogWrites
+        _ account: ServiceAccountFile, _ project: ProjectNumber, _ tokenURI: String,
+        to writes: inout CatalogWrites
     ) {
         var out = ByteWriter()
         out.u8(version)
         out.u8(0)
-        out.u32(project.number.rawValue)
+        out.u32(project.rawValue)
         out.string(account.email.utf8)
         out.string(account.publicKey.utf8)
         out.string(tokenURI.utf8)
@@ -172,12 +178,12 @@ enum Catalog {
     }
 
     static func put(
-        keyHash: String, _ kind: Directory.KeyKind, _ project: Project, to writes: inout CatalogWrites
+        keyHash: String, _ kind: Directory.KeyKind, _ project: ProjectNumber, to writes: inout CatalogWrites
     ) {
         var out = ByteWriter()
         out.u8(version)
         out.u8(kind == .device ? 1 : 2)
-        out.u32(project.number.rawValue)
+        out.u32(project.rawValue)
         writes.put(.credential, key: "key:\(keyHash)", value: out.bytes)
     }
 
@@ -199,17 +205,7 @@ enum Catalog {
             contents.directory.accounts[name] = .init(project: number, email: email, publicKey: key)
         } else {
             try reader.expectEnd()
-            contents.directory.keys[name] = (kind == 1 ? .device : .bearer, number)
+            contents.directory.keys[name] = .init(kind == 1 ? .device : .bearer, number)
         }
-    }
-
-    static func remove(_ project: Project, _ directory: Directory, from writes: inout CatalogWrites) {
-        for (hash, key) in directory.keys where key.project == project.number {
-            writes.remove(.credential, key: "key:\(hash)")
-        }
-        for (id, account) in directory.accounts where account.project == project.number {
-            writes.remove(.credential, key: "account:\(id)")
-        }
-        writes.remove(.project, key: project.id)
     }
 }

@@ -77,6 +77,7 @@ final class NodeLoop: @unchecked Sendable {
         keepAliveTask = eventLoop.scheduleRepeatedTask(initialDelay: .seconds(25), delay: .seconds(25)) { _ in
             self.front.keepAlive()
             self.core.forgetIdleBuckets(now: Clock.now())
+            self.shared.administrator.note(self.api.takeUses(now: Clock.now().wall))
         }
     }
 

@@ -37,6 +37,7 @@ extension RequestRouter {
                 if target.matches(2, "uncordon") { return .admin(.uncordon(node)) }
             }
         }
+        if target.matches(1, "keys") { return .admin(.credentials(try credentials())) }
         guard target.matches(1, "projects") else { throw .notFoundHere }
         if count == 2 {
             switch request.method {
@@ -61,10 +62,7 @@ extension RequestRouter {
         if count == 3, request.method == .delete { return .admin(.deleteProject(project)) }
         guard count == 4 else { throw .notFoundHere }
         if target.matches(3, "keys"), request.method == .post {
-            guard let kind = Directory.KeyKind(rawValue: try texts()["kind"] ?? "") else {
-                throw .invalid("kind", "device or bearer is wanted.")
-            }
-            return .admin(.createKey(project, kind))
+            return .admin(.credentials(try newCredential(in: project)))
         }
         if target.matches(3, "quotas") {
             if request.method == .get { return .node(.quotas(project)) }
@@ -79,7 +77,7 @@ extension RequestRouter {
         throw .notFoundHere
     }
 
-    private func texts() throws(APIError) -> [String: String] {
+    func texts() throws(APIError) -> [String: String] {
         var fields: [String: String] = [:]
         try json().forEachField { (name, value) throws(APIError) in
             fields[String(decoding: name, as: UTF8.self)] = value.text

@@ -92,8 +92,13 @@ struct RequestRouter {
     func hasAPIKey(_ project: Project) -> Bool {
         var shown = request.fields["x-goog-api-key"].map { Array($0) }
         if shown == nil { shown = target.parameter("key").map { Array($0.utf8) } }
-        guard let shown, let key = api.directory.keys[KeyHash.of(shown)] else { return false }
-        return key.kind == .device && key.project == project.number
+        guard let shown else { return false }
+        let name = KeyHash.of(shown)
+        guard let key = api.directory.keys[name], key.kind == .device, key.project == project.number,
+            now.isBefore(key.end)
+        else { return false }
+        api.authenticator.uses.note(name, now: now)
+        return true
     }
 
     // MARK: Parts
@@ -171,9 +176,11 @@ struct RequestRouter {
         out.beginObject()
         var status = 200
         do {
-            let project = try exchange.project(
+            let (key, account) = try exchange.signer(
                 Form(request.body, wanted: "grant_type", "assertion"), now: now)
-            let (token, seconds) = api.authenticator.makeAccessToken(project, now: now)
+            let (token, seconds) = api.authenticator.makeAccessToken(
+                account.project, key: account.isPlain ? nil : key, now: now)
+            api.authenticator.uses.note(key, now: now)
             out.field("access_token", token)
             out.key("expires_in")
             out.number(seconds)

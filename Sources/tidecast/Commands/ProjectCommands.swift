@@ -19,22 +19,11 @@ struct Project: ParsableCommand {
 
         func run() throws {
             // First, so that no project is made whose key cannot be kept.
-            let file = serviceAccount == "-" ? nil : try PrivateFile(serviceAccount, replacing: force)
+            let file = try SecretOutput(serviceAccount, replacing: force)
             var body = ["id": id]
             body["tokenUri"] = tokenURI
             let answer = try connection.call(.POST, "/admin/projects", body, mayMakeFolder: true).object
-            let text = answer["serviceAccount"] as? String ?? ""
-            guard let file else {
-                FileHandle.standardError.write(Data("project \(id) made\n".utf8))
-                return print(text)
-            }
-            do {
-                try file.finish(text)
-            } catch {
-                // The project is there, and this is its only key: it must not be lost.
-                print(text)
-                throw error
-            }
+            guard try file.keep(answer["serviceAccount"], "project \(id) made") else { return }
             if connection.json {
                 return try Output.json([
                     "project": id, "projectNumber": answer["projectNumber"] ?? 0,

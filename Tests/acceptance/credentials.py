@@ -1,0 +1,183 @@
+"""The lives of credentials: see credentials.sh."""
+import base64
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import cluster
+
+cluster.BINARY = sys.argv[1]
+SEND = "/v1/projects/shop/messages:send"
+
+
+def check(holds, what):
+    if not holds:
+        raise SystemExit(f"FAIL: {what}")
+    print(f"ok: {what}", flush=True)
+
+
+class Node(cluster.Node):
+    """Not a development server: there, everybody may register."""
+
+    def start(self):
+        log = open(os.path.join(self.folder, "log"), "ab")
+        self.process = subprocess.Popen(
+            [cluster.UNPRIVILEGED, cluster.BINARY, "server", "--node", self.name, "--engine", self.database.url,
+             "--data", self.data, "--listen", f"127.0.0.1:{self.port}", "--peer", f"127.0.0.1:{self.peer}",
+             "--insecure-peers", *self.options], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def run(self, *words):
+        done = subprocess.run([cluster.BINARY, *words, "--data", self.folder], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, check=False, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    def command(self, *words):
+        code, said, error = self.run(*words)
+        if code != 0:
+            raise SystemExit(f"FAIL: {words}: {error}")
+        return said
+
+    def json(self, *words):
+        return json.loads(self.command(*words, "--json"))
+
+    def status(self, path, body, headers):
+        return self.call("POST", path, body, {"content-type": "application/json", **headers})[0]
+
+    def sends(self, token):
+        return self.status(SEND, {"message": {"topic": "news"}}, {"authorization": f"Bearer {token}"})
+
+    def registers(self, key):
+        return self.status("/v1/projects/shop/registrations", {}, {"x-goog-api-key": key})
+
+    def token(self, account):
+        """What an SDK gets for a service account: the status and the answer."""
+        def part(value):
+            return base64.urlsafe_b64encode(value).rstrip(b"=")
+        now = int(time.time())
+        head = {"alg": "RS256", "kid": account["private_key_id"]}
+        claims = {"iss": account["client_email"], "aud": account["token_uri"], "iat": now, "exp": now + 3600,
+                  "scope": "https://www.googleapis.com/auth/firebase.messaging"}
+        text = part(json.dumps(head).encode()) + b"." + part(json.dumps(claims).encode())
+        key = os.path.join(self.folder, "key.pem")
+        with open(key, "w", encoding="ascii") as file:
+            file.write(account["private_key"])
+        seal = subprocess.run(["openssl", "dgst", "-sha256", "-sign", key], input=text, capture_output=True, check=True)
+        form = ("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="
+                + (text + b"." + part(seal.stdout)).decode())
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=40)
+        try:
+            connection.request("POST", "/token", form, {"content-type": "application/x-www-form-urlencoded"})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
+    def access(self, account):
+        status, answer = self.token(account)
+        if status != 200:
+            raise SystemExit(f"FAIL: no token: {status} {answer}")
+        return answer["access_token"]
+
+    def key(self, identity):
+        return next(key for key in self.json("key", "list") if key["id"] == identity)
+
+
+def both(nodes, ask, status, what):
+    """Soon everywhere: a change reaches the others with their next look at the database."""
+    for node in nodes:
+        cluster.wait(lambda node=node: ask(node) == status, f"{node.name}: {what}", 30)
+    print(f"ok: {what}", flush=True)
+
+
+def accounts(one, nodes):
+    first = json.loads(one.command("project", "create", "shop", "--service-account", "-"))
+    second = json.loads(one.command("key", "create", "shop", "--kind", "service-account", "--name", "second",
+                                    "--service-account", "-"))
+    check(first["client_email"] == second["client_email"] and first["private_key_id"] != second["private_key_id"],
+          "a second key of the service account, as if the first file were lost")
+    both(nodes, lambda node: node.token(second)[0], 200, "a new service-account key is taken")
+    tokens = [nodes[1].access(account) for account in (first, second)]
+    both(nodes, lambda node: {node.sends(token) for token in tokens}, {200}, "tokens of one node are taken by the other")
+    one.command("key", "revoke", first["private_key_id"])
+    both(nodes, lambda node: (node.sends(tokens[0]), node.sends(tokens[1])), (401, 200),
+         "a token of a revoked key ends, one of the other key does not")
+    both(nodes, lambda node: node.token(first)[1].get("error"), "invalid_grant", "the revoked key gets no other")
+    path = os.path.join(one.folder, "third.json")
+    one.command("key", "rotate", second["private_key_id"], "--service-account", path, "--overlap", "1h")
+    with open(path, encoding="utf-8") as file:
+        third = json.load(file)
+    both(nodes, lambda node: (node.token(second)[0], node.token(third)[0]), (200, 200), "a key and its successor")
+    check(one.key(second["private_key_id"][:16])["expireTime"] > one.key(second["private_key_id"][:16])["createTime"],
+          "the former one has an end")
+    code, _, error = one.run("key", "rotate", third["private_key_id"])
+    check(code != 0 and "--service-account FILE" in error, "nothing is replaced whose file goes nowhere")
+
+
+def keys(one, nodes):
+    made = {kind: one.json("key", "create", "shop", "--kind", kind, "--name", "ci") for kind in ("device", "bearer")}
+    bearer, device = made["bearer"], made["device"]
+    both(nodes, lambda node: (node.sends(bearer["key"]), node.registers(device["key"])), (200, 200), "new keys are taken")
+    both(nodes, lambda node: (node.sends(device["key"]), node.registers("tck_no")), (401, 401), "each for its own use only")
+    one.command("key", "revoke", bearer["id"])
+    one.command("key", "revoke", device["id"])
+    both(nodes, lambda node: (node.sends(bearer["key"]), node.registers(device["key"])), (401, 401), "revoked keys end")
+
+    short = one.json("key", "create", "shop", "--kind", "bearer", "--expires", "1h")
+    both(nodes, lambda node: node.sends(short["key"]), 200, "a key with an end is taken")
+    nodes[1].command("key", "expire", short["id"], "2s")
+    both(nodes, lambda node: node.sends(short["key"]), 401, "and ends by itself")
+    nodes[1].command("key", "expire", short["id"], "never")
+    both(nodes, lambda node: node.sends(short["key"]), 200, "or goes on, where its end is taken back")
+    next_one = one.json("key", "rotate", short["id"], "--overlap", "3s")
+    both(nodes, lambda node: node.sends(next_one["key"]), 200, "its successor is taken")
+    both(nodes, lambda node: node.sends(short["key"]), 401, "and it ends when the overlap is over")
+    check(next_one["id"] != short["id"] and next_one["kind"] == "bearer", "the successor is another one of its kind")
+
+    old = one.json("project", "key", "create", "shop", "--kind", "bearer")
+    both(nodes, lambda node: node.sends(old["key"]), 200, "what `project key create` makes is listed like others")
+    check(one.key(old["id"])["state"] == "active", "with its state")
+    # Written down by the node that saw it, within half a minute.
+    cluster.wait(lambda: "lastUseTime" in one.key(old["id"]), "the date of its last use")
+    print("ok: and when it was last used", flush=True)
+
+    listed = one.command("key", "list", "--json") + one.command("key", "list")
+    secrets = [key["key"] for key in (bearer, device, short, next_one, old)]
+    check(not any(secret in listed for secret in secrets) and "PRIVATE" not in listed, "a list has no secrets")
+    states = {key["id"]: key["state"] for key in json.loads(listed.splitlines()[0])}
+    check((states[bearer["id"]], states[short["id"]], states[old["id"]]) == ("revoked", "expired", "active"),
+          "and the state of each")
+    for words in (["revoke", "0123456789abcdef"], ["revoke", "x"], ["expire", old["id"], "2001-01-01"],
+                  ["expire", bearer["id"], "1h"], ["create", "shop", "--kind", "x"], ["create", "none", "--kind", "bearer"],
+                  ["create", "shop", "--kind", "bearer", "--name", "\x1b[2J"], ["rotate", bearer["id"]],
+                  ["create", "shop", "--kind", "service-account"], ["expire", old["id"], "soon"],
+                  ["create", "shop", "--kind", "bearer", "--service-account", "-"]):
+        code, said, error = one.run("key", *words)
+        check(code != 0 and not said and "Error" in error, f"refused: {' '.join(words)!r}")
+    return bearer, old
+
+
+def run(nodes):
+    for node in nodes:
+        node.start()
+    for node in nodes:
+        node.wait_ready()
+    one = nodes[0]
+    accounts(one, nodes)
+    revoked, living = keys(one, nodes)
+    check(nodes[1].end(signal.SIGKILL) != 0, "a node is killed")
+    nodes[1].start()
+    nodes[1].wait_ready()
+    check((nodes[1].sends(revoked["key"]), nodes[1].sends(living["key"])) == (401, 200), "and knows everything when it is back")
+    one.command("project", "delete", "shop", "--yes")
+    both(nodes, lambda node: node.sends(living["key"]), 401, "a project's keys go with it")
+    check(one.json("key", "list") == [], "and are listed no more")
+
+
+with cluster.making() as made:
+    home = made.database()
+    made.nodes = [Node(made.folder, name, home) for name in ("one", "other")]
+    run(made.nodes)
