@@ -1,3 +1,4 @@
+import Credentials
 import HTTPMessages
 import Model
 import Routing
@@ -13,8 +14,8 @@ public struct APISettings: Sendable {
     public var retryAfterOnSends = false
     /// What service-account files name as `token_uri`: the audiences that assertions may have.
     public var tokenURIs: Set<String> = []
-    /// The key under which access tokens are signed.
-    public var signingKey: [UInt8] = []
+    /// The key under which access tokens are signed at first.
+    public var signingKey = [UInt8](repeating: 0, count: SigningKeys.materialBytes)
     public var partitionCount = 32
     #if DEBUG
         /// Whether sends to the topics of `AnswerFailpoint` fail.
@@ -55,6 +56,7 @@ public enum AdminRequest: Sendable {
     case projects
     case deleteProject(Project)
     case credentials(CredentialRequest)
+    case serverKeys(ServerKeyRequest)
     case setQuota(Project, [String: UInt64])
     /// How the node sees its cluster.
     case cluster
@@ -121,7 +123,12 @@ public final class API {
     public let keys: RegistrationKeys
     /// Whether the keys are as new as the cluster's configuration. While they may not be, an id under no
     /// known key is answered 503, because backends delete tokens that are called invalid.
-    public var areKeysCurrent = true
+    public var areKeysCurrent: () -> Bool = { true }
+    /// Under which access tokens are signed. What was verified is forgotten with the next directory.
+    public var signingKeys: SigningKeys {
+        get { authenticator.signingKeys }
+        set { authenticator.signingKeys = newValue }
+    }
     let authenticator: Authenticator
     let accountKeys = AccountKeys()
     private var deciphered: [Result<Registration, RegistrationError>] = []
@@ -134,7 +141,7 @@ public final class API {
         self.settings = settings
         tokenURIs = settings.tokenURIs
         self.keys = keys
-        authenticator = Authenticator(signingKey: settings.signingKey, isDev: settings.isDev)
+        authenticator = Authenticator(SigningKeys(settings.signingKey), isDev: settings.isDev)
     }
 
     /// `isAdmin`: the request came over the admin socket. `id` is for the message, if it is one.

@@ -163,6 +163,7 @@ final class Administrator: Sendable {
                     draft.remove(project)
                     return APIAnswer.object([])
                 }, finish)
+        case .serverKeys(let wanted): serverKeys(wanted, on: loop, finish)
         case .credentials(let wanted): credentials(wanted, on: loop, finish)
         case .setQuota(let project, let changes):
             change(

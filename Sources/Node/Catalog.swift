@@ -29,7 +29,7 @@ enum Catalog {
         var credentials = CredentialBook()
         var limits: [ProjectNumber: [String: UInt64]] = [:]
         var registrationKeys: [RegistrationKey] = []
-        var signingKey: [UInt8] = []
+        var signingKeys = SigningKeys([UInt8](repeating: 0, count: SigningKeys.materialBytes))
         var tokenURIs: Set<String> = []
         /// In a cluster: the epoch of each project's home partition when the project was made. While it is
         /// the same, nobody before has granted anything of its quotas.
@@ -51,7 +51,9 @@ enum Catalog {
             contents.registrationKeys.append(try registrationKey(entry.key, entry.value))
         }
         var lives = Lives()
+        var keySettings = KeySettings()
         for entry in try engine.all(.setting) {
+            if try keySettings.take(entry) { continue }
             if try lives.take(entry) { continue }
             // Whatever stands in it: a node that is kept out stays out.
             if entry.key.hasPrefix(cordonPrefix) {
@@ -68,37 +70,8 @@ enum Catalog {
             contents.births[ProjectNumber(number)] = Epoch(entry.value.reduce(0) { $0 << 8 | UInt64($1) })
         }
         contents.adopt(lives)
-        if contents.registrationKeys.isEmpty {
-            let value = try engine.putIfAbsent(
-                .key, key: "1", value: [0] + (try random(RegistrationKey.materialBytes)))
-            contents.registrationKeys = [try registrationKey("1", value)]
-        }
-        contents.signingKey = try made(.setting, "token-signing-key", 32, engine)
-        guard contents.signingKey.count == 32 else {
-            throw EngineError.refused(
-                "the key that signs tokens has another length: it is from a newer tidecast, or damaged")
-        }
+        try contents.adopt(keySettings, engine)
         return contents
-    }
-
-    private static func registrationKey(_ key: String, _ value: [UInt8]) throws -> RegistrationKey {
-        guard let number = UInt8(key), value.count == RegistrationKey.materialBytes + 1 else {
-            throw EngineError.corrupt("a registration key cannot be read")
-        }
-        // What stands first is its state, and would be another one for another form.
-        guard value[0] <= 1 else {
-            throw EngineError.refused(
-                "registration key \(number) has state \(value[0]): it is from a newer tidecast")
-        }
-        return RegistrationKey(number: number, material: Array(value[1...]), isRetired: value[0] == 1)
-    }
-
-    /// What is made once and never changes: as it stands, whoever made it.
-    static func made(
-        _ table: CatalogTable, _ key: String, _ count: Int, _ engine: any Engine
-    ) throws -> [UInt8] {
-        try engine.get(table, key: key)
-            ?? engine.putIfAbsent(table, key: key, value: try random(count))
     }
 
     private static let birthPrefix = "birth:"

@@ -45,7 +45,6 @@ extension Node {
         settings.isDev = configuration.isDev
         settings.emulator = configuration.isDev ? Emulator() : nil
         settings.partitionCount = opened.partitions.count
-        settings.signingKey = opened.contents.signingKey
         settings.tokenURIs = opened.contents.tokenURIs.union([configuration.tokenURI])
         settings.retryAfterOnSends = configuration.retryAfterOnSends
         #if DEBUG

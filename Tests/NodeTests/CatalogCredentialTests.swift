@@ -121,6 +121,38 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
             try engine.get(.setting, key: "used:gone") == nil && engine.get(.setting, key: "used:00") != nil)
     }
 
+    @Test func theServersOwnKeysAreKeptWithTheirTimes() throws {
+        let engine = try former()
+        let first = try Catalog.load(engine)
+        try change(engine) { draft in
+            try draft.contents.signingKeys.rotate(
+                [UInt8](repeating: 7, count: 32), atOnce: false, now: at(1000))
+            Catalog.put(draft.contents.signingKeys, to: &draft.writes)
+            let key = try RegistrationKeyRules.next(
+                to: draft.contents.registrationKeys, [UInt8](repeating: 8, count: 32), now: at(1000))
+            Catalog.put(key, to: &draft.writes)
+        }
+        let next = try Catalog.load(engine)
+        #expect(
+            next.signingKeys.all.map(\.material) == [
+                first.signingKeys.all[0].material, .init(repeating: 7, count: 32),
+            ])
+        #expect(next.registrationKeys.map(\.number) == [1, 2])
+        #expect(next.registrationKeys[1].from == at(1000 + RegistrationKeyRules.announcement))
+        // A former build signs with the newest one when it starts, and reads the other where it always stood.
+        #expect(try engine.get(.setting, key: "token-signing-key") == [UInt8](repeating: 7, count: 32))
+        #expect(try engine.get(.key, key: "2") == [0] + [UInt8](repeating: 8, count: 32))
+        for key in ["signing-keys", "registration-key:2"] {
+            let value = try #require(try engine.get(.setting, key: key))
+            for wrong in [[], Array(value.dropLast()), value + [0], [9] + value.dropFirst()] {
+                try engine.put(.setting, key: key, value: wrong)
+                #expect(throws: (any Error).self, "\(key) \(wrong)") { try Catalog.load(engine) }
+            }
+            try engine.put(.setting, key: key, value: value)
+        }
+        #expect(try Catalog.load(engine).signingKeys == next.signingKeys)
+    }
+
     @Test func ofANewerBuildAreRefused() throws {
         let engine = try former()
         let made = Credential(kind: .device, project: shop.number, created: at(1))

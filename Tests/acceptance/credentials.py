@@ -160,6 +160,54 @@ def keys(one, nodes):
     return bearer, old
 
 
+class Rotation:
+    """Of the server's own keys: begun early, since a new one is used after a minute only."""
+
+    def __init__(self, nodes):
+        self.nodes, one = nodes, nodes[0]
+        self.account = json.loads(one.command("key", "create", "shop", "--kind", "service-account", "--service-account", "-"))
+        self.app = one.json("key", "create", "shop", "--kind", "device")["key"]
+        both(nodes, lambda node: node.token(self.account)[0], 200, "an account for what follows")
+        self.token, self.device = one.access(self.account), self.register(one)
+        for kind in ("signing", "registration"):
+            states = [key["state"] for key in one.json("key", "rotate", kind)[kind]]
+            check(states == [{"signing": "signs", "registration": "makes"}[kind], "announced"],
+                  f"a new {kind} key is told before it is used")
+
+    def register(self, node):
+        status, answer = node.call("POST", "/v1/projects/shop/registrations", {}, {"x-goog-api-key": self.app})
+        if status != 200:
+            raise SystemExit(f"FAIL: not registered: {status} {answer}")
+        return json.loads(answer)["token"]
+
+    def reaches(self, node, token, device):
+        return node.status(SEND, {"message": {"token": device}}, {"authorization": f"Bearer {token}"})
+
+    def finish(self):
+        one, other = self.nodes
+        both(self.nodes, lambda node: self.reaches(node, self.token, self.device), 200, "what the former keys made goes on")
+        cluster.wait(lambda: [key["state"] for key in one.json("key", "server")["signing"]] == ["verifies", "signs"],
+                     "the new key to sign", 90)
+        cluster.wait(lambda: [key["state"] for key in one.json("key", "server")["registration"]] == ["reads", "makes"],
+                     "the new key to make ids", 90)
+        # A node begins to use it with its next look, within half a minute or with the next change.
+        change = one.json("key", "create", "shop", "--kind", "bearer")["key"]
+        both(self.nodes, lambda node: node.sends(change), 200, "both have looked")
+        device, token = self.register(other), other.access(self.account)
+        both(self.nodes, lambda node: self.reaches(node, token, device), 200, "and so does what the new ones made")
+        code, _, error = one.run("key", "retire", "2", "--yes")
+        check(code != 0 and "rotate first" in error, "the key that is used is not retired")
+        code, _, error = one.run("key", "retire", "1")
+        check(code != 0 and "say --yes" in error, "and none without consent")
+        one.command("key", "retire", "1", "--yes")
+        both(self.nodes, lambda node: (self.reaches(node, token, self.device), self.reaches(node, token, device)), (404, 200),
+             "devices of a retired key are unregistered, others are not")
+        one.command("key", "rotate", "signing", "--at-once")
+        both(self.nodes, lambda node: [self.reaches(node, old, device) for old in (token, self.token)], [401, 401],
+             "in an emergency every access token ends")
+        both(self.nodes, lambda node: self.reaches(node, node.access(self.account), device), 200, "and new ones are taken")
+
+
 def run(nodes):
     for node in nodes:
         node.start()
@@ -167,11 +215,13 @@ def run(nodes):
         node.wait_ready()
     one = nodes[0]
     accounts(one, nodes)
+    rotation = Rotation(nodes)
     revoked, living = keys(one, nodes)
     check(nodes[1].end(signal.SIGKILL) != 0, "a node is killed")
     nodes[1].start()
     nodes[1].wait_ready()
     check((nodes[1].sends(revoked["key"]), nodes[1].sends(living["key"])) == (401, 200), "and knows everything when it is back")
+    rotation.finish()
     one.command("project", "delete", "shop", "--yes")
     both(nodes, lambda node: node.sends(living["key"]), 401, "a project's keys go with it")
     check(one.json("key", "list") == [], "and are listed no more")

@@ -18,7 +18,7 @@ final class Authenticator {
     /// Tokens that were verified lately; a handful of backends speak to one loop at a time.
     static let cacheMax = 16
 
-    private let signingKey: [UInt8]
+    var signingKeys: SigningKeys
     private let isDev: Bool
     private struct Verified {
         var token: [UInt8]
@@ -29,8 +29,8 @@ final class Authenticator {
     private var nextPlace = 0
     var uses = UseNotes()
 
-    init(signingKey: [UInt8], isDev: Bool) {
-        self.signingKey = signingKey
+    init(_ signingKeys: SigningKeys, isDev: Bool) {
+        self.signingKeys = signingKeys
         self.isDev = isDev
     }
 
@@ -76,7 +76,10 @@ final class Authenticator {
     ) -> (principal: Principal, until: Int64)? {
         let soon = now.milliseconds + 60_000
         if isDev, token.elementsEqual("owner".utf8) { return (.owner, soon) }
-        if let read = AccessToken(token, signedWith: signingKey) {
+        let read = signingKeys.verifying(now: now).lazy.compactMap {
+            AccessToken(token, signedWith: $0.material)
+        }.first
+        if let read {
             guard now < read.end, directory.byNumber[read.project] != nil,
                 read.isTaken(directory, now: now)
             else { return nil }
@@ -102,6 +105,6 @@ final class Authenticator {
         let token = AccessToken(
             project: project, key: key,
             end: WallTime(milliseconds: now.milliseconds + AccessToken.lifetime * 1000))
-        return (token.signed(with: signingKey), AccessToken.lifetime - 1)
+        return (token.signed(with: signingKeys.signing(now: now).material), AccessToken.lifetime - 1)
     }
 }

@@ -38,6 +38,7 @@ extension RequestRouter {
             }
         }
         if target.matches(1, "keys") { return .admin(.credentials(try credentials())) }
+        if target.matches(1, "serverKeys") { return .admin(.serverKeys(try serverKeys())) }
         guard target.matches(1, "projects") else { throw .notFoundHere }
         if count == 2 {
             switch request.method {

@@ -14,6 +14,16 @@ public enum CredentialRequest: Sendable {
     case rotate(id: String, overlap: Int64, tokenURI: String?)
 }
 
+/// What an operator asks of the keys that are the server's own.
+public enum ServerKeyRequest: Sendable {
+    case list
+    /// `atOnce`: every access token ends.
+    case rotateSigning(atOnce: Bool)
+    case rotateRegistration
+    /// What was registered under it is unregistered.
+    case retireRegistration(UInt8)
+}
+
 public struct NewCredential: Sendable {
     public var kind: CredentialKind
     /// `nil` for an operator's token.
@@ -62,6 +72,22 @@ extension RequestRouter {
         return .rotate(id: id, overlap: overlap ?? RequestRouter.overlap, tokenURI: fields["tokenUri"])
     }
 
+    /// `/admin/serverKeys`, `…/signing/rotate`, `…/registration/rotate` and `…/registration/retire`.
+    func serverKeys() throws(APIError) -> ServerKeyRequest {
+        if target.count == 2, request.method == .get { return .list }
+        guard target.count == 4, request.method == .post else { throw .notFoundHere }
+        if target.matches(2, "signing"), target.matches(3, "rotate") {
+            return .rotateSigning(atOnce: try texts()["atOnce"] == "true")
+        }
+        guard target.matches(2, "registration") else { throw .notFoundHere }
+        if target.matches(3, "rotate") { return .rotateRegistration }
+        guard target.matches(3, "retire") else { throw .notFoundHere }
+        guard let number = UInt8(try texts()["number"] ?? "") else {
+            throw .invalid("number", "The number of a registration key is wanted.")
+        }
+        return .retireRegistration(number)
+    }
+
     private func known(_ name: String) throws(APIError) -> Project {
         guard let project = api.directory.project(name) else { throw .projectUnknown }
         return project
@@ -91,6 +117,48 @@ extension RequestRouter {
             throw .invalid(name, "A whole number of seconds is wanted.")
         }
         return seconds
+    }
+}
+
+/// The server's own keys as the API shows them: when they are used, and nothing else of them.
+public enum ServerKeyView {
+    public static func answer(
+        _ signing: SigningKeys, _ registration: [RegistrationKey], now: WallTime
+    ) -> HTTPResponse {
+        func key(
+            _ state: String, _ times: (String, WallTime?)..., number: UInt8? = nil
+        ) -> APIAnswer.Value {
+            var fields: [(name: String, value: APIAnswer.Value)] = [("state", .text(state))]
+            if let number { fields.insert(("number", .number(UInt64(number))), at: 0) }
+            for case (let field, let time?) in times where time.milliseconds > 0 {
+                fields.append((field, .text(Timestamp.text(time.milliseconds))))
+            }
+            return .object(fields)
+        }
+        let current = signing.signing(now: now)
+        let made = RegistrationKeys.current(of: registration, now: now)?.number
+        return APIAnswer.object([
+            (
+                "signing",
+                .list(
+                    signing.all.indices.filter { signing.end(at: $0).map { now < $0 } ?? true }.map {
+                        let one = signing.all[$0]
+                        let state = one == current ? "signs" : one.from > now ? "announced" : "verifies"
+                        return key(state, ("useTime", one.from), ("expireTime", signing.end(at: $0)))
+                    })
+            ),
+            (
+                "registration",
+                .list(
+                    registration.sorted { $0.number < $1.number }.map { one in
+                        let isAhead = one.from.map { $0 > now } ?? false
+                        let state =
+                            one.isRetired
+                            ? "retired" : one.number == made ? "makes" : isAhead ? "announced" : "reads"
+                        return key(state, ("useTime", one.from), number: one.number)
+                    })
+            ),
+        ])
     }
 }
 

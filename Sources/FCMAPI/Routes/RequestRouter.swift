@@ -127,7 +127,8 @@ struct RequestRouter {
         case .failure(.retiredKey): return .failure(.unregistered)
         case .failure(.malformed): return .failure(.invalidToken)
         case .failure(.unknownKey):
-            return .failure(api.areKeysCurrent ? .invalidToken : .unavailable("its keys are not up to date"))
+            return .failure(
+                api.areKeysCurrent() ? .invalidToken : .unavailable("its keys are not up to date"))
         }
     }
 

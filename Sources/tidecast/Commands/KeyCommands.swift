@@ -4,7 +4,9 @@ import Foundation
 struct Key: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "List, make, end and replace credentials.",
-        subcommands: [List.self, Create.self, Expire.self, Revoke.self, Rotate.self])
+        subcommands: [
+            List.self, Create.self, Expire.self, Revoke.self, Rotate.self, Server.self, Retire.self,
+        ])
 
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
@@ -90,19 +92,34 @@ struct Key: ParsableCommand {
 
     struct Rotate: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Make a credential like another one, which goes on for a while beside it.")
+            abstract: "Make a credential like another one, which goes on for a while beside it.",
+            discussion: """
+                With `signing` the key that access tokens are signed with, with `registration` the key that \
+                devices' ids are made under: a new one is used after a minute, and what the former one made \
+                goes on.
+                """)
         @OptionGroup var connection: Connection
         @OptionGroup var output: AccountOutput
-        @Argument(help: "The credential's id, as `key list` shows it.") var id: String
+        @Argument(help: "The credential's id, as `key list` shows it; or signing, or registration.")
+        var id: String
+        @Flag(help: "With `signing`: at once, so that every access token ends.") var atOnce = false
         @Option(help: "How long the former one goes on: 7d, 12h, 30m.") var overlap: When?
 
         func validate() throws {
             if let overlap, overlap.seconds == nil {
                 throw ValidationError("--overlap is how long, such as 12h, not until when.")
             }
+            guard !atOnce || id == "signing" else {
+                throw ValidationError("--at-once is for the key that signs; `key revoke` ends a credential.")
+            }
         }
 
         func run() throws {
+            if id == "signing" || id == "registration" {
+                let path = "/admin/serverKeys/\(id)/rotate"
+                let body = atOnce ? ["atOnce": "true"] : [:]
+                return try ServerKeys.show(try connection.call(.POST, path, body).object, connection)
+            }
             var body: [String: String] = ["overlapSeconds": "\(overlap?.seconds ?? 86_400)"]
             body["tokenUri"] = output.tokenURI
             // Of which kind it is the server knows: a secret of a service account is a file.
@@ -113,6 +130,50 @@ struct Key: ParsableCommand {
             let made = try connection.call(.POST, "/admin/keys/\(id.segment)/rotate", body).object
             try output.show(made, file, connection)
         }
+    }
+}
+
+extension Key {
+    struct Server: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Show which of the server's own keys are used, and since when.")
+        @OptionGroup var connection: Connection
+
+        func run() throws {
+            try ServerKeys.show(try connection.call(.GET, "/admin/serverKeys").object, connection)
+        }
+    }
+
+    struct Retire: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "End a registration key: the devices under it have to register again.")
+        @OptionGroup var connection: Connection
+        @Argument(help: "The key's number, as `key server` shows it.") var number: UInt8
+        @Flag(help: "Do not ask.") var yes = false
+
+        func run() throws {
+            try Consent.demand(
+                "Unregister all devices of registration key \(number)?", "\(number)", given: yes)
+            let path = "/admin/serverKeys/registration/retire"
+            try ServerKeys.show(
+                try connection.call(.POST, path, ["number": "\(number)"]).object, connection)
+        }
+    }
+}
+
+private enum ServerKeys {
+    static func show(_ answer: [String: Any], _ connection: Connection) throws {
+        if connection.json { return try Output.json(answer) }
+        var rows: [[String]] = []
+        for kind in ["signing", "registration"] {
+            for key in answer[kind] as? [[String: Any]] ?? [] {
+                rows.append([
+                    kind, (key["number"] as? Int).map { "\($0)" } ?? "-", key["state"] as? String ?? "-",
+                    key["useTime"] as? String ?? "-", key["expireTime"] as? String ?? "-",
+                ])
+            }
+        }
+        Output.table(["USE", "NUMBER", "STATE", "FROM", "UNTIL"], rows)
     }
 }
 
