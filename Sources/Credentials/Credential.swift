@@ -108,12 +108,14 @@ public struct Credential: Hashable, Sendable {
     /// It is shown on terminals, so nothing in it steers one.
     public static func isLabel(_ text: String) -> Bool {
         text.utf8.count <= labelBytesMax
-            && text.unicodeScalars.allSatisfy { scalar in
-                switch scalar.properties.generalCategory {
-                case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .unassigned: false
-                default: true
-                }
-            }
+            && text.unicodeScalars.allSatisfy { isShown($0) }
+    }
+
+    static func isShown(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .unassigned: false
+        default: true
+        }
     }
 
     /// Digits of its name by which a credential is shown and named in commands.

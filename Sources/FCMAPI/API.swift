@@ -57,6 +57,8 @@ public enum AdminRequest: Sendable {
     case deleteProject(Project)
     case credentials(CredentialRequest)
     case serverKeys(ServerKeyRequest)
+    /// The newest entries of the audit log, so many of them.
+    case audit(Int)
     case setQuota(Project, [String: UInt64])
     /// How the node sees its cluster.
     case cluster
@@ -173,6 +175,15 @@ public final class API {
 
     /// What was used of late, to be written down.
     public func takeUses(now: WallTime) -> [String: WallTime] { authenticator.uses.take(now: now) }
+
+    /// Who has sent a request that did not come over the admin socket, as the audit log names them.
+    public func author(of request: HTTPRequest, now: WallTime) -> String {
+        switch authenticator.principal(request, directory, now: now) {
+        case .owner: "owner"
+        case .project(let number): directory.byNumber[number]?.id ?? "unknown"
+        case nil: "unknown"
+        }
+    }
 
     /// Deciphers many ids at once, in memory that is kept.
     func decipher(_ ids: [Bytes], _ body: ([Result<Registration, RegistrationError>]) -> Void) {

@@ -9,14 +9,16 @@ import Model
 extension Administrator {
     typealias Finish = @Sendable (NodeLoop, Result<HTTPResponse, any Error>) -> Void
 
-    func credentials(_ wanted: CredentialRequest, on loop: NodeLoop, _ finish: @escaping Finish) {
+    func credentials(
+        _ wanted: CredentialRequest, on loop: NodeLoop, for work: Work?, _ finish: @escaping Finish
+    ) {
         let now = Clock.now().wall
         switch wanted {
         case .list(let project): list(project, on: loop, now: now, finish)
-        case .create(let new): create(new, on: loop, now: now, finish)
+        case .create(let new): create(new, on: loop, for: work, now: now, finish)
         case .revoke(let id):
             change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
                     let name = try draft.contents.credentials.revoke(id, now: now)
                     draft.record(name)
@@ -27,14 +29,14 @@ extension Administrator {
                 }, finish)
         case .expire(let id, let end):
             change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
                     let name = try draft.contents.credentials.expire(id, at: end, now: now)
                     draft.record(name)
                     return Administrator.show(name, draft.contents, now: now)
                 }, finish)
         case .rotate(let id, let overlap, let tokenURI):
-            rotate(id, overlap, tokenURI ?? defaultTokenURI, on: loop, now: now, finish)
+            rotate(id, overlap, tokenURI ?? defaultTokenURI, on: loop, for: work, now: now, finish)
         }
     }
 
@@ -76,14 +78,14 @@ extension Administrator {
     }
 
     private func create(
-        _ new: NewCredential, on loop: NodeLoop, now: WallTime, _ finish: @escaping Finish
+        _ new: NewCredential, on loop: NodeLoop, for work: Work?, now: WallTime, _ finish: @escaping Finish
     ) {
         let credential = Credential(
             kind: new.kind, project: new.project?.number, label: new.label, role: new.role, created: now,
             expires: new.expires)
         guard new.kind == .serviceAccount, let project = new.project else {
             return change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
                     if let project = new.project { try Administrator.check(project, draft) }
                     return try Administrator.add(credential, &draft, now: now)
@@ -92,7 +94,7 @@ extension Administrator {
         let tokenURI = new.tokenURI ?? defaultTokenURI
         withNewKey(on: loop, finish) { loop, key in
             self.change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
                     try Administrator.check(project, draft)
                     let file = try Administrator.add(key, credential, project, tokenURI, &draft, now: now)
@@ -103,13 +105,13 @@ extension Administrator {
     }
 
     private func rotate(
-        _ id: String, _ overlap: Int64, _ tokenURI: String, on loop: NodeLoop, now: WallTime,
-        _ finish: @escaping Finish
+        _ id: String, _ overlap: Int64, _ tokenURI: String, on loop: NodeLoop, for work: Work?,
+        now: WallTime, _ finish: @escaping Finish
     ) {
         // Made in vain where it is no service account's key, which is found out with the change.
         withNewKey(on: loop, finish) { loop, key in
             self.change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
                     let (former, next) = try draft.contents.credentials.succeed(
                         id, overlap: overlap, now: now)
@@ -136,6 +138,7 @@ extension Administrator {
             }
         let key = prefix + String(decoding: Base64URL.encode(try Catalog.random(24)), as: UTF8.self)
         try draft.add(key: key, credential, now: now)
+        draft.detail = Credential.id(of: KeyHash.of(key.utf8))
         return show(KeyHash.of(key.utf8), draft.contents, now: now, secret: ("key", key))
     }
 
@@ -147,6 +150,7 @@ extension Administrator {
             throw EngineError.ioFailure("libcrypto gives no random bytes")
         }
         try draft.add(file, tokenURI, credential, now: now)
+        draft.detail = Credential.id(of: file.keyID)
         return file
     }
 

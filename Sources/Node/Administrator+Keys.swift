@@ -6,13 +6,15 @@ import Model
 // The server's own keys: what may become of them is decided by `SigningKeys` and `RegistrationKeyRules`.
 
 extension Administrator {
-    func serverKeys(_ wanted: ServerKeyRequest, on loop: NodeLoop, _ finish: @escaping Finish) {
+    func serverKeys(
+        _ wanted: ServerKeyRequest, on loop: NodeLoop, for work: Work?, _ finish: @escaping Finish
+    ) {
         let now = Clock.now().wall
         switch wanted {
         case .list: finish(loop, .success(Administrator.show(current, now: now)))
         case .rotateSigning(let atOnce):
             change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
                     let material = try Catalog.random(SigningKeys.materialBytes)
                     try draft.contents.signingKeys.rotate(material, atOnce: atOnce, now: now)
@@ -21,7 +23,7 @@ extension Administrator {
                 }, finish)
         case .rotateRegistration:
             change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
                     let key = try RegistrationKeyRules.next(
                         to: draft.contents.registrationKeys,
@@ -32,7 +34,7 @@ extension Administrator {
                 }, finish)
         case .retireRegistration(let number):
             change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
                     let key = try RegistrationKeyRules.retired(
                         number, of: draft.contents.registrationKeys, now: now)

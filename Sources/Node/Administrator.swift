@@ -37,8 +37,10 @@ final class Administrator: Sendable {
 
     /// Computes the change on the engine's thread from what is there and writes it, if nobody else has
     /// changed the catalog meanwhile; else again, after a pause, in which the thread does other things.
+    ///
+    /// - Parameter work: what the audit log is told, with the change or not at all.
     func change<Value: Sendable>(
-        on loop: NodeLoop, after tries: ChangeTries = ChangeTries(),
+        on loop: NodeLoop, for work: Work?, after tries: ChangeTries = ChangeTries(),
         _ change: @escaping @Sendable (inout CatalogDraft) throws -> Value,
         _ done: @escaping @Sendable (NodeLoop, Result<Value, any Error>) -> Void
     ) {
@@ -46,13 +48,16 @@ final class Administrator: Sendable {
         engine.perform({ engine -> Value? in
             var draft = try CatalogDraft(engine)
             let value = try change(&draft)
+            let entry = draft.writes.isEmpty ? nil : work?.entry(draft.detail)
+            if let entry { draft.tell(entry) }
             guard let contents = try draft.commit() else { return nil }
             self.adopt(contents)
+            if let entry { work?.log(entry) }
             return value
         }) { result in
             mailbox.run { loop in
                 switch result {
-                case .success(nil): self.again(on: loop, after: tries, change, done)
+                case .success(nil): self.again(on: loop, for: work, after: tries, change, done)
                 case .success(let value?):
                     loop.shared.cluster?.tell(.announce)
                     done(loop, .success(value))
@@ -66,7 +71,7 @@ final class Administrator: Sendable {
     }
 
     private func again<Value: Sendable>(
-        on loop: NodeLoop, after tries: ChangeTries,
+        on loop: NodeLoop, for work: Work?, after tries: ChangeTries,
         _ change: @escaping @Sendable (inout CatalogDraft) throws -> Value,
         _ done: @escaping @Sendable (NodeLoop, Result<Value, any Error>) -> Void
     ) {
@@ -76,7 +81,7 @@ final class Administrator: Sendable {
             return done(loop, .failure(CatalogDraft.overtaken))
         }
         loop.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: pause))) { [tries] in
-            self.change(on: loop, after: tries, change, done)
+            self.change(on: loop, for: work, after: tries, change, done)
         }
     }
 
@@ -97,7 +102,8 @@ final class Administrator: Sendable {
         _ id: String, on loop: NodeLoop, _ done: @escaping @Sendable (NodeLoop, String?) -> Void
     ) {
         let map = map
-        change(on: loop, { draft in _ = try Administrator.ensure(id, map, &draft) }) { loop, result in
+        change(on: loop, for: nil, { draft in _ = try Administrator.ensure(id, map, &draft) }) {
+            loop, result in
             switch result {
             case .success: done(loop, nil)
             case .failure(let error): done(loop, "the project could not be made: \(error)")
@@ -132,7 +138,10 @@ final class Administrator: Sendable {
         return (project, true)
     }
 
-    func carryOut(_ request: AdminRequest, on loop: NodeLoop, _ answer: @escaping Answer) {
+    func carryOut(
+        _ request: AdminRequest, by requester: Requester, on loop: NodeLoop, _ answer: @escaping Answer
+    ) {
+        let work = Work(request, by: requester, now: Clock.now().wall, log: loop.shared.log)
         @Sendable func finish(_ loop: NodeLoop, _ result: Result<HTTPResponse, any Error>) {
             switch result {
             case .success(let response): answer(loop, response)
@@ -143,11 +152,11 @@ final class Administrator: Sendable {
         switch request {
         case .projects: answer(loop, projects())
         case .cluster: answer(loop, loop.shared.clusterAnswer())
-        case .drain(let node, let force): drain(node, force: force, on: loop, answer)
+        case .drain(let node, let force): drain(node, force: force, on: loop, for: work, answer)
         case .uncordon(let node):
             guard loop.shared.isClustered else { return answer(loop, NodeShared.alone) }
             change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
                     Catalog.uncordon(node, from: &draft.writes)
                     draft.contents.cordoned.remove(node)
@@ -155,19 +164,20 @@ final class Administrator: Sendable {
                 }, finish)
         case .createProject(let id, let tokenURI):
             let uri = tokenURI ?? defaultTokenURI
-            create(id, uri, on: loop, finish)
+            create(id, uri, on: loop, for: work, finish)
         case .deleteProject(let project):
             change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
                     draft.remove(project)
                     return APIAnswer.object([])
                 }, finish)
-        case .serverKeys(let wanted): serverKeys(wanted, on: loop, finish)
-        case .credentials(let wanted): credentials(wanted, on: loop, finish)
+        case .audit(let limit): audit(limit, on: loop, finish)
+        case .serverKeys(let wanted): serverKeys(wanted, on: loop, for: work, finish)
+        case .credentials(let wanted): credentials(wanted, on: loop, for: work, finish)
         case .setQuota(let project, let changes):
             change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
                     try Administrator.check(project, draft)
                     var limits = draft.contents.limits[project.number] ?? [:]
@@ -187,14 +197,16 @@ final class Administrator: Sendable {
     }
 
     /// Cordons the node, so that whatever restarts it does not bring it back, then tells it to leave.
-    private func drain(_ node: String, force: Bool, on loop: NodeLoop, _ answer: @escaping Answer) {
+    private func drain(
+        _ node: String, force: Bool, on loop: NodeLoop, for work: Work?, _ answer: @escaping Answer
+    ) {
         let drain: NodeShared.Drain
         switch loop.shared.drain(of: node, force: force) {
         case .success(let found): drain = found
         case .failure(let refusal): return answer(loop, refusal.response)
         }
         change(
-            on: loop,
+            on: loop, for: work,
             { draft in
                 try drain.check(draft.contents.cordoned)
                 Catalog.cordon(node, to: &draft.writes)
@@ -212,12 +224,12 @@ final class Administrator: Sendable {
     }
 
     private func create(
-        _ id: String, _ tokenURI: String, on loop: NodeLoop, _ finish: @escaping Finish
+        _ id: String, _ tokenURI: String, on loop: NodeLoop, for work: Work?, _ finish: @escaping Finish
     ) {
         let (map, now) = (map, Clock.now().wall)
         withNewKey(on: loop, finish) { loop, key in
             self.change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
                     let (project, isNew) = try Administrator.ensure(id, map, &draft)
                     guard isNew || !draft.contents.directory.hasAccount(project.number) else {

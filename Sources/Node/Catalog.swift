@@ -34,6 +34,8 @@ enum Catalog {
         /// In a cluster: the epoch of each project's home partition when the project was made. While it is
         /// the same, nobody before has granted anything of its quotas.
         var births: [ProjectNumber: Epoch] = [:]
+        /// The numbers of the audit log's entries, rising.
+        var audit: [UInt64] = []
         /// Names of nodes that an operator has taken out of the cluster, by `cluster drain`.
         var cordoned: Set<String> = []
     }
@@ -53,6 +55,10 @@ enum Catalog {
         var lives = Lives()
         var keySettings = KeySettings()
         for entry in try engine.all(.setting) {
+            if let number = auditNumber(entry) {
+                contents.audit.append(number)
+                continue
+            }
             if try keySettings.take(entry) { continue }
             if try lives.take(entry) { continue }
             // Whatever stands in it: a node that is kept out stays out.

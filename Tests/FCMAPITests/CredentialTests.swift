@@ -202,6 +202,42 @@ private let body = #"{"message":{"topic":"a"}}"#
         #expect(ask(.post, target, body).response?.status == status, "\(target) \(body)")
     }
 
+    /// What an operator changes is told to the audit log, and nothing that is a secret.
+    @Test(arguments: [
+        (
+            "/keys", #"{"project":"shop","kind":"bearer","name":"ci","expireSeconds":"1900000000"}"#,
+            "key.create: bearer of shop named ci until 2030-03-17T17:46:40.000Z"
+        ),
+        ("/keys/0123456789abcdef0123/revoke", "{}", "key.revoke: 0123456789abcdef"),
+        ("/keys/a/expire", #"{"never":"true"}"#, "key.expire: a never ends"),
+        ("/keys/a/rotate", "{}", "key.rotate: a"),
+        ("/serverKeys/signing/rotate", #"{"atOnce":"true"}"#, "key.rotate: signing, at once"),
+        ("/serverKeys/registration/rotate", "{}", "key.rotate: registration"),
+        ("/serverKeys/registration/retire", #"{"number":"1"}"#, "key.retire: registration 1"),
+        ("/projects", #"{"id":"new"}"#, "project.create: new"),
+        ("/cluster/drain", #"{"node":"n","force":"true"}"#, "cluster.drain: n, forced"),
+        ("/cluster/uncordon", #"{"node":"n"}"#, "cluster.uncordon: n"),
+    ]) func isToldOf(target: String, body: String, told: String) {
+        guard case .admin(let request) = ask(.post, target, body) else {
+            Issue.record("not understood: \(target)")
+            return
+        }
+        #expect(request.change.map { "\($0.action): \($0.subject)" } == told)
+    }
+
+    @Test(arguments: ["/keys", "/serverKeys", "/projects", "/cluster", "/audit", "/audit?limit=2000"])
+    func lookingIsNotToldOf(target: String) {
+        guard case .admin(let request) = ask(.get, target) else {
+            Issue.record("not understood: \(target)")
+            return
+        }
+        #expect(request.change == nil)
+    }
+
+    @Test(arguments: ["0", "2001", "x", "-1", ""]) func aLimitIsANumber(limit: String) {
+        #expect(ask(.get, "/audit?limit=\(limit)").response?.status == 400)
+    }
+
     @Test func isNobodysElse() {
         for target in ["/admin/keys", "/admin/keys/a/revoke"] {
             let action = Bench().route(.post, target, "{}")

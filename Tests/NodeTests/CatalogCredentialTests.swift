@@ -153,6 +153,39 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         #expect(try Catalog.load(engine).signingKeys == next.signingKeys)
     }
 
+    /// Written with the change or not at all, and never more than the bound.
+    @Test func theAuditLogHasTheNewestChanges() throws {
+        let engine = try former()
+        func entry(_ number: Int) -> AuditEntry {
+            AuditEntry(
+                time: at(Int64(number)), author: .init(name: "root", place: "here"), action: "cluster.cordon",
+                subject: "\(number)")
+        }
+        for number in 2...AuditEntry.countMax {
+            let place = String(number, radix: 16)
+            let key = "audit:" + String(repeating: "0", count: 16 - place.count) + place
+            try engine.put(.setting, key: key, value: entry(number).encoded)
+        }
+        let version = (0..<8).map { UInt8(truncatingIfNeeded: AuditEntry.countMax >> ($0 * 8)) }
+        try engine.put(.setting, key: Catalog.versionKey, value: version)
+        for number in (AuditEntry.countMax + 1)...(AuditEntry.countMax + 4) {
+            var draft = try CatalogDraft(engine)
+            Catalog.cordon("away", to: &draft.writes)
+            draft.tell(entry(number))
+            // Somebody was faster: nothing is told of what was not done.
+            let isLate = number == AuditEntry.countMax + 3
+            if isLate { try change(engine) { Catalog.cordon("other", to: &$0.writes) } }
+            let done = try draft.commit()
+            #expect((done == nil) == isLate)
+        }
+        #expect(try Catalog.load(engine).audit.count == AuditEntry.countMax)
+        #expect(try Catalog.audit(engine, limit: 2).map(\.subject) == ["2004", "2002"])
+        // One of a newer build is passed over, and hinders nobody.
+        let last = try #require(try engine.all(.setting).last { Catalog.auditNumber($0) != nil })
+        try engine.put(.setting, key: last.key, value: [2])
+        #expect(try Catalog.audit(engine, limit: 2).map(\.subject) == ["2002"])
+    }
+
     @Test func ofANewerBuildAreRefused() throws {
         let engine = try former()
         let made = Credential(kind: .device, project: shop.number, created: at(1))

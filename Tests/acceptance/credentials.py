@@ -208,6 +208,24 @@ class Rotation:
         both(self.nodes, lambda node: self.reaches(node, node.access(self.account), device), 200, "and new ones are taken")
 
 
+def audit(nodes, living):
+    one, other = nodes
+    entries = other.json("audit", "--limit", "2000")
+    check(entries == one.json("audit", "--limit", "2000") and len(entries) > 10, "both nodes have the same audit log")
+    times = [entry["time"] for entry in entries]
+    check(times == sorted(times, reverse=True), "with the newest first")
+    user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+    check({(entry["who"], entry["from"].split(",")[0]) for entry in entries} == {(user, "admin socket")},
+          f"who and from where: {entries[0]}")
+    whats = [f"{entry['action']} {entry['what']}" for entry in entries]
+    check(whats[-1].startswith("project.create shop: ") and f"key.create bearer of shop: {living['id']}" in whats
+          and "key.rotate signing, at once" in whats, "and what")
+    text = json.dumps(entries)
+    check("tck_" not in text and "tcb_" not in text and "PRIVATE" not in text, "no secret is in it")
+    with open(os.path.join(one.folder, "log"), encoding="utf-8") as log:
+        check("an operator changed something" in log.read(), "the log of the node tells of it as well")
+
+
 def run(nodes):
     for node in nodes:
         node.start()
@@ -222,6 +240,7 @@ def run(nodes):
     nodes[1].wait_ready()
     check((nodes[1].sends(revoked["key"]), nodes[1].sends(living["key"])) == (401, 200), "and knows everything when it is back")
     rotation.finish()
+    audit(nodes, living)
     one.command("project", "delete", "shop", "--yes")
     both(nodes, lambda node: node.sends(living["key"]), 401, "a project's keys go with it")
     check(one.json("key", "list") == [], "and are listed no more")

@@ -1,3 +1,4 @@
+import Credentials
 import HTTPMessages
 import Model
 import Routing
@@ -36,6 +37,12 @@ extension RequestRouter {
                 }
                 if target.matches(2, "uncordon") { return .admin(.uncordon(node)) }
             }
+        }
+        if count == 2, target.matches(1, "audit"), request.method == .get {
+            guard let limit = Int(target.parameter("limit") ?? "100"),
+                (1...AuditEntry.countMax).contains(limit)
+            else { throw .invalid("limit", "From 1 to \(AuditEntry.countMax) entries are wanted.") }
+            return .admin(.audit(limit))
         }
         if target.matches(1, "keys") { return .admin(.credentials(try credentials())) }
         if target.matches(1, "serverKeys") { return .admin(.serverKeys(try serverKeys())) }
