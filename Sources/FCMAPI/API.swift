@@ -166,6 +166,7 @@ public final class API {
                 router.target = target
                 do throws(APIError) { return try router.route() } catch let second { error = second }
             }
+            if error.status == .unauthenticated, let refusal = router.operatorRefusal { error = refusal }
             if isIID { return .respond(error.iidResponse()) }
             var response = error.response()
             if router.target.matches(3, "registrations") { response.fields.append(API.anyOrigin) }
@@ -179,9 +180,14 @@ public final class API {
     /// Who has sent a request that did not come over the admin socket, as the audit log names them.
     public func author(of request: HTTPRequest, now: WallTime) -> String {
         switch authenticator.principal(request, directory, now: now) {
-        case .owner: "owner"
-        case .project(let number): directory.byNumber[number]?.id ?? "unknown"
-        case nil: "unknown"
+        case .owner: return "owner"
+        case .operator(_, let bits):
+            let found = directory.operators.first {
+                UInt64($0.key.prefix(Credential.idLength), radix: 16) == bits
+            }
+            return "operator \(found?.value.label ?? "") (\(Credential.id(of: found?.key ?? "")))"
+        case .project(let number): return directory.byNumber[number]?.id ?? "unknown"
+        case nil: return "unknown"
         }
     }
 

@@ -137,8 +137,7 @@ extension CatalogDraft {
         for name in names + strays {
             Catalog.removeAll(name, from: &writes)
             contents.credentials.used[name] = nil
-            contents.directory.keys[name] = nil
-            contents.directory.accounts[name] = nil
+            contents.directory.forget(name)
         }
     }
 

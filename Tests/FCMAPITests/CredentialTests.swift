@@ -237,11 +237,125 @@ private let body = #"{"message":{"topic":"a"}}"#
     @Test(arguments: ["0", "2001", "x", "-1", ""]) func aLimitIsANumber(limit: String) {
         #expect(ask(.get, "/audit?limit=\(limit)").response?.status == 400)
     }
+}
 
-    @Test func isNobodysElse() {
-        for target in ["/admin/keys", "/admin/keys/a/revoke"] {
-            let action = Bench().route(.post, target, "{}")
-            #expect(action.response?.status == 404)
+@Suite("An operator over the network") struct OperatorTests {
+    private func bench(_ role: OperatorRole, end: Int64? = nil) -> Bench {
+        let bench = Bench()
+        var life = Credential(kind: .operatorToken, project: nil, label: "ci", role: role)
+        life.expires = end.map { WallTime(milliseconds: bench.now.milliseconds + $0) }
+        bench.api.directory.apply(KeyHash.of("tco_ci".utf8), life)
+        return bench
+    }
+
+    private func request(
+        _ method: HTTPMethod, _ target: String, _ body: String = "{}", bearer: String? = "tco_ci",
+        isSecure: Bool = true, isLoopback: Bool = false
+    ) -> HTTPRequest {
+        var fields = HTTPFields()
+        if let bearer { fields.append(name: "authorization".utf8, value: "Bearer \(bearer)".utf8) }
+        return HTTPRequest(
+            method: method, target: Array(target.utf8), fields: fields, body: Array(body.utf8),
+            isSecure: isSecure, isLoopback: isLoopback)
+    }
+
+    /// The status of a refusal, or 0.
+    private func ask(_ bench: Bench, _ request: HTTPRequest) -> Int {
+        let action = bench.api.route(
+            request, isAdmin: false, now: bench.now, id: MessageID(time: 1, random: 2))
+        return action.response?.status ?? 0
+    }
+
+    private static let send = "/v1/projects/shop/messages:send"
+    private static let message = #"{"message":{"topic":"a"}}"#
+    private static let rows: [(HTTPMethod, String, String, OperatorRole)] = [
+        (.get, "/admin/projects", "", .read), (.get, "/admin/keys", "", .read),
+        (.get, "/admin/audit", "", .read), (.get, "/admin/cluster", "", .read),
+        (.get, "/admin/serverKeys", "", .read), (.get, "/v1/projects/shop/topics", "", .read),
+        (.get, "/v1/projects/other/registrations", "", .read),
+        (.get, "/admin/projects/shop/quotas", "", .read),
+        (.post, send, message, .operate), (.post, "/v1/projects/shop/registrations", "{}", .operate),
+        (.patch, "/admin/projects/shop/quotas", #"{"fanouts":1}"#, .operate),
+        (.post, "/admin/cluster/drain", #"{"node":"n"}"#, .operate),
+        (.post, "/admin/cluster/uncordon", #"{"node":"n"}"#, .operate),
+        (.post, "/admin/projects", #"{"id":"new"}"#, .admin), (.delete, "/admin/projects/shop", "", .admin),
+        (.post, "/admin/projects/shop/keys", #"{"kind":"bearer"}"#, .admin),
+        (.post, "/admin/keys", #"{"kind":"operator","role":"admin"}"#, .admin),
+        (.post, "/admin/keys/a/revoke", "{}", .admin), (.post, "/admin/keys/a/rotate", "{}", .admin),
+        (.post, "/admin/serverKeys/signing/rotate", "{}", .admin),
+        (.post, "/admin/serverKeys/registration/retire", #"{"number":"1"}"#, .admin),
+    ]
+
+    @Test("may what the role says and no more", arguments: rows, OperatorRole.allCases)
+    func roles(
+        row: (method: HTTPMethod, target: String, body: String, needed: OperatorRole), role: OperatorRole
+    ) {
+        let status = ask(bench(role), request(row.method, row.target, row.body))
+        #expect(status == (role >= row.needed ? 0 : 403), "\(row.target) by \(role)")
+    }
+
+    @Test("is nobody in clear text, except on the machine itself")
+    func clearText() {
+        for (method, target, body, _) in OperatorTests.rows {
+            let bench = bench(.admin)
+            #expect(ask(bench, request(method, target, body, isSecure: false)) == 403, "\(target)")
+            let near = request(method, target, body, isSecure: false, isLoopback: true)
+            #expect(ask(bench, near) == 0, "\(target)")
         }
+    }
+
+    @Test("is nobody any more when the token has ended", arguments: [0, -1] as [Int64])
+    func ended(end: Int64) {
+        for (method, target, body, _) in OperatorTests.rows {
+            #expect(ask(bench(.admin, end: end), request(method, target, body)) == 401, "\(target)")
+        }
+    }
+
+    @Test("is nobody else")
+    func others() {
+        for (method, target, body, _) in OperatorTests.rows where target.hasPrefix("/admin") {
+            let bench = bench(.admin)
+            // Who shows nothing is not told that there is anything.
+            #expect(ask(bench, request(method, target, body, bearer: nil)) == 404, "\(target)")
+            for bearer in ["tco_other", "tck_app", "owner", "", "tco_ci "] {
+                #expect(
+                    ask(bench, request(method, target, body, bearer: bearer)) == 401, "\(target) \(bearer)")
+            }
+            let isOfBackends = method == .get && target.hasSuffix("quotas")
+            #expect(
+                ask(bench, request(method, target, body, bearer: "tcb_secret")) == (isOfBackends ? 0 : 401))
+        }
+    }
+
+    @Test("is named for the audit log")
+    func author() {
+        let bench = bench(.read)
+        let name = bench.api.author(of: request(.get, "/admin/keys"), now: bench.now)
+        #expect(name == "operator ci (\(Credential.id(of: KeyHash.of("tco_ci".utf8))))")
+        #expect(bench.api.author(of: request(.get, "/", bearer: nil), now: bench.now) == "unknown")
+    }
+
+    /// The command line asks under /admin for what a backend may do.
+    @Test("is not needed for a backend's own subscriptions")
+    func backends() {
+        let bench = bench(.read)
+        for verb in ["subscribe", "unsubscribe"] {
+            let body = "{\"to\":\"/topics/a\",\"registration_tokens\":[\"\(bench.token())\"]}"
+            let own = request(.post, "/admin/projects/shop/\(verb)", body, bearer: "tcb_secret")
+            #expect(ask(bench, own) == 0)
+            let other = request(.post, "/admin/projects/other/\(verb)", body, bearer: "tcb_secret")
+            #expect(ask(bench, other) == 401)
+            #expect(ask(bench, request(.post, "/admin/projects/other/\(verb)", body)) == 403)
+        }
+    }
+
+    @Test(
+        "is made with a role and for no project",
+        arguments: [
+            #"{"kind":"operator"}"#, #"{"kind":"operator","role":"root"}"#, #"{"kind":"operator","role":3}"#,
+            #"{"kind":"operator","role":"read","project":"shop"}"#,
+        ])
+    func made(body: String) {
+        #expect(ask(bench(.admin), request(.post, "/admin/keys", body)) == 400)
     }
 }

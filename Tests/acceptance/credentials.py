@@ -9,6 +9,7 @@ import sys
 import time
 
 import cluster
+from ports import free_port
 
 cluster.BINARY = sys.argv[1]
 SEND = "/v1/projects/shop/messages:send"
@@ -23,16 +24,34 @@ def check(holds, what):
 class Node(cluster.Node):
     """Not a development server: there, everybody may register."""
 
+    def __init__(self, folder, name, database):
+        super().__init__(folder, name, database)
+        self.tls = free_port()
+        self.edge = os.path.join(folder, "edge")
+        if not os.path.exists(self.edge):
+            cluster.make_certificates(self.edge, "--name", "localhost")
+
     def start(self):
         log = open(os.path.join(self.folder, "log"), "ab")
         self.process = subprocess.Popen(
             [cluster.UNPRIVILEGED, cluster.BINARY, "server", "--node", self.name, "--engine", self.database.url,
              "--data", self.data, "--listen", f"127.0.0.1:{self.port}", "--peer", f"127.0.0.1:{self.peer}",
-             "--insecure-peers", *self.options], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+             "--listen-tls", f"127.0.0.1:{self.tls}", "--cert", f"{self.edge}/server.pem",
+             "--key", f"{self.edge}/server.key", "--insecure-peers", *self.options], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def run(self, *words):
         done = subprocess.run([cluster.BINARY, *words, "--data", self.folder], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, check=False, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    def remote(self, token, *words):
+        """The same over the network, as from another machine."""
+        path = os.path.join(self.folder, "token")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(token + "\n")
+        done = subprocess.run(
+            [cluster.BINARY, *words, "--server", f"https://localhost:{self.tls}", "--ca", f"{self.edge}/ca.pem",
+             "--token-file", path], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
         return done.returncode, done.stdout, done.stderr
 
     def command(self, *words):
@@ -208,6 +227,61 @@ class Rotation:
         both(self.nodes, lambda node: self.reaches(node, node.access(self.account), device), 200, "and new ones are taken")
 
 
+def operators(nodes):
+    one, other = nodes
+    tokens = {role: one.json("key", "create", "--kind", "operator", "--role", role, "--name", f"{role}er")
+              for role in ("read", "operate", "admin")}
+    both(nodes, lambda node: {node.remote(token["key"], "project", "list")[0] for token in tokens.values()}, {0},
+         "operators' tokens are taken by every node")
+
+    def may(role, *words):
+        code, said, error = other.remote(tokens[role]["key"], *words)
+        check(code == 0, f"over the network: {' '.join(words)} {error}")
+        return said
+
+    def may_not(role, text, *words):
+        code, said, error = other.remote(tokens[role]["key"] if role else "tco_nobody", *words)
+        check(code != 0 and text in error and not said, f"not as {role or 'nobody'}: {' '.join(words)}: {error.strip()}")
+
+    said = may("admin", "project", "create", "far", "--service-account", "-")
+    check(json.loads(said)["project_id"] == "far", "a project, with its file")
+    both(nodes, lambda node: "far" in node.remote(tokens["read"]["key"], "project", "list")[1], True, "listed by who reads")
+    key = json.loads(may("admin", "key", "create", "far", "--kind", "bearer", "--json"))
+    device = json.loads(may("operate", "device", "register", "--project", "far", "--json"))["token"]
+    may("operate", "subscribe", "news", device, "--project", "far")
+    check("news" in may("read", "topic", "list", "--project", "far"), "topics")
+    may("read", "topic", "info", "news", "--project", "far")
+    may("read", "device", "list", "--project", "far")
+    may("read", "device", "info", device, "--project", "far")
+    may("operate", "send", "--project", "far", "--topic", "news", "--title", "x")
+    may("operate", "project", "quota", "far", "--sends-per-minute", "600")
+    may("read", "project", "quota", "far")
+    may("read", "cluster", "status")
+    may("read", "key", "list", "far")
+    may("read", "key", "server")
+    may("operate", "unsubscribe", "news", device, "--project", "far")
+    may("operate", "device", "delete", device, "--project", "far")
+    may("admin", "key", "expire", key["id"], "30d")
+    may("admin", "key", "rotate", key["id"])
+    may("admin", "key", "revoke", key["id"])
+    may("operate", "cluster", "uncordon", "nobody")
+    may_not("operate", "no node nobody", "cluster", "drain", "nobody")
+    for words in (["send", "--project", "far", "--topic", "news"], ["cluster", "uncordon", "x"],
+                  ["device", "register", "--project", "far"], ["project", "quota", "far", "--fanouts", "9"]):
+        may_not("read", "with the role operate, and this one has read", *words)
+    for words in (["key", "revoke", key["id"]], ["project", "delete", "far", "--yes"], ["key", "rotate", "signing"],
+                  ["key", "create", "--kind", "operator", "--role", "admin"], ["key", "create", "far", "--kind", "bearer"]):
+        may_not("operate", "with the role admin, and this one has operate", *words)
+    may_not(None, "An operator's token is wanted", "key", "list")
+    who = json.loads(may("read", "audit", "--json", "--limit", "3"))[0]
+    check(who["who"] == f"operator operateer ({tokens['operate']['id']})" and who["from"].startswith("127.0.0.1:")
+          and who["action"] == "cluster.uncordon", f"the audit log names the operator: {who}")
+    may("admin", "project", "delete", "far", "--yes")
+    one.command("key", "revoke", tokens["admin"]["id"])
+    both(nodes, lambda node: "An operator's token is wanted" in node.remote(tokens["admin"]["key"], "key", "list")[2], True,
+         "a revoked one is nobody's")
+
+
 def audit(nodes, living):
     one, other = nodes
     entries = other.json("audit", "--limit", "2000")
@@ -241,9 +315,10 @@ def run(nodes):
     check((nodes[1].sends(revoked["key"]), nodes[1].sends(living["key"])) == (401, 200), "and knows everything when it is back")
     rotation.finish()
     audit(nodes, living)
+    operators(nodes)
     one.command("project", "delete", "shop", "--yes")
     both(nodes, lambda node: node.sends(living["key"]), 401, "a project's keys go with it")
-    check(one.json("key", "list") == [], "and are listed no more")
+    check({key["kind"] for key in one.json("key", "list")} == {"operator"}, "and are listed no more")
 
 
 with cluster.making() as made:

@@ -7,6 +7,8 @@ public enum Principal: Hashable, Sendable {
     /// An operator on the admin socket, or the development server's `owner`: every project.
     case owner
     case project(ProjectNumber)
+    /// An operator's token, which may what its role says; its name begins with these bits.
+    case `operator`(OperatorRole, name: UInt64)
 }
 
 /// Decides who a request's bearer is.
@@ -94,6 +96,11 @@ final class Authenticator {
         if let key = directory.keys[name], key.kind == .bearer, now.isBefore(key.end) {
             uses.note(name, now: now)
             return (.project(key.project), min(key.end?.milliseconds ?? soon, soon))
+        }
+        if let found = directory.operators[name], now.isBefore(found.end) {
+            uses.note(name, now: now)
+            let bits = UInt64(name.prefix(Credential.idLength), radix: 16) ?? 0
+            return (.operator(found.role, name: bits), min(found.end?.milliseconds ?? soon, soon))
         }
         return nil
     }

@@ -70,10 +70,19 @@ public struct Directory: Sendable {
         }
     }
 
+    public struct Operator: Sendable {
+        public var label: String
+        public var role: OperatorRole
+        /// When the token ends.
+        public var end: WallTime?
+    }
+
     public private(set) var byID: [String: Project] = [:]
     public private(set) var byNumber: [ProjectNumber: Project] = [:]
     /// By the SHA-256 of the key, in hexadecimal: the keys themselves are kept nowhere.
     public var keys: [String: Key] = [:]
+    /// By the SHA-256 of the token.
+    public private(set) var operators: [String: Operator] = [:]
     /// By key id.
     public var accounts: [String: ServiceAccount] = [:]
     /// Until when access tokens that do not say which key they were got with may be of one that was revoked.
@@ -94,12 +103,20 @@ public struct Directory: Sendable {
         plainEnds[project.number] = nil
     }
 
+    public mutating func forget(_ name: String) {
+        keys[name] = nil
+        accounts[name] = nil
+        operators[name] = nil
+    }
+
     /// Brings a credential to what its life says: its end, or that it counts no more.
     public mutating func apply(_ name: String, _ credential: Credential) {
         guard credential.revoked == nil else {
-            keys[name] = nil
-            accounts[name] = nil
+            forget(name)
             return
+        }
+        if let role = credential.role {
+            operators[name] = Operator(label: credential.label, role: role, end: credential.expires)
         }
         keys[name]?.end = credential.expires
         accounts[name]?.end = credential.expires

@@ -29,7 +29,7 @@ extension CredentialRequest {
         case .list: return nil
         case .create(let new):
             var words = [new.kind.word]
-            if let role = new.role { words.append("that may \(role.word)") }
+            if let role = new.role { words.append("with the role \(role.word)") }
             if let project = new.project { words.append("of \(project.id)") }
             if !new.label.isEmpty { words.append("named \(new.label)") }
             if let end = new.expires { words.append("until \(Timestamp.text(end.milliseconds))") }

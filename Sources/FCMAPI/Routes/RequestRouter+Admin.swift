@@ -3,7 +3,7 @@ import HTTPMessages
 import Model
 import Routing
 
-// /admin/…, over the admin socket only.
+// /admin/…, over the admin socket, and over the network for operators.
 
 extension RequestRouter {
     /// What a command asks for may be of a build other than the server's. It says its version with

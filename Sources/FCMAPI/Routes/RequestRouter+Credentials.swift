@@ -48,7 +48,9 @@ extension RequestRouter {
                 guard let name = target.parameter("project") else { return .list(nil) }
                 return .list(try known(name))
             case .post:
-                guard let name = try texts()["project"] else {
+                let fields = try texts()
+                if fields["kind"] == CredentialKind.operatorToken.word { return try newOperator(fields) }
+                guard let name = fields["project"] else {
                     throw .invalid("project", "The id of a project is wanted.")
                 }
                 return try newCredential(in: try known(name))
@@ -102,6 +104,18 @@ extension RequestRouter {
             NewCredential(
                 kind: kind, project: project, label: fields["name"] ?? "", expires: try end(fields),
                 tokenURI: fields["tokenUri"]))
+    }
+
+    private func newOperator(_ fields: [String: String]) throws(APIError) -> CredentialRequest {
+        guard fields["project"] == nil else {
+            throw .invalid("project", "An operator's token is for all projects.")
+        }
+        guard let role = OperatorRole(word: fields["role"] ?? "") else {
+            throw .invalid("role", "read, operate or admin is wanted.")
+        }
+        return .create(
+            NewCredential(
+                kind: .operatorToken, label: fields["name"] ?? "", expires: try end(fields), role: role))
     }
 
     /// Seconds since 1970, or from now on.

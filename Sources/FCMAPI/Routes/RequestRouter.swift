@@ -31,9 +31,7 @@ struct RequestRouter {
             if target.matches(0, "readyz") { return .node(.ready) }
             if target.matches(0, "metrics"), request.method == .get { return .node(.metrics) }
         }
-        if target.matches(0, "admin"), isAdmin || (target.matches(1, "cluster") && principal == .owner) {
-            return try admin()
-        }
+        if target.matches(0, "admin") { return try isAdmin ? admin() : adminOverNetwork() }
         if target.matches(0, "emulator"), let emulator = api.settings.emulator {
             return try emulate(emulator)
         }
@@ -42,9 +40,16 @@ struct RequestRouter {
 
     // MARK: Who
 
+    /// An operator whose role is enough for the request is every project's owner in it.
     var principal: Principal? {
-        isAdmin ? .owner : api.authenticator.principal(request, api.directory, now: now)
+        if isAdmin { return .owner }
+        let shown = shown
+        guard case .operator = shown else { return shown }
+        return operatorRefusal == nil ? .owner : nil
     }
+
+    /// Whose the bearer is.
+    var shown: Principal? { api.authenticator.principal(request, api.directory, now: now) }
 
     /// The project of the path, if the request may speak for it; or the wish to make it first.
     func authorized(_ name: String) throws(APIError) -> Found {

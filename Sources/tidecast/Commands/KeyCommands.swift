@@ -42,19 +42,34 @@ struct Key: ParsableCommand {
             abstract: "Make a credential; its secret is shown once.",
             discussion: """
                 device: for apps to register with. bearer: for a backend, which sends it as it is. \
-                service-account: one more file for a backend, as `project create` writes it.
+                service-account: one more file for a backend, as `project create` writes it. operator: \
+                for commands over --server, in all projects.
                 """)
         @OptionGroup var connection: Connection
         @OptionGroup var output: AccountOutput
-        @Argument(help: "The project's id.") var project: String
-        @Option(help: "device, bearer or service-account.") var kind: String
+        @Argument(help: "The project's id; none for an operator's token.") var project: String?
+        @Option(help: "device, bearer, service-account or operator.") var kind: String
+        @Option(help: "What an operator may: read, operate or admin.") var role: String?
         @Option(help: "What you call it.") var name: String?
         @Option(help: "When it ends: 90d, 12h, 30m, or a date (UTC).") var expires: When?
 
-        func validate() throws { try output.check(isNeeded: kind == "service-account") }
+        func validate() throws {
+            try output.check(isNeeded: kind == "service-account")
+            guard (kind == "operator") == (project == nil) else {
+                throw ValidationError(
+                    project == nil
+                        ? "The project's id is wanted."
+                        : "An operator's token is for all projects: name none.")
+            }
+            guard (kind == "operator") == (role != nil) else {
+                throw ValidationError("--role is wanted for an operator's token, and for no other.")
+            }
+        }
 
         func run() throws {
-            var body = ["kind": kind, "project": project]
+            var body = ["kind": kind]
+            body["project"] = project
+            body["role"] = role
             body["name"] = name
             body["tokenUri"] = output.tokenURI
             for (field, value) in expires?.fields ?? [:] { body[field] = value }
