@@ -1,14 +1,12 @@
 """The lives of credentials: see credentials.sh."""
-import base64
-import http.client
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 
 import cluster
+from assertion import access_token, exchange
 from ports import free_port
 
 cluster.BINARY = sys.argv[1]
@@ -72,35 +70,6 @@ class Node(cluster.Node):
     def registers(self, key):
         return self.status("/v1/projects/shop/registrations", {}, {"x-goog-api-key": key})
 
-    def token(self, account):
-        """What an SDK gets for a service account: the status and the answer."""
-        def part(value):
-            return base64.urlsafe_b64encode(value).rstrip(b"=")
-        now = int(time.time())
-        head = {"alg": "RS256", "kid": account["private_key_id"]}
-        claims = {"iss": account["client_email"], "aud": account["token_uri"], "iat": now, "exp": now + 3600,
-                  "scope": "https://www.googleapis.com/auth/firebase.messaging"}
-        text = part(json.dumps(head).encode()) + b"." + part(json.dumps(claims).encode())
-        key = os.path.join(self.folder, "key.pem")
-        with open(key, "w", encoding="ascii") as file:
-            file.write(account["private_key"])
-        seal = subprocess.run(["openssl", "dgst", "-sha256", "-sign", key], input=text, capture_output=True, check=True)
-        form = ("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="
-                + (text + b"." + part(seal.stdout)).decode())
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=40)
-        try:
-            connection.request("POST", "/token", form, {"content-type": "application/x-www-form-urlencoded"})
-            answer = connection.getresponse()
-            return answer.status, json.loads(answer.read())
-        finally:
-            connection.close()
-
-    def access(self, account):
-        status, answer = self.token(account)
-        if status != 200:
-            raise SystemExit(f"FAIL: no token: {status} {answer}")
-        return answer["access_token"]
-
     def key(self, identity):
         return next(key for key in self.json("key", "list") if key["id"] == identity)
 
@@ -118,18 +87,18 @@ def accounts(one, nodes):
                                     "--service-account", "-"))
     check(first["client_email"] == second["client_email"] and first["private_key_id"] != second["private_key_id"],
           "a second key of the service account, as if the first file were lost")
-    both(nodes, lambda node: node.token(second)[0], 200, "a new service-account key is taken")
-    tokens = [nodes[1].access(account) for account in (first, second)]
+    both(nodes, lambda node: exchange(node, second)[0], 200, "a new service-account key is taken")
+    tokens = [access_token(nodes[1], account) for account in (first, second)]
     both(nodes, lambda node: {node.sends(token) for token in tokens}, {200}, "tokens of one node are taken by the other")
     one.command("key", "revoke", first["private_key_id"])
     both(nodes, lambda node: (node.sends(tokens[0]), node.sends(tokens[1])), (401, 200),
          "a token of a revoked key ends, one of the other key does not")
-    both(nodes, lambda node: node.token(first)[1].get("error"), "invalid_grant", "the revoked key gets no other")
+    both(nodes, lambda node: exchange(node, first)[1].get("error"), "invalid_grant", "the revoked key gets no other")
     path = os.path.join(one.folder, "third.json")
     one.command("key", "rotate", second["private_key_id"], "--service-account", path, "--overlap", "1h")
     with open(path, encoding="utf-8") as file:
         third = json.load(file)
-    both(nodes, lambda node: (node.token(second)[0], node.token(third)[0]), (200, 200), "a key and its successor")
+    both(nodes, lambda node: (exchange(node, second)[0], exchange(node, third)[0]), (200, 200), "a key and its successor")
     check(one.key(second["private_key_id"][:16])["expireTime"] > one.key(second["private_key_id"][:16])["createTime"],
           "the former one has an end")
     code, _, error = one.run("key", "rotate", third["private_key_id"])
@@ -186,8 +155,8 @@ class Rotation:
         self.nodes, one = nodes, nodes[0]
         self.account = json.loads(one.command("key", "create", "shop", "--kind", "service-account", "--service-account", "-"))
         self.app = one.json("key", "create", "shop", "--kind", "device")["key"]
-        both(nodes, lambda node: node.token(self.account)[0], 200, "an account for what follows")
-        self.token, self.device = one.access(self.account), self.register(one)
+        both(nodes, lambda node: exchange(node, self.account)[0], 200, "an account for what follows")
+        self.token, self.device = access_token(one, self.account), self.register(one)
         for kind in ("signing", "registration"):
             states = [key["state"] for key in one.json("key", "rotate", kind)[kind]]
             check(states == [{"signing": "signs", "registration": "makes"}[kind], "announced"],
@@ -212,7 +181,7 @@ class Rotation:
         # A node begins to use it with its next look, within half a minute or with the next change.
         change = one.json("key", "create", "shop", "--kind", "bearer")["key"]
         both(self.nodes, lambda node: node.sends(change), 200, "both have looked")
-        device, token = self.register(other), other.access(self.account)
+        device, token = self.register(other), access_token(other, self.account)
         both(self.nodes, lambda node: self.reaches(node, token, device), 200, "and so does what the new ones made")
         code, _, error = one.run("key", "retire", "2", "--yes")
         check(code != 0 and "rotate first" in error, "the key that is used is not retired")
@@ -224,7 +193,7 @@ class Rotation:
         one.command("key", "rotate", "signing", "--at-once")
         both(self.nodes, lambda node: [self.reaches(node, old, device) for old in (token, self.token)], [401, 401],
              "in an emergency every access token ends")
-        both(self.nodes, lambda node: self.reaches(node, node.access(self.account), device), 200, "and new ones are taken")
+        both(self.nodes, lambda node: self.reaches(node, access_token(node, self.account), device), 200, "and new ones are taken")
 
 
 def operators(nodes):
