@@ -52,6 +52,7 @@ let model: [Target] = [
 
 let core: [Target] = [
     .floor("Journal", on: ["Model", "CLZ4", "CXXHash"]),
+    .floor("Credentials", on: ["Model", "Journal"]),
     .floor("Quotas", on: ["Model", "Journal"]),
     .floor("Placement", on: ["Model"]),
     .floor("Partitions", on: ["Model", "Journal", "Placement", "CRoaring"]),
@@ -66,7 +67,9 @@ let core: [Target] = [
 ]
 
 let api: [Target] = [
-    .floor("FCMAPI", on: ["Model", "HTTPMessages", "Routing", "Quotas", "CSimdjson", "COpenSSL"])
+    .floor(
+        "FCMAPI",
+        on: ["Model", "HTTPMessages", "Credentials", "Routing", "Quotas", "CSimdjson", "COpenSSL"])
 ]
 
 let shells: [Target] = [
@@ -83,8 +86,9 @@ let worlds: [Target] = [
     .floor(
         "Node",
         on: [
-            "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "FCMAPI",
-            "Edge", "Listener", "Membership", "Ownership", "NodeCore", "PeerLink", "PostgresEngine", "TLS",
+            "Model", "HTTPMessages", "Journal", "Credentials", "Quotas", "Placement", "Partitions", "Routing",
+            "FCMAPI", "Edge", "Listener", "Membership", "Ownership", "NodeCore", "PeerLink", "PostgresEngine",
+            "TLS",
             "SQLiteEngine", "CJemalloc", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),
@@ -144,6 +148,7 @@ let tests: [Target] = [
     .tests(of: "Model"),
     .tests(of: "HTTPMessages"),
     .tests(of: "Journal", with: ["Model"]),
+    .tests(of: "Credentials", with: ["Model", "Journal"]),
     .tests(of: "Quotas", with: ["Model"]),
     .tests(of: "Placement", with: ["Model"]),
     .target(name: "StoredFormats", path: "Tests/StoredFormats", swiftSettings: settings),
@@ -159,7 +164,7 @@ let tests: [Target] = [
         with: [
             "Model", "Journal", "Placement", "Partitions", "Quotas", "Membership", "Ownership", "Routing",
         ]),
-    .tests(of: "FCMAPI", with: ["Model", "HTTPMessages", "Routing", "Quotas"]),
+    .tests(of: "FCMAPI", with: ["Model", "HTTPMessages", "Credentials", "Routing", "Quotas"]),
     .tests(of: "TLS", with: ["COpenSSL"]),
     .tests(of: "Listener", with: ["Model", "HTTPMessages"]),
     .tests(of: "Edge", with: ["HTTPMessages", "Listener", "COpenSSL", "CNghttp2"] + nio),
@@ -172,7 +177,7 @@ let tests: [Target] = [
     .tests(
         of: "Node",
         with: [
-            "Model", "HTTPMessages", "Journal", "FCMAPI", "Edge", "SQLiteEngine", "NodeCore",
+            "Model", "HTTPMessages", "Journal", "Credentials", "FCMAPI", "Edge", "SQLiteEngine", "NodeCore",
             .product(name: "Logging", package: "swift-log"),
         ] + nio),
     .tests(of: "LoadGenerator"),

@@ -2,7 +2,8 @@ import HTTPMessages
 
 /// An HTTP/2 session without a transport, for throwing bytes at: it answers every request.
 public final class FuzzedSession {
-    private final class Peer: HTTP2SessionDelegate {
+    private final class Connection: HTTP2SessionDelegate {
+        var peer: Peer { .unknown }
         var session: HTTP2Session?
         func began(_ responder: Responder) {}
         func headed(_ responder: Responder) {}
@@ -21,7 +22,7 @@ public final class FuzzedSession {
 
     /// Feeds the bytes behind a client's preface, and takes what is to be sent.
     public static func run(_ bytes: [UInt8]) {
-        let peer = Peer()
+        let peer = Connection()
         let configuration = EdgeConfiguration()
         let session = HTTP2Session(
             delegate: peer, configuration: configuration, budgets: EdgeBudgets(configuration))

@@ -50,6 +50,8 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         loop.connections.insert(self)
     }
 
+    var peer: Peer { Peer.of(context) }
+
     // MARK: Requests
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {

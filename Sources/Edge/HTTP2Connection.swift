@@ -106,6 +106,8 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         if isClosing || !session.wantsToGoOn { context.close(promise: nil) }
     }
 
+    var peer: Peer { Peer.of(context) }
+
     // MARK: Requests
 
     func began(_ responder: Responder) {

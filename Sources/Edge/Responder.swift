@@ -20,6 +20,8 @@ protocol ResponderTransport: AnyObject {
     func openStream(_ responder: Responder, status: Int, fields: [(name: String, value: String)])
     /// Chunks were queued, or the stream was ended.
     func wake(_ responder: Responder)
+    /// Who is at the other end.
+    var peer: Peer { get }
 }
 
 /// One request's way back to its client. Confined to its event loop.
@@ -77,6 +79,9 @@ public final class Responder {
         self.transport = transport
         self.streamID = streamID
     }
+
+    /// Who has sent the request.
+    public var peer: Peer { transport?.peer ?? .unknown }
 
     public func respond(_ response: HTTPResponse) {
         guard isOpen, state == .waiting else { return }

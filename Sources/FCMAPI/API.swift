@@ -1,3 +1,4 @@
+import Credentials
 import HTTPMessages
 import Model
 import Quotas
@@ -16,8 +17,8 @@ public struct APISettings: Sendable {
     public var retryAfterOnSends = false
     /// What service-account files name as `token_uri`: the audiences that assertions may have.
     public var tokenURIs: Set<String> = []
-    /// The key under which access tokens are signed.
-    public var signingKey: [UInt8] = []
+    /// The key under which access tokens are signed at first.
+    public var signingKey = [UInt8](repeating: 0, count: SigningKeys.materialBytes)
     public var partitionCount = 32
     /// What one client's address may do; the same for all loops.
     public var clients = ClientLimits()
@@ -59,7 +60,10 @@ public enum AdminRequest: Sendable {
     case createProject(id: String, tokenURI: String?)
     case projects
     case deleteProject(Project)
-    case createKey(Project, Directory.KeyKind)
+    case credentials(CredentialRequest)
+    case serverKeys(ServerKeyRequest)
+    /// The newest entries of the audit log, so many of them.
+    case audit(Int)
     case setQuota(Project, [String: UInt64])
     /// How the node sees its cluster.
     case cluster
@@ -126,7 +130,12 @@ public final class API {
     public let keys: RegistrationKeys
     /// Whether the keys are as new as the cluster's configuration. While they may not be, an id under no
     /// known key is answered 503, because backends delete tokens that are called invalid.
-    public var areKeysCurrent = true
+    public var areKeysCurrent: () -> Bool = { true }
+    /// Under which access tokens are signed. What was verified is forgotten with the next directory.
+    public var signingKeys: SigningKeys {
+        get { authenticator.signingKeys }
+        set { authenticator.signingKeys = newValue }
+    }
     /// When the request that is routed came.
     public var moment = MonotonicTime(nanoseconds: 0)
     /// Why a send of a project would be refused for its quota, if that is certain. Asked before the body is
@@ -144,7 +153,7 @@ public final class API {
         self.settings = settings
         tokenURIs = settings.tokenURIs
         self.keys = keys
-        authenticator = Authenticator(signingKey: settings.signingKey, isDev: settings.isDev)
+        authenticator = Authenticator(SigningKeys(settings.signingKey), isDev: settings.isDev)
     }
 
     /// `isAdmin`: the request came over the admin socket. `id` is for the message, if it is one.
@@ -170,10 +179,28 @@ public final class API {
                 router.target = target
                 do throws(APIError) { return try router.route() } catch let second { error = second }
             }
+            if error.status == .unauthenticated, let refusal = router.operatorRefusal { error = refusal }
             if isIID { return .respond(error.iidResponse()) }
             var response = error.response(retryAfter: error.quota != nil)
             if router.target.matches(3, "registrations") { response.fields.append(API.anyOrigin) }
             return .respond(response)
+        }
+    }
+
+    /// What was used of late, to be written down.
+    public func takeUses(now: WallTime) -> [String: WallTime] { authenticator.uses.take(now: now) }
+
+    /// Who has sent a request that did not come over the admin socket, as the audit log names them.
+    public func author(of request: HTTPRequest, now: WallTime) -> String {
+        switch authenticator.principal(request, directory, now: now) {
+        case .owner: return "owner"
+        case .operator(_, let bits):
+            let found = directory.operators.first {
+                UInt64($0.key.prefix(Credential.idLength), radix: 16) == bits
+            }
+            return "operator \(found?.value.label ?? "") (\(Credential.id(of: found?.key ?? "")))"
+        case .project(let number): return directory.byNumber[number]?.id ?? "unknown"
+        case nil: return "unknown"
         }
     }
 

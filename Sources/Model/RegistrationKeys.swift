@@ -8,12 +8,15 @@ public struct RegistrationKey: Hashable, Sendable {
     public var material: [UInt8]
     /// A retired key still deciphers, so that its ids are told to be unregistered, not malformed.
     public var isRetired: Bool
+    /// From when on ids are made under it; before, all nodes hear of it.
+    public var from: WallTime?
 
-    public init(number: UInt8, material: [UInt8], isRetired: Bool = false) {
+    public init(number: UInt8, material: [UInt8], isRetired: Bool = false, from: WallTime? = nil) {
         precondition(material.count == RegistrationKey.materialBytes, "a registration key has 32 bytes")
         self.number = number
         self.material = material
         self.isRetired = isRetired
+        self.from = from
     }
 }
 
@@ -41,31 +44,59 @@ public final class RegistrationKeys {
     public static let credentialLength = 22
 
     struct Key {
-        let key: RegistrationKey
+        var key: RegistrationKey
         let encipher: OpaquePointer
         let decipher: OpaquePointer
         let proofs: OpaquePointer
     }
     /// The newest first: most ids were made under it.
-    let keys: [Key]
-    private let newest: Key
+    private(set) var keys: [Key]
+    /// Under which new ids are made.
+    private var newest: Key
     /// Where a batch is deciphered; kept, so that the next needs no memory.
     var scratch = BatchScratch()
 
-    /// `keys` must hold at least one that is not retired; the one with the highest number makes new ids.
-    public init(_ keys: [RegistrationKey]) {
-        self.keys = keys.sorted { $0.number > $1.number }.map { key in
-            let ids = Array(key.material[0..<16])
-            return Key(
-                key: key, encipher: RegistrationKeys.context(ids, encrypt: 1),
-                decipher: RegistrationKeys.context(ids, encrypt: 0),
-                proofs: RegistrationKeys.context(Array(key.material[16..<32]), encrypt: 1))
+    /// `keys` must hold at least one that is not retired.
+    public init(_ keys: [RegistrationKey], now: WallTime = WallTime(milliseconds: .max)) {
+        self.keys = keys.sorted { $0.number > $1.number }.map { RegistrationKeys.ready($0) }
+        newest = RegistrationKeys.current(of: self.keys, now: now)
+    }
+
+    /// What is known of the keys by now. None of them ever goes: one that is missing was not read.
+    public func adopt(_ known: [RegistrationKey], now: WallTime) {
+        for key in known {
+            if let place = keys.firstIndex(where: { $0.key.number == key.number }) {
+                guard keys[place].key.material == key.material else { continue }
+                keys[place].key = key
+            } else {
+                keys.append(RegistrationKeys.ready(key))
+            }
         }
-        guard let newest = self.keys.filter({ !$0.key.isRetired }).max(by: { $0.key.number < $1.key.number })
-        else {
+        keys.sort { $0.key.number > $1.key.number }
+        newest = RegistrationKeys.current(of: keys, now: now)
+    }
+
+    /// Under which of the keys new ids are made: the highest number of those whose time has come.
+    public static func current(of keys: [RegistrationKey], now: WallTime) -> RegistrationKey? {
+        let usable = keys.filter { !$0.isRetired }
+        return usable.filter { $0.from.map { $0 <= now } ?? true }.max { $0.number < $1.number }
+            // A clock that is behind all of them.
+            ?? usable.min { $0.number < $1.number }
+    }
+
+    private static func current(of keys: [Key], now: WallTime) -> Key {
+        let number = current(of: keys.map(\.key), now: now)?.number
+        guard let newest = keys.first(where: { $0.key.number == number }) else {
             preconditionFailure("a cluster has a registration key that is not retired")
         }
-        self.newest = newest
+        return newest
+    }
+
+    private static func ready(_ key: RegistrationKey) -> Key {
+        let ids = Array(key.material[0..<16])
+        return Key(
+            key: key, encipher: context(ids, encrypt: 1), decipher: context(ids, encrypt: 0),
+            proofs: context(Array(key.material[16..<32]), encrypt: 1))
     }
 
     deinit {

@@ -1,3 +1,4 @@
+import Credentials
 import FCMAPI
 import HTTPMessages
 import Journal
@@ -14,10 +15,11 @@ final class Administrator: Sendable {
     typealias Answer = @Sendable (NodeLoop, HTTPResponse) -> Void
 
     private let contents: Mutex<Catalog.Contents>
-    private let engine: EngineThread
+    let engine: EngineThread
     private let map: NodeMap
-    private let defaultTokenURI: String
+    let defaultTokenURI: String
     private let mailboxes: Mutex<[Mailbox]> = Mutex([])
+    private let certificates: Mutex<CertificateKeeper?> = Mutex(nil)
 
     init(
         _ contents: Catalog.Contents, engine: EngineThread, map: NodeMap, defaultTokenURI: String
@@ -28,7 +30,10 @@ final class Administrator: Sendable {
         self.defaultTokenURI = defaultTokenURI
     }
 
-    func begin(_ mailboxes: [Mailbox]) { self.mailboxes.withLock { $0 = mailboxes } }
+    func begin(_ mailboxes: [Mailbox], _ certificates: CertificateKeeper?) {
+        self.mailboxes.withLock { $0 = mailboxes }
+        self.certificates.withLock { $0 = certificates }
+    }
 
     var boxes: [Mailbox] { mailboxes.withLock { $0 } }
 
@@ -36,8 +41,10 @@ final class Administrator: Sendable {
 
     /// Computes the change on the engine's thread from what is there and writes it, if nobody else has
     /// changed the catalog meanwhile; else again, after a pause, in which the thread does other things.
-    private func change<Value: Sendable>(
-        on loop: NodeLoop, after tries: ChangeTries = ChangeTries(),
+    ///
+    /// - Parameter work: what the audit log is told, with the change or not at all.
+    func change<Value: Sendable>(
+        on loop: NodeLoop, for work: Work?, after tries: ChangeTries = ChangeTries(),
         _ change: @escaping @Sendable (inout CatalogDraft) throws -> Value,
         _ done: @escaping @Sendable (NodeLoop, Result<Value, any Error>) -> Void
     ) {
@@ -45,13 +52,16 @@ final class Administrator: Sendable {
         engine.perform({ engine -> Value? in
             var draft = try CatalogDraft(engine)
             let value = try change(&draft)
+            let entry = draft.writes.isEmpty ? nil : work?.entry(draft.detail)
+            if let entry { draft.tell(entry) }
             guard let contents = try draft.commit() else { return nil }
             self.adopt(contents)
+            if let entry { work?.log(entry) }
             return value
         }) { result in
             mailbox.run { loop in
                 switch result {
-                case .success(nil): self.again(on: loop, after: tries, change, done)
+                case .success(nil): self.again(on: loop, for: work, after: tries, change, done)
                 case .success(let value?):
                     loop.shared.cluster?.tell(.announce)
                     done(loop, .success(value))
@@ -65,7 +75,7 @@ final class Administrator: Sendable {
     }
 
     private func again<Value: Sendable>(
-        on loop: NodeLoop, after tries: ChangeTries,
+        on loop: NodeLoop, for work: Work?, after tries: ChangeTries,
         _ change: @escaping @Sendable (inout CatalogDraft) throws -> Value,
         _ done: @escaping @Sendable (NodeLoop, Result<Value, any Error>) -> Void
     ) {
@@ -75,7 +85,7 @@ final class Administrator: Sendable {
             return done(loop, .failure(CatalogDraft.overtaken))
         }
         loop.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: pause))) { [tries] in
-            self.change(on: loop, after: tries, change, done)
+            self.change(on: loop, for: work, after: tries, change, done)
         }
     }
 
@@ -88,6 +98,7 @@ final class Administrator: Sendable {
             contents = next
             // Told while the lock is held, so that all hear the same last word.
             for box in boxes { box.run { $0.adopt(next) } }
+            certificates.withLock { $0?.change(secret: next.signingKeys.newest) }
         }
     }
 
@@ -96,7 +107,8 @@ final class Administrator: Sendable {
         _ id: String, on loop: NodeLoop, _ done: @escaping @Sendable (NodeLoop, String?) -> Void
     ) {
         let map = map
-        change(on: loop, { draft in _ = try Administrator.ensure(id, map, &draft) }) { loop, result in
+        change(on: loop, for: nil, { draft in _ = try Administrator.ensure(id, map, &draft) }) {
+            loop, result in
             switch result {
             case .success: done(loop, nil)
             case .failure(let error): done(loop, "the project could not be made: \(error)")
@@ -131,21 +143,25 @@ final class Administrator: Sendable {
         return (project, true)
     }
 
-    func carryOut(_ request: AdminRequest, on loop: NodeLoop, _ answer: @escaping Answer) {
+    func carryOut(
+        _ request: AdminRequest, by requester: Requester, on loop: NodeLoop, _ answer: @escaping Answer
+    ) {
+        let work = Work(request, by: requester, now: Clock.now().wall, log: loop.shared.log)
         @Sendable func finish(_ loop: NodeLoop, _ result: Result<HTTPResponse, any Error>) {
             switch result {
             case .success(let response): answer(loop, response)
+            case .failure(let refusal as CredentialRefusal): answer(loop, CredentialView.refusal(refusal))
             case .failure(let error): answer(loop, APIFailure.unavailable("\(error)"))
             }
         }
         switch request {
         case .projects: answer(loop, projects())
         case .cluster: answer(loop, loop.shared.clusterAnswer())
-        case .drain(let node, let force): drain(node, force: force, on: loop, answer)
+        case .drain(let node, let force): drain(node, force: force, on: loop, for: work, answer)
         case .uncordon(let node):
             guard loop.shared.isClustered else { return answer(loop, NodeShared.alone) }
             change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
                     Catalog.uncordon(node, from: &draft.writes)
                     draft.contents.cordoned.remove(node)
@@ -153,34 +169,20 @@ final class Administrator: Sendable {
                 }, finish)
         case .createProject(let id, let tokenURI):
             let uri = tokenURI ?? defaultTokenURI
-            create(id, uri, on: loop, finish)
+            create(id, uri, on: loop, for: work, finish)
         case .deleteProject(let project):
             change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
-                    Catalog.remove(project, draft.contents.directory, from: &draft.writes)
-                    draft.contents.directory.remove(project)
-                    draft.contents.limits[project.number] = nil
+                    draft.remove(project)
                     return APIAnswer.object([])
                 }, finish)
-        case .createKey(let project, let kind):
-            change(
-                on: loop,
-                { draft in
-                    try Administrator.check(project, draft)
-                    let prefix = kind == .device ? "tck_" : "tcb_"
-                    let key =
-                        prefix + String(decoding: Base64URL.encode(try Catalog.random(24)), as: UTF8.self)
-                    let hash = KeyHash.of(key.utf8)
-                    Catalog.put(keyHash: hash, kind, project, to: &draft.writes)
-                    draft.contents.directory.keys[hash] = (kind, project.number)
-                    return APIAnswer.object([
-                        ("project", .text(project.id)), ("kind", .text(kind.rawValue)), ("key", .text(key)),
-                    ])
-                }, finish)
+        case .audit(let limit): audit(limit, on: loop, finish)
+        case .serverKeys(let wanted): serverKeys(wanted, on: loop, for: work, finish)
+        case .credentials(let wanted): credentials(wanted, on: loop, for: work, finish)
         case .setQuota(let project, let changes):
             change(
-                on: loop,
+                on: loop, for: work,
                 { draft in
                     try Administrator.check(project, draft)
                     var limits = draft.contents.limits[project.number] ?? [:]
@@ -193,21 +195,23 @@ final class Administrator: Sendable {
     }
 
     /// Somebody else may have deleted the project meanwhile.
-    private static func check(_ project: Project, _ draft: CatalogDraft) throws {
+    static func check(_ project: Project, _ draft: CatalogDraft) throws {
         guard draft.contents.directory.byNumber[project.number] != nil else {
             throw EngineError.refused("the project \(project.id) was deleted")
         }
     }
 
     /// Cordons the node, so that whatever restarts it does not bring it back, then tells it to leave.
-    private func drain(_ node: String, force: Bool, on loop: NodeLoop, _ answer: @escaping Answer) {
+    private func drain(
+        _ node: String, force: Bool, on loop: NodeLoop, for work: Work?, _ answer: @escaping Answer
+    ) {
         let drain: NodeShared.Drain
         switch loop.shared.drain(of: node, force: force) {
         case .success(let found): drain = found
         case .failure(let refusal): return answer(loop, refusal.response)
         }
         change(
-            on: loop,
+            on: loop, for: work,
             { draft in
                 try drain.check(draft.contents.cordoned)
                 Catalog.cordon(node, to: &draft.writes)
@@ -224,50 +228,27 @@ final class Administrator: Sendable {
             })
     }
 
-    /// The key first, since making one takes longer than everything else: so the change is computed and
-    /// written at once.
     private func create(
-        _ id: String, _ tokenURI: String, on loop: NodeLoop,
-        _ finish: @escaping @Sendable (NodeLoop, Result<HTTPResponse, any Error>) -> Void
+        _ id: String, _ tokenURI: String, on loop: NodeLoop, for work: Work?, _ finish: @escaping Finish
     ) {
-        let mailbox = loop.mailboxes[loop.number]
-        let map = map
-        engine.perform({ _ in
-            guard let key = ServiceAccountKey.make() else {
-                throw EngineError.ioFailure("libcrypto made no key")
-            }
-            return key
-        }) { made in
-            mailbox.run { loop in
-                switch made {
-                case .success(let key):
-                    self.change(on: loop, { try Administrator.create(id, tokenURI, key, map, &$0) }, finish)
-                case .failure(let error): finish(loop, .failure(error))
-                }
-            }
+        let (map, now) = (map, Clock.now().wall)
+        withNewKey(on: loop, finish) { loop, key in
+            self.change(
+                on: loop, for: work,
+                { draft in
+                    let (project, isNew) = try Administrator.ensure(id, map, &draft)
+                    guard isNew || !draft.contents.directory.hasAccount(project.number) else {
+                        return APIFailure.conflict("The project exists already.")
+                    }
+                    let credential = Credential(
+                        kind: .serviceAccount, project: project.number, created: now)
+                    let file = try Administrator.add(key, credential, project, tokenURI, &draft, now: now)
+                    return APIAnswer.object([
+                        ("project", .text(id)), ("projectNumber", .number(UInt64(project.number.rawValue))),
+                        ("serviceAccount", .text(file.json)),
+                    ])
+                }, finish)
         }
-    }
-
-    private static func create(
-        _ id: String, _ tokenURI: String, _ key: ServiceAccountKey, _ map: NodeMap,
-        _ draft: inout CatalogDraft
-    ) throws -> HTTPResponse {
-        let (project, isNew) = try ensure(id, map, &draft)
-        if !isNew, draft.contents.directory.accounts.values.contains(where: { $0.project == project.number })
-        {
-            return APIFailure.conflict("The project exists already.")
-        }
-        guard let file = ServiceAccountFile.make(project: project, tokenURI: tokenURI, key: key) else {
-            throw EngineError.ioFailure("libcrypto gives no random bytes")
-        }
-        Catalog.put(file, project, tokenURI, to: &draft.writes)
-        draft.contents.directory.accounts[file.keyID] = .init(
-            project: project.number, email: file.email, publicKey: file.publicKey)
-        draft.contents.tokenURIs.insert(tokenURI)
-        return APIAnswer.object([
-            ("project", .text(id)), ("projectNumber", .number(UInt64(project.number.rawValue))),
-            ("serviceAccount", .text(file.json)),
-        ])
     }
 
     private func projects() -> HTTPResponse {

@@ -1,4 +1,5 @@
 import COpenSSL
+import Credentials
 import FCMAPI
 import Journal
 import Model
@@ -25,13 +26,16 @@ enum Catalog {
         /// As it was before anything else was read: what is here is at least as new.
         var version: [UInt8]?
         var directory = Directory()
+        var credentials = CredentialBook()
         var limits: [ProjectNumber: [String: UInt64]] = [:]
         var registrationKeys: [RegistrationKey] = []
-        var signingKey: [UInt8] = []
+        var signingKeys = SigningKeys([UInt8](repeating: 0, count: SigningKeys.materialBytes))
         var tokenURIs: Set<String> = []
         /// In a cluster: the epoch of each project's home partition when the project was made. While it is
         /// the same, nobody before has granted anything of its quotas.
         var births: [ProjectNumber: Epoch] = [:]
+        /// The numbers of the audit log's entries, rising.
+        var audit: [UInt64] = []
         /// Names of nodes that an operator has taken out of the cluster, by `cluster drain`.
         var cordoned: Set<String> = []
     }
@@ -48,7 +52,15 @@ enum Catalog {
         for entry in try engine.all(.key) {
             contents.registrationKeys.append(try registrationKey(entry.key, entry.value))
         }
+        var lives = Lives()
+        var keySettings = KeySettings()
         for entry in try engine.all(.setting) {
+            if let number = auditNumber(entry) {
+                contents.audit.append(number)
+                continue
+            }
+            if try keySettings.take(entry) { continue }
+            if try lives.take(entry) { continue }
             // Whatever stands in it: a node that is kept out stays out.
             if entry.key.hasPrefix(cordonPrefix) {
                 contents.cordoned.insert(String(entry.key.dropFirst(cordonPrefix.count)))
@@ -63,37 +75,9 @@ enum Catalog {
             }
             contents.births[ProjectNumber(number)] = Epoch(entry.value.reduce(0) { $0 << 8 | UInt64($1) })
         }
-        if contents.registrationKeys.isEmpty {
-            let value = try engine.putIfAbsent(
-                .key, key: "1", value: [0] + (try random(RegistrationKey.materialBytes)))
-            contents.registrationKeys = [try registrationKey("1", value)]
-        }
-        contents.signingKey = try made(.setting, "token-signing-key", 32, engine)
-        guard contents.signingKey.count == 32 else {
-            throw EngineError.refused(
-                "the key that signs tokens has another length: it is from a newer tidecast, or damaged")
-        }
+        contents.adopt(lives)
+        try contents.adopt(keySettings, engine)
         return contents
-    }
-
-    private static func registrationKey(_ key: String, _ value: [UInt8]) throws -> RegistrationKey {
-        guard let number = UInt8(key), value.count == RegistrationKey.materialBytes + 1 else {
-            throw EngineError.corrupt("a registration key cannot be read")
-        }
-        // What stands first is its state, and would be another one for another form.
-        guard value[0] <= 1 else {
-            throw EngineError.refused(
-                "registration key \(number) has state \(value[0]): it is from a newer tidecast")
-        }
-        return RegistrationKey(number: number, material: Array(value[1...]), isRetired: value[0] == 1)
-    }
-
-    /// What is made once and never changes: as it stands, whoever made it.
-    static func made(
-        _ table: CatalogTable, _ key: String, _ count: Int, _ engine: any Engine
-    ) throws -> [UInt8] {
-        try engine.get(table, key: key)
-            ?? engine.putIfAbsent(table, key: key, value: try random(count))
     }
 
     private static let birthPrefix = "birth:"
@@ -159,12 +143,13 @@ enum Catalog {
     // MARK: Credentials
 
     static func put(
-        _ account: ServiceAccountFile, _ project: Project, _ tokenURI: String, to writes: inout CatalogWrites
+        _ account: ServiceAccountFile, _ project: ProjectNumber, _ tokenURI: String,
+        to writes: inout CatalogWrites
     ) {
         var out = ByteWriter()
         out.u8(version)
         out.u8(0)
-        out.u32(project.number.rawValue)
+        out.u32(project.rawValue)
         out.string(account.email.utf8)
         out.string(account.publicKey.utf8)
         out.string(tokenURI.utf8)
@@ -172,12 +157,12 @@ enum Catalog {
     }
 
     static func put(
-        keyHash: String, _ kind: Directory.KeyKind, _ project: Project, to writes: inout CatalogWrites
+        keyHash: String, _ kind: Directory.KeyKind, _ project: ProjectNumber, to writes: inout CatalogWrites
     ) {
         var out = ByteWriter()
         out.u8(version)
         out.u8(kind == .device ? 1 : 2)
-        out.u32(project.number.rawValue)
+        out.u32(project.rawValue)
         writes.put(.credential, key: "key:\(keyHash)", value: out.bytes)
     }
 
@@ -199,17 +184,7 @@ enum Catalog {
             contents.directory.accounts[name] = .init(project: number, email: email, publicKey: key)
         } else {
             try reader.expectEnd()
-            contents.directory.keys[name] = (kind == 1 ? .device : .bearer, number)
+            contents.directory.keys[name] = .init(kind == 1 ? .device : .bearer, number)
         }
-    }
-
-    static func remove(_ project: Project, _ directory: Directory, from writes: inout CatalogWrites) {
-        for (hash, key) in directory.keys where key.project == project.number {
-            writes.remove(.credential, key: "key:\(hash)")
-        }
-        for (id, account) in directory.accounts where account.project == project.number {
-            writes.remove(.credential, key: "account:\(id)")
-        }
-        writes.remove(.project, key: project.id)
     }
 }

@@ -9,6 +9,8 @@ struct CatalogDraft {
     let engine: any Engine
     var contents: Catalog.Contents
     var writes = CatalogWrites()
+    /// What the audit log is to say besides, once it is known.
+    var detail = ""
 
     init(_ engine: any Engine) throws {
         self.engine = engine

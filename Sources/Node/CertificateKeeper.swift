@@ -41,6 +41,9 @@ final class CertificateKeeper: Sendable {
     /// No more looks: the loop may end.
     func end() { looking.withLock { $0 }?.cancel() }
 
+    /// Keys of session tickets come from another secret: those of the former one are not taken any more.
+    func change(secret: [UInt8]) { tls.change(secret: secret) }
+
     func look(isAsked: Bool = false) {
         for news in tls.look(isAsked: isAsked) {
             var about: Logger.Metadata = ["cert": "\(news.files.chain)", "key": "\(news.files.key)"]

@@ -81,7 +81,12 @@ final class Front {
         case .node(let wanted): respond(wanted, responder)
         case .admin(let wanted):
             let place = park(Parked(request: request, responder: responder, isAdmin: isAdmin))
-            loop.shared.administrator.carryOut(wanted, on: loop) { loop, response in
+            let requester =
+                isAdmin
+                ? Administrator.Requester.local(responder.peer)
+                : .named(
+                    api.author(of: request, now: loop.core.believed(loop.now).wall), responder.peer)
+            loop.shared.administrator.carryOut(wanted, by: requester, on: loop) { loop, response in
                 loop.front.unpark(place)?.responder.respond(response)
             }
         case .later(let delay, let action):

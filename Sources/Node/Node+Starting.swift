@@ -49,7 +49,6 @@ extension Node {
         settings.clients = ClientLimits(
             configuration.clientLimits, salt: SystemRandomNumberGenerator.seed())
         settings.partitionCount = opened.partitions.count
-        settings.signingKey = opened.contents.signingKey
         settings.tokenURIs = opened.contents.tokenURIs.union([configuration.tokenURI])
         settings.retryAfterOnSends = configuration.retryAfterOnSends
         #if DEBUG

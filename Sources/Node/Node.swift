@@ -92,11 +92,12 @@ public final class Node: Sendable {
             begun.undo { try? group.syncShutdownGracefully() }
             shared = Node.makeShared(configuration, engines, opened, log, onFatal: onFatal)
             let settings = Node.apiSettings(configuration, opened)
-            certificates = try CertificateKeeper(configuration, secret: opened.contents.signingKey, log)
+            certificates = try CertificateKeeper(
+                configuration, secret: opened.contents.signingKeys.newest, log)
             let loops = try Node.makeLoops(group, shared, settings, opened.contents, boxes, log)
             // A front refers to its loop unowned: the loops outlive all connections.
             begun.undo { withExtendedLifetime(loops) {} }
-            shared.administrator.begin(boxes.all)
+            shared.administrator.begin(boxes.all, certificates)
             if let settings = configuration.cluster {
                 let (cluster, server) = try Node.join(
                     settings, configuration, opened.databases, shared, loops, boxes.all,
@@ -142,7 +143,7 @@ public final class Node: Sendable {
             let loop = try eventLoop.submit {
                 NodeLoop(
                     number: number, eventLoop: eventLoop, shared: shared, settings: settings,
-                    keys: RegistrationKeys(contents.registrationKeys), log: log)
+                    keys: RegistrationKeys(contents.registrationKeys, now: Clock.now().wall), log: log)
             }.wait()
             loops.append(loop)
         }

@@ -21,6 +21,8 @@ final class NodeLoop: @unchecked Sendable {
     let shared: NodeShared
     let log: Logger
     private let keys: RegistrationKeys
+    /// As the catalog has them: some may not be used yet.
+    private var registrationKeys: [RegistrationKey] = []
     private let api: API
     /// One for each loop, this one's included. Set once before the first turn.
     var mailboxes: [Mailbox] = []
@@ -46,6 +48,7 @@ final class NodeLoop: @unchecked Sendable {
         self.log = log
         now = Clock.now()
         api = API(settings: settings, keys: keys)
+        api.areKeysCurrent = { shared.isCatalogCurrent }
     }
 
     private func makeCore() -> LoopCore<Front> {
@@ -63,6 +66,10 @@ final class NodeLoop: @unchecked Sendable {
 
     /// What the administrator changed.
     func adopt(_ contents: Catalog.Contents) {
+        registrationKeys = contents.registrationKeys
+        keys.adopt(registrationKeys, now: Clock.now().wall)
+        // Before the directory, with which everything that was verified is forgotten.
+        api.signingKeys = contents.signingKeys
         api.directory = contents.directory
         api.tokenURIs.formUnion(contents.tokenURIs)
         now = Clock.now()
@@ -77,6 +84,8 @@ final class NodeLoop: @unchecked Sendable {
         keepAliveTask = eventLoop.scheduleRepeatedTask(initialDelay: .seconds(25), delay: .seconds(25)) { _ in
             self.front.keepAlive()
             self.core.forgetIdleBuckets(now: Clock.now())
+            self.keys.adopt(self.registrationKeys, now: Clock.now().wall)
+            self.shared.administrator.note(self.api.takeUses(now: Clock.now().wall))
         }
     }
 

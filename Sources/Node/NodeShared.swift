@@ -1,3 +1,4 @@
+import Credentials
 import Journal
 import Logging
 import Model
@@ -113,6 +114,13 @@ final class NodeShared: Sendable {
     private static let lease = Ownership.Options().lease
     /// When the last renewal that went through was asked for.
     let renewedAt = Atomic<UInt64>(0)
+    /// Whether the catalog was looked at within half the time that a new key is announced.
+    var isCatalogCurrent: Bool {
+        guard isClustered else { return true }
+        let age = Clock.monotonic().since(
+            MonotonicTime(nanoseconds: renewedAt.load(ordering: .relaxed)))
+        return age < .milliseconds(UInt64(RegistrationKeyRules.announcement / 2))
+    }
     func join(_ cluster: Cluster) { clusterBox.withLock { $0 = cluster } }
     func becomeReady() { readiness.withLock { $0 = nil } }
     func beginDraining() { readiness.withLock { $0 = "draining" } }

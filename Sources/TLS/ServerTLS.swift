@@ -50,6 +50,9 @@ public final class ServerTLS: Sendable {
         self.places = Mutex(places)
     }
 
+    /// Keys of session tickets come from another secret: those of the former one are not taken any more.
+    public func change(secret: [UInt8]) { choice.tickets?.change(secret: secret) }
+
     private static func read(
         _ files: CertificateFiles, _ choice: CertificateChoice
     ) throws(TLSError) -> ServerCertificate {
@@ -101,7 +104,7 @@ public final class ServerTLS: Sendable {
 /// What libssl's callbacks ask, which get a connection's context and nothing else.
 final class CertificateChoice: Sendable {
     let certificates = Mutex<[ServerCertificate]>([])
-    private let tickets: TicketKeys?
+    let tickets: TicketKeys?
 
     init(_ tickets: TicketKeys?) { self.tickets = tickets }
 

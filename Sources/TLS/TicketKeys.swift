@@ -16,7 +16,7 @@ public struct TicketKeyring: Sendable {
         var seal: [UInt8]
     }
 
-    private let secret: [UInt8]
+    private var secret: [UInt8]
     private var period: Int64 = .min
     /// Of `period` and its two neighbours, its own first: a ticket of the period before holds on, and another
     /// gateway's clock may be in the next one already.
@@ -26,6 +26,12 @@ public struct TicketKeyring: Sendable {
     public init?(secret: [UInt8]) {
         guard secret.count >= 16 else { return nil }
         self.secret = secret
+    }
+
+    /// From now on keys come from another secret; tickets of the former one are not known any more.
+    mutating func change(secret next: [UInt8]) {
+        guard next.count >= 16, next != secret else { return }
+        (secret, period, keys) = (next, .min, [])
     }
 
     /// What new tickets are made with. `now` is in seconds since 1970. `nil` where libcrypto fails.
@@ -76,6 +82,8 @@ final class TicketKeys: Sendable {
         self.ring = Mutex(ring)
         self.now = now
     }
+
+    func change(secret: [UInt8]) { ring.withLock { $0.change(secret: secret) } }
 
     private static let ivBytes = 16
     /// Looked up once: by its short name libcrypto would look for it at each ticket.

@@ -63,14 +63,15 @@ struct AssertionTests {
 
     @Test("#34 that is right is exchanged for a token that sends")
     func right() throws {
-        let response = try exchange(good())
+        let bench = try AssertionTests.bench()
+        let response = try exchange(try text(good()), at: bench)
         let reply = object(response.body)
         #expect(response.status == 200 && reply["token_type"] as? String == "Bearer")
         #expect(reply["expires_in"] as? Int == 3599)
         let token = try #require(reply["access_token"] as? String)
         let path = "/v1/projects/shop/messages:send"
-        #expect(Bench().route(.post, path, #"{"message":{"topic":"a"}}"#, bearer: token).sent != nil)
-        let other = Bench().route(
+        #expect(bench.route(.post, path, #"{"message":{"topic":"a"}}"#, bearer: token).sent != nil)
+        let other = bench.route(
             .post, "/v1/projects/other/messages:send", #"{"message":{"topic":"a"}}"#, bearer: token)
         #expect(error(other.response).status == "PERMISSION_DENIED")
     }

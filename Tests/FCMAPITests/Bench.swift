@@ -29,8 +29,8 @@ final class Bench {
         var directory = Directory()
         directory.add(project)
         directory.add(Project(id: "other", number: ProjectNumber(6)))
-        directory.keys[KeyHash.of("tcb_secret".utf8)] = (.bearer, project.number)
-        directory.keys[KeyHash.of("tck_app".utf8)] = (.device, project.number)
+        directory.keys[KeyHash.of("tcb_secret".utf8)] = .init(.bearer, project.number)
+        directory.keys[KeyHash.of("tck_app".utf8)] = .init(.device, project.number)
         api.directory = directory
     }
 

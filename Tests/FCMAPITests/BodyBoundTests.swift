@@ -31,6 +31,7 @@ struct BodyBoundTests {
             (.post, "/v1/projects/shop/registrations", 4096),
             (.post, "/v1/projects/shop/registrations/x:acknowledge", 4096),
             (.post, "/v1/projects/shop/messages:send/x", 4096), (.post, "/admin/projects", 4096),
+            (.post, "/admin/projects/shop/subscribe", 262_144), (.post, "/admin/keys", 4096),
             (.other("BREW"), "/token", 4096),
         ] as [(HTTPMethod, String, Int)])
     func paths(row: (method: HTTPMethod, target: String, bytes: Int)) {

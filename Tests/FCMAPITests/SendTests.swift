@@ -166,7 +166,7 @@ struct SendTests {
         for (method, path) in [
             (HTTPMethod.get, "/"), (.get, "/v1/projects/shop/messages:send"), (.post, "/batch"),
             (.put, "/v1/projects/shop/topics"),
-            (.post, "/v1/projects"), (.get, "/admin/projects"), (.other("BREW"), "/iid/v1:batchAdd"),
+            (.post, "/v1/projects"), (.get, "/admins/projects"), (.other("BREW"), "/iid/v1:batchAdd"),
         ] {
             let response = bench.route(method, path, "{}").response
             #expect(response?.status == 404, "\(path)")

@@ -197,7 +197,8 @@ struct TokenTests {
     @Test("are good until they expire, and only as they were made")
     func lifetime() {
         let bench = Bench()
-        let (token, seconds) = bench.api.authenticator.makeAccessToken(ProjectNumber(5), now: bench.now)
+        let (token, seconds) = bench.api.authenticator.makeAccessToken(
+            ProjectNumber(5), key: nil, now: bench.now)
         #expect(seconds == 3599)
         let text = String(decoding: token, as: UTF8.self)
         #expect(

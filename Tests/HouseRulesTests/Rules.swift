@@ -60,8 +60,8 @@ struct Rule: Sendable {
 extension Rule {
     /// Targets that decide: no I/O, clock, task or randomness of their own.
     static let core: Set = [
-        "Model", "HTTPMessages", "Journal", "Quotas", "Placement", "Partitions", "Routing", "Membership",
-        "Ownership", "NodeCore", "Simulator",
+        "Model", "HTTPMessages", "Journal", "Credentials", "Quotas", "Placement", "Partitions", "Routing",
+        "Membership", "Ownership", "NodeCore", "Simulator",
     ]
     static let lineLengthMax = 110
     static let fileLengthMax = 400

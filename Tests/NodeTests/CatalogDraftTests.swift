@@ -30,10 +30,10 @@ import Testing
     @Test func whatIsMadeFirstStands() throws {
         let engine = MemoryEngine()
         let contents = try Catalog.load(engine)
-        #expect(try Catalog.load(engine).signingKey == contents.signingKey)
-        #expect(contents.signingKey.count == 32 && contents.registrationKeys.count == 1)
+        #expect(try Catalog.load(engine).signingKeys == contents.signingKeys)
+        #expect(contents.signingKeys.all.count == 1 && contents.registrationKeys.count == 1)
         let standing = try engine.putIfAbsent(.setting, key: "token-signing-key", value: [])
-        #expect(standing == contents.signingKey)
+        #expect([standing] == contents.signingKeys.all.map(\.material))
     }
 
     @Test func whichChangesNothingIsNotWritten() throws {

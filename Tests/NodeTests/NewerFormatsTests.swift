@@ -28,9 +28,9 @@ import Testing
         let account = try #require(
             ServiceAccountFile.make(project: project, tokenURI: "https://x/token", key: key))
         Catalog.put(project, ["sends": 9], to: &writes)
-        Catalog.put(account, project, "https://x/token", to: &writes)
-        Catalog.put(keyHash: "a", .device, project, to: &writes)
-        Catalog.put(keyHash: "b", .bearer, project, to: &writes)
+        Catalog.put(account, project.number, "https://x/token", to: &writes)
+        Catalog.put(keyHash: "a", .device, project.number, to: &writes)
+        Catalog.put(keyHash: "b", .bearer, project.number, to: &writes)
         Catalog.putBirth(project.number, Epoch(3), to: &writes)
         Catalog.cordon("away", to: &writes)
         let step = CatalogStep(key: Catalog.versionKey, from: nil, to: try Catalog.version(after: nil))

@@ -17,7 +17,7 @@ final class CertificateFolder {
 
     /// Signed by itself, for these names. The same name again is another certificate with another key.
     ///
-    /// In this process: what it started would hold, for a moment, the locks and the listeners of tests beside.
+    /// In this process: what it started would hold, for a moment, locks and listeners of tests beside.
     @discardableResult
     func make(_ name: String, for hosts: [String]) throws -> CertificateFiles {
         let key = try #require(CertificateMaker.key())

@@ -23,6 +23,17 @@ import Testing
         #expect(TicketKeyring(secret: []) == nil)
     }
 
+    @Test func goWithTheirSecret() throws {
+        var ring = try #require(TicketKeyring(secret: secret))
+        let before = ring.current(1000 * period)
+        ring.change(secret: [])
+        #expect(ring.current(1000 * period) == before, "a secret that is too short is none")
+        ring.change(secret: secret.reversed())
+        var other = try #require(TicketKeyring(secret: secret.reversed()))
+        #expect(ring.current(1000 * period) == other.current(1000 * period))
+        #expect(ring.find(try #require(before).name, 1000 * period) == nil)
+    }
+
     /// Tickets live on over an upgrade. The same by `openssl kdf … HKDF`.
     @Test func areTheSameInEveryBuild() throws {
         let key = try #require(TicketKeyring.key(secret, 82_000))

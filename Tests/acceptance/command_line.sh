@@ -32,6 +32,23 @@ refused 'cannot be written: No such file' "${tidecast[@]}" project create second
 [ "$(field "$work/there" project_id)" = second ] || fail "not written"
 echo "ok: no project without its file, and nothing is replaced unless that is asked for"
 
+refused 'say --yes' "${tidecast[@]}" project delete second "${on[@]}"
+# on_terminal ANSWER COMMAND…: runs it on a terminal of its own, on which ANSWER is typed.
+on_terminal() {
+  python3 -c 'import os, pty, sys
+answer = sys.argv[1].encode() + b"\n"
+def typed(descriptor):
+    global answer
+    line, answer = answer, b""
+    return line
+sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[2:], stdin_read=typed)))' "$@" < /dev/null
+}
+refused 'nothing was done' on_terminal no "${tidecast[@]}" project delete second "${on[@]}"
+"${tidecast[@]}" project list "${on[@]}" | grep -q second || fail "a project was deleted without consent"
+on_terminal second "${tidecast[@]}" project delete second "${on[@]}" > "$work/out" || fail "$(cat "$work/out")"
+refused 'does not exist' "${tidecast[@]}" project delete second --yes "${on[@]}"
+echo "ok: a project is deleted only by somebody who says so"
+
 "${tidecast[@]}" cert make --out "$work/certificates" --name localhost > /dev/null
 sum=$(cat "$work/certificates"/* | cksum)
 refused 'say --force' "${tidecast[@]}" cert make --out "$work/certificates" --name localhost
@@ -44,7 +61,7 @@ token_uri() {
   "${tidecast[@]}" server --data "$data" "$@" 2>> "$log" &
   server=$!
   wait_ready "$url" || fail "the server was not ready within 10 s"
-  "${tidecast[@]}" project delete other "${on[@]}" > /dev/null 2>&1 || true
+  "${tidecast[@]}" project delete other --yes "${on[@]}" > /dev/null 2>&1 || true
   "${tidecast[@]}" project create other --service-account - "${on[@]}" > "$work/other.json" 2> /dev/null
   stop_server
   field "$work/other.json" token_uri

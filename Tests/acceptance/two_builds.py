@@ -8,6 +8,7 @@ import sys
 
 os.environ.setdefault("TIDECAST", sys.argv[1])
 import cluster  # noqa: E402
+from assertion import access_token, exchange  # noqa: E402
 
 TODAY, FORMER = sys.argv[1:3]
 cluster.BINARY = TODAY
@@ -81,6 +82,44 @@ def refusals(nodes):
     return found
 
 
+def credentials(today, former):
+    """What the one makes of them counts at the other, and what the one ends ends there too."""
+    nodes = (today, former)
+    send, body = "/v1/projects/shop/messages:send", {"message": {"topic": "none", "data": {"n": "1"}}}
+
+    def sends(node, token):
+        return node.call("POST", send, body, {"authorization": f"Bearer {token}", "content-type": "application/json"})[0]
+
+    def both(token, status, what):
+        for node in nodes:
+            cluster.wait(lambda node=node: sends(node, token) == status, f"{node.name}: {what}", 30)
+        check(True, what)
+    path = os.path.join(former.folder, "shop.json")
+    former.command("project", "create", "shop", "--service-account", path)
+    with open(path, encoding="utf-8") as file:
+        account = json.load(file)
+    cluster.wait(lambda: exchange(today, account)[0] == 200, "the account to be known")
+    token = access_token(today, account)
+    for node in nodes:
+        both(access_token(node, account), 200, f"an access token of the node of {node.name}, for an account from before")
+    key = json.loads(today.command("key", "create", "shop", "--kind", "bearer", "--name", "new", "--json"))
+    both(key["key"], 200, "a key that today's build made")
+    old = former.command("project", "key", "create", "shop", "--kind", "bearer").strip()
+    both(old, 200, "a key that the former build made")
+    listed = {one["kind"]: one["id"] for one in json.loads(today.command("key", "list", "shop", "--json")) if one["id"] != key["id"]}
+    for identity in (key["id"], listed["bearer"], listed["service-account"]):
+        today.command("key", "revoke", identity)
+    both(key["key"], 401, "what is revoked ends at both")
+    both(old, 401, "and what the former build has made as well")
+    cluster.wait(lambda: [exchange(node, account)[0] for node in nodes] == [400, 400], "the account to be known no more")
+    cluster.wait(lambda: sends(today, token) == 401, "its access tokens to end under today's build")
+    # Not by its command line, which may ask or may not.
+    subprocess.run(["curl", "-sf", "-X", "DELETE", "--unix-socket", f"{former.folder}/admin.sock",
+                    "http://localhost/admin/projects/shop"], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    both(old, 401, "the former build deletes the project")
+    check(json.loads(today.command("key", "list", "--json")) == [], "and nothing of it is listed")
+
+
 def run(nodes):
     today, former = nodes
     for node in nodes:
@@ -113,6 +152,7 @@ def run(nodes):
     cluster.wait(lambda: all(wanted <= set(device.counts()) for device in devices), "conditions and direct messages")
     check(True, "registered, subscribed, sent to topics, conditions and devices, each by the one and heard by the other")
 
+    credentials(today, former)
     load = Load(nodes)
 
     def settled(what, count=20):

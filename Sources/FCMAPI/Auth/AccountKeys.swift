@@ -1,11 +1,11 @@
 import COpenSSL
+import Credentials
+import Model
 
 /// The public keys of service accounts: read from their PEM when they are first asked for, and kept until
 /// the directory changes. To read one costs some ten times what it costs to verify with it. Confined to one
 /// loop.
 final class AccountKeys {
-    /// As many as Google lets an account have. An assertion that names no key is tried against no more.
-    static let perAccountMax = 10
     /// Beyond it all are read anew.
     static let keptMax = 4096
 
@@ -30,13 +30,18 @@ final class AccountKeys {
         return key
     }
 
-    /// The ids of the keys of the accounts with this e-mail.
-    func ids(of email: String, in directory: Directory) -> [String] {
-        if let byEmail { return byEmail[email] ?? [] }
-        var ids: [String: [String]] = [:]
-        for (id, account) in directory.accounts { ids[account.email, default: []].append(id) }
-        byEmail = ids.mapValues { Array($0.sorted().prefix(AccountKeys.perAccountMax)) }
-        return byEmail?[email] ?? []
+    /// The ids of the keys of the accounts with this e-mail that count: no more of them than an account may
+    /// have.
+    func ids(of email: String, in directory: Directory, now: WallTime) -> [String] {
+        if byEmail == nil {
+            var ids: [String: [String]] = [:]
+            for (id, account) in directory.accounts { ids[account.email, default: []].append(id) }
+            byEmail = ids.mapValues { $0.sorted() }
+        }
+        let found = (byEmail?[email] ?? []).lazy.filter { id in
+            directory.accounts[id].map { now.isBefore($0.end) } ?? false
+        }
+        return Array(found.prefix(CredentialBook.accountKeysMax))
     }
 }
 

@@ -1,3 +1,4 @@
+import Credentials
 import HTTPMessages
 import Model
 
@@ -6,6 +7,8 @@ public enum Principal: Hashable, Sendable {
     /// An operator on the admin socket, or the development server's `owner`: every project.
     case owner
     case project(ProjectNumber)
+    /// An operator's token, which may what its role says; its name begins with these bits.
+    case `operator`(OperatorRole, name: UInt64)
 }
 
 /// Decides who a request's bearer is.
@@ -16,9 +19,8 @@ public enum Principal: Hashable, Sendable {
 final class Authenticator {
     /// Tokens that were verified lately; a handful of backends speak to one loop at a time.
     static let cacheMax = 16
-    static let tokenLifetime: Int64 = 3600
 
-    private let signingKey: [UInt8]
+    var signingKeys: SigningKeys
     private let isDev: Bool
     private struct Verified {
         var token: [UInt8]
@@ -27,9 +29,10 @@ final class Authenticator {
     }
     private var verified: [Verified] = []
     private var nextPlace = 0
+    var uses = UseNotes()
 
-    init(signingKey: [UInt8], isDev: Bool) {
-        self.signingKey = signingKey
+    init(_ signingKeys: SigningKeys, isDev: Bool) {
+        self.signingKeys = signingKeys
         self.isDev = isDev
     }
 
@@ -75,38 +78,40 @@ final class Authenticator {
     ) -> (principal: Principal, until: Int64)? {
         let soon = now.milliseconds + 60_000
         if isDev, token.elementsEqual("owner".utf8) { return (.owner, soon) }
-        if let (project, until) = readAccessToken(token), until > now.milliseconds {
-            return directory.byNumber[project].map { _ in (.project(project), min(until, soon)) }
+        let read = signingKeys.verifying(now: now).lazy.compactMap {
+            AccessToken(token, signedWith: $0.material)
+        }.first
+        if let read {
+            guard now < read.end, directory.byNumber[read.project] != nil,
+                read.isTaken(directory, now: now)
+            else { return nil }
+            var end = min(read.end.milliseconds, soon)
+            if let key = read.key {
+                uses.note(key, now: now)
+                end = min(end, directory.accounts[key]?.end?.milliseconds ?? end)
+            }
+            return (.project(read.project), end)
         }
-        if let key = directory.keys[KeyHash.of(token)], key.kind == .bearer {
-            return (.project(key.project), soon)
+        let name = KeyHash.of(token)
+        if let key = directory.keys[name], key.kind == .bearer, now.isBefore(key.end) {
+            uses.note(name, now: now)
+            return (.project(key.project), min(key.end?.milliseconds ?? soon, soon))
+        }
+        if let found = directory.operators[name], now.isBefore(found.end) {
+            uses.note(name, now: now)
+            let bits = UInt64(name.prefix(Credential.idLength), radix: 16) ?? 0
+            return (.operator(found.role, name: bits), min(found.end?.milliseconds ?? soon, soon))
         }
         return nil
     }
 
-    // MARK: Access tokens
-
-    private static let prefix = Array("tca.".utf8)
-
-    /// `tca.` and base64url of project (4 bytes), expiry (8 bytes, milliseconds) and 16 bytes of HMAC-SHA256
-    /// over both.
-    func makeAccessToken(_ project: ProjectNumber, now: WallTime) -> (token: [UInt8], expiresIn: Int64) {
-        let until = now.milliseconds + Authenticator.tokenLifetime * 1000
-        var body: [UInt8] = []
-        withUnsafeBytes(of: project.rawValue.bigEndian) { body.append(contentsOf: $0) }
-        withUnsafeBytes(of: until.bigEndian) { body.append(contentsOf: $0) }
-        body += Crypto.hmacSHA256(signingKey, body)[..<16]
-        return (Authenticator.prefix + Base64URL.encode(body), Authenticator.tokenLifetime - 1)
-    }
-
-    private func readAccessToken(_ token: ArraySlice<UInt8>) -> (ProjectNumber, Int64)? {
-        guard token.starts(with: Authenticator.prefix),
-            let body = Base64URL.decode(token.dropFirst(Authenticator.prefix.count)), body.count == 28,
-            Crypto.equal(Crypto.hmacSHA256(signingKey, Array(body[..<12]))[..<16], body[12...])
-        else { return nil }
-        let number = body[..<4].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
-        let until = body[4..<12].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-        guard number < ProjectNumber.limit else { return nil }
-        return (ProjectNumber(number), Int64(bitPattern: until))
+    /// For whoever has shown that a key of a service account is theirs.
+    func makeAccessToken(
+        _ project: ProjectNumber, key: String?, now: WallTime
+    ) -> (token: [UInt8], expiresIn: Int64) {
+        let token = AccessToken(
+            project: project, key: key,
+            end: WallTime(milliseconds: now.milliseconds + AccessToken.lifetime * 1000))
+        return (token.signed(with: signingKeys.signing(now: now).material), AccessToken.lifetime - 1)
     }
 }

@@ -1,3 +1,4 @@
+import Credentials
 import Model
 
 /// A project as the API knows it.
@@ -35,24 +36,57 @@ public struct Directory: Sendable {
         /// A bearer token of a backend.
         case bearer
     }
+    public struct Key: Sendable {
+        public var kind: KeyKind
+        public var project: ProjectNumber
+        /// When it ends.
+        public var end: WallTime?
+        public init(_ kind: KeyKind, _ project: ProjectNumber, end: WallTime? = nil) {
+            self.kind = kind
+            self.project = project
+            self.end = end
+        }
+    }
+    /// One key of a project's service account.
     public struct ServiceAccount: Sendable {
         public var project: ProjectNumber
         public var email: String
         /// SubjectPublicKeyInfo in PEM.
         public var publicKey: String
-        public init(project: ProjectNumber, email: String, publicKey: String) {
+        /// When the key ends.
+        public var end: WallTime?
+        /// Whether its access tokens do not say which key they were got with, so that a former build takes
+        /// them.
+        public var isPlain: Bool
+        public init(
+            project: ProjectNumber, email: String, publicKey: String, end: WallTime? = nil,
+            isPlain: Bool = false
+        ) {
             self.project = project
             self.email = email
             self.publicKey = publicKey
+            self.end = end
+            self.isPlain = isPlain
         }
+    }
+
+    public struct Operator: Sendable {
+        public var label: String
+        public var role: OperatorRole
+        /// When the token ends.
+        public var end: WallTime?
     }
 
     public private(set) var byID: [String: Project] = [:]
     public private(set) var byNumber: [ProjectNumber: Project] = [:]
     /// By the SHA-256 of the key, in hexadecimal: the keys themselves are kept nowhere.
-    public var keys: [String: (kind: KeyKind, project: ProjectNumber)] = [:]
+    public var keys: [String: Key] = [:]
+    /// By the SHA-256 of the token.
+    public private(set) var operators: [String: Operator] = [:]
     /// By key id.
     public var accounts: [String: ServiceAccount] = [:]
+    /// Until when access tokens that do not say which key they were got with may be of one that was revoked.
+    public var plainEnds: [ProjectNumber: WallTime] = [:]
 
     public init() {}
 
@@ -66,6 +100,31 @@ public struct Directory: Sendable {
         byNumber[project.number] = nil
         keys = keys.filter { $0.value.project != project.number }
         accounts = accounts.filter { $0.value.project != project.number }
+        plainEnds[project.number] = nil
+    }
+
+    public mutating func forget(_ name: String) {
+        keys[name] = nil
+        accounts[name] = nil
+        operators[name] = nil
+    }
+
+    /// Brings a credential to what its life says: its end, or that it counts no more.
+    public mutating func apply(_ name: String, _ credential: Credential) {
+        guard credential.revoked == nil else {
+            forget(name)
+            return
+        }
+        if let role = credential.role {
+            operators[name] = Operator(label: credential.label, role: role, end: credential.expires)
+        }
+        keys[name]?.end = credential.expires
+        accounts[name]?.end = credential.expires
+        accounts[name]?.isPlain = credential.isPlain
+    }
+
+    public func hasAccount(_ project: ProjectNumber) -> Bool {
+        accounts.values.contains { $0.project == project }
     }
 
     /// By id, or by number without padding.
@@ -76,4 +135,9 @@ public struct Directory: Sendable {
         }
         return byNumber[ProjectNumber(number)]
     }
+}
+
+extension WallTime {
+    /// Whether an end, if there is one, is still to come.
+    func isBefore(_ end: WallTime?) -> Bool { end.map { self < $0 } ?? true }
 }

@@ -43,8 +43,10 @@ struct TokenExchange {
     }
     private typealias Claims = [String: Claim]
 
-    /// The project that an assertion speaks for.
-    func project(_ form: Form?, now: WallTime) throws(Failure) -> ProjectNumber {
+    /// The key that an assertion was signed with, and its account.
+    func signer(
+        _ form: Form?, now: WallTime
+    ) throws(Failure) -> (key: String, account: Directory.ServiceAccount) {
         guard let form else {
             throw Failure(code: "invalid_request", description: "The form is too long.")
         }
@@ -70,30 +72,31 @@ struct TokenExchange {
         guard header["crit"] == nil else { throw grant("Invalid JWT: its header has critical extensions.") }
         let claims = try claims(body)
         let signed = Array(assertion.utf8.prefix(parts[0].count + 1 + parts[1].count))
-        let account = try signer(header, claims) { $0.verifies(signed, signature: signature) }
+        let (key, account) = try signer(header, claims, now) { $0.verifies(signed, signature: signature) }
         try check(claims, account, now)
-        return account.project
+        return (key, account)
     }
 
     /// Whose key has signed. RFC 7523 asks for no `kid`, and Google's library for Node sends none: then it is
     /// one of the issuer's.
     private func signer(
-        _ header: Claims, _ claims: Claims, verifies: (PublicKey) -> Bool
-    ) throws(Failure) -> Directory.ServiceAccount {
+        _ header: Claims, _ claims: Claims, _ now: WallTime, verifies: (PublicKey) -> Bool
+    ) throws(Failure) -> (String, Directory.ServiceAccount) {
         var ids: [String] = []
         if let kid = header["kid"] {
-            guard let id = kid.text, directory.accounts[id] != nil else {
+            guard let id = kid.text, let account = directory.accounts[id] else {
                 throw grant("Invalid JWT: the key is not known.")
             }
+            guard now.isBefore(account.end) else { throw grant("Invalid JWT: the key has expired.") }
             ids = [id]
         } else if let issuer = claims["iss"]?.text {
-            ids = keys.ids(of: issuer, in: directory)
+            ids = keys.ids(of: issuer, in: directory, now: now)
         }
         guard !ids.isEmpty else { throw grant("Invalid grant: account not found.") }
         for id in ids {
             guard let account = directory.accounts[id], let key = keys.key(id, of: account), verifies(key)
             else { continue }
-            return account
+            return (id, account)
         }
         throw grant("Invalid JWT Signature.")
     }

@@ -27,6 +27,11 @@ public enum BodyBound: Sendable {
                     ? .bytes(batch) : .answer(APIError.unauthenticated.iidResponse())
             }
         }
+        if target.count == 4, target.matches(0, "admin"), target.matches(1, "projects"),
+            target.matches(3, "subscribe") || target.matches(3, "unsubscribe")
+        {
+            return isSigned(request) ? .bytes(batch) : .bytes(small)
+        }
         if target.count == 4, target.matches(0, "v1"), target.matches(1, "projects"),
             target.says(3, "messages:send")
         {

@@ -1,8 +1,9 @@
+import Credentials
 import HTTPMessages
 import Model
 import Routing
 
-// /admin/…, over the admin socket only.
+// /admin/…, over the admin socket, and over the network for operators.
 
 extension RequestRouter {
     /// What a command asks for may be of a build other than the server's. It says its version with
@@ -37,6 +38,14 @@ extension RequestRouter {
                 if target.matches(2, "uncordon") { return .admin(.uncordon(node)) }
             }
         }
+        if count == 2, target.matches(1, "audit"), request.method == .get {
+            guard let limit = Int(target.parameter("limit") ?? "100"),
+                (1...AuditEntry.countMax).contains(limit)
+            else { throw .invalid("limit", "From 1 to \(AuditEntry.countMax) entries are wanted.") }
+            return .admin(.audit(limit))
+        }
+        if target.matches(1, "keys") { return .admin(.credentials(try credentials())) }
+        if target.matches(1, "serverKeys") { return .admin(.serverKeys(try serverKeys())) }
         guard target.matches(1, "projects") else { throw .notFoundHere }
         if count == 2 {
             switch request.method {
@@ -61,10 +70,7 @@ extension RequestRouter {
         if count == 3, request.method == .delete { return .admin(.deleteProject(project)) }
         guard count == 4 else { throw .notFoundHere }
         if target.matches(3, "keys"), request.method == .post {
-            guard let kind = Directory.KeyKind(rawValue: try texts()["kind"] ?? "") else {
-                throw .invalid("kind", "device or bearer is wanted.")
-            }
-            return .admin(.createKey(project, kind))
+            return .admin(.credentials(try newCredential(in: project)))
         }
         if target.matches(3, "quotas") {
             if request.method == .get { return .node(.quotas(project)) }
@@ -79,7 +85,7 @@ extension RequestRouter {
         throw .notFoundHere
     }
 
-    private func texts() throws(APIError) -> [String: String] {
+    func texts() throws(APIError) -> [String: String] {
         var fields: [String: String] = [:]
         try json().forEachField { (name, value) throws(APIError) in
             fields[String(decoding: name, as: UTF8.self)] = value.text

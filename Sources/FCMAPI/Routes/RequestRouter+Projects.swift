@@ -97,6 +97,7 @@ extension RequestRouter {
         guard case .known(let project) = found else { return .makeProject(name) }
         switch principal {
         case .owner: break
+        case .operator: throw .permissionDenied
         case .project(let number): guard number == project.number else { throw .permissionDenied }
         case nil:
             guard api.settings.isDev || hasAPIKey(project) else {
@@ -120,6 +121,7 @@ extension RequestRouter {
     private func caller(_ project: Project) throws(APIError) -> Caller {
         switch principal {
         case .owner: return .backend
+        case .operator: throw .permissionDenied
         case .project(let number):
             guard number == project.number else { throw .permissionDenied }
             return .backend

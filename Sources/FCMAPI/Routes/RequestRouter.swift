@@ -32,9 +32,7 @@ struct RequestRouter {
             if target.matches(0, "readyz") { return .node(.ready) }
             if target.matches(0, "metrics"), request.method == .get { return .node(.metrics) }
         }
-        if target.matches(0, "admin"), isAdmin || (target.matches(1, "cluster") && principal == .owner) {
-            return try admin()
-        }
+        if target.matches(0, "admin") { return try isAdmin ? admin() : adminOverNetwork() }
         if target.matches(0, "emulator"), let emulator = api.settings.emulator {
             return try emulate(emulator)
         }
@@ -43,9 +41,16 @@ struct RequestRouter {
 
     // MARK: Who
 
+    /// An operator whose role is enough for the request is every project's owner in it.
     var principal: Principal? {
-        isAdmin ? .owner : api.authenticator.principal(request, api.directory, now: now)
+        if isAdmin { return .owner }
+        let shown = shown
+        guard case .operator = shown else { return shown }
+        return operatorRefusal == nil ? .owner : nil
     }
+
+    /// Whose the bearer is.
+    var shown: Principal? { api.authenticator.principal(request, api.directory, now: now) }
 
     /// The project of the path, if the request may speak for it; or the wish to make it first.
     func authorized(_ name: String) throws(APIError) -> Found {
@@ -93,8 +98,13 @@ struct RequestRouter {
     func hasAPIKey(_ project: Project) -> Bool {
         var shown = request.fields["x-goog-api-key"].map { Array($0) }
         if shown == nil { shown = target.parameter("key").map { Array($0.utf8) } }
-        guard let shown, let key = api.directory.keys[KeyHash.of(shown)] else { return false }
-        return key.kind == .device && key.project == project.number
+        guard let shown else { return false }
+        let name = KeyHash.of(shown)
+        guard let key = api.directory.keys[name], key.kind == .device, key.project == project.number,
+            now.isBefore(key.end)
+        else { return false }
+        api.authenticator.uses.note(name, now: now)
+        return true
     }
 
     // MARK: Parts
@@ -123,7 +133,8 @@ struct RequestRouter {
         case .failure(.retiredKey): return .failure(.unregistered)
         case .failure(.malformed): return .failure(.invalidToken)
         case .failure(.unknownKey):
-            return .failure(api.areKeysCurrent ? .invalidToken : .unavailable("its keys are not up to date"))
+            return .failure(
+                api.areKeysCurrent() ? .invalidToken : .unavailable("its keys are not up to date"))
         }
     }
 
@@ -175,9 +186,11 @@ struct RequestRouter {
         out.beginObject()
         var status = 200
         do {
-            let project = try exchange.project(
+            let (key, account) = try exchange.signer(
                 Form(request.body, wanted: "grant_type", "assertion"), now: now)
-            let (token, seconds) = api.authenticator.makeAccessToken(project, now: now)
+            let (token, seconds) = api.authenticator.makeAccessToken(
+                account.project, key: account.isPlain ? nil : key, now: now)
+            api.authenticator.uses.note(key, now: now)
             out.field("access_token", token)
             out.key("expires_in")
             out.number(seconds)

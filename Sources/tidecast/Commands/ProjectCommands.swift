@@ -19,22 +19,11 @@ struct Project: ParsableCommand {
 
         func run() throws {
             // First, so that no project is made whose key cannot be kept.
-            let file = serviceAccount == "-" ? nil : try PrivateFile(serviceAccount, replacing: force)
+            let file = try SecretOutput(serviceAccount, replacing: force)
             var body = ["id": id]
             body["tokenUri"] = tokenURI
             let answer = try connection.call(.POST, "/admin/projects", body, mayMakeFolder: true).object
-            let text = answer["serviceAccount"] as? String ?? ""
-            guard let file else {
-                FileHandle.standardError.write(Data("project \(id) made\n".utf8))
-                return print(text)
-            }
-            do {
-                try file.finish(text)
-            } catch {
-                // The project is there, and this is its only key: it must not be lost.
-                print(text)
-                throw error
-            }
+            guard try file.keep(answer["serviceAccount"], "project \(id) made") else { return }
             if connection.json {
                 return try Output.json([
                     "project": id, "projectNumber": answer["projectNumber"] ?? 0,
@@ -62,7 +51,9 @@ struct Project: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Delete a project, its keys and accounts.")
         @OptionGroup var connection: Connection
         @Argument(help: "The project's id.") var id: String
+        @Flag(help: "Do not ask.") var yes = false
         func run() throws {
+            try Consent.demand("Delete project \(id), its keys and accounts?", id, given: yes)
             _ = try connection.call(.DELETE, "/admin/projects/\(id.segment)")
             if connection.json { try Output.json(["project": id]) } else { print("project \(id) deleted") }
         }

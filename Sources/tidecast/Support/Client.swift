@@ -76,17 +76,25 @@ struct Client {
         return ClientError("the server answered with HTTP \(response.status)")
     }
 
+    private var host: String {
+        switch place {
+        case .socket: "localhost"
+        case .url(let host, let port): port == 80 ? host : "\(host):\(port)"
+        case .secureURL(let host, let port, _): port == 443 ? host : "\(host):\(port)"
+        }
+    }
+
     private func request(
         _ method: HTTPMethod, _ path: String, _ body: [String: Any]?, headers: [(String, String)] = [],
         onChunk: (@Sendable ([UInt8]) -> Void)?
     ) throws -> Response {
         let bytes = try body.map { [UInt8](try JSONSerialization.data(withJSONObject: $0)) } ?? []
         var head = HTTPRequestHead(version: .http1_1, method: method, uri: path)
-        head.headers.add(name: "host", value: "localhost")
+        head.headers.add(name: "host", value: host)
         head.headers.add(name: "content-length", value: "\(bytes.count)")
         if !bytes.isEmpty { head.headers.add(name: "content-type", value: "application/json") }
         // Of what the server is asked under /admin.
-        if case .socket = place { head.headers.add(name: "tidecast-admin", value: "1") }
+        if path.hasPrefix("/admin/") { head.headers.add(name: "tidecast-admin", value: "1") }
         if let token { head.headers.add(name: "authorization", value: "Bearer \(token)") }
         for (name, value) in headers { head.headers.replaceOrAdd(name: name, value: value) }
         let group = MultiThreadedEventLoopGroup.singleton

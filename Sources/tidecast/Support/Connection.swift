@@ -13,23 +13,48 @@ struct Connection: ParsableArguments {
     var server: String?
     @Option(help: "The authority that an https server's certificate is of, PEM; by default the system's.")
     var ca: String?
-    @Option(help: "A bearer token for --server.")
+    @Option(help: "A bearer token for --server; others on this machine can see it, so rather --token-file.")
     var token: String?
+    @Option(help: "A file whose first line is the token for --server; or TIDECAST_TOKEN_FILE.")
+    var tokenFile: String?
     @Flag(help: "Print JSON for programs.")
     var json = false
 
     func validate() throws {
-        guard (data == nil) != (server == nil) || environmentFolder != nil else {
+        guard (folder == nil) != (address == nil) else {
             throw ValidationError("Say which server: --data FOLDER or --server URL.")
+        }
+        guard token == nil || tokenFile == nil else {
+            throw ValidationError("Say --token or --token-file.")
+        }
+        guard address != nil || (token == nil && tokenFile == nil && ca == nil) else {
+            throw ValidationError("--token, --token-file and --ca are for --server.")
         }
     }
 
-    private var environmentFolder: String? {
-        data ?? (server == nil ? ProcessInfo.processInfo.environment["TIDECAST_DATA"] : nil)
+    private static func variable(_ name: String) -> String? {
+        ProcessInfo.processInfo.environment[name].flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    /// A flag goes before both variables.
+    private var folder: String? { data ?? (server == nil ? Connection.variable("TIDECAST_DATA") : nil) }
+    private var address: String? {
+        server ?? (data == nil ? Connection.variable("TIDECAST_SERVER") : nil)
+    }
+
+    private func bearer() throws -> String? {
+        if let token { return token }
+        if tokenFile == nil, let token = Connection.variable("TIDECAST_TOKEN") { return token }
+        guard let tokenFile = tokenFile ?? Connection.variable("TIDECAST_TOKEN_FILE") else { return nil }
+        guard let text = try? String(contentsOfFile: tokenFile, encoding: .utf8),
+            let line = text.split(whereSeparator: \.isNewline).first
+        else { throw ClientError("\(tokenFile) cannot be read, or is empty") }
+        return line.trimmingCharacters(in: .whitespaces)
     }
 
     func client(mayMakeFolder: Bool = false) throws -> Client {
-        if let server {
+        if let server = address {
+            let token = try bearer()
             guard let url = URL(string: server), let host = url.host,
                 url.scheme == "http" || url.scheme == "https"
             else { throw ClientError("\(server) is not an http:// or https:// URL") }
@@ -39,7 +64,7 @@ struct Connection: ParsableArguments {
             }
             return Client(place: .url(host: host, port: url.port ?? 80), token: token)
         }
-        guard let folder = environmentFolder else { throw ClientError("no server was named") }
+        guard let folder else { throw ClientError("no server was named") }
         let socket = AdminSocket.path(in: folder)
         if !Connection.isListening(socket) {
             // A mistyped folder would be made, and look empty.

@@ -48,3 +48,31 @@ final class PrivateFile {
         self.handle = nil
     }
 }
+
+/// Where a secret goes that is shown once: a private file, or standard output for `-`.
+struct SecretOutput {
+    private let file: PrivateFile?
+
+    /// - Throws: where it could not be kept, before there is any.
+    init(_ path: String, replacing: Bool) throws {
+        file = path == "-" ? nil : try PrivateFile(path, replacing: replacing)
+    }
+
+    /// False where it went to standard output, and nothing else may: then `done` is told beside it.
+    func keep(_ secret: Any?, _ done: String) throws -> Bool {
+        let text = secret as? String ?? ""
+        guard let file else {
+            FileHandle.standardError.write(Data("\(done)\n".utf8))
+            print(text)
+            return false
+        }
+        do {
+            try file.finish(text)
+        } catch {
+            // It is made, and nobody else has it: it must not be lost.
+            print(text)
+            throw error
+        }
+        return true
+    }
+}

@@ -43,8 +43,8 @@ extension Settings {
 
     /// Read elsewhere, or by the files in `deploy`.
     private static let others: Set<String> = [
-        "TIDECAST_CONFIG", "TIDECAST_FAILPOINT", "TIDECAST_TOKEN", "TIDECAST_TOKEN_FILE", "TIDECAST_BENCH",
-        "TIDECAST_TESTS",
+        "TIDECAST_CONFIG", "TIDECAST_FAILPOINT", "TIDECAST_SERVER", "TIDECAST_TOKEN", "TIDECAST_TOKEN_FILE",
+        "TIDECAST_BENCH", "TIDECAST_TESTS",
     ]
 
     private static func isOfService(_ name: String) -> Bool {

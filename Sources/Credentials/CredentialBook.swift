@@ -1,0 +1,176 @@
+import Model
+
+/// Why a change of credentials is not made; told to whoever asked for it.
+public struct CredentialRefusal: Error, Hashable, Sendable {
+    public enum Reason: Hashable, Sendable { case unknown, wrong, full }
+    public var reason: Reason
+    public var message: String
+    public init(_ reason: Reason, _ message: String) {
+        self.reason = reason
+        self.message = message
+    }
+}
+
+/// All credentials and their lives, by name. Decides what may become of them; who asks writes down what it
+/// returns.
+public struct CredentialBook: Sendable {
+    /// Keys of one project's service account that count: an assertion that names no key is tried
+    /// against each of them.
+    public static let accountKeysMax = 10
+    /// Others of one project that count, and operators' tokens.
+    public static let keysMax = 1000
+    /// Of one project, or of the operators: revoked and expired ones that are still listed.
+    public static let endedMax = 100
+
+    public private(set) var all: [String: Credential] = [:]
+    /// When each was last used; a few minutes late.
+    public var used: [String: WallTime] = [:]
+
+    public init() {}
+
+    /// As it was read.
+    public mutating func insert(_ name: String, _ credential: Credential) { all[name] = credential }
+
+    /// Of a project, or of all and the operators: by kind, then by age.
+    public func list(_ project: ProjectNumber?) -> [(name: String, credential: Credential)] {
+        all.filter { project == nil || $0.value.project == project }
+            .map { (name: $0.key, credential: $0.value) }
+            .sorted { one, other in
+                let (left, right) = (one.credential, other.credential)
+                if left.project != right.project {
+                    return (left.project?.rawValue ?? 0) < (right.project?.rawValue ?? 0)
+                }
+                if left.kind != right.kind { return left.kind.rawValue < right.kind.rawValue }
+                let (born, later) = (left.created?.milliseconds ?? 0, right.created?.milliseconds ?? 0)
+                return born != later ? born < later : one.name < other.name
+            }
+    }
+
+    /// The name of the credential of this id: as it is shown, or longer, as a service account's file has it.
+    public func name(of id: String) throws(CredentialRefusal) -> String {
+        guard id.utf8.count >= Credential.idLength else {
+            throw CredentialRefusal(.wrong, "An id has at least \(Credential.idLength) digits.")
+        }
+        let found = all.keys.filter { $0.hasPrefix(id) }
+        guard let name = found.first, found.count == 1 else {
+            throw CredentialRefusal(.unknown, "There is no credential \(Credential.id(of: id)).")
+        }
+        return name
+    }
+
+    // MARK: Changes
+
+    /// A new one, under a name that nobody has.
+    public mutating func add(
+        _ name: String, _ credential: Credential, now: WallTime
+    ) throws(CredentialRefusal) {
+        guard Credential.isLabel(credential.label) else {
+            throw CredentialRefusal(
+                .wrong,
+                "A name has at most \(Credential.labelBytesMax) bytes, none of which steer a terminal.")
+        }
+        try CredentialBook.check(credential.expires, now)
+        let isAccount = credential.kind == .serviceAccount
+        let most = isAccount ? CredentialBook.accountKeysMax : CredentialBook.keysMax
+        let standing = all.values.count {
+            $0.project == credential.project && ($0.kind == .serviceAccount) == isAccount
+                && $0.state(now: now) == .active
+        }
+        guard standing < most else {
+            throw CredentialRefusal(.full, "There are \(standing) already, and no more may be: revoke some.")
+        }
+        all[name] = credential
+    }
+
+    /// Ends it. Once is enough: the second time nothing changes.
+    public mutating func revoke(_ id: String, now: WallTime) throws(CredentialRefusal) -> String {
+        let name = try name(of: id)
+        if all[name]?.revoked == nil { all[name]?.revoked = now }
+        return name
+    }
+
+    /// Gives it an end, or takes it back.
+    public mutating func expire(
+        _ id: String, at end: WallTime?, now: WallTime
+    ) throws(CredentialRefusal) -> String {
+        let name = try name(of: id)
+        guard all[name]?.revoked == nil else {
+            throw CredentialRefusal(.wrong, "The credential \(Credential.id(of: name)) is revoked.")
+        }
+        try CredentialBook.check(end, now)
+        all[name]?.expires = end
+        return name
+    }
+
+    /// What takes the place of one that goes on until `overlap` milliseconds from now, if it does not end
+    /// sooner.
+    public mutating func succeed(
+        _ id: String, overlap: Int64, now: WallTime
+    ) throws(CredentialRefusal) -> (former: String, next: Credential) {
+        let name = try name(of: id)
+        guard let former = all[name], former.state(now: now) == .active else {
+            throw CredentialRefusal(
+                .wrong, "The credential \(Credential.id(of: id)) does not count any more.")
+        }
+        guard (1...CredentialBook.overlapMax).contains(overlap) else {
+            throw CredentialRefusal(.wrong, "The former one may go on for a second to 365 days.")
+        }
+        let end = WallTime(milliseconds: now.milliseconds + overlap)
+        all[name]?.expires = former.expires.map { min($0, end) } ?? end
+        var next = Credential(
+            kind: former.kind, project: former.project, label: former.label, role: former.role, created: now)
+        // One that was made for 90 days is followed by one for 90 days.
+        if let created = former.created, let expires = former.expires {
+            next.expires = WallTime(
+                milliseconds: now.milliseconds + max(1, expires.milliseconds - created.milliseconds))
+        }
+        return (name, next)
+    }
+
+    public static let overlapMax: Int64 = 365 * 86_400_000
+
+    private static func check(_ end: WallTime?, _ now: WallTime) throws(CredentialRefusal) {
+        guard let end else { return }
+        guard end > now else {
+            throw CredentialRefusal(.wrong, "The end is past already: revoke what is to end now.")
+        }
+        guard end < Credential.endMax else {
+            throw CredentialRefusal(.wrong, "The end is beyond the year 9999.")
+        }
+    }
+
+    /// Takes out what belonged to a project that is deleted.
+    public mutating func removeAll(of project: ProjectNumber) -> [String] {
+        let names = all.filter { $0.value.project == project }.keys.sorted()
+        for name in names { forget(name) }
+        return names
+    }
+
+    /// Takes out those of the same owner that count no more, past their bound, the oldest first.
+    public mutating func sweep(_ owner: ProjectNumber?, now: WallTime) -> [String] {
+        let ended = all.filter { $0.value.project == owner && $0.value.state(now: now) != .active }
+            .sorted {
+                let (one, other) = ($0.value.end?.milliseconds ?? 0, $1.value.end?.milliseconds ?? 0)
+                return one != other ? one < other : $0.key < $1.key
+            }
+        let doomed = ended.dropLast(CredentialBook.endedMax).map(\.key)
+        for name in doomed { forget(name) }
+        return doomed
+    }
+
+    private mutating func forget(_ name: String) {
+        all[name] = nil
+        used[name] = nil
+    }
+
+    /// When the last of a project's keys was revoked whose tokens do not say which key they were got with:
+    /// what was got until then may be of it, and ends with it.
+    public var plainEnds: [ProjectNumber: WallTime] {
+        var ends: [ProjectNumber: WallTime] = [:]
+        for credential in all.values where credential.isPlain {
+            guard let project = credential.project, let revoked = credential.revoked else { continue }
+            ends[project] = max(ends[project] ?? revoked, revoked)
+        }
+        return ends
+    }
+}

@@ -1,0 +1,32 @@
+import Model
+
+/// Which credentials were used of late, on one loop: kept in memory and handed over every few minutes, so
+/// that using one costs a look-up and no write.
+public struct UseNotes: Sendable {
+    /// Milliseconds between two times that are written down for one credential.
+    public static let period: Int64 = 5 * 60_000
+    /// Credentials that are noted at once. What comes beyond them is noted when it is used again later.
+    public static let countMax = 4096
+
+    /// When each was last noted.
+    private var noted: [String: Int64] = [:]
+    private var waiting: [String: WallTime] = [:]
+
+    public init() {}
+
+    public mutating func note(_ name: String, now: WallTime) {
+        if let last = noted[name], now.milliseconds - last < UseNotes.period, now.milliseconds >= last {
+            return
+        }
+        guard noted.count < UseNotes.countMax || noted[name] != nil else { return }
+        noted[name] = now.milliseconds
+        waiting[name] = now
+    }
+
+    /// What is to be written; also forgets whom nobody used for a while.
+    public mutating func take(now: WallTime) -> [String: WallTime] {
+        defer { waiting.removeAll() }
+        noted = noted.filter { now.milliseconds - $0.value < UseNotes.period && $0.value <= now.milliseconds }
+        return waiting
+    }
+}

@@ -1,0 +1,32 @@
+import Glibc
+import NIOCore
+
+/// Who is at the other end of a connection, as the kernel has it.
+public enum Peer: Hashable, Sendable {
+    /// `HOST:PORT`.
+    case address(String)
+    /// Of a local socket.
+    case user(uid: UInt32, process: Int32)
+    case unknown
+
+    /// Asked for when somebody wants to know, so that a connection keeps nothing for it.
+    static func of(_ context: ChannelHandlerContext?) -> Peer {
+        guard let context, let address = context.remoteAddress else { return .unknown }
+        guard case .unixDomainSocket = address else {
+            return .address("\(address.ipAddress ?? "?"):\(address.port ?? 0)")
+        }
+        var found = Peer.unknown
+        let asked: EventLoopFuture<UserOfSocket>? = (context.channel as? any SocketOptionProvider)?
+            .unsafeGetSocketOption(level: .socket, name: .init(rawValue: SO_PEERCRED))
+        // On the channel's own loop the answer is there at once.
+        asked?.assumeIsolated().whenSuccess { found = .user(uid: $0.uid, process: $0.pid) }
+        return found
+    }
+
+    /// The kernel's `struct ucred`, which the C library shows to who asks for GNU's extensions only.
+    private struct UserOfSocket: Sendable {
+        var pid: Int32
+        var uid: UInt32
+        var gid: UInt32
+    }
+}

@@ -1,0 +1,62 @@
+import Model
+
+/// What `POST /token` gives: `tca.` and base64url of the project (4 bytes), the end (8 bytes, milliseconds),
+/// the id of the key that it was got with, and 16 bytes of HMAC-SHA256 over all of it. The id is missing for
+/// keys of before the lives of credentials were kept.
+struct AccessToken: Hashable {
+    /// Seconds.
+    static let lifetime: Int64 = 3600
+    private static let prefix = Array("tca.".utf8)
+    private static let sealBytes = 16
+    private static let headBytes = 12
+    /// The longest id of a key.
+    private static let keyBytesMax = 64
+
+    var project: ProjectNumber
+    var key: String?
+    var end: WallTime
+
+    init(project: ProjectNumber, key: String?, end: WallTime) {
+        self.project = project
+        self.key = key
+        self.end = end
+    }
+
+    func signed(with signingKey: [UInt8]) -> [UInt8] {
+        var body: [UInt8] = []
+        withUnsafeBytes(of: project.rawValue.bigEndian) { body.append(contentsOf: $0) }
+        withUnsafeBytes(of: end.milliseconds.bigEndian) { body.append(contentsOf: $0) }
+        if let key { body += key.utf8.prefix(AccessToken.keyBytesMax) }
+        body += Crypto.hmacSHA256(signingKey, body)[..<AccessToken.sealBytes]
+        return AccessToken.prefix + Base64URL.encode(body)
+    }
+
+    /// `nil` where it was not signed so.
+    init?(_ token: ArraySlice<UInt8>, signedWith signingKey: [UInt8]) {
+        guard token.starts(with: AccessToken.prefix),
+            token.count <= (AccessToken.headBytes + AccessToken.keyBytesMax + AccessToken.sealBytes) * 2,
+            let body = Base64URL.decode(token.dropFirst(AccessToken.prefix.count)),
+            body.count >= AccessToken.headBytes + AccessToken.sealBytes
+        else { return nil }
+        let said = body.dropLast(AccessToken.sealBytes)
+        let seal = Crypto.hmacSHA256(signingKey, Array(said))[..<AccessToken.sealBytes]
+        guard Crypto.equal(seal, body.suffix(AccessToken.sealBytes)) else { return nil }
+        let number = body[..<4].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+        let until = body[4..<AccessToken.headBytes].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        guard number < ProjectNumber.limit else { return nil }
+        project = ProjectNumber(number)
+        end = WallTime(milliseconds: Int64(bitPattern: until))
+        let id = said.dropFirst(AccessToken.headBytes)
+        key = id.isEmpty ? nil : String(decoding: id, as: UTF8.self)
+    }
+
+    /// Whether the key that it was got with still counts.
+    func isTaken(_ directory: Directory, now: WallTime) -> Bool {
+        if let key {
+            guard let account = directory.accounts[key] else { return false }
+            return account.project == project && now.isBefore(account.end)
+        }
+        guard let revoked = directory.plainEnds[project] else { return true }
+        return end.milliseconds - AccessToken.lifetime * 1000 > revoked.milliseconds
+    }
+}

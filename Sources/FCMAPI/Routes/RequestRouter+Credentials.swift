@@ -1,0 +1,208 @@
+import Credentials
+import HTTPMessages
+import Model
+
+/// What an operator asks of credentials.
+public enum CredentialRequest: Sendable {
+    /// Of one project, or of all and the operators.
+    case list(Project?)
+    case create(NewCredential)
+    case revoke(id: String)
+    /// From when on it counts no more; `nil` takes an end back.
+    case expire(id: String, WallTime?)
+    /// Another one like it, which goes on for some milliseconds.
+    case rotate(id: String, overlap: Int64, tokenURI: String?)
+}
+
+/// What an operator asks of the keys that are the server's own.
+public enum ServerKeyRequest: Sendable {
+    case list
+    /// `atOnce`: every access token ends.
+    case rotateSigning(atOnce: Bool)
+    case rotateRegistration
+    /// What was registered under it is unregistered.
+    case retireRegistration(UInt8)
+}
+
+public struct NewCredential: Sendable {
+    public var kind: CredentialKind
+    /// `nil` for an operator's token.
+    public var project: Project?
+    public var label: String
+    public var expires: WallTime?
+    public var role: OperatorRole?
+    /// Of a service account's file, where it is not to be the server's own.
+    public var tokenURI: String?
+}
+
+// /admin/keys, and /admin/projects/{project}/keys for a new one.
+
+extension RequestRouter {
+    /// How long a credential goes on beside the one that takes its place, where nothing else is said.
+    private static let overlap: Int64 = 86_400_000
+
+    func credentials() throws(APIError) -> CredentialRequest {
+        if target.count == 2 {
+            switch request.method {
+            case .get:
+                guard let name = target.parameter("project") else { return .list(nil) }
+                return .list(try known(name))
+            case .post:
+                let fields = try texts()
+                if fields["kind"] == CredentialKind.operatorToken.word { return try newOperator(fields) }
+                guard let name = fields["project"] else {
+                    throw .invalid("project", "The id of a project is wanted.")
+                }
+                return try newCredential(in: try known(name))
+            default: throw .notFoundHere
+            }
+        }
+        guard target.count == 4, request.method == .post else { throw .notFoundHere }
+        let id = String(decoding: try segment(2), as: UTF8.self)
+        if target.matches(3, "revoke") { return .revoke(id: id) }
+        if target.matches(3, "expire") {
+            let fields = try texts()
+            if fields["never"] == "true" { return .expire(id: id, nil) }
+            guard let end = try end(fields) else {
+                throw .invalid("expireSeconds", "An end is wanted: expireSeconds, ttlSeconds or never.")
+            }
+            return .expire(id: id, end)
+        }
+        guard target.matches(3, "rotate") else { throw .notFoundHere }
+        let fields = try texts()
+        let overlap = try seconds("overlapSeconds", fields).map { $0 * 1000 }
+        return .rotate(id: id, overlap: overlap ?? RequestRouter.overlap, tokenURI: fields["tokenUri"])
+    }
+
+    /// `/admin/serverKeys`, `…/signing/rotate`, `…/registration/rotate` and `…/registration/retire`.
+    func serverKeys() throws(APIError) -> ServerKeyRequest {
+        if target.count == 2, request.method == .get { return .list }
+        guard target.count == 4, request.method == .post else { throw .notFoundHere }
+        if target.matches(2, "signing"), target.matches(3, "rotate") {
+            return .rotateSigning(atOnce: try texts()["atOnce"] == "true")
+        }
+        guard target.matches(2, "registration") else { throw .notFoundHere }
+        if target.matches(3, "rotate") { return .rotateRegistration }
+        guard target.matches(3, "retire") else { throw .notFoundHere }
+        guard let number = UInt8(try texts()["number"] ?? "") else {
+            throw .invalid("number", "The number of a registration key is wanted.")
+        }
+        return .retireRegistration(number)
+    }
+
+    private func known(_ name: String) throws(APIError) -> Project {
+        guard let project = api.directory.project(name) else { throw .projectUnknown }
+        return project
+    }
+
+    func newCredential(in project: Project) throws(APIError) -> CredentialRequest {
+        let fields = try texts()
+        guard let kind = CredentialKind(word: fields["kind"] ?? ""), kind != .operatorToken else {
+            throw .invalid("kind", "device, bearer or service-account is wanted.")
+        }
+        return .create(
+            NewCredential(
+                kind: kind, project: project, label: fields["name"] ?? "", expires: try end(fields),
+                tokenURI: fields["tokenUri"]))
+    }
+
+    private func newOperator(_ fields: [String: String]) throws(APIError) -> CredentialRequest {
+        guard fields["project"] == nil else {
+            throw .invalid("project", "An operator's token is for all projects.")
+        }
+        guard let role = OperatorRole(word: fields["role"] ?? "") else {
+            throw .invalid("role", "read, operate or admin is wanted.")
+        }
+        return .create(
+            NewCredential(
+                kind: .operatorToken, label: fields["name"] ?? "", expires: try end(fields), role: role))
+    }
+
+    /// Seconds since 1970, or from now on.
+    private func end(_ fields: [String: String]) throws(APIError) -> WallTime? {
+        if let at = try seconds("expireSeconds", fields) { return WallTime(milliseconds: at * 1000) }
+        return try seconds("ttlSeconds", fields).map { WallTime(milliseconds: now.milliseconds + $0 * 1000) }
+    }
+
+    private func seconds(_ name: String, _ fields: [String: String]) throws(APIError) -> Int64? {
+        guard let text = fields[name] else { return nil }
+        // No farther than the year 9999, so that nothing computed from it overflows.
+        guard let seconds = Int64(text), (0..<253_402_300_800).contains(seconds) else {
+            throw .invalid(name, "A whole number of seconds is wanted.")
+        }
+        return seconds
+    }
+}
+
+/// The server's own keys as the API shows them: when they are used, and nothing else of them.
+public enum ServerKeyView {
+    public static func answer(
+        _ signing: SigningKeys, _ registration: [RegistrationKey], now: WallTime
+    ) -> HTTPResponse {
+        func key(
+            _ state: String, _ times: (String, WallTime?)..., number: UInt8? = nil
+        ) -> APIAnswer.Value {
+            var fields: [(name: String, value: APIAnswer.Value)] = [("state", .text(state))]
+            if let number { fields.insert(("number", .number(UInt64(number))), at: 0) }
+            for case (let field, let time?) in times where time.milliseconds > 0 {
+                fields.append((field, .text(Timestamp.text(time.milliseconds))))
+            }
+            return .object(fields)
+        }
+        let current = signing.signing(now: now)
+        let made = RegistrationKeys.current(of: registration, now: now)?.number
+        return APIAnswer.object([
+            (
+                "signing",
+                .list(
+                    signing.all.indices.filter { signing.end(at: $0).map { now < $0 } ?? true }.map {
+                        let one = signing.all[$0]
+                        let state = one == current ? "signs" : one.from > now ? "announced" : "verifies"
+                        return key(state, ("useTime", one.from), ("expireTime", signing.end(at: $0)))
+                    })
+            ),
+            (
+                "registration",
+                .list(
+                    registration.sorted { $0.number < $1.number }.map { one in
+                        let isAhead = one.from.map { $0 > now } ?? false
+                        let state =
+                            one.isRetired
+                            ? "retired" : one.number == made ? "makes" : isAhead ? "announced" : "reads"
+                        return key(state, ("useTime", one.from), number: one.number)
+                    })
+            ),
+        ])
+    }
+}
+
+/// A credential as the API shows it. Its secret is in the answer that makes it, and in no other.
+public enum CredentialView {
+    public static func fields(
+        _ name: String, _ credential: Credential, project: String?, used: WallTime?, now: WallTime
+    ) -> [(name: String, value: APIAnswer.Value)] {
+        var fields: [(name: String, value: APIAnswer.Value)] = [
+            ("id", .text(Credential.id(of: name))), ("kind", .text(credential.kind.word)),
+        ]
+        if let project { fields.append(("project", .text(project))) }
+        if let role = credential.role { fields.append(("role", .text(role.word))) }
+        fields.append(("name", .text(credential.label)))
+        fields.append(("state", .text(credential.state(now: now).rawValue)))
+        for (field, time) in [
+            ("createTime", credential.created), ("expireTime", credential.expires),
+            ("revokeTime", credential.revoked), ("lastUseTime", used),
+        ] {
+            if let time { fields.append((field, .text(Timestamp.text(time.milliseconds)))) }
+        }
+        return fields
+    }
+
+    /// Why a change was not made.
+    public static func refusal(_ refusal: CredentialRefusal) -> HTTPResponse {
+        switch refusal.reason {
+        case .unknown: APIError(status: .notFound, message: refusal.message).response()
+        case .wrong: APIError.invalid("credential", refusal.message).response()
+        case .full: APIFailure.precondition(refusal.message)
+        }
+    }
+}

@@ -1,0 +1,68 @@
+import Credentials
+import HTTPMessages
+import Model
+
+// Operators over the network: the same requests as over the admin socket, by a token with a role.
+
+extension RequestRouter {
+    /// The least role that may ask for this.
+    var neededRole: OperatorRole {
+        switch request.method {
+        case .get, .head: return .read
+        default: break
+        }
+        guard target.matches(0, "admin") else { return .operate }
+        if target.matches(1, "cluster") { return .operate }
+        // Of projects: their quotas and devices' subscriptions, but not that they are.
+        return target.matches(1, "projects") && target.count == 4 && !target.matches(3, "keys")
+            ? .operate : .admin
+    }
+
+    /// Why an operator's token does not count for this request; `nil` also where there is none.
+    var operatorRefusal: APIError? {
+        guard !isAdmin, case .operator(let role, _) = shown else { return nil }
+        guard request.isSecure || request.client?.isLoopback ?? false else {
+            return APIError(
+                status: .permissionDenied,
+                message: "Operators' tokens are taken over TLS only, or from this machine.")
+        }
+        let needed = neededRole
+        guard role < needed else { return nil }
+        return APIError(
+            status: .permissionDenied,
+            message: "This wants an operator's token with the role \(needed.word), and this one has"
+                + " \(role.word).")
+    }
+
+    /// What is under /admin, for whom it is.
+    func adminOverNetwork() throws(APIError) -> APIAction {
+        switch shown {
+        case .operator:
+            if let refusal = operatorRefusal { throw refusal }
+            return try admin()
+        case .owner:
+            guard target.matches(1, "cluster") else { throw .notFoundHere }
+            return try admin()
+        case .project(let number):
+            guard isOfBackends,
+                api.directory.project(String(decoding: try segment(2), as: UTF8.self))?.number == number
+            else { throw RequestRouter.operatorWanted }
+            return try admin()
+        case nil:
+            // Nobody is told what is here.
+            guard request.fields["authorization"] != nil else { throw .notFoundHere }
+            throw RequestRouter.operatorWanted
+        }
+    }
+
+    /// What the command line asks for under /admin, and a backend may do in its project anyway.
+    private var isOfBackends: Bool {
+        guard target.count == 4, target.matches(1, "projects") else { return false }
+        if request.method == .get { return target.matches(3, "quotas") }
+        return request.method == .post && (target.matches(3, "subscribe") || target.matches(3, "unsubscribe"))
+    }
+
+    private static let operatorWanted = APIError(
+        status: .unauthenticated,
+        message: "An operator's token is wanted here: `tidecast key create --kind operator`.")
+}

@@ -1,0 +1,74 @@
+import Credentials
+import Edge
+import FCMAPI
+import Glibc
+import Logging
+import Model
+
+extension Administrator {
+    /// Who asked for something.
+    enum Requester: Sendable {
+        /// Over the admin socket.
+        case local(Peer)
+        case named(String, Peer)
+
+        /// On the engine's thread, since a name is perhaps looked up elsewhere.
+        var author: AuditEntry.Author {
+            switch self {
+            case .local(.user(let uid, let process)):
+                AuditEntry.Author(name: Requester.user(uid), place: "admin socket, process \(process)")
+            case .local: AuditEntry.Author(name: "unknown", place: "admin socket")
+            case .named(let name, .address(let address)): AuditEntry.Author(name: name, place: address)
+            case .named(let name, _): AuditEntry.Author(name: name, place: "unknown")
+            }
+        }
+
+        private static func user(_ uid: UInt32) -> String {
+            var entry = passwd()
+            var found: UnsafeMutablePointer<passwd>?
+            var buffer = [CChar](repeating: 0, count: 4096)
+            guard getpwuid_r(uid, &entry, &buffer, buffer.count, &found) == 0, found != nil,
+                let name = entry.pw_name
+            else { return "user \(uid)" }
+            return String(cString: name)
+        }
+    }
+
+    /// A change that somebody asked for, as the audit log and the log tell of it.
+    struct Work: Sendable {
+        private let change: (action: String, subject: String)
+        private let requester: Requester
+        private let now: WallTime
+        private let logger: Logger
+
+        init?(_ request: AdminRequest, by requester: Requester, now: WallTime, log: Logger) {
+            guard let change = request.change else { return nil }
+            self.change = change
+            self.requester = requester
+            self.now = now
+            logger = log
+        }
+
+        func entry(_ detail: String) -> AuditEntry {
+            AuditEntry(
+                time: now, author: requester.author, action: change.action,
+                subject: detail.isEmpty ? change.subject : "\(change.subject): \(detail)")
+        }
+
+        func log(_ entry: AuditEntry) {
+            logger.notice(
+                "an operator changed something",
+                metadata: [
+                    "who": "\(entry.author.name)", "from": "\(entry.author.place)",
+                    "action": "\(entry.action)", "what": "\(entry.subject)",
+                ])
+        }
+    }
+
+    func audit(_ limit: Int, on loop: NodeLoop, _ finish: @escaping Finish) {
+        let mailbox = loop.mailboxes[loop.number]
+        engine.perform({ AuditView.answer(try Catalog.audit($0, limit: limit)) }) { result in
+            mailbox.run { finish($0, result) }
+        }
+    }
+}

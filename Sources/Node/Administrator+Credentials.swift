@@ -1,0 +1,184 @@
+import Credentials
+import FCMAPI
+import HTTPMessages
+import Journal
+import Model
+
+// Lists, makes and ends credentials. What may become of one is decided by the book (`CredentialBook`).
+
+extension Administrator {
+    typealias Finish = @Sendable (NodeLoop, Result<HTTPResponse, any Error>) -> Void
+
+    func credentials(
+        _ wanted: CredentialRequest, on loop: NodeLoop, for work: Work?, _ finish: @escaping Finish
+    ) {
+        let now = Clock.now().wall
+        switch wanted {
+        case .list(let project): list(project, on: loop, now: now, finish)
+        case .create(let new): create(new, on: loop, for: work, now: now, finish)
+        case .revoke(let id):
+            change(
+                on: loop, for: work,
+                { draft in
+                    let name = try draft.contents.credentials.revoke(id, now: now)
+                    draft.record(name)
+                    draft.forget(
+                        draft.contents.credentials.sweep(
+                            draft.contents.credentials.all[name]?.project, now: now))
+                    return Administrator.show(name, draft.contents, now: now)
+                }, finish)
+        case .expire(let id, let end):
+            change(
+                on: loop, for: work,
+                { draft in
+                    let name = try draft.contents.credentials.expire(id, at: end, now: now)
+                    draft.record(name)
+                    return Administrator.show(name, draft.contents, now: now)
+                }, finish)
+        case .rotate(let id, let overlap, let tokenURI):
+            rotate(id, overlap, tokenURI ?? defaultTokenURI, on: loop, for: work, now: now, finish)
+        }
+    }
+
+    /// As it stands in the engine: other gateways note uses as well, and nobody is told of them.
+    private func list(
+        _ project: Project?, on loop: NodeLoop, now: WallTime, _ finish: @escaping Finish
+    ) {
+        let mailbox = loop.mailboxes[loop.number]
+        engine.perform({ engine in
+            let contents = try Catalog.load(engine)
+            let all = contents.credentials.list(project?.number)
+            return APIAnswer.object([
+                (
+                    "keys",
+                    .list(all.map { .object(Administrator.fields($0.name, contents, now: now)) })
+                )
+            ])
+        }) { result in mailbox.run { finish($0, result) } }
+    }
+
+    private static func fields(
+        _ name: String, _ contents: Catalog.Contents, now: WallTime
+    ) -> [(name: String, value: APIAnswer.Value)] {
+        guard let credential = contents.credentials.all[name] else { return [] }
+        return CredentialView.fields(
+            name, credential,
+            project: credential.project.flatMap { contents.directory.byNumber[$0]?.id },
+            used: contents.credentials.used[name], now: now)
+    }
+
+    /// The answer to a change, with what is shown once only.
+    private static func show(
+        _ name: String, _ contents: Catalog.Contents, now: WallTime,
+        secret: (field: String, text: String)? = nil
+    ) -> HTTPResponse {
+        var fields = fields(name, contents, now: now)
+        if let secret { fields.append((secret.field, .text(secret.text))) }
+        return APIAnswer.object(fields)
+    }
+
+    private func create(
+        _ new: NewCredential, on loop: NodeLoop, for work: Work?, now: WallTime, _ finish: @escaping Finish
+    ) {
+        let credential = Credential(
+            kind: new.kind, project: new.project?.number, label: new.label, role: new.role, created: now,
+            expires: new.expires)
+        guard new.kind == .serviceAccount, let project = new.project else {
+            return change(
+                on: loop, for: work,
+                { draft in
+                    if let project = new.project { try Administrator.check(project, draft) }
+                    return try Administrator.add(credential, &draft, now: now)
+                }, finish)
+        }
+        let tokenURI = new.tokenURI ?? defaultTokenURI
+        withNewKey(on: loop, finish) { loop, key in
+            self.change(
+                on: loop, for: work,
+                { draft in
+                    try Administrator.check(project, draft)
+                    let file = try Administrator.add(key, credential, project, tokenURI, &draft, now: now)
+                    return Administrator.show(
+                        file.keyID, draft.contents, now: now, secret: ("serviceAccount", file.json))
+                }, finish)
+        }
+    }
+
+    private func rotate(
+        _ id: String, _ overlap: Int64, _ tokenURI: String, on loop: NodeLoop, for work: Work?,
+        now: WallTime, _ finish: @escaping Finish
+    ) {
+        // Made in vain where it is no service account's key, which is found out with the change.
+        withNewKey(on: loop, finish) { loop, key in
+            self.change(
+                on: loop, for: work,
+                { draft in
+                    let (former, next) = try draft.contents.credentials.succeed(
+                        id, overlap: overlap, now: now)
+                    draft.record(former)
+                    guard next.kind == .serviceAccount,
+                        let project = next.project.flatMap({ draft.contents.directory.byNumber[$0] })
+                    else { return try Administrator.add(next, &draft, now: now) }
+                    let file = try Administrator.add(key, next, project, tokenURI, &draft, now: now)
+                    return Administrator.show(
+                        file.keyID, draft.contents, now: now, secret: ("serviceAccount", file.json))
+                }, finish)
+        }
+    }
+
+    /// 24 random bytes behind a prefix that says what it is.
+    private static func add(
+        _ credential: Credential, _ draft: inout CatalogDraft, now: WallTime
+    ) throws -> HTTPResponse {
+        let prefix =
+            switch credential.kind {
+            case .device: "tck_"
+            case .operatorToken: "tco_"
+            case .bearer, .serviceAccount: "tcb_"
+            }
+        let key = prefix + String(decoding: Base64URL.encode(try Catalog.random(24)), as: UTF8.self)
+        try draft.add(key: key, credential, now: now)
+        draft.detail = Credential.id(of: KeyHash.of(key.utf8))
+        return show(KeyHash.of(key.utf8), draft.contents, now: now, secret: ("key", key))
+    }
+
+    static func add(
+        _ key: ServiceAccountKey, _ credential: Credential, _ project: Project, _ tokenURI: String,
+        _ draft: inout CatalogDraft, now: WallTime
+    ) throws -> ServiceAccountFile {
+        guard let file = ServiceAccountFile.make(project: project, tokenURI: tokenURI, key: key) else {
+            throw EngineError.ioFailure("libcrypto gives no random bytes")
+        }
+        try draft.add(file, tokenURI, credential, now: now)
+        draft.detail = Credential.id(of: file.keyID)
+        return file
+    }
+
+    /// The key first, since making one takes longer than everything else: so the change is computed and
+    /// written at once.
+    func withNewKey(
+        on loop: NodeLoop, _ finish: @escaping Finish,
+        _ body: @escaping @Sendable (NodeLoop, ServiceAccountKey) -> Void
+    ) {
+        let mailbox = loop.mailboxes[loop.number]
+        engine.perform({ _ in
+            guard let key = ServiceAccountKey.make() else {
+                throw EngineError.ioFailure("libcrypto made no key")
+            }
+            return key
+        }) { made in
+            mailbox.run { loop in
+                switch made {
+                case .success(let key): body(loop, key)
+                case .failure(let error): finish(loop, .failure(error))
+                }
+            }
+        }
+    }
+
+    /// What a loop saw used. Not worth a second try.
+    func note(_ uses: [String: WallTime]) {
+        guard !uses.isEmpty else { return }
+        engine.perform({ try Catalog.putUses(uses, to: $0) }) { _ in }
+    }
+}

@@ -1,0 +1,18 @@
+import ArgumentParser
+
+struct Audit: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show what operators changed: who, what, when, from where. The newest comes first.")
+    @OptionGroup var connection: Connection
+    @Option(help: "How many entries, at most 2,000.") var limit = 100
+
+    func run() throws {
+        let answer = try connection.call(.GET, "/admin/audit?limit=\(limit)").object
+        let entries = answer["entries"] as? [[String: Any]] ?? []
+        if connection.json { return try Output.json(entries) }
+        let columns = ["time", "who", "from", "action", "what"]
+        Output.table(
+            columns.map { $0.uppercased() },
+            entries.map { entry in columns.map { entry[$0] as? String ?? "" } })
+    }
+}

@@ -1,0 +1,261 @@
+import ArgumentParser
+import Foundation
+
+struct Key: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "List, make, end and replace credentials.",
+        subcommands: [
+            List.self, Create.self, Expire.self, Revoke.self, Rotate.self, Server.self, Retire.self,
+        ])
+
+    struct List: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "List a project's credentials, or all; when each was last used is a few minutes late.")
+        @OptionGroup var connection: Connection
+        @Argument(help: "The project's id.") var project: String?
+
+        func run() throws {
+            let query = project.map { "?project=\($0.segment)" } ?? ""
+            let keys =
+                try connection.call(.GET, "/admin/keys\(query)").object["keys"] as? [[String: Any]] ?? []
+            if connection.json { return try Output.json(keys) }
+            Output.table(
+                ["ID", "KIND", "PROJECT", "STATE", "CREATED", "EXPIRES", "LAST USED", "NAME"],
+                keys.map { key in
+                    func text(_ field: String) -> String { key[field] as? String ?? "-" }
+                    func minute(_ field: String) -> String {
+                        (key[field] as? String).map {
+                            $0.prefix(16).replacingOccurrences(of: "T", with: " ")
+                        } ?? "-"
+                    }
+                    let role = (key["role"] as? String).map { ":\($0)" } ?? ""
+                    return [
+                        text("id"), text("kind") + role, text("project"), text("state"), minute("createTime"),
+                        minute("expireTime"), minute("lastUseTime"), text("name"),
+                    ]
+                })
+        }
+    }
+
+    struct Create: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Make a credential; its secret is shown once.",
+            discussion: """
+                device: for apps to register with. bearer: for a backend, which sends it as it is. \
+                service-account: one more file for a backend, as `project create` writes it. operator: \
+                for commands over --server, in all projects.
+                """)
+        @OptionGroup var connection: Connection
+        @OptionGroup var output: AccountOutput
+        @Argument(help: "The project's id; none for an operator's token.") var project: String?
+        @Option(help: "device, bearer, service-account or operator.") var kind: String
+        @Option(help: "What an operator may: read, operate or admin.") var role: String?
+        @Option(help: "What you call it.") var name: String?
+        @Option(help: "When it ends: 90d, 12h, 30m, or a date (UTC).") var expires: When?
+
+        func validate() throws {
+            try output.check(isNeeded: kind == "service-account")
+            guard (kind == "operator") == (project == nil) else {
+                throw ValidationError(
+                    project == nil
+                        ? "The project's id is wanted."
+                        : "An operator's token is for all projects: name none.")
+            }
+            guard (kind == "operator") == (role != nil) else {
+                throw ValidationError("--role is wanted for an operator's token, and for no other.")
+            }
+        }
+
+        func run() throws {
+            var body = ["kind": kind]
+            body["project"] = project
+            body["role"] = role
+            body["name"] = name
+            body["tokenUri"] = output.tokenURI
+            for (field, value) in expires?.fields ?? [:] { body[field] = value }
+            let file = try output.open()
+            let made = try connection.call(.POST, "/admin/keys", body).object
+            try output.show(made, file, connection)
+        }
+    }
+
+    struct Expire: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Say when a credential ends, or that it does not.")
+        @OptionGroup var connection: Connection
+        @Argument(help: "The credential's id, as `key list` shows it.") var id: String
+        @Argument(help: "90d, 12h, 30m, a date (UTC), or never.") var when: When
+
+        func run() throws {
+            let key = try connection.call(.POST, "/admin/keys/\(id.segment)/expire", when.fields).object
+            if connection.json { return try Output.json(key) }
+            print("\(key["id"] ?? "") ends: \(key["expireTime"] as? String ?? "never")")
+        }
+    }
+
+    struct Revoke: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "End a credential now, and the access tokens that were got with it.")
+        @OptionGroup var connection: Connection
+        @Argument(help: "The credential's id, as `key list` shows it.") var id: String
+
+        func run() throws {
+            let key = try connection.call(.POST, "/admin/keys/\(id.segment)/revoke", [:]).object
+            if connection.json { try Output.json(key) } else { print("\(key["id"] ?? "") revoked") }
+        }
+    }
+
+    struct Rotate: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Make a credential like another one, which goes on for a while beside it.",
+            discussion: """
+                With `signing` the key that access tokens are signed with, with `registration` the key that \
+                devices' ids are made under: a new one is used after a minute, and what the former one made \
+                goes on.
+                """)
+        @OptionGroup var connection: Connection
+        @OptionGroup var output: AccountOutput
+        @Argument(help: "The credential's id, as `key list` shows it; or signing, or registration.")
+        var id: String
+        @Flag(help: "With `signing`: at once, so that every access token ends.") var atOnce = false
+        @Option(help: "How long the former one goes on: 7d, 12h, 30m.") var overlap: When?
+
+        func validate() throws {
+            if let overlap, overlap.seconds == nil {
+                throw ValidationError("--overlap is how long, such as 12h, not until when.")
+            }
+            guard !atOnce || id == "signing" else {
+                throw ValidationError("--at-once is for the key that signs; `key revoke` ends a credential.")
+            }
+        }
+
+        func run() throws {
+            if id == "signing" || id == "registration" {
+                let path = "/admin/serverKeys/\(id)/rotate"
+                let body = atOnce ? ["atOnce": "true"] : [:]
+                return try ServerKeys.show(try connection.call(.POST, path, body).object, connection)
+            }
+            var body: [String: String] = ["overlapSeconds": "\(overlap?.seconds ?? 86_400)"]
+            body["tokenUri"] = output.tokenURI
+            // Of which kind it is the server knows: a secret of a service account is a file.
+            let keys = try connection.call(.GET, "/admin/keys").object["keys"] as? [[String: Any]] ?? []
+            let former = keys.first { id.hasPrefix($0["id"] as? String ?? "-") }
+            try output.check(isNeeded: former?["kind"] as? String == "service-account")
+            let file = try output.open()
+            let made = try connection.call(.POST, "/admin/keys/\(id.segment)/rotate", body).object
+            try output.show(made, file, connection)
+        }
+    }
+}
+
+extension Key {
+    struct Server: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Show which of the server's own keys are used, and since when.")
+        @OptionGroup var connection: Connection
+
+        func run() throws {
+            try ServerKeys.show(try connection.call(.GET, "/admin/serverKeys").object, connection)
+        }
+    }
+
+    struct Retire: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "End a registration key: the devices under it have to register again.")
+        @OptionGroup var connection: Connection
+        @Argument(help: "The key's number, as `key server` shows it.") var number: UInt8
+        @Flag(help: "Do not ask.") var yes = false
+
+        func run() throws {
+            try Consent.demand(
+                "Unregister all devices of registration key \(number)?", "\(number)", given: yes)
+            let path = "/admin/serverKeys/registration/retire"
+            try ServerKeys.show(
+                try connection.call(.POST, path, ["number": "\(number)"]).object, connection)
+        }
+    }
+}
+
+private enum ServerKeys {
+    static func show(_ answer: [String: Any], _ connection: Connection) throws {
+        if connection.json { return try Output.json(answer) }
+        var rows: [[String]] = []
+        for kind in ["signing", "registration"] {
+            for key in answer[kind] as? [[String: Any]] ?? [] {
+                rows.append([
+                    kind, (key["number"] as? Int).map { "\($0)" } ?? "-", key["state"] as? String ?? "-",
+                    key["useTime"] as? String ?? "-", key["expireTime"] as? String ?? "-",
+                ])
+            }
+        }
+        Output.table(["USE", "NUMBER", "STATE", "FROM", "UNTIL"], rows)
+    }
+}
+
+/// Where the file of a service account goes, and how a new credential is shown.
+struct AccountOutput: ParsableArguments {
+    @Option(help: "Where to write the service-account file (mode 0600); - is standard output.")
+    var serviceAccount: String?
+    @Option(name: .customLong("token-uri"), help: "The token URI in the file; by default this server's.")
+    var tokenURI: String?
+    @Flag(help: "Replace the service-account file that stands there.") var force = false
+
+    func check(isNeeded: Bool) throws {
+        guard isNeeded != (serviceAccount != nil) else { return }
+        throw ValidationError(
+            isNeeded
+                ? "A service account is a file: say --service-account FILE, or - for standard output."
+                : "--service-account is for credentials of that kind.")
+    }
+
+    /// First, so that nothing is made whose secret cannot be kept.
+    func open() throws -> SecretOutput? {
+        try serviceAccount.map { try SecretOutput($0, replacing: force) }
+    }
+
+    func show(_ made: [String: Any], _ file: SecretOutput?, _ connection: Connection) throws {
+        var shown = made
+        if let file {
+            let done = "service account key \(made["id"] ?? "") made"
+            guard try file.keep(made["serviceAccount"], done) else { return }
+            shown["serviceAccount"] = serviceAccount
+            if !connection.json { return print("\(done), in \(serviceAccount ?? "")") }
+        }
+        if connection.json { try Output.json(shown) } else { print(made["key"] as? String ?? "") }
+    }
+}
+
+/// An end: so long from now, a date, or none.
+enum When: ExpressibleByArgument {
+    case after(seconds: Int)
+    case at(seconds: Int)
+    case never
+
+    init?(argument: String) {
+        if argument == "never" {
+            self = .never
+            return
+        }
+        let units = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
+        if let unit = argument.last.flatMap({ units[String($0)] }), let count = Int(argument.dropLast()) {
+            guard count > 0, count <= 4_000_000 else { return nil }
+            self = .after(seconds: count * unit)
+            return
+        }
+        let text = argument.count == 10 ? argument + "T00:00:00Z" : argument
+        guard let date = ISO8601DateFormatter().date(from: text) else { return nil }
+        self = .at(seconds: Int(date.timeIntervalSince1970))
+    }
+
+    /// How long, where that was said.
+    var seconds: Int? { if case .after(let seconds) = self { seconds } else { nil } }
+
+    /// As the server takes it.
+    var fields: [String: String] {
+        switch self {
+        case .after(let seconds): ["ttlSeconds": "\(seconds)"]
+        case .at(let seconds): ["expireSeconds": "\(seconds)"]
+        case .never: ["never": "true"]
+        }
+    }
+}

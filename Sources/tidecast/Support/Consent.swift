@@ -1,0 +1,15 @@
+import Foundation
+
+/// The word of whoever is about to do what cannot be undone.
+enum Consent {
+    /// Asks on a terminal, where the answer is the name of what is meant; elsewhere `--yes` is wanted.
+    /// - Throws: `ClientError` where there is no consent.
+    static func demand(_ question: String, _ name: String, given: Bool) throws {
+        if given { return }
+        guard isatty(STDIN_FILENO) == 1 else {
+            throw ClientError("\(question) Nothing was done: say --yes, since there is no terminal to ask on")
+        }
+        FileHandle.standardError.write(Data("\(question) Type \(name) to go on: ".utf8))
+        guard readLine() == name else { throw ClientError("nothing was done") }
+    }
+}

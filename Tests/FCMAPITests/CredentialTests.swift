@@ -1,0 +1,361 @@
+import Credentials
+import Foundation
+import HTTPMessages
+import Model
+import Testing
+
+@testable import FCMAPI
+
+private let path = "/v1/projects/shop/messages:send"
+private let body = #"{"message":{"topic":"a"}}"#
+
+@Suite("A credential that ends") struct EndingCredentialTests {
+    private func bench(end: Int64?, isPlain: Bool = false) -> Bench {
+        let bench = Bench()
+        let end = end.map { WallTime(milliseconds: bench.now.milliseconds + $0) }
+        var directory = bench.api.directory
+        directory.keys[KeyHash.of("tcb_secret".utf8)]?.end = end
+        directory.keys[KeyHash.of("tck_app".utf8)]?.end = end
+        directory.accounts["0a"] = .init(
+            project: bench.project.number, email: "e", publicKey: "", end: end, isPlain: isPlain)
+        bench.api.directory = directory
+        return bench
+    }
+
+    private func token(_ bench: Bench, key: String?) -> String {
+        let made = bench.api.authenticator.makeAccessToken(bench.project.number, key: key, now: bench.now)
+        return String(decoding: made.token, as: UTF8.self)
+    }
+
+    private func registers(_ bench: Bench) -> Bool {
+        let action = bench.route(
+            .post, "/v1/projects/shop/registrations", bearer: nil, headers: [("x-goog-api-key", "tck_app")])
+        if case .operation = action { return true }
+        return false
+    }
+
+    @Test("counts until then", arguments: [nil, 1] as [Int64?])
+    func counts(end: Int64?) {
+        let bench = bench(end: end)
+        #expect(bench.route(.post, path, body).sent != nil)
+        #expect(bench.route(.post, path, body, bearer: token(bench, key: "0a")).sent != nil)
+        #expect(registers(bench))
+    }
+
+    @Test("counts no more from then on", arguments: [0, -1] as [Int64])
+    func ended(end: Int64) {
+        let bench = bench(end: end)
+        #expect(error(bench.route(.post, path, body).response).http == 401)
+        #expect(bench.route(.post, path, body, bearer: token(bench, key: "0a")).sent == nil)
+        #expect(!registers(bench))
+    }
+
+    @Test("counts no more while what was verified is still remembered")
+    func remembered() {
+        let bench = bench(end: 1000)
+        let later = WallTime(milliseconds: bench.now.milliseconds + 1000)
+        for shown in ["tcb_secret", token(bench, key: "0a")] {
+            let request = HTTPRequest(method: .get, target: [])
+            request.fields.append(name: "authorization".utf8, value: "Bearer \(shown)".utf8)
+            func principal(_ now: WallTime) -> Principal? {
+                bench.api.authenticator.principal(request, bench.api.directory, now: now)
+            }
+            #expect(principal(bench.now) == .project(bench.project.number))
+            #expect(principal(later) == nil)
+        }
+    }
+
+    @Test("takes its access tokens with it at once when it is revoked")
+    func revoked() {
+        let bench = bench(end: nil)
+        let shown = token(bench, key: "0a")
+        #expect(bench.route(.post, path, body, bearer: shown).sent != nil)
+        var life = Credential(kind: .serviceAccount, project: bench.project.number)
+        life.revoked = bench.now
+        bench.api.directory.apply("0a", life)
+        #expect(error(bench.route(.post, path, body, bearer: shown).response).http == 401)
+        // One that does not say whose it is may be of another key.
+        #expect(bench.route(.post, path, body, bearer: token(bench, key: nil)).sent != nil)
+    }
+
+    @Test("of before keys were told apart takes what was got until then")
+    func plain() {
+        let bench = bench(end: nil, isPlain: true)
+        let before = token(bench, key: nil)
+        let other = token(bench, key: "0a")
+        bench.api.directory.plainEnds[bench.project.number] = bench.now
+        #expect(bench.route(.post, path, body, bearer: before).sent == nil)
+        #expect(bench.route(.post, path, body, bearer: other).sent != nil)
+        let earlier = WallTime(milliseconds: bench.now.milliseconds - 1)
+        bench.api.directory.plainEnds[bench.project.number] = earlier
+        #expect(bench.route(.post, path, body, bearer: before).sent != nil)
+    }
+
+    @Test("speaks for its own project only, whatever its token says")
+    func foreign() {
+        let bench = bench(end: nil)
+        let made = bench.api.authenticator.makeAccessToken(ProjectNumber(6), key: "0a", now: bench.now)
+        let text = String(decoding: made.token, as: UTF8.self)
+        let sent = bench.route(.post, "/v1/projects/other/messages:send", body, bearer: text)
+        #expect(error(sent.response).http == 401)
+    }
+
+    @Test("is noted when it is used")
+    func uses() {
+        let bench = bench(end: nil)
+        _ = bench.route(.post, path, body)
+        _ = bench.route(.post, path, body, bearer: token(bench, key: "0a"))
+        _ = registers(bench)
+        let names = [KeyHash.of("tcb_secret".utf8), KeyHash.of("tck_app".utf8), "0a"]
+        #expect(Set(bench.api.takeUses(now: bench.now).keys) == Set(names))
+        _ = bench.route(.post, path, body)
+        #expect(bench.api.takeUses(now: bench.now).isEmpty)
+    }
+}
+
+@Suite("A token of any bytes") struct AccessTokenTests {
+    private let key = [UInt8](repeating: 9, count: 32)
+
+    @Test(arguments: [nil, "0a", String(repeating: "f", count: 40), String(repeating: "f", count: 64)])
+    func isReadAsItWasMade(id: String?) {
+        let token = AccessToken(project: ProjectNumber(7), key: id, end: WallTime(milliseconds: 9))
+        let text = token.signed(with: key)
+        #expect(AccessToken(text[...], signedWith: key) == token)
+        #expect(AccessToken(text[...], signedWith: [1]) == nil)
+        for place in text.indices {
+            var changed = text
+            changed[place] = changed[place] == 65 ? 66 : 65
+            #expect(AccessToken(changed[...], signedWith: key) == nil, "byte \(place)")
+            #expect(AccessToken(text[..<place], signedWith: key) == nil, "\(place) bytes")
+        }
+    }
+
+    /// As the build before made them.
+    @Test func withoutAKeyHasTheFormerForm() {
+        let token = AccessToken(project: ProjectNumber(7), key: nil, end: WallTime(milliseconds: 9))
+        #expect(token.signed(with: key).count == 4 + 38)
+    }
+
+    @Test func isNoReadersEnd() {
+        var random = SeededGenerator(seed: 5)
+        for _ in 0..<5000 {
+            let count = Int.random(in: 0...200, using: &random)
+            let bytes = (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }
+            let text = Array("tca.".utf8) + Base64URL.encode(bytes)
+            #expect(AccessToken(text[...], signedWith: key) == nil)
+        }
+    }
+}
+
+@Suite("What is asked of credentials") struct CredentialRequestTests {
+    private func ask(_ method: HTTPMethod, _ target: String, _ body: String = "{}") -> APIAction {
+        let bench = Bench()
+        let request = HTTPRequest(
+            method: method, target: Array("/admin\(target)".utf8), fields: HTTPFields(),
+            body: Array(body.utf8))
+        return bench.api.route(request, isAdmin: true, now: bench.now, id: MessageID(time: 1, random: 2))
+    }
+
+    private func wanted(_ action: APIAction) -> CredentialRequest? {
+        if case .admin(.credentials(let wanted)) = action { wanted } else { nil }
+    }
+
+    @Test func isUnderstood() throws {
+        let now = Bench().now.milliseconds
+        guard case .list(nil) = wanted(ask(.get, "/keys")),
+            case .list(.some) = wanted(ask(.get, "/keys?project=shop")),
+            case .revoke("a") = wanted(ask(.post, "/keys/a/revoke")),
+            case .expire("a", nil) = wanted(ask(.post, "/keys/a/expire", #"{"never":"true"}"#)),
+            case .expire("a", let end) = wanted(ask(.post, "/keys/a/expire", #"{"ttlSeconds":"60"}"#)),
+            case .rotate("a", 86_400_000, nil) = wanted(ask(.post, "/keys/a/rotate")),
+            case .rotate("a", 2000, "u") = wanted(
+                ask(.post, "/keys/a/rotate", #"{"overlapSeconds":"2","tokenUri":"u"}"#)),
+            case .create(let new) = wanted(
+                ask(
+                    .post, "/keys",
+                    #"{"project":"shop","kind":"service-account","name":"ci","#
+                        + #""expireSeconds":"1900000000"}"#)),
+            case .create(let former) = wanted(ask(.post, "/projects/shop/keys", #"{"kind":"device"}"#))
+        else {
+            Issue.record("not understood")
+            return
+        }
+        #expect(end?.milliseconds == now + 60_000)
+        #expect(new.kind == .serviceAccount && new.label == "ci" && new.project?.id == "shop")
+        #expect(new.expires?.milliseconds == 1_900_000_000_000 && former.kind == .device)
+    }
+
+    @Test(
+        "that makes no sense is refused",
+        arguments: [
+            ("/keys", "{}", 400), ("/keys", #"{"project":"none","kind":"bearer"}"#, 404),
+            ("/keys", #"{"project":"shop","kind":"operator"}"#, 400),
+            ("/keys", #"{"project":"shop","kind":7}"#, 400),
+            ("/keys", #"{"project":"shop","kind":"bearer","ttlSeconds":"-1"}"#, 400),
+            ("/keys", #"{"project":"shop","kind":"bearer","ttlSeconds":"9223372036854775807"}"#, 400),
+            ("/keys", #"{"project":"shop","kind":"bearer","expireSeconds":"soon"}"#, 400),
+            ("/keys/a/expire", "{}", 400), ("/keys/a/rotate", #"{"overlapSeconds":"1.5"}"#, 400),
+            ("/keys/a/renew", "{}", 404), ("/keys/a", "{}", 404), ("/keys/a/revoke/b", "{}", 404),
+            ("/keys", "[", 400),
+        ])
+    func refused(target: String, body: String, status: Int) {
+        #expect(ask(.post, target, body).response?.status == status, "\(target) \(body)")
+    }
+
+    /// What an operator changes is told to the audit log, and nothing that is a secret.
+    @Test(arguments: [
+        (
+            "/keys", #"{"project":"shop","kind":"bearer","name":"ci","expireSeconds":"1900000000"}"#,
+            "key.create: bearer of shop named ci until 2030-03-17T17:46:40.000Z"
+        ),
+        ("/keys/0123456789abcdef0123/revoke", "{}", "key.revoke: 0123456789abcdef"),
+        ("/keys/a/expire", #"{"never":"true"}"#, "key.expire: a never ends"),
+        ("/keys/a/rotate", "{}", "key.rotate: a"),
+        ("/serverKeys/signing/rotate", #"{"atOnce":"true"}"#, "key.rotate: signing, at once"),
+        ("/serverKeys/registration/rotate", "{}", "key.rotate: registration"),
+        ("/serverKeys/registration/retire", #"{"number":"1"}"#, "key.retire: registration 1"),
+        ("/projects", #"{"id":"new"}"#, "project.create: new"),
+        ("/cluster/drain", #"{"node":"n","force":"true"}"#, "cluster.drain: n, forced"),
+        ("/cluster/uncordon", #"{"node":"n"}"#, "cluster.uncordon: n"),
+    ]) func isToldOf(target: String, body: String, told: String) {
+        guard case .admin(let request) = ask(.post, target, body) else {
+            Issue.record("not understood: \(target)")
+            return
+        }
+        #expect(request.change.map { "\($0.action): \($0.subject)" } == told)
+    }
+
+    @Test(arguments: ["/keys", "/serverKeys", "/projects", "/cluster", "/audit", "/audit?limit=2000"])
+    func lookingIsNotToldOf(target: String) {
+        guard case .admin(let request) = ask(.get, target) else {
+            Issue.record("not understood: \(target)")
+            return
+        }
+        #expect(request.change == nil)
+    }
+
+    @Test(arguments: ["0", "2001", "x", "-1", ""]) func aLimitIsANumber(limit: String) {
+        #expect(ask(.get, "/audit?limit=\(limit)").response?.status == 400)
+    }
+}
+
+@Suite("An operator over the network") struct OperatorTests {
+    private func bench(_ role: OperatorRole, end: Int64? = nil) -> Bench {
+        let bench = Bench()
+        var life = Credential(kind: .operatorToken, project: nil, label: "ci", role: role)
+        life.expires = end.map { WallTime(milliseconds: bench.now.milliseconds + $0) }
+        bench.api.directory.apply(KeyHash.of("tco_ci".utf8), life)
+        return bench
+    }
+
+    private func request(
+        _ method: HTTPMethod, _ target: String, _ body: String = "{}", bearer: String? = "tco_ci",
+        isSecure: Bool = true, isLoopback: Bool = false
+    ) -> HTTPRequest {
+        var fields = HTTPFields()
+        if let bearer { fields.append(name: "authorization".utf8, value: "Bearer \(bearer)".utf8) }
+        return HTTPRequest(
+            method: method, target: Array(target.utf8), fields: fields, body: Array(body.utf8),
+            isSecure: isSecure, client: ClientAddress(bytes: isLoopback ? [127, 0, 0, 1] : [192, 0, 2, 1]))
+    }
+
+    /// The status of a refusal, or 0.
+    private func ask(_ bench: Bench, _ request: HTTPRequest) -> Int {
+        let action = bench.api.route(
+            request, isAdmin: false, now: bench.now, id: MessageID(time: 1, random: 2))
+        return action.response?.status ?? 0
+    }
+
+    private static let send = "/v1/projects/shop/messages:send"
+    private static let message = #"{"message":{"topic":"a"}}"#
+    private static let rows: [(HTTPMethod, String, String, OperatorRole)] = [
+        (.get, "/admin/projects", "", .read), (.get, "/admin/keys", "", .read),
+        (.get, "/admin/audit", "", .read), (.get, "/admin/cluster", "", .read),
+        (.get, "/admin/serverKeys", "", .read), (.get, "/v1/projects/shop/topics", "", .read),
+        (.get, "/v1/projects/other/registrations", "", .read),
+        (.get, "/admin/projects/shop/quotas", "", .read),
+        (.post, send, message, .operate), (.post, "/v1/projects/shop/registrations", "{}", .operate),
+        (.patch, "/admin/projects/shop/quotas", #"{"fanouts":1}"#, .operate),
+        (.post, "/admin/cluster/drain", #"{"node":"n"}"#, .operate),
+        (.post, "/admin/cluster/uncordon", #"{"node":"n"}"#, .operate),
+        (.post, "/admin/projects", #"{"id":"new"}"#, .admin), (.delete, "/admin/projects/shop", "", .admin),
+        (.post, "/admin/projects/shop/keys", #"{"kind":"bearer"}"#, .admin),
+        (.post, "/admin/keys", #"{"kind":"operator","role":"admin"}"#, .admin),
+        (.post, "/admin/keys/a/revoke", "{}", .admin), (.post, "/admin/keys/a/rotate", "{}", .admin),
+        (.post, "/admin/serverKeys/signing/rotate", "{}", .admin),
+        (.post, "/admin/serverKeys/registration/retire", #"{"number":"1"}"#, .admin),
+    ]
+
+    @Test("may what the role says and no more", arguments: rows, OperatorRole.allCases)
+    func roles(
+        row: (method: HTTPMethod, target: String, body: String, needed: OperatorRole), role: OperatorRole
+    ) {
+        let status = ask(bench(role), request(row.method, row.target, row.body))
+        #expect(status == (role >= row.needed ? 0 : 403), "\(row.target) by \(role)")
+    }
+
+    @Test("is nobody in clear text, except on the machine itself")
+    func clearText() {
+        for (method, target, body, _) in OperatorTests.rows {
+            let bench = bench(.admin)
+            #expect(ask(bench, request(method, target, body, isSecure: false)) == 403, "\(target)")
+            let near = request(method, target, body, isSecure: false, isLoopback: true)
+            #expect(ask(bench, near) == 0, "\(target)")
+        }
+    }
+
+    @Test("is nobody any more when the token has ended", arguments: [0, -1] as [Int64])
+    func ended(end: Int64) {
+        for (method, target, body, _) in OperatorTests.rows {
+            #expect(ask(bench(.admin, end: end), request(method, target, body)) == 401, "\(target)")
+        }
+    }
+
+    @Test("is nobody else")
+    func others() {
+        for (method, target, body, _) in OperatorTests.rows where target.hasPrefix("/admin") {
+            let bench = bench(.admin)
+            // Who shows nothing is not told that there is anything.
+            #expect(ask(bench, request(method, target, body, bearer: nil)) == 404, "\(target)")
+            for bearer in ["tco_other", "tck_app", "owner", "", "tco_ci "] {
+                #expect(
+                    ask(bench, request(method, target, body, bearer: bearer)) == 401, "\(target) \(bearer)")
+            }
+            let isOfBackends = method == .get && target.hasSuffix("quotas")
+            #expect(
+                ask(bench, request(method, target, body, bearer: "tcb_secret")) == (isOfBackends ? 0 : 401))
+        }
+    }
+
+    @Test("is named for the audit log")
+    func author() {
+        let bench = bench(.read)
+        let name = bench.api.author(of: request(.get, "/admin/keys"), now: bench.now)
+        #expect(name == "operator ci (\(Credential.id(of: KeyHash.of("tco_ci".utf8))))")
+        #expect(bench.api.author(of: request(.get, "/", bearer: nil), now: bench.now) == "unknown")
+    }
+
+    /// The command line asks under /admin for what a backend may do.
+    @Test("is not needed for a backend's own subscriptions")
+    func backends() {
+        let bench = bench(.read)
+        for verb in ["subscribe", "unsubscribe"] {
+            let body = "{\"to\":\"/topics/a\",\"registration_tokens\":[\"\(bench.token())\"]}"
+            let own = request(.post, "/admin/projects/shop/\(verb)", body, bearer: "tcb_secret")
+            #expect(ask(bench, own) == 0)
+            let other = request(.post, "/admin/projects/other/\(verb)", body, bearer: "tcb_secret")
+            #expect(ask(bench, other) == 401)
+            #expect(ask(bench, request(.post, "/admin/projects/other/\(verb)", body)) == 403)
+        }
+    }
+
+    @Test(
+        "is made with a role and for no project",
+        arguments: [
+            #"{"kind":"operator"}"#, #"{"kind":"operator","role":"root"}"#, #"{"kind":"operator","role":3}"#,
+            #"{"kind":"operator","role":"read","project":"shop"}"#,
+        ])
+    func made(body: String) {
+        #expect(ask(bench(.admin), request(.post, "/admin/keys", body)) == 400)
+    }
+}

@@ -1,0 +1,203 @@
+import Credentials
+import FCMAPI
+import Journal
+import Model
+import Testing
+
+@testable import Node
+
+private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: milliseconds) }
+
+@Suite("Credentials in the catalog") struct CatalogCredentialTests {
+    private let shop = Project(id: "shop", number: ProjectNumber(5))
+    private let hash = KeyHash.of("tcb_new".utf8)
+
+    /// As the build before wrote it: a project, a key pair, a bearer key, and nothing of their lives.
+    private func former() throws -> MemoryEngine {
+        let engine = MemoryEngine()
+        _ = try Catalog.load(engine)
+        var writes = CatalogWrites()
+        Catalog.put(shop, [:], to: &writes)
+        Catalog.put(keyHash: "00", .bearer, shop.number, to: &writes)
+        var row = ByteWriter()
+        row.raw([1, 0, 5, 0, 0, 0])
+        for text in ["e@x", "PEM", "https://x/token"] { row.string(text.utf8) }
+        writes.put(.credential, key: "account:0a", value: row.bytes)
+        let step = CatalogStep(key: Catalog.versionKey, from: nil, to: try Catalog.version(after: nil))
+        #expect(try engine.change(step, writes))
+        return engine
+    }
+
+    private func change(_ engine: MemoryEngine, _ body: (inout CatalogDraft) throws -> Void) throws {
+        var draft = try CatalogDraft(engine)
+        try body(&draft)
+        let done = try #require(try draft.commit())
+        // What a node goes on with is what it would read.
+        let read = try Catalog.load(engine)
+        #expect(
+            read.credentials.all == done.credentials.all && read.credentials.used == done.credentials.used)
+        #expect(Set(read.directory.keys.keys) == Set(done.directory.keys.keys))
+        #expect(read.directory.keys.mapValues(\.end) == done.directory.keys.mapValues(\.end))
+        #expect(read.directory.accounts.mapValues(\.end) == done.directory.accounts.mapValues(\.end))
+        #expect(read.directory.accounts.mapValues(\.isPlain) == done.directory.accounts.mapValues(\.isPlain))
+        #expect(read.directory.plainEnds == done.directory.plainEnds)
+    }
+
+    @Test func ofTheBuildBeforeCountOn() throws {
+        let contents = try Catalog.load(try former())
+        #expect(Set(contents.credentials.all.keys) == ["00", "0a"])
+        #expect(contents.credentials.all["00"]?.created == nil && contents.directory.keys["00"]?.end == nil)
+        #expect(contents.directory.accounts["0a"]?.isPlain == true)
+    }
+
+    @Test func areMadeEndedAndRevoked() throws {
+        let engine = try former()
+        let made = Credential(
+            kind: .bearer, project: shop.number, label: "ci", created: at(1), expires: at(9))
+        try change(engine) { try $0.add(key: "tcb_new", made, now: at(1)) }
+        #expect(try Catalog.load(engine).directory.keys[hash]?.end == at(9))
+        // The row is one that the build before reads.
+        #expect(try engine.get(.credential, key: "key:\(hash)") == [1, 2, 5, 0, 0, 0])
+        try change(engine) { draft in
+            let name = try draft.contents.credentials.expire(hash, at: at(20), now: at(2))
+            draft.record(name)
+        }
+        #expect(try Catalog.load(engine).directory.keys[hash]?.end == at(20))
+        try change(engine) { draft in
+            let name = try draft.contents.credentials.revoke(hash, now: at(3))
+            draft.record(name)
+        }
+        let contents = try Catalog.load(engine)
+        #expect(contents.directory.keys[hash] == nil && contents.credentials.all[hash]?.revoked == at(3))
+        #expect(try engine.get(.credential, key: "key:\(hash)") == nil)
+    }
+
+    @Test func ofBeforeAreRevokedWithTheirTokens() throws {
+        let engine = try former()
+        // The book names credentials by more digits than this one has.
+        try change(engine) { draft in
+            var life = try #require(draft.contents.credentials.all["0a"])
+            life.revoked = at(7)
+            draft.contents.credentials.insert("0a", life)
+            draft.record("0a")
+        }
+        let contents = try Catalog.load(engine)
+        #expect(contents.directory.accounts.isEmpty && contents.directory.plainEnds == [shop.number: at(7)])
+    }
+
+    @Test func goWithTheirProject() throws {
+        let engine = try former()
+        let made = Credential(kind: .device, project: shop.number, created: at(1))
+        try change(engine) { try $0.add(key: "tck_new", made, now: at(1)) }
+        try Catalog.putUses(["00": at(4)], to: engine)
+        try change(engine) { $0.remove(shop) }
+        #expect(try engine.all(.credential).isEmpty && engine.all(.project).isEmpty)
+        #expect(try !engine.all(.setting).contains { $0.key.contains(":") })
+    }
+
+    /// It does not know of lives, and leaves them.
+    @Test func whoseProjectTheBuildBeforeDeletedAreGone() throws {
+        let engine = try former()
+        let made = Credential(kind: .device, project: shop.number, created: at(1))
+        try change(engine) { try $0.add(key: "tck_new", made, now: at(1)) }
+        for entry in try engine.all(.credential) { try engine.remove(.credential, key: entry.key) }
+        try engine.remove(.project, key: "shop")
+        #expect(try Catalog.load(engine).credentials.all.isEmpty)
+    }
+
+    @Test func areNotedWhenUsedAndNeverEarlier() throws {
+        let engine = try former()
+        let version = try Catalog.load(engine).version
+        try Catalog.putUses(["00": at(1000), "gone": at(5)], to: engine)
+        try Catalog.putUses(["00": at(900)], to: engine)
+        let contents = try Catalog.load(engine)
+        #expect(contents.credentials.used["00"] == at(1000) && contents.version == version)
+        // What is of nobody goes with the next change of the kind.
+        try change(engine) {
+            try $0.add(
+                key: "tck_new", Credential(kind: .device, project: shop.number, created: at(1)), now: at(1))
+        }
+        #expect(
+            try engine.get(.setting, key: "used:gone") == nil && engine.get(.setting, key: "used:00") != nil)
+    }
+
+    @Test func theServersOwnKeysAreKeptWithTheirTimes() throws {
+        let engine = try former()
+        let first = try Catalog.load(engine)
+        try change(engine) { draft in
+            try draft.contents.signingKeys.rotate(
+                [UInt8](repeating: 7, count: 32), atOnce: false, now: at(1000))
+            Catalog.put(draft.contents.signingKeys, to: &draft.writes)
+            let key = try RegistrationKeyRules.next(
+                to: draft.contents.registrationKeys, [UInt8](repeating: 8, count: 32), now: at(1000))
+            Catalog.put(key, to: &draft.writes)
+        }
+        let next = try Catalog.load(engine)
+        #expect(
+            next.signingKeys.all.map(\.material) == [
+                first.signingKeys.all[0].material, .init(repeating: 7, count: 32),
+            ])
+        #expect(next.registrationKeys.map(\.number) == [1, 2])
+        #expect(next.registrationKeys[1].from == at(1000 + RegistrationKeyRules.announcement))
+        // A former build signs with the newest one when it starts, and reads the other where it always stood.
+        #expect(try engine.get(.setting, key: "token-signing-key") == [UInt8](repeating: 7, count: 32))
+        #expect(try engine.get(.key, key: "2") == [0] + [UInt8](repeating: 8, count: 32))
+        for key in ["signing-keys", "registration-key:2"] {
+            let value = try #require(try engine.get(.setting, key: key))
+            for wrong in [[], Array(value.dropLast()), value + [0], [9] + value.dropFirst()] {
+                try engine.put(.setting, key: key, value: wrong)
+                #expect(throws: (any Error).self, "\(key) \(wrong)") { try Catalog.load(engine) }
+            }
+            try engine.put(.setting, key: key, value: value)
+        }
+        #expect(try Catalog.load(engine).signingKeys == next.signingKeys)
+    }
+
+    /// Written with the change or not at all, and never more than the bound.
+    @Test func theAuditLogHasTheNewestChanges() throws {
+        let engine = try former()
+        func entry(_ number: Int) -> AuditEntry {
+            AuditEntry(
+                time: at(Int64(number)), author: .init(name: "root", place: "here"), action: "cluster.cordon",
+                subject: "\(number)")
+        }
+        for number in 2...AuditEntry.countMax {
+            let place = String(number, radix: 16)
+            let key = "audit:" + String(repeating: "0", count: 16 - place.count) + place
+            try engine.put(.setting, key: key, value: entry(number).encoded)
+        }
+        let version = (0..<8).map { UInt8(truncatingIfNeeded: AuditEntry.countMax >> ($0 * 8)) }
+        try engine.put(.setting, key: Catalog.versionKey, value: version)
+        for number in (AuditEntry.countMax + 1)...(AuditEntry.countMax + 4) {
+            var draft = try CatalogDraft(engine)
+            Catalog.cordon("away", to: &draft.writes)
+            draft.tell(entry(number))
+            // Somebody was faster: nothing is told of what was not done.
+            let isLate = number == AuditEntry.countMax + 3
+            if isLate { try change(engine) { Catalog.cordon("other", to: &$0.writes) } }
+            let done = try draft.commit()
+            #expect((done == nil) == isLate)
+        }
+        #expect(try Catalog.load(engine).audit.count == AuditEntry.countMax)
+        #expect(try Catalog.audit(engine, limit: 2).map(\.subject) == ["2004", "2002"])
+        // One of a newer build is passed over, and hinders nobody.
+        let last = try #require(try engine.all(.setting).last { Catalog.auditNumber($0) != nil })
+        try engine.put(.setting, key: last.key, value: [2])
+        #expect(try Catalog.audit(engine, limit: 2).map(\.subject) == ["2002"])
+    }
+
+    @Test func ofANewerBuildAreRefused() throws {
+        let engine = try former()
+        let made = Credential(kind: .device, project: shop.number, created: at(1))
+        try change(engine) { try $0.add(key: "tcb_new", made, now: at(1)) }
+        let key = "credential:\(hash)"
+        let value = try #require(try engine.get(.setting, key: key))
+        try engine.put(.setting, key: key, value: [2] + value.dropFirst())
+        let error = #expect(throws: DecodeError.self) { try Catalog.load(engine) }
+        #expect(error?.description.contains("it is from a newer tidecast") == true)
+        // A date that makes no sense is none.
+        try engine.put(.setting, key: key, value: value)
+        try engine.put(.setting, key: "used:\(hash)", value: [1])
+        #expect(try Catalog.load(engine).credentials.used.isEmpty)
+    }
+}

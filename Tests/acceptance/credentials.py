@@ -1,0 +1,296 @@
+"""The lives of credentials: see credentials.sh."""
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import cluster
+from assertion import access_token, exchange
+from ports import free_port
+
+cluster.BINARY = sys.argv[1]
+SEND = "/v1/projects/shop/messages:send"
+
+
+def check(holds, what):
+    if not holds:
+        raise SystemExit(f"FAIL: {what}")
+    print(f"ok: {what}", flush=True)
+
+
+class Node(cluster.Node):
+    """Not a development server: there, everybody may register."""
+
+    def __init__(self, folder, name, database):
+        super().__init__(folder, name, database)
+        self.tls = free_port()
+        self.edge = os.path.join(folder, "edge")
+        if not os.path.exists(self.edge):
+            cluster.make_certificates(self.edge, "--name", "localhost")
+
+    def start(self):
+        log = open(os.path.join(self.folder, "log"), "ab")
+        self.process = subprocess.Popen(
+            [cluster.UNPRIVILEGED, cluster.BINARY, "server", "--node", self.name, "--engine", self.database.url,
+             "--data", self.data, "--listen", f"127.0.0.1:{self.port}", "--peer", f"127.0.0.1:{self.peer}",
+             "--listen-tls", f"127.0.0.1:{self.tls}", "--cert", f"{self.edge}/server.pem",
+             "--key", f"{self.edge}/server.key", "--insecure-peers", *self.options], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def run(self, *words):
+        done = subprocess.run([cluster.BINARY, *words, "--data", self.folder], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, check=False, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    def remote(self, token, *words):
+        """The same over the network, as from another machine."""
+        path = os.path.join(self.folder, "token")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(token + "\n")
+        done = subprocess.run(
+            [cluster.BINARY, *words, "--server", f"https://localhost:{self.tls}", "--ca", f"{self.edge}/ca.pem",
+             "--token-file", path], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    def command(self, *words):
+        code, said, error = self.run(*words)
+        if code != 0:
+            raise SystemExit(f"FAIL: {words}: {error}")
+        return said
+
+    def json(self, *words):
+        return json.loads(self.command(*words, "--json"))
+
+    def status(self, path, body, headers):
+        return self.call("POST", path, body, {"content-type": "application/json", **headers})[0]
+
+    def sends(self, token):
+        return self.status(SEND, {"message": {"topic": "news"}}, {"authorization": f"Bearer {token}"})
+
+    def registers(self, key):
+        return self.status("/v1/projects/shop/registrations", {}, {"x-goog-api-key": key})
+
+    def key(self, identity):
+        return next(key for key in self.json("key", "list") if key["id"] == identity)
+
+
+def both(nodes, ask, status, what):
+    """Soon everywhere: a change reaches the others with their next look at the database."""
+    for node in nodes:
+        cluster.wait(lambda node=node: ask(node) == status, f"{node.name}: {what}", 30)
+    print(f"ok: {what}", flush=True)
+
+
+def accounts(one, nodes):
+    first = json.loads(one.command("project", "create", "shop", "--service-account", "-"))
+    second = json.loads(one.command("key", "create", "shop", "--kind", "service-account", "--name", "second",
+                                    "--service-account", "-"))
+    check(first["client_email"] == second["client_email"] and first["private_key_id"] != second["private_key_id"],
+          "a second key of the service account, as if the first file were lost")
+    both(nodes, lambda node: exchange(node, second)[0], 200, "a new service-account key is taken")
+    tokens = [access_token(nodes[1], account) for account in (first, second)]
+    both(nodes, lambda node: {node.sends(token) for token in tokens}, {200}, "tokens of one node are taken by the other")
+    one.command("key", "revoke", first["private_key_id"])
+    both(nodes, lambda node: (node.sends(tokens[0]), node.sends(tokens[1])), (401, 200),
+         "a token of a revoked key ends, one of the other key does not")
+    both(nodes, lambda node: exchange(node, first)[1].get("error"), "invalid_grant", "the revoked key gets no other")
+    path = os.path.join(one.folder, "third.json")
+    one.command("key", "rotate", second["private_key_id"], "--service-account", path, "--overlap", "1h")
+    with open(path, encoding="utf-8") as file:
+        third = json.load(file)
+    both(nodes, lambda node: (exchange(node, second)[0], exchange(node, third)[0]), (200, 200), "a key and its successor")
+    check(one.key(second["private_key_id"][:16])["expireTime"] > one.key(second["private_key_id"][:16])["createTime"],
+          "the former one has an end")
+    code, _, error = one.run("key", "rotate", third["private_key_id"])
+    check(code != 0 and "--service-account FILE" in error, "nothing is replaced whose file goes nowhere")
+
+
+def keys(one, nodes):
+    made = {kind: one.json("key", "create", "shop", "--kind", kind, "--name", "ci") for kind in ("device", "bearer")}
+    bearer, device = made["bearer"], made["device"]
+    both(nodes, lambda node: (node.sends(bearer["key"]), node.registers(device["key"])), (200, 200), "new keys are taken")
+    both(nodes, lambda node: (node.sends(device["key"]), node.registers("tck_no")), (401, 401), "each for its own use only")
+    one.command("key", "revoke", bearer["id"])
+    one.command("key", "revoke", device["id"])
+    both(nodes, lambda node: (node.sends(bearer["key"]), node.registers(device["key"])), (401, 401), "revoked keys end")
+
+    short = one.json("key", "create", "shop", "--kind", "bearer", "--expires", "1h")
+    both(nodes, lambda node: node.sends(short["key"]), 200, "a key with an end is taken")
+    nodes[1].command("key", "expire", short["id"], "2s")
+    both(nodes, lambda node: node.sends(short["key"]), 401, "and ends by itself")
+    nodes[1].command("key", "expire", short["id"], "never")
+    both(nodes, lambda node: node.sends(short["key"]), 200, "or goes on, where its end is taken back")
+    next_one = one.json("key", "rotate", short["id"], "--overlap", "3s")
+    both(nodes, lambda node: node.sends(next_one["key"]), 200, "its successor is taken")
+    both(nodes, lambda node: node.sends(short["key"]), 401, "and it ends when the overlap is over")
+    check(next_one["id"] != short["id"] and next_one["kind"] == "bearer", "the successor is another one of its kind")
+
+    old = one.json("project", "key", "create", "shop", "--kind", "bearer")
+    both(nodes, lambda node: node.sends(old["key"]), 200, "what `project key create` makes is listed like others")
+    check(one.key(old["id"])["state"] == "active", "with its state")
+    # Written down by the node that saw it, within half a minute.
+    cluster.wait(lambda: "lastUseTime" in one.key(old["id"]), "the date of its last use")
+    print("ok: and when it was last used", flush=True)
+
+    listed = one.command("key", "list", "--json") + one.command("key", "list")
+    secrets = [key["key"] for key in (bearer, device, short, next_one, old)]
+    check(not any(secret in listed for secret in secrets) and "PRIVATE" not in listed, "a list has no secrets")
+    states = {key["id"]: key["state"] for key in json.loads(listed.splitlines()[0])}
+    check((states[bearer["id"]], states[short["id"]], states[old["id"]]) == ("revoked", "expired", "active"),
+          "and the state of each")
+    for words in (["revoke", "0123456789abcdef"], ["revoke", "x"], ["expire", old["id"], "2001-01-01"],
+                  ["expire", bearer["id"], "1h"], ["create", "shop", "--kind", "x"], ["create", "none", "--kind", "bearer"],
+                  ["create", "shop", "--kind", "bearer", "--name", "\x1b[2J"], ["rotate", bearer["id"]],
+                  ["create", "shop", "--kind", "service-account"], ["expire", old["id"], "soon"],
+                  ["create", "shop", "--kind", "bearer", "--service-account", "-"]):
+        code, said, error = one.run("key", *words)
+        check(code != 0 and not said and "Error" in error, f"refused: {' '.join(words)!r}")
+    return bearer, old
+
+
+class Rotation:
+    """Of the server's own keys: begun early, since a new one is used after a minute only."""
+
+    def __init__(self, nodes):
+        self.nodes, one = nodes, nodes[0]
+        self.account = json.loads(one.command("key", "create", "shop", "--kind", "service-account", "--service-account", "-"))
+        self.app = one.json("key", "create", "shop", "--kind", "device")["key"]
+        both(nodes, lambda node: exchange(node, self.account)[0], 200, "an account for what follows")
+        self.token, self.device = access_token(one, self.account), self.register(one)
+        for kind in ("signing", "registration"):
+            states = [key["state"] for key in one.json("key", "rotate", kind)[kind]]
+            check(states == [{"signing": "signs", "registration": "makes"}[kind], "announced"],
+                  f"a new {kind} key is told before it is used")
+
+    def register(self, node):
+        status, answer = node.call("POST", "/v1/projects/shop/registrations", {}, {"x-goog-api-key": self.app})
+        if status != 200:
+            raise SystemExit(f"FAIL: not registered: {status} {answer}")
+        return json.loads(answer)["token"]
+
+    def reaches(self, node, token, device):
+        return node.status(SEND, {"message": {"token": device}}, {"authorization": f"Bearer {token}"})
+
+    def finish(self):
+        one, other = self.nodes
+        both(self.nodes, lambda node: self.reaches(node, self.token, self.device), 200, "what the former keys made goes on")
+        cluster.wait(lambda: [key["state"] for key in one.json("key", "server")["signing"]] == ["verifies", "signs"],
+                     "the new key to sign", 90)
+        cluster.wait(lambda: [key["state"] for key in one.json("key", "server")["registration"]] == ["reads", "makes"],
+                     "the new key to make ids", 90)
+        # A node begins to use it with its next look, within half a minute or with the next change.
+        change = one.json("key", "create", "shop", "--kind", "bearer")["key"]
+        both(self.nodes, lambda node: node.sends(change), 200, "both have looked")
+        device, token = self.register(other), access_token(other, self.account)
+        both(self.nodes, lambda node: self.reaches(node, token, device), 200, "and so does what the new ones made")
+        code, _, error = one.run("key", "retire", "2", "--yes")
+        check(code != 0 and "rotate first" in error, "the key that is used is not retired")
+        code, _, error = one.run("key", "retire", "1")
+        check(code != 0 and "say --yes" in error, "and none without consent")
+        one.command("key", "retire", "1", "--yes")
+        both(self.nodes, lambda node: (self.reaches(node, token, self.device), self.reaches(node, token, device)), (404, 200),
+             "devices of a retired key are unregistered, others are not")
+        one.command("key", "rotate", "signing", "--at-once")
+        both(self.nodes, lambda node: [self.reaches(node, old, device) for old in (token, self.token)], [401, 401],
+             "in an emergency every access token ends")
+        both(self.nodes, lambda node: self.reaches(node, access_token(node, self.account), device), 200, "and new ones are taken")
+
+
+def operators(nodes):
+    one, other = nodes
+    tokens = {role: one.json("key", "create", "--kind", "operator", "--role", role, "--name", f"{role}er")
+              for role in ("read", "operate", "admin")}
+    both(nodes, lambda node: {node.remote(token["key"], "project", "list")[0] for token in tokens.values()}, {0},
+         "operators' tokens are taken by every node")
+
+    def may(role, *words):
+        code, said, error = other.remote(tokens[role]["key"], *words)
+        check(code == 0, f"over the network: {' '.join(words)} {error}")
+        return said
+
+    def may_not(role, text, *words):
+        code, said, error = other.remote(tokens[role]["key"] if role else "tco_nobody", *words)
+        check(code != 0 and text in error and not said, f"not as {role or 'nobody'}: {' '.join(words)}: {error.strip()}")
+
+    said = may("admin", "project", "create", "far", "--service-account", "-")
+    check(json.loads(said)["project_id"] == "far", "a project, with its file")
+    both(nodes, lambda node: "far" in node.remote(tokens["read"]["key"], "project", "list")[1], True, "listed by who reads")
+    key = json.loads(may("admin", "key", "create", "far", "--kind", "bearer", "--json"))
+    device = json.loads(may("operate", "device", "register", "--project", "far", "--json"))["token"]
+    may("operate", "subscribe", "news", device, "--project", "far")
+    check("news" in may("read", "topic", "list", "--project", "far"), "topics")
+    may("read", "topic", "info", "news", "--project", "far")
+    may("read", "device", "list", "--project", "far")
+    may("read", "device", "info", device, "--project", "far")
+    may("operate", "send", "--project", "far", "--topic", "news", "--title", "x")
+    may("operate", "project", "quota", "far", "--sends-per-minute", "600")
+    may("read", "project", "quota", "far")
+    may("read", "cluster", "status")
+    may("read", "key", "list", "far")
+    may("read", "key", "server")
+    may("operate", "unsubscribe", "news", device, "--project", "far")
+    may("operate", "device", "delete", device, "--project", "far")
+    may("admin", "key", "expire", key["id"], "30d")
+    may("admin", "key", "rotate", key["id"])
+    may("admin", "key", "revoke", key["id"])
+    may("operate", "cluster", "uncordon", "nobody")
+    may_not("operate", "no node nobody", "cluster", "drain", "nobody")
+    for words in (["send", "--project", "far", "--topic", "news"], ["cluster", "uncordon", "x"],
+                  ["device", "register", "--project", "far"], ["project", "quota", "far", "--fanouts", "9"]):
+        may_not("read", "with the role operate, and this one has read", *words)
+    for words in (["key", "revoke", key["id"]], ["project", "delete", "far", "--yes"], ["key", "rotate", "signing"],
+                  ["key", "create", "--kind", "operator", "--role", "admin"], ["key", "create", "far", "--kind", "bearer"]):
+        may_not("operate", "with the role admin, and this one has operate", *words)
+    may_not(None, "An operator's token is wanted", "key", "list")
+    who = json.loads(may("read", "audit", "--json", "--limit", "3"))[0]
+    check(who["who"] == f"operator operateer ({tokens['operate']['id']})" and who["from"].startswith("127.0.0.1:")
+          and who["action"] == "cluster.uncordon", f"the audit log names the operator: {who}")
+    may("admin", "project", "delete", "far", "--yes")
+    one.command("key", "revoke", tokens["admin"]["id"])
+    both(nodes, lambda node: "An operator's token is wanted" in node.remote(tokens["admin"]["key"], "key", "list")[2], True,
+         "a revoked one is nobody's")
+
+
+def audit(nodes, living):
+    one, other = nodes
+    entries = other.json("audit", "--limit", "2000")
+    check(entries == one.json("audit", "--limit", "2000") and len(entries) > 10, "both nodes have the same audit log")
+    times = [entry["time"] for entry in entries]
+    check(times == sorted(times, reverse=True), "with the newest first")
+    user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+    check({(entry["who"], entry["from"].split(",")[0]) for entry in entries} == {(user, "admin socket")},
+          f"who and from where: {entries[0]}")
+    whats = [f"{entry['action']} {entry['what']}" for entry in entries]
+    check(whats[-1].startswith("project.create shop: ") and f"key.create bearer of shop: {living['id']}" in whats
+          and "key.rotate signing, at once" in whats, "and what")
+    text = json.dumps(entries)
+    check("tck_" not in text and "tcb_" not in text and "PRIVATE" not in text, "no secret is in it")
+    with open(os.path.join(one.folder, "log"), encoding="utf-8") as log:
+        check("an operator changed something" in log.read(), "the log of the node tells of it as well")
+
+
+def run(nodes):
+    for node in nodes:
+        node.start()
+    for node in nodes:
+        node.wait_ready()
+    one = nodes[0]
+    accounts(one, nodes)
+    rotation = Rotation(nodes)
+    revoked, living = keys(one, nodes)
+    check(nodes[1].end(signal.SIGKILL) != 0, "a node is killed")
+    nodes[1].start()
+    nodes[1].wait_ready()
+    check((nodes[1].sends(revoked["key"]), nodes[1].sends(living["key"])) == (401, 200), "and knows everything when it is back")
+    rotation.finish()
+    audit(nodes, living)
+    operators(nodes)
+    one.command("project", "delete", "shop", "--yes")
+    both(nodes, lambda node: node.sends(living["key"]), 401, "a project's keys go with it")
+    check({key["kind"] for key in one.json("key", "list")} == {"operator"}, "and are listed no more")
+
+
+with cluster.making() as made:
+    home = made.database()
+    made.nodes = [Node(made.folder, name, home) for name in ("one", "other")]
+    run(made.nodes)
