@@ -41,6 +41,10 @@ class Node(cluster.Node):
         return [one["owner"] for one in json.loads(self.command("cluster", "status", "--json"))["partitions"]]
 
 
+class Device(cluster.Device):
+    acknowledged = 20
+
+
 class Load(cluster.Load):
     """Sends to the topics in turn, by both nodes, and asks again by the other where a node goes away."""
 
@@ -135,7 +139,7 @@ def run(nodes):
     devices = []
     for number in range(8):
         made, listens = nodes[number % 2], nodes[number // 2 % 2]
-        devices.append(cluster.Device(listens, ask(made, "/v1/projects/demo/registrations", {})))
+        devices.append(Device(listens, ask(made, "/v1/projects/demo/registrations", {})))
     tokens = [device.token for device in devices]
     for number, topic in enumerate(TOPICS):
         found = ask(nodes[number % 2], "/iid/v1:batchAdd", {"to": f"/topics/{topic}", "registration_tokens": tokens})
