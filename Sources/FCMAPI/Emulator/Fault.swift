@@ -61,12 +61,13 @@ struct Fault: Hashable, Sendable {
     /// Of a field `x-tidecast-fault`: an answer, a delay, or both, as in `UNAVAILABLE; delay=1.5s`.
     init(field: String) throws(APIError) {
         for part in field.split(separator: ";").map({ $0.drop(while: { $0 == " " }) }) {
-            if let text = part.split(separator: "=").last, part.hasPrefix("delay=") {
-                delay = try Fault.delay(String(text))
+            if part.hasPrefix("delay=") {
+                delay = try Fault.delay(String(part.dropFirst("delay=".count)))
             } else {
                 answer = try Fault.answer(String(part))
             }
         }
+        try check()
     }
 
     /// `{"error", "delay", "times", "device"}`, each of which may be missing; `"times": 0` stands for ever.
@@ -85,6 +86,10 @@ struct Fault: Hashable, Sendable {
             case let other: throw .unknownField(other, at: "")
             }
         }
+        try check()
+    }
+
+    private func check() throws(APIError) {
         guard answer != nil || delay > 0 else {
             throw .invalid("error", "An error or a delay is wanted.")
         }
