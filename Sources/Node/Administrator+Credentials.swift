@@ -3,6 +3,8 @@ import FCMAPI
 import HTTPMessages
 import Journal
 import Model
+import NIOCore
+import NIOPosix
 
 // Lists, makes and ends credentials. What may become of one is decided by the book (`CredentialBook`).
 
@@ -108,14 +110,21 @@ extension Administrator {
         _ id: String, _ overlap: Int64, _ tokenURI: String, on loop: NodeLoop, for work: Work?,
         now: WallTime, _ finish: @escaping Finish
     ) {
-        // Made in vain where it is no service account's key, which is found out with the change.
+        let known = (try? current.credentials.name(of: id)).flatMap { current.credentials.all[$0]?.kind }
+        if let known, known != .serviceAccount {
+            return change(
+                on: loop, for: work,
+                { draft in
+                    let next = try Administrator.succeed(id, overlap, &draft, now: now)
+                    return try Administrator.add(next, &draft, now: now)
+                }, finish)
+        }
+        // Made in vain where this node does not know the credential yet, and it is another kind of key.
         withNewKey(on: loop, finish) { loop, key in
             self.change(
                 on: loop, for: work,
                 { draft in
-                    let (former, next) = try draft.contents.credentials.succeed(
-                        id, overlap: overlap, now: now)
-                    draft.record(former)
+                    let next = try Administrator.succeed(id, overlap, &draft, now: now)
                     guard next.kind == .serviceAccount,
                         let project = next.project.flatMap({ draft.contents.directory.byNumber[$0] })
                     else { return try Administrator.add(next, &draft, now: now) }
@@ -124,6 +133,14 @@ extension Administrator {
                         file.keyID, draft.contents, now: now, secret: ("serviceAccount", file.json))
                 }, finish)
         }
+    }
+
+    private static func succeed(
+        _ id: String, _ overlap: Int64, _ draft: inout CatalogDraft, now: WallTime
+    ) throws -> Credential {
+        let (former, next) = try draft.contents.credentials.succeed(id, overlap: overlap, now: now)
+        draft.record(former)
+        return next
     }
 
     /// 24 random bytes behind a prefix that says what it is.
@@ -155,25 +172,20 @@ extension Administrator {
     }
 
     /// The key first, since making one takes longer than everything else: so the change is computed and
-    /// written at once.
+    /// written at once. On a thread that nobody waits for: the engine's has the journal to write.
     func withNewKey(
         on loop: NodeLoop, _ finish: @escaping Finish,
         _ body: @escaping @Sendable (NodeLoop, ServiceAccountKey) -> Void
     ) {
-        let mailbox = loop.mailboxes[loop.number]
-        engine.perform({ _ in
-            guard let key = ServiceAccountKey.make() else {
-                throw EngineError.ioFailure("libcrypto made no key")
-            }
-            return key
-        }) { made in
-            mailbox.run { loop in
+        NIOThreadPool.singleton.runIfActive(eventLoop: loop.eventLoop) { ServiceAccountKey.make() }
+            .whenComplete { made in
                 switch made {
-                case .success(let key): body(loop, key)
+                case .success(let key?): body(loop, key)
+                case .success(nil): finish(loop, .failure(EngineError.ioFailure("libcrypto made no key")))
                 case .failure(let error): finish(loop, .failure(error))
                 }
+                loop.scheduleTurn()
             }
-        }
     }
 
     /// What a loop saw used. Not worth a second try.

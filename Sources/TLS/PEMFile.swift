@@ -79,9 +79,12 @@ enum PEMFile {
     }
 
     private static func memory(_ bytes: [UInt8]) throws(TLSError) -> OpaquePointer {
-        guard let bio = BIO_new(BIO_s_mem()),
-            BIO_write(bio, bytes, Int32(bytes.count)) == bytes.count || bytes.isEmpty
-        else { throw TLSError(description: "libcrypto gives no memory") }
+        let none = TLSError(description: "libcrypto gives no memory")
+        guard let bio = BIO_new(BIO_s_mem()) else { throw none }
+        guard BIO_write(bio, bytes, Int32(bytes.count)) == bytes.count || bytes.isEmpty else {
+            BIO_free(bio)
+            throw none
+        }
         return bio
     }
 }

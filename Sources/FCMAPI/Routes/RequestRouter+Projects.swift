@@ -95,6 +95,7 @@ extension RequestRouter {
     private func register(_ name: String) throws(APIError) -> APIAction {
         let found = try project(name)
         guard case .known(let project) = found else { return .makeProject(name) }
+        let principal = principal
         switch principal {
         case .owner: break
         case .operator: throw .permissionDenied
