@@ -126,8 +126,8 @@ final class NodeLoop: @unchecked Sendable {
             var batch: [LoopEffect] = []
             swap(&batch, &spare)
             swap(&batch, &core.effects)
-            for effect in batch { carryOut(effect) }
-            batch.removeAll(keepingCapacity: true)
+            batch.reverse()
+            while let effect = batch.popLast() { carryOut(effect) }
             swap(&batch, &spare)
         }
     }

@@ -60,12 +60,12 @@ extension LoopCore {
         guard !partitionEffects.isEmpty else { return }
         var batch: [PartitionEffect] = []
         swap(&batch, &partitionEffects)
-        for effect in batch { carryOut(effect, of: id) }
-        batch.removeAll(keepingCapacity: true)
+        batch.reverse()
+        while let effect = batch.popLast() { carryOut(effect, of: id) }
         if partitionEffects.isEmpty { swap(&batch, &partitionEffects) }
     }
 
-    private func carryOut(_ effect: PartitionEffect, of id: PartitionID) {
+    private func carryOut(_ effect: consuming PartitionEffect, of id: PartitionID) {
         switch effect {
         case .append(let sequence, let body): append(id, sequence, body)
         case .reply(let request, let reply): answer(request, reply.value)

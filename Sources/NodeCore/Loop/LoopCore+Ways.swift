@@ -38,7 +38,9 @@ extension LoopCore {
 
     static var behind: PartitionRefusal { .unavailable("too much waits for the partition's owner") }
 
-    func ask(_ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline) {
+    func ask(
+        _ partition: PartitionID, _ id: RequestID, _ request: consuming Request, _ deadline: Deadline
+    ) {
         let epoch = places.epoch(of: partition)
         if isBehind(partition) {
             effects.append(.noted(.refusedBehind))

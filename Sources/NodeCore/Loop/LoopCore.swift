@@ -189,11 +189,12 @@ public final class LoopCore<Host: LoopHost> {
     public func turn(_ messages: [LoopMessage], now: Instant) {
         self.now = now
         _ = wallClock.read(now)
-        queue.append(contentsOf: messages)
+        if queue.isEmpty { queue = messages } else { queue.append(contentsOf: messages) }
         repeat {
             var batch: [LoopMessage] = []
             swap(&batch, &queue)
-            for message in batch { handle(message) }
+            batch.reverse()
+            while let message = batch.popLast() { handle(message) }
         } while !queue.isEmpty
         flushPartitions()
         if !rows.isEmpty {
@@ -213,11 +214,11 @@ public final class LoopCore<Host: LoopHost> {
         outgoing[loop].removeAll(keepingCapacity: true)
     }
 
-    public func enqueue(_ message: LoopMessage) { queue.append(message) }
+    public func enqueue(_ message: consuming LoopMessage) { queue.append(message) }
 
     /// For another loop of the node, or this one. A gateway or a spender that a peer names may stand for a
     /// loop that this node does not have: nobody is there to be told.
-    func send(_ message: LoopMessage, toLoop loop: Int) {
+    func send(_ message: consuming LoopMessage, toLoop loop: Int) {
         guard loop != options.number else { return queue.append(message) }
         guard loop < outgoing.count else { return }
         if message.isRepeated, host.pressure(ofLoop: loop) == .full {
@@ -227,7 +228,7 @@ public final class LoopCore<Host: LoopHost> {
         }
     }
 
-    private func handle(_ message: LoopMessage) {
+    private func handle(_ message: consuming LoopMessage) {
         switch message {
         case .partition(let id, let event): handle(event, of: id)
         case .request(let id, let asked, let request, let mandate):
@@ -353,7 +354,10 @@ public final class LoopCore<Host: LoopHost> {
     func carryOutRouting() {
         if let observer { tellAdmissions(observer) }
         guard !routerEffects.isEmpty else { return }
-        for effect in routerEffects {
+        var batch: [RouterEffect] = []
+        swap(&batch, &routerEffects)
+        batch.reverse()
+        while let effect = batch.popLast() {
             switch effect {
             case .ask(let partition, let id, let request, let deadline):
                 observer?.asks(partition, id, request, deadline)
@@ -365,7 +369,7 @@ public final class LoopCore<Host: LoopHost> {
             case .wakeQuota(let time): effects.append(.wake(.quotas, at: time))
             }
         }
-        routerEffects.removeAll(keepingCapacity: true)
+        if routerEffects.isEmpty { swap(&batch, &routerEffects) }
     }
 
     private func tellAdmissions(_ observer: LoopObserver) {

@@ -30,8 +30,10 @@ public struct LoopInbox: Sendable {
     }
 
     public mutating func post(_ batch: [LoopMessage]) {
-        messages.append(contentsOf: batch)
-        backlog.add(entries: batch.count, bytes: batch.reduce(0) { $0 + $1.weight })
+        var bytes = 0
+        for place in batch.indices { bytes += batch[place].weight }
+        backlog.add(entries: batch.count, bytes: bytes)
+        if messages.isEmpty { messages = batch } else { messages.append(contentsOf: batch) }
     }
 
     /// What a frame of another process has for the loop. False where it was left out.

@@ -23,7 +23,9 @@ extension DeliveryLog {
                 if occupied != block.occupied { return "the messages of a block are counted wrongly" }
             }
         }
-        return former > last ? "a message waits behind the last position" : nil
+        if former > last { return "a message waits behind the last position" }
+        let ascend = zip(shadows, shadows.dropFirst()).allSatisfy { $0.by <= $1.by }
+        return ascend ? nil : "what is not gone durably is not in the order of its records"
     }
 
     /// What is counted by record, project, key and minute is what stands there.

@@ -41,6 +41,7 @@ struct DeliveryLog: ~Copyable {
         var devices: DeviceSet
         var by: Sequence
     }
+    /// Ascending by the record.
     private(set) var shadows: [Shadow] = []
     /// The record by which targets leave now, where that is to be kept until it is durable.
     var caster: Sequence?
@@ -192,8 +193,9 @@ struct DeliveryLog: ~Copyable {
     func durablyWaiting(for index: UInt32, after: Position, limit: Int) -> [LogEntry] {
         var found = waiting(for: index, after: after, limit: limit)
         guard !shadows.isEmpty else { return found }
-        for shadow in shadows where shadow.entry.position > after && shadow.devices.contains(index) {
-            found.append(shadow.entry)
+        for place in shadows.indices
+        where shadows[place].entry.position > after && shadows[place].devices.contains(index) {
+            found.append(shadows[place].entry)
         }
         found.sort { $0.position < $1.position }
         return found.count > limit ? Array(found.prefix(limit)) : found
@@ -201,7 +203,9 @@ struct DeliveryLog: ~Copyable {
 
     /// The record is durable: what left by it has left.
     mutating func forgetShadows(upTo record: Sequence) {
-        if !shadows.isEmpty { shadows.removeAll { $0.by <= record } }
+        var gone = 0
+        while gone < shadows.count, shadows[gone].by <= record { gone += 1 }
+        if gone > 0 { shadows.removeFirst(gone) }
     }
 
     /// All for whom something waits; it may hold too much, never too little.

@@ -145,6 +145,12 @@ public enum OutboxItem: Sendable {
 }
 
 extension OutboxItem {
+    /// Whose message it has, and which.
+    var message: (ProjectNumber, MessageID)? {
+        guard case .message(let project, let message, _) = self else { return nil }
+        return (project, message.id)
+    }
+
     /// Bytes that it takes in an entry, at most.
     var weight: Int {
         switch self {
@@ -183,6 +189,11 @@ public struct OutboxEntry: Sendable {
         self.items = items
         self.fingerprint = fingerprint
         weight = items.reduce(40) { $0 + $1.weight }
+    }
+
+    /// No less than the weights of its items at the receiver together, without a look at each.
+    func weightAtReceiverMax(withListeners: Bool) -> Int {
+        (withListeners ? 3 : 1) * weight + 32 * items.count
     }
 
     mutating func append(_ item: OutboxItem) {

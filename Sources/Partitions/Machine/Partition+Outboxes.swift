@@ -109,6 +109,9 @@ extension Partition {
     private func endOfPart(_ entry: OutboxEntry, from start: Int, _ now: Instant) -> Int {
         let room = options.recordBytesMax - ledger.openBytes
         let withListeners = mayHaveListeners(now)
+        if start == 0, entry.weightAtReceiverMax(withListeners: withListeners) <= room {
+            return entry.items.count
+        }
         var bytes = 0
         var end = start
         while end < entry.items.count {

@@ -239,8 +239,9 @@ struct PartitionState: ~Copyable {
         guard var outbox = outboxes[mark.partition] else { return }
         outboxes[mark.partition] = nil
         outbox.acknowledge(upTo: mark.number) { entry in
-            for item in entry.items {
-                if case .message(let project, let message, _) = item { fanouts.taken(project, message.id) }
+            for place in entry.items.indices {
+                guard let (project, message) = entry.items[place].message else { continue }
+                fanouts.taken(project, message)
             }
         }
         outboxes[mark.partition] = outbox
