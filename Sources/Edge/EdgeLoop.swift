@@ -128,6 +128,7 @@ final class ConnectionSet {
 
     func insert(_ connection: any EdgeConnection) { connections[ObjectIdentifier(connection)] = connection }
     func remove(_ connection: any EdgeConnection) { connections[ObjectIdentifier(connection)] = nil }
+    var count: Int { connections.count }
     func drainAll() { for connection in connections.values { connection.drain() } }
     func sweep(_ second: Int) { for connection in connections.values { connection.sweep(second) } }
 }

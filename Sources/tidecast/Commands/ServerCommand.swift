@@ -93,6 +93,7 @@ struct Server: AsyncParsableCommand {
         signal(SIGTERM) { _ in _exit(0) }
         // What it would ask for is being done.
         signal(SIGHUP) { _ in }
+        Allocator.giveBackInTime()
         let node = try Node(configuration, log: logger) { reason in
             logger.critical("stopping", metadata: ["reason": "\(reason)"])
             // At once: what `exit` tidies up, libcrypto's tables first, other threads are still using.
