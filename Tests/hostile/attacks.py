@@ -92,7 +92,7 @@ def pump(port, make, count, seconds):
     return []
 
 
-def behind_upgrade(to, seconds, head=b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"):
+def behind_upgrade(to, seconds, head=b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"):
     """Up to 200 MiB behind a request that would change the protocol."""
     one, sent, end = connect(to.plain), 0, time.monotonic() + seconds
     one.sendall(head)
@@ -107,7 +107,7 @@ def behind_upgrade(to, seconds, head=b"GET / HTTP/1.1\r\nhost: x\r\nconnection: 
 
 def behind_connect(to, seconds):
     """The same behind CONNECT."""
-    return behind_upgrade(to, seconds, b"CONNECT x:80 HTTP/1.1\r\nhost: x\r\n\r\n")
+    return behind_upgrade(to, seconds, b"CONNECT x:80 HTTP/1.1\r\nhost: localhost\r\n\r\n")
 
 
 def unfinished_bodies(to, seconds):
@@ -147,7 +147,7 @@ def closed_windows(to, seconds):
 def unread_answers(to, seconds):
     """100 connections that ask without end and read nothing."""
     left, end = [connect(to.plain) for _ in range(100)], time.monotonic() + seconds
-    asks = b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n" * 100
+    asks = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n" * 100
     while time.monotonic() < end:
         for one in left:
             send_some(one, asks)
@@ -182,7 +182,7 @@ def slow_headers(to, seconds):
 
 def storm(to, seconds, count=15_000):
     """15,000 connections, some of which ask something, all of them there together as far as the server takes them."""
-    kept, said = [], [b"", b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", abuse.PREFACE + frames.headers(1), b"PRI"]
+    kept, said = [], [b"", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n", abuse.PREFACE + frames.headers(1), b"PRI"]
     for number in range(count):
         one = socket.socket()
         one.bind((f"127.0.0.{2 + number % SOURCES}", 0))
@@ -256,7 +256,7 @@ def bad_assertions(to, seconds):
 
 def scrapes(to, seconds):
     """250 connections that ask for /metrics together, again as soon as they are answered."""
-    return pump(to.plain, lambda: b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n", 250, seconds)
+    return pump(to.plain, lambda: b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n", 250, seconds)
 
 
 def garbage(to, seconds):
@@ -274,7 +274,7 @@ def handshakes(to, seconds):
         one = encrypted(to.secure, "h2" if number % 2 else "http/1.1")
         if number % 4:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-            one.send(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            one.send(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
         one.close()
 
 
@@ -308,7 +308,7 @@ def restless_device(to, seconds):
     made = json.loads(said.split(b"\r\n\r\n", 1)[1])
     if "token" not in made:
         return []
-    ask = (f"GET /v1/projects/flood/registrations/{made['token'].split(':')[0]}:listen HTTP/1.1\r\nhost: x\r\n"
+    ask = (f"GET /v1/projects/flood/registrations/{made['token'].split(':')[0]}:listen HTTP/1.1\r\nhost: localhost\r\n"
            f"authorization: Bearer {made['credential']}\r\n\r\n").encode()
     end = time.monotonic() + seconds
     while time.monotonic() < end:

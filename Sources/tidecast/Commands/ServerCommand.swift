@@ -109,6 +109,7 @@ struct Server: AsyncParsableCommand {
                 "ports": "\(node.ports.map(String.init).joined(separator: ","))",
                 "data": "\(settings.folder)",
             ])
+        Allocator.keepUntilTheEnd(node)
         let service = NodeService(node: node, log: logger)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
