@@ -147,10 +147,18 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         current?.respond(response)
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
+    func channelInactive(context: ChannelHandlerContext) { lose() }
+
+    /// A connection that broke just before it came to this handler is never told that it is inactive.
+    func handlerRemoved(context: ChannelHandlerContext) { lose() }
+
+    /// The connection is gone. The decoder may still have parts of requests, which nobody waits for.
+    private func lose() {
         loop.connections.remove(self)
-        self.context = nil
+        context = nil
+        isEnding = true
         held = nil
+        request = nil
         bodies.end()
         if let responder = current { end(responder) }
     }

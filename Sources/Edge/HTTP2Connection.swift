@@ -43,12 +43,17 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         markDirty()
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
+    func channelInactive(context: ChannelHandlerContext) { lose() }
+
+    /// A connection that broke just before it came to this handler is never told that it is inactive.
+    func handlerRemoved(context: ChannelHandlerContext) { lose() }
+
+    private func lose() {
         loop.connections.remove(self)
         isClosing = true
         let ending = session
         session = nil
-        self.context = nil
+        context = nil
         ending?.end()
     }
 
