@@ -80,7 +80,7 @@ let api: [Target] = [
 let shells: [Target] = [
     .floor("TLS", on: ["COpenSSL"] + nio),
     .floor("Listener", on: ["Model", "HTTPMessages"] + nio),
-    .floor("Edge", on: ["HTTPMessages", "CNghttp2", "TLS", "Listener"] + nio),
+    .floor("Edge", on: ["Model", "HTTPMessages", "CNghttp2", "TLS", "Listener"] + nio),
     .floor("SQLiteEngine", on: ["Model", "Journal", "CSQLite"]),
     .floor("PeerLink", on: ["Model", "Journal", "TLS", "Listener"] + nio),
     .floor("PostgresEngine", on: ["Model", "Journal", "CPQ"]),

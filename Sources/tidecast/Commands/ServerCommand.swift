@@ -69,6 +69,10 @@ struct Server: AsyncParsableCommand {
     @Option(help: "The authority that all nodes' certificates are of, PEM.") var peerCa: String?
     @Flag(help: "Let nodes speak without TLS beyond this machine; only where the network is private.")
     var insecurePeers = false
+    @Option(help: "A file with the key under which the server's own keys are sealed in its database.")
+    var secretsKeyFile: String?
+    @Flag(help: "Take key files and folders that others could read: only where nobody else is.")
+    var looseModes = false
     @Flag(help: "Development: loopback only, any project, bearer \"owner\". Not for production.") var dev =
         false
     @Flag(help: "As --dev, on any address: whoever reaches it may do anything. Only on a private network.")
