@@ -137,6 +137,7 @@ final class ConnectionSet {
     /// Of a table that may stay as it is.
     private static let keptPlaces = 1024
     var count: Int { connections.count }
+    var capacity: Int { connections.capacity }
     func drainAll() { for connection in connections.values { connection.drain() } }
     func sweep(_ second: Int) { for connection in connections.values { connection.sweep(second) } }
 }

@@ -29,28 +29,49 @@ struct BrokenConnectionTests {
 
     private final class Handler: RequestHandler {
         let asked: Atomic<Int>
-        let isOpen = Mutex<[Bool]>([])
-        init() { asked = Atomic(0) }
+        let answering: Answering
+        /// Whether the handler is answering, and whether it was called meanwhile.
+        var isInside = false
+        var wasCalledInside = false
+        var responders: [Responder] = []
+        enum Answering { case atOnce, later, asStream }
+        init(_ answering: Answering) {
+            asked = Atomic(0)
+            self.answering = answering
+        }
         func handle(_ request: HTTPRequest, _ responder: Responder) {
+            if isInside { wasCalledInside = true }
             asked.add(1, ordering: .relaxed)
-            responder.respond(HTTPResponse(status: 200, body: Array("ok\n".utf8)))
-            isOpen.withLock { $0.append(responder.isOpen) }
+            responders.append(responder)
+            guard answering != .atOnce, let loop = MultiThreadedEventLoopGroup.currentEventLoop else {
+                return responder.respond(HTTPResponse(status: 200, body: Array("ok\n".utf8)))
+            }
+            loop.assumeIsolated().execute {
+                self.isInside = true
+                if self.answering == .later {
+                    responder.respond(HTTPResponse(status: 200, body: Array("ok\n".utf8)))
+                } else {
+                    responder.openStream(status: 200, fields: [])
+                }
+                self.isInside = false
+            }
         }
         func admit(_ request: HTTPRequest) -> BodyAdmission { .upTo(1024) }
-        func cancelled(_ responder: Responder) {}
+        func cancelled(_ responder: Responder) { if isInside { wasCalledInside = true } }
         func drained(_ responder: Responder) {}
     }
 
     /// What is left of a connection that sends these bytes: places in the loop's set, requests that were
-    /// handled, and whether one of them still is.
+    /// handled, whether one of them still is, and whether the handler was called while it answered.
     private func left(
-        of bytes: String, breaking moment: Breaker.Moment, isSecure: Bool
-    ) async throws -> (connections: Int, asked: Int, isOpen: Bool) {
+        of bytes: String, breaking moment: Breaker.Moment, isSecure: Bool,
+        answering: Handler.Answering = .atOnce
+    ) async throws -> (connections: Int, asked: Int, isOpen: Bool, wasCalledInside: Bool) {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let eventLoop = group.next()
         let bound = try await eventLoop.submit {
             let configuration = EdgeConfiguration()
-            let handler = Handler()
+            let handler = Handler(answering)
             let loop = EdgeLoop(
                 eventLoop: eventLoop, handler: handler, configuration: configuration,
                 counters: EdgeCounters(), budgets: EdgeBudgets(configuration))
@@ -74,7 +95,7 @@ struct BrokenConnectionTests {
             let (loop, handler) = bound.value
             return (
                 loop.connections.count, handler.asked.load(ordering: .relaxed),
-                handler.isOpen.withLock { $0.contains(true) }
+                handler.responders.contains(where: \.isOpen), handler.wasCalledInside
             )
         }.get()
         try await group.shutdownGracefully()
@@ -99,5 +120,38 @@ struct BrokenConnectionTests {
         let left = try await left(of: get + get + get, breaking: .flush, isSecure: false)
         #expect(left.connections == 0)
         #expect(!left.isOpen)
+    }
+
+    /// A node's core is in the midst of something when it answers.
+    @Test(
+        "while it is answered does not call whoever answers",
+        arguments: [Handler.Answering.later, .asStream])
+    private func inside(answering: Handler.Answering) async throws {
+        let get = "GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+        let left = try await left(of: get + get, breaking: .flush, isSecure: false, answering: answering)
+        #expect(left.asked >= 1)
+        #expect(!left.wasCalledInside)
+        #expect(!left.isOpen)
+    }
+}
+
+@Suite("The connections of a loop")
+struct ConnectionSetTests {
+    private final class Idle: EdgeConnection {
+        func drain() {}
+        func sweep(_ second: Int) {}
+    }
+
+    @Test("take no more room than there are, when a storm of them is over")
+    func shrinks() {
+        let set = ConnectionSet()
+        let all = (0..<20_000).map { _ in Idle() }
+        for one in all { set.insert(one) }
+        #expect(set.count == 20_000)
+        for one in all.dropLast(10) { set.remove(one) }
+        #expect(set.count == 10)
+        #expect(set.capacity < 2048)
+        for one in all { set.remove(one) }
+        #expect(set.count == 0)
     }
 }

@@ -249,9 +249,10 @@ def main():
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--program")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
-    program, wrong = build(options.sanitize), []
+    program, wrong = options.program or build(options.sanitize), []
     os.umask(0o022)
     folder = cluster.make_folder()
     shutil.copy(os.path.join(HERE, "leaks.txt"), folder)
