@@ -103,7 +103,7 @@ async def beside(name, body, connections, count):
             break
         await asyncio.sleep(0.1)
     assert seen["tidecast_requests_waiting"] == 0, (name, seen["tidecast_requests_waiting"])
-    print(f"{name}: {4 * count} of 200 beside {flood.answered} of the flood")
+    print(f"{name}: {4 * count} requests answered 200 beside {flood.answered} of the flood")
     return seen
 
 
