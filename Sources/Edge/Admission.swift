@@ -12,6 +12,8 @@ public enum BodyAdmission: Sendable {
 enum EdgeAnswer {
     static let tooLong = text(413, "The body is longer than this path takes.")
     static let tooManyBodies = text(503, "Too many bytes of unfinished bodies.")
+    static let tooManyRequests = text(503, "Too many requests wait to be begun.")
+    static let waitedTooLong = text(503, "The request waited too long to be begun.")
     static let tooManyAnswers = text(503, "Too many bytes of answers that are not read.")
 
     private static func text(_ status: Int, _ line: String) -> HTTPResponse {

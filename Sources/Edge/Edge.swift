@@ -12,6 +12,7 @@ public final class EdgeCounters: Sendable {
     public let accepted = Atomic<Int>(0)
     public let open = Atomic<Int>(0)
     public let requests = Atomic<Int>(0)
+    public let fairness = FairnessCounters()
     init() {}
 }
 

@@ -38,5 +38,7 @@ public struct EdgeConfiguration: Sendable {
     /// Seconds for which what a client still sends is read and thrown away behind a last answer: a
     /// connection that is closed while bytes of it are unread takes the answer with it (RFC 9112 §9.6).
     public var lingerSeconds = 2
+    /// How requests that wait for their turn are told apart, and how many may wait.
+    var fairness = FairQueue<Responder>.Bounds()
     public init() {}
 }

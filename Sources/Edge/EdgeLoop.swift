@@ -24,6 +24,15 @@ final class EdgeLoop {
     /// What one connection writes next, used by all in turn: a socket keeps the buffer that it was given
     /// last.
     private var written = ByteBuffer()
+    /// Requests that are whole and wait for their turn.
+    var queue: FairQueue<Responder>
+    /// Connections that are not read because too much of a share waits, by the share.
+    var paused: [UInt64: [any PausableConnection]] = [:]
+    var serving = NextTurn.none
+    /// Turns that were planned; the last one counts.
+    var plans: UInt64 = 0
+    /// What was told to the counters of `queue`.
+    var told = FairQueueCounts()
     private var dateSecond: Int = -1
     private var dateText = ""
 
@@ -36,6 +45,7 @@ final class EdgeLoop {
         self.configuration = configuration
         self.counters = counters
         self.budgets = budgets
+        queue = FairQueue(configuration.fairness)
     }
 
     /// Whether no connection is to begin anything new.
@@ -83,6 +93,11 @@ final class EdgeLoop {
     /// `connection` says itself that it is in the list, so that it is there once.
     func markDirty(_ connection: any Flushable) {
         dirty.append(connection)
+        scheduleFlush()
+    }
+
+    /// The end of this turn of reading: then connections are written.
+    func scheduleFlush() {
         guard !isScheduled else { return }
         isScheduled = true
         eventLoop.assumeIsolated().execute { self.flush() }
@@ -92,6 +107,7 @@ final class EdgeLoop {
     /// for all connections that comes while the last news is on its way goes out together with it on all
     /// those that were not yet written, and requests do not wait for thousands of writes.
     private func flush() {
+        queue.endReading()
         let end = min(flushed + EdgeLoop.flushedAtOnceMax, dirty.count)
         while flushed < end {
             dirty[flushed].flush()

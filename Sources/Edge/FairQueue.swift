@@ -32,6 +32,8 @@ struct FairQueue<Item> {
         var refusal: UInt64 = 200_000
         /// Nanoseconds that a line may owe without being held.
         var debt: UInt64 = 20_000_000
+        /// Nanoseconds for which a request may wait for its turn; past it nobody listens any more.
+        var wait: UInt64 = 5_000_000_000
         init() {}
     }
 

@@ -8,7 +8,10 @@ public final class FuzzedSession {
         func began(_ responder: Responder) {}
         func headed(_ responder: Responder) {}
         func admit(_ request: HTTPRequest) -> BodyAdmission { .upTo(64 << 10) }
-        func received(_ request: HTTPRequest, _ responder: Responder) {
+        func received(_ responder: Responder) { serve(responder) }
+        func serve(_ responder: Responder) { session?.serve(responder) }
+        func request(of responder: Responder) -> HTTPRequest? { responder.reading }
+        func handle(_ request: HTTPRequest, _ responder: Responder) {
             responder.respond(HTTPResponse(status: 200, body: [1]))
         }
         func closed(_ responder: Responder) { responder.close() }

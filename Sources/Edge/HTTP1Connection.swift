@@ -21,6 +21,8 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     private var deadlines: ConnectionDeadlines
     /// The request that is being read; the next one comes when this one is answered.
     private var request: HTTPRequest?
+    /// The request that is whole and waits for its turn.
+    private var waiting: HTTPRequest?
     /// Bytes that its body may have; and whether the handler said so.
     private var bodyMax = 0
     private var isAdmitted = false
@@ -67,11 +69,20 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
             guard let responder = current, let request = request.take() else { return }
             bodies.give(request.body.count)
             loop.counters.requests.add(1, ordering: .relaxed)
-            isHandling = true
-            loop.handler.handle(request, responder)
-            isHandling = false
-            writeHeld()
+            waiting = request
+            // Its pipeline hands over one request at a time: there is nothing to pause.
+            _ = loop.received(responder, bodyBytes: request.body.count)
         }
+    }
+
+    func request(of responder: Responder) -> HTTPRequest? { waiting }
+
+    func serve(_ responder: Responder) {
+        guard responder === current, let request = waiting.take() else { return }
+        isHandling = true
+        loop.handle(request, responder)
+        isHandling = false
+        writeHeld()
     }
 
     /// Bytes that make nothing whole are the beginning of a header block, whose time runs.
@@ -167,6 +178,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         isEnding = true
         held = nil
         request = nil
+        waiting = nil
         bodies.end()
         if let responder = current { end(responder) }
     }

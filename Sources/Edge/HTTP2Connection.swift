@@ -3,7 +3,9 @@ import HTTPMessages
 import NIOCore
 
 /// A connection that speaks HTTP/2: its session, and the bytes in and out.
-final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flushable, EdgeConnection {
+final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flushable, EdgeConnection,
+    PausableConnection
+{
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
@@ -16,6 +18,8 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     private var isClosing = false
     /// As the channel last said: asking it for each delivery costs a few per cent of one.
     private var isWritable = true
+    /// Nothing is read because too much of its share waits.
+    private var isPaused = false
     private var deadlines: ConnectionDeadlines
     /// Requests that are not wholly there.
     private var receiving = 0
@@ -135,14 +139,37 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         return loop.handler.admit(request)
     }
 
-    func received(_ request: HTTPRequest, _ responder: Responder) {
+    func received(_ responder: Responder) {
         receiving -= 1
-        responder.isReceived = true
+        loop.counters.requests.add(1, ordering: .relaxed)
+        guard let full = loop.received(responder, bodyBytes: bodyBytes(of: responder)), !isPaused else {
+            return
+        }
+        isPaused = true
+        try? context?.channel.syncOptions?.setOption(.autoRead, value: false)
+        loop.notePaused(self, full)
+    }
+
+    private func bodyBytes(of responder: Responder) -> Int {
+        guard let request = responder.reading else { return 0 }
         request.isSecure = isSecure
         request.client = client
-        loop.counters.requests.add(1, ordering: .relaxed)
-        loop.handler.handle(request, responder)
+        return request.body.count
     }
+
+    func request(of responder: Responder) -> HTTPRequest? { responder.reading }
+
+    func resume() {
+        isPaused = false
+        try? context?.channel.syncOptions?.setOption(.autoRead, value: true)
+    }
+
+    func serve(_ responder: Responder) {
+        session?.serve(responder)
+        markDirty()
+    }
+
+    func handle(_ request: HTTPRequest, _ responder: Responder) { loop.handle(request, responder) }
 
     func closed(_ responder: Responder) {
         if !responder.isReceived { receiving -= 1 }

@@ -95,6 +95,26 @@ extension HTTP2Session {
         return callbacks
     }()
 
+    func frameBegins(_ header: UnsafePointer<nghttp2_frame_hd>?) -> Int32 {
+        guard let header = header?.pointee else { return 0 }
+        let isEnd = UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0
+        switch UInt32(header.type) {
+        case NGHTTP2_PING.rawValue, NGHTTP2_SETTINGS.rawValue, NGHTTP2_GOAWAY.rawValue:
+            return count(.control)
+        case NGHTTP2_PRIORITY.rawValue: return count(.priority)
+        case NGHTTP2_WINDOW_UPDATE.rawValue: return count(.windowUpdate)
+        case NGHTTP2_DATA.rawValue where header.length == 0 && !isEnd: return count(.emptyData)
+        default: return 0
+        }
+    }
+
+    /// A frame of a type that means nothing here. Browsers send priorities in one.
+    func unknownFrame(_ header: UnsafePointer<nghttp2_frame_hd>?) -> Int32 {
+        let isPriority = header.map { UInt32($0.pointee.type) } == NGHTTP2_PRIORITY_UPDATE.rawValue
+        let counted = count(isPriority ? .priority : .unknown)
+        return counted != 0 ? counted : Int32(NGHTTP2_ERR_CANCEL.rawValue)
+    }
+
     private static func with(_ user: UnsafeMutableRawPointer?, _ body: (HTTP2Session) -> Int32) -> Int32 {
         guard let user else { return Int32(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue) }
         return Unmanaged<HTTP2Session>.fromOpaque(user)._withUnsafeGuaranteedRef(body)

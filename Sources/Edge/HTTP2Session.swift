@@ -7,7 +7,9 @@ protocol HTTP2SessionDelegate: ResponderTransport {
     func began(_ responder: Responder)
     /// The header block is whole.
     func headed(_ responder: Responder)
-    func received(_ request: HTTPRequest, _ responder: Responder)
+    /// The request is whole. It is handed over by `serve`, at once or later.
+    func received(_ responder: Responder)
+    func handle(_ request: HTTPRequest, _ responder: Responder)
     func closed(_ responder: Responder)
     func drained(_ responder: Responder)
     /// The header block is whole; may its body come, which has more than a few bytes?
@@ -199,26 +201,6 @@ final class HTTP2Session {
         abuse.admits(kind, second: second) ? 0 : Int32(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
     }
 
-    func frameBegins(_ header: UnsafePointer<nghttp2_frame_hd>?) -> Int32 {
-        guard let header = header?.pointee else { return 0 }
-        let isEnd = UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0
-        switch UInt32(header.type) {
-        case NGHTTP2_PING.rawValue, NGHTTP2_SETTINGS.rawValue, NGHTTP2_GOAWAY.rawValue:
-            return count(.control)
-        case NGHTTP2_PRIORITY.rawValue: return count(.priority)
-        case NGHTTP2_WINDOW_UPDATE.rawValue: return count(.windowUpdate)
-        case NGHTTP2_DATA.rawValue where header.length == 0 && !isEnd: return count(.emptyData)
-        default: return 0
-        }
-    }
-
-    /// A frame of a type that means nothing here. Browsers send priorities in one.
-    func unknownFrame(_ header: UnsafePointer<nghttp2_frame_hd>?) -> Int32 {
-        let isPriority = header.map { UInt32($0.pointee.type) } == NGHTTP2_PRIORITY_UPDATE.rawValue
-        let counted = count(isPriority ? .priority : .unknown)
-        return counted != 0 ? counted : Int32(NGHTTP2_ERR_CANCEL.rawValue)
-    }
-
     func frameSent(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
         abuse.noteSent(second: second)
         if let frame { noteUnread(frame) }
@@ -336,27 +318,41 @@ final class HTTP2Session {
         {
             return Int32(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
         }
-        guard let responder = responder(stream), var request = responder.reading else { return 0 }
-        if type == NGHTTP2_HEADERS.rawValue, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST,
-            !request.head.isComplete
-        {
-            reset(stream, NGHTTP2_PROTOCOL_ERROR)
-            return 0
-        }
-        if type == NGHTTP2_HEADERS.rawValue {
+        guard let responder = responder(stream), isWhole(frame, responder, isEnd: isEnd) else { return 0 }
+        responder.isReceived = true
+        delegate.received(responder)
+        return 0
+    }
+
+    /// Whether the request is whole with this frame, and waits for an answer. Apart, so that nobody here has
+    /// the request while it is handled, and it can be read into again.
+    private func isWhole(
+        _ frame: UnsafePointer<nghttp2_frame>, _ responder: Responder, isEnd: Bool
+    ) -> Bool {
+        guard let request = responder.reading, !responder.isReceived else { return false }
+        if UInt32(frame.pointee.hd.type) == NGHTTP2_HEADERS.rawValue {
+            if frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST, !request.head.isComplete {
+                reset(responder.streamID, NGHTTP2_PROTOCOL_ERROR)
+                return false
+            }
             delegate.headed(responder)
-            guard isTaken(request, responder, isEnd: isEnd) else { return 0 }
+            guard isTaken(request, responder, isEnd: isEnd) else { return false }
         }
-        guard isEnd, responder.state == .waiting else { return 0 }
+        guard isEnd, responder.state == .waiting else { return false }
         guard request.head.contentLength.map({ $0 == request.body.count }) ?? true else {
-            reset(stream, NGHTTP2_PROTOCOL_ERROR)
-            return 0
+            reset(responder.streamID, NGHTTP2_PROTOCOL_ERROR)
+            return false
         }
         bodies.give(request.body.count)
+        return true
+    }
+
+    /// Hands a whole request over. It is read into again, unless somebody keeps it.
+    func serve(_ responder: Responder) {
+        guard var request = responder.reading, responder.isReceived else { return }
         responder.reading = nil
-        delegate.received(request, responder)
+        delegate.handle(request, responder)
         pool.giveBack(&request)
-        return 0
     }
 
     /// Whether the request is read on now that its header block is there; otherwise it was answered.
@@ -374,7 +370,7 @@ final class HTTP2Session {
 
     func closed(_ stream: Int32) -> Int32 {
         guard let session, let responder = responder(stream) else { return 0 }
-        if let request = responder.reading { bodies.give(request.body.count) }
+        if let request = responder.reading, !responder.isReceived { bodies.give(request.body.count) }
         if responder.state == .answered { answers.give(responder.body.count - responder.offset) }
         nghttp2_session_set_stream_user_data(session, stream, nil)
         if heading?.stream == stream { heading = nil }

@@ -1,9 +1,24 @@
 import HTTPMessages
 
+/// With whom a request shares a loop's time.
+public struct RequestShare: Hashable, Sendable {
+    /// Requests with the same number wait in one line, and each line has its turn.
+    public var number: UInt64
+    /// Whether its refusals for a quota (429) are spread over time.
+    public var isPaced: Bool
+
+    public init(number: UInt64, isPaced: Bool) {
+        self.number = number
+        self.isPaced = isPaced
+    }
+}
+
 /// What a loop does with requests. Called on its loop only.
 public protocol RequestHandler: AnyObject {
-    /// The whole request is there. Answer through `responder`, now or later, on the same event loop, at most
-    /// once.
+    /// Whose share of the loop's time a whole request takes. Asked where requests have to wait.
+    func share(of request: HTTPRequest) -> RequestShare
+    /// The whole request is there, and its turn. Answer through `responder`, now or later, on the same event
+    /// loop, at most once.
     func handle(_ request: HTTPRequest, _ responder: Responder)
     /// The header block is whole, and the body has more than a few bytes, or is waited for: may it come?
     func admit(_ request: HTTPRequest) -> BodyAdmission
@@ -17,6 +32,10 @@ public protocol RequestHandler: AnyObject {
 /// The connection that a responder belongs to, of whichever protocol.
 protocol ResponderTransport: AnyObject {
     func respond(_ responder: Responder, _ response: HTTPResponse)
+    /// Its request, which is whole and waits for its turn.
+    func request(of responder: Responder) -> HTTPRequest?
+    /// The turn of its request, which is whole, has come.
+    func serve(_ responder: Responder)
     func openStream(_ responder: Responder, status: Int, fields: [(name: String, value: String)])
     /// Chunks were queued, or the stream was ended.
     func wake(_ responder: Responder)
@@ -32,6 +51,10 @@ public final class Responder {
 
     /// Free for the handler's use.
     public var userTag: UInt64 = 0
+    /// Nanoseconds for which the whole request waited until it was handed to the handler.
+    public internal(set) var waited: UInt64 = 0
+    /// Of the answer; 0 before there is one.
+    private(set) var status: Int16 = 0
     public internal(set) var isOpen = true
 
     /// Until it is closed, which every connection does to all that it has when it ends. A weak reference
@@ -86,6 +109,7 @@ public final class Responder {
     public func respond(_ response: HTTPResponse) {
         guard isOpen, state == .waiting else { return }
         state = .answered
+        status = Int16(clamping: response.status)
         transport?.respond(self, response)
     }
 

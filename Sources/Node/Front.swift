@@ -56,6 +56,12 @@ final class Front {
 
     // MARK: Requests
 
+    /// Whose share of the loop's time a request takes that did not come over the admin socket.
+    func share(of request: HTTPRequest) -> RequestShare {
+        let share = api.share(of: request, now: loop.core.believed(loop.now).wall)
+        return RequestShare(number: share.number, isPaced: share.isProject)
+    }
+
     func handle(_ request: HTTPRequest, _ responder: Responder, isAdmin: Bool) {
         loop.beginTurn()
         let now = loop.core.believed(loop.now).wall
@@ -169,7 +175,10 @@ final class Front {
             place = tickets.count
             tickets.append(Ticket())
         }
-        tickets[place].request = (responder, form, loop.now.monotonic)
+        // From its last byte on, also while it waited for its turn.
+        let now = loop.now.monotonic.nanoseconds
+        let arrived = MonotonicTime(nanoseconds: now - min(now, responder.waited))
+        tickets[place].request = (responder, form, arrived)
         return UInt64(tickets[place].generation) << 32 | UInt64(place)
     }
 
@@ -302,6 +311,9 @@ final class EdgeHandler: RequestHandler {
         self.isAdmin = isAdmin
     }
 
+    func share(of request: HTTPRequest) -> RequestShare {
+        isAdmin ? RequestShare(number: 0, isPaced: false) : front.share(of: request)
+    }
     func handle(_ request: HTTPRequest, _ responder: Responder) {
         front.handle(request, responder, isAdmin: isAdmin)
     }

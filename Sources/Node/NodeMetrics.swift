@@ -189,6 +189,37 @@ final class NodeMetrics: Sendable {
         registry.gauge(
             "tidecast_connections", "Connections that are open.",
             read: { Double(edge.open.load(ordering: .relaxed)) })
+        watch(edge.fairness)
+    }
+
+    private func watch(_ fairness: FairnessCounters) {
+        registry.gauge(
+            "tidecast_requests_waiting", "Whole requests that wait for their project's turn.",
+            read: { Double(fairness.waiting.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_turns_cut_total", "Turns of event loops that reached their bound with requests left.",
+            read: { Double(fairness.turnsCut.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_shares_held_total",
+            "Times that a project was held because so many of its requests were refused for its quota.",
+            read: { Double(fairness.holds.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_connections_paused_total",
+            "Times that a connection was left unread because too many requests of its project waited.",
+            read: { Double(fairness.pauses.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_requests_refused_waiting_total",
+            "Requests that were refused because too many waited for their turn.",
+            read: { Double(fairness.refused.load(ordering: .relaxed)) })
+        registry.histogram(
+            "tidecast_request_turns_waited",
+            "Turns for which a request waited that was not handled at once; without projects that are held.",
+            read: {
+                let (counts, sum) = fairness.turnsWaited
+                return ReadHistogram(
+                    bounds: FairnessCounters.turnBounds.map { Double($0) },
+                    counts: counts.map { UInt64($0) }, sum: Double(sum))
+            })
     }
 
     func watch(_ gates: Gates) {

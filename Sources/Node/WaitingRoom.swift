@@ -43,6 +43,8 @@ final class WaitingRoom: Sendable {
         private let room: WaitingRoom
         init(_ room: WaitingRoom) { self.room = room }
 
+        func share(of request: HTTPRequest) -> RequestShare { RequestShare(number: 0, isPaced: false) }
+
         func handle(_ request: HTTPRequest, _ responder: Responder) {
             let reason = room.current
             switch String(decoding: request.target, as: UTF8.self) {

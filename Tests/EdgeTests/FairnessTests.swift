@@ -1,0 +1,124 @@
+import HTTPMessages
+import Synchronization
+import Testing
+
+@testable import Edge
+
+/// Real sockets, on one loop: requests that wait for their turn.
+@Suite("A loop that is asked for more than a turn's work")
+struct FairnessTests {
+    private func configuration(
+        _ change: (inout FairQueue<Responder>.Bounds) -> Void
+    ) -> EdgeConfiguration {
+        var configuration = EdgeConfiguration()
+        (configuration.fairness.turn, configuration.fairness.quantum) = (16 << 10, 8 << 10)
+        configuration.fairness.wait = .max
+        change(&configuration.fairness)
+        return configuration
+    }
+
+    /// Requests over HTTP/2, on streams from 1 on.
+    private func requests(_ count: Int, _ path: (Int) -> String) -> [UInt8] {
+        (0..<count).reduce(into: Frames.preface) {
+            $0 += Frames.headers(2 * $1 + 1, "GET", path($1), isEnd: true)
+        }
+    }
+
+    /// How many answers' header blocks came.
+    private func answers(_ client: RawClient) -> Int {
+        Frames.read(client.received).count { $0.kind == 1 }
+    }
+
+    /// Polls what other threads change.
+    private func until(_ isSo: () -> Bool) async {
+        for _ in 0..<2000 where !isSo() { try? await Task.sleep(for: .milliseconds(10)) }
+    }
+
+    @Test("answers all of it, and begins each client's requests in their order")
+    func order() throws {
+        let paths = Mutex<[String]>([])
+        let server = try RawServer(configuration { _ in }) { request, responder in
+            paths.withLock { $0.append(String(decoding: request.target, as: UTF8.self)) }
+            responder.respond(HTTPResponse(status: 200))
+        }
+        defer { server.end() }
+        let clients = try [RawClient(port: server.port), RawClient(port: server.port)]
+        for (place, client) in clients.enumerated() {
+            client.send(requests(200) { "/share\(place)/\(1000 + $0)" })
+        }
+        for client in clients { #expect(client.read { answers($0) == 200 }) }
+        for place in 0...1 {
+            let seen = paths.withLock { $0.filter { $0.hasPrefix("/share\(place)") } }
+            #expect(seen == (0..<200).map { "/share\(place)/\(1000 + $0)" })
+        }
+        #expect(server.edge.counters.fairness.turnsCut.load(ordering: .relaxed) > 0)
+        #expect(server.edge.counters.fairness.waiting.load(ordering: .relaxed) == 0)
+    }
+
+    @Test("answers what comes pipelined over HTTP/1.1 in its order")
+    func pipeline() throws {
+        let server = try RawServer(configuration { $0.turn = 1 }) { request, responder in
+            responder.respond(HTTPResponse(status: 200, body: request.target))
+        }
+        defer { server.end() }
+        let client = try RawClient(port: server.port)
+        let paths = (0..<50).map { "/line/\(100 + $0)" }
+        client.send(paths.map { "GET \($0) HTTP/1.1\r\nHost: x\r\n\r\n" }.joined())
+        #expect(client.read { $0.count(of: "/line/") == 50 })
+        let lines = client.text.split(whereSeparator: \.isNewline).map { $0.prefix { $0 != "H" } }
+        #expect(lines.filter { $0.hasPrefix("/line/") }.map(String.init) == paths)
+    }
+
+    @Test("answers others while a project waits for what it owes, and does not begin what nobody awaits")
+    func dropped() async throws {
+        let server = try RawServer(
+            configuration { ($0.refusal, $0.debt) = (1_000_000_000, 4_000_000_000) }
+        ) { request, responder in
+            let isPaced = request.target.starts(with: "/paced".utf8)
+            responder.respond(HTTPResponse(status: isPaced ? 429 : 200))
+        }
+        defer { server.end() }
+        let fairness = server.edge.counters.fairness
+        var flood: RawClient? = try RawClient(port: server.port)
+        flood?.send(requests(200) { _ in "/paced" })
+        await until { fairness.holds.load(ordering: .relaxed) > 0 }
+        let other = try RawClient(port: server.port)
+        other.send(requests(20) { _ in "/other" })
+        #expect(other.read { answers($0) == 20 })
+        #expect(fairness.waiting.load(ordering: .relaxed) > 100)
+        flood = nil
+        await until { fairness.waiting.load(ordering: .relaxed) == 0 }
+        #expect(fairness.waiting.load(ordering: .relaxed) == 0)
+        #expect(server.asked.count < 120)
+    }
+
+    @Test("does not read on from who has too much waiting, and answers all in the end")
+    func paused() async throws {
+        let server = try RawServer(
+            configuration { ($0.refusal, $0.debt, $0.full) = (500_000, 2_000_000, 80 << 10) }
+        ) { $1.respond(HTTPResponse(status: 429)) }
+        defer { server.end() }
+        let clients = try (0..<4).map { _ in try RawClient(port: server.port) }
+        for client in clients { client.send(requests(200) { _ in "/paced" }) }
+        for client in clients { #expect(client.read { answers($0) == 200 }) }
+        #expect(server.edge.counters.fairness.pauses.load(ordering: .relaxed) > 0)
+        #expect(server.asked.count == 800)
+    }
+
+    @Test("answers 503 past what may wait, to HTTP/1.1 and HTTP/2")
+    func full() throws {
+        let server = try RawServer(
+            configuration { ($0.refusal, $0.debt, $0.lineMax) = (1_000_000, 2_000_000, 40 << 10) }
+        ) { $1.respond(HTTPResponse(status: 429)) }
+        defer { server.end() }
+        let client = try RawClient(port: server.port)
+        client.send(requests(100) { _ in "/paced" })
+        let old = try (0..<20).map { _ in try RawClient(port: server.port) }
+        for client in old { client.send("GET /paced HTTP/1.1\r\nHost: x\r\n\r\n") }
+        #expect(client.read { answers($0) == 100 })
+        for client in old { #expect(client.read { $0.text.contains("\r\n\r\n") }) }
+        #expect(server.asked.count < 120)
+        let refused = server.edge.counters.fairness.refused.load(ordering: .relaxed)
+        #expect(refused == 120 - server.asked.count)
+    }
+}
