@@ -97,6 +97,7 @@ struct Server: AsyncParsableCommand {
         signal(SIGTERM) { _ in _exit(0) }
         // What it would ask for is being done.
         signal(SIGHUP) { _ in }
+        Allocator.giveBackInTime()
         let node = try Node(configuration, log: logger) { reason in
             logger.critical("stopping", metadata: ["reason": "\(reason)"])
             // At once: what `exit` tidies up, libcrypto's tables first, other threads are still using.
@@ -112,6 +113,7 @@ struct Server: AsyncParsableCommand {
                 "ports": "\(node.ports.map(String.init).joined(separator: ","))",
                 "data": "\(settings.folder)",
             ])
+        Allocator.keepUntilTheEnd(node)
         let service = NodeService(node: node, log: logger)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(

@@ -1,0 +1,296 @@
+import Testing
+
+@testable import Edge
+
+/// A queue of numbers whose clock stands still until it is moved.
+private struct Desk {
+    var queue: FairQueue<Int>
+    var now: UInt64 = 1_000_000_000
+    private(set) var turns: [[Int]] = []
+
+    init(_ change: (inout FairQueue<Int>.Bounds) -> Void = { _ in }) {
+        var bounds = FairQueue<Int>.Bounds()
+        (bounds.request, bounds.quantum, bounds.turn) = (1, 4, 16)
+        (bounds.full, bounds.lineMax, bounds.allMax) = (100, 2000, 5000)
+        change(&bounds)
+        queue = FairQueue(bounds)
+    }
+
+    /// Adds numbers, each with a body of so many bytes.
+    @discardableResult
+    mutating func add(_ items: some Sequence<Int>, of share: UInt64, bytes: Int = 0) -> FairQueue<Int>.Added {
+        var last = FairQueue<Int>.Added.waits
+        for item in items {
+            last = queue.add(item, of: share, cost: queue.cost(bodyBytes: bytes), now: now)
+        }
+        return last
+    }
+
+    /// What one turn serves. `refusing`: of whose share each is refused.
+    @discardableResult
+    mutating func turn(refusing share: UInt64? = nil) -> [Int] {
+        queue.beginTurn(now: now)
+        var served: [Int] = []
+        while let next = queue.next(now: now) {
+            served.append(next.item)
+            if let share { queue.noteRefused(share, now: now) }
+        }
+        return served
+    }
+}
+
+/// What a mutating call gave; the macro itself takes no mutating calls.
+private func same<Value: Equatable>(
+    _ seen: Value, _ wanted: Value, _ location: SourceLocation = #_sourceLocation
+) {
+    #expect(seen == wanted, sourceLocation: location)
+}
+
+@Suite("Requests that wait for their turn")
+struct FairQueueTests {
+    @Test("need not where nobody does and the turn has room")
+    func atOnce() {
+        var desk = Desk()
+        for _ in 1...16 { same(desk.takes(), true) }
+        same(desk.takes(), false)
+        desk.queue.endReading()
+        same(desk.takes(), true)
+        desk.add([1], of: 7)
+        same(desk.takes(), false)
+        same(desk.turn(), [1])
+        desk.queue.endReading()
+        same(desk.takes(), true)
+    }
+
+    @Test("wait behind a quantum of each other project, however many wait there")
+    func quantum() throws {
+        for others in 1...4 {
+            var desk = Desk { $0.turn = 1000 }
+            for other in 0..<others { desk.add((0..<1000).map { _ in other }, of: UInt64(other)) }
+            desk.add([-1], of: 99)
+            let served = desk.turn()
+            let place = try #require(served.firstIndex(of: -1))
+            #expect(place <= 4 * others)
+        }
+    }
+
+    @Test("wait behind a quantum and one request of the largest, where others' are large")
+    func large() throws {
+        var desk = Desk { $0.turn = 1000 }
+        desk.add(0..<50, of: 1, bytes: 29)
+        desk.add(100..<200, of: 2)
+        let served = desk.turn()
+        // 30 of work are eight quanta: no number of the first before 28 of the second, then at their rate.
+        let first = try #require(served.firstIndex(of: 0))
+        #expect(served.prefix(first).count { $0 >= 100 } == 28)
+        let work = served.prefix(while: { $0 != 199 }).reduce(0) { $0 + ($1 < 100 ? 30 : 0) }
+        #expect(work <= 100 + 30)
+    }
+
+    @Test("keep their order within a project, over turns too")
+    func order() {
+        var desk = Desk()
+        desk.add(0..<40, of: 1)
+        desk.add(100..<140, of: 2)
+        var served: [Int] = []
+        while desk.queue.count > 0 { served += desk.turn() }
+        #expect(served.filter { $0 < 100 } == Array(0..<40))
+        #expect(served.filter { $0 >= 100 } == Array(100..<140))
+        #expect(desk.queue.lines.isEmpty)
+    }
+
+    @Test("are begun so far as a turn goes, and the next turn goes on where it ended")
+    func turns() {
+        var desk = Desk()
+        desk.add(0..<30, of: 1)
+        desk.add(100..<130, of: 2)
+        same(desk.turn(), [0, 1, 2, 3, 100, 101, 102, 103, 4, 5, 6, 7, 104, 105, 106, 107])
+        same(Array(desk.turn().prefix(5)), [8, 9, 10, 11, 108])
+        #expect(desk.queue.turnsCut == 2)
+    }
+
+    @Test("are told how many turns they waited")
+    func waited() {
+        var desk = Desk()
+        desk.add(0..<20, of: 1)
+        desk.turn()
+        desk.queue.beginTurn(now: desk.now)
+        let served = desk.queue.next(now: desk.now)
+        #expect(served?.item == 16)
+        #expect(served?.turns == 2)
+        #expect(served?.since == desk.now)
+    }
+
+    @Test("save nothing up while none is there")
+    func idle() {
+        var desk = Desk { $0.turn = 8 }
+        desk.add([1], of: 1)
+        desk.turn()
+        desk.add(100..<120, of: 2)
+        desk.add(0..<20, of: 1)
+        same(desk.turn(), [100, 101, 102, 103, 0, 1, 2, 3])
+    }
+
+    @Test("are too many at a bound of their project's and at one of all")
+    func bounds() {
+        var desk = Desk()
+        same(desk.add(0..<100, of: 1), .waits)
+        same(desk.add([100], of: 1), .waitsAndIsFull)
+        #expect(!desk.queue.hasRoom(1))
+        #expect(desk.queue.hasRoom(2))
+        same(desk.add(101..<2000, of: 1), .waitsAndIsFull)
+        same(desk.add([2000], of: 1), .refused)
+        same(desk.add(0..<2000, of: 2), .waitsAndIsFull)
+        same(desk.add(0..<1001, of: 3), .refused)
+        #expect(desk.queue.refused == 2)
+        for _ in 0..<500 { desk.turn() }
+        #expect(desk.queue.count == 0)
+        #expect(desk.queue.hasRoom(1))
+    }
+
+    @Test("are held where too many were refused, and go on when half of what is owed is over")
+    func held() {
+        var desk = Desk { ($0.refusal, $0.debt) = (10, 100) }
+        desk.add(0..<40, of: 1)
+        // The eleventh refusal is more than may be owed.
+        same(desk.turn(refusing: 1), Array(0...10))
+        #expect(desk.queue.holds == 1)
+        #expect(!desk.queue.isReady)
+        #expect(desk.queue.heldUntil == desk.now + 60)
+        same(desk.takes(), false)
+        desk.add([100, 101], of: 2)
+        same(desk.turn(), [100, 101])
+        desk.now += 59
+        same(desk.turn(), [])
+        desk.now += 1
+        same(desk.turn(refusing: 1), [11, 12, 13, 14, 15, 16])
+        desk.now += 1_000
+        same(desk.turn(), Array(17...32))
+    }
+
+    @Test("of a project that is refused are answered at its pace, and others' at once")
+    func pace() {
+        var desk = Desk { ($0.refusal, $0.debt, $0.turn) = (200_000, 20_000_000, 256) }
+        var refused = 0
+        for turn in 0..<10_000 {
+            if desk.queue.count < 200 { desk.add((0..<100).map { _ in 0 }, of: 1) }
+            desk.add([turn + 1], of: 2)
+            desk.queue.beginTurn(now: desk.now)
+            var isServed = false
+            while let next = desk.queue.next(now: desk.now) {
+                if next.item == 0 {
+                    refused += 1
+                    desk.queue.noteRefused(1, now: desk.now)
+                } else {
+                    isServed = next.item == turn + 1
+                    #expect(next.turns == 1)
+                }
+            }
+            #expect(isServed)
+            desk.now += 100_000
+        }
+        // A second: 5,000, and what may be owed at its end.
+        #expect((4_900...5_102).contains(refused))
+    }
+
+    @Test("of a held project count no turns, until it owes nothing")
+    func paced() {
+        var desk = Desk { ($0.refusal, $0.debt) = (10, 100) }
+        desk.add(0..<20, of: 1)
+        desk.turn(refusing: 1)
+        desk.now += 60
+        desk.queue.beginTurn(now: desk.now)
+        same(desk.queue.next(now: desk.now)?.turns, nil)
+        desk.now += 100
+        desk.queue.beginTurn(now: desk.now)
+        same(desk.queue.next(now: desk.now)?.turns, 3)
+    }
+
+    @Test("come and go without end, and what is kept of projects does not grow")
+    func forgotten() {
+        var desk = Desk { ($0.refusal, $0.debt) = (10, 15) }
+        for share in UInt64(0)..<1000 {
+            desk.add([1, 2, 3], of: share)
+            desk.turn(refusing: share)
+            desk.now += 1000
+            desk.turn()
+        }
+        #expect(desk.queue.lines.count <= 1)
+    }
+
+    @Test("keep the laws, whatever comes in which order", arguments: 1...20)
+    func random(seed: UInt64) {
+        var dice = Dice(state: seed)
+        var desk = Desk { ($0.refusal, $0.debt, $0.turn, $0.full) = (10, 60, 20, 10) }
+        /// The last that was served, by share.
+        var last: [Int: Int] = [:]
+        var number = 0
+        for _ in 0..<2000 {
+            switch dice.next(6) {
+            case 0...2:
+                number += 1
+                let share = dice.next(5)
+                desk.add([number * 8 + share], of: UInt64(share), bytes: dice.next(10))
+            case 3: _ = desk.takes()
+            case 4: desk.now += UInt64(dice.next(40))
+            default:
+                desk.queue.beginTurn(now: desk.now)
+                var work = 0
+                while let served = desk.queue.next(now: desk.now) {
+                    work += 1
+                    if dice.next(3) == 0 { desk.queue.noteRefused(UInt64(dice.next(5)), now: desk.now) }
+                    #expect(served.item > last[served.item % 8] ?? 0)
+                    last[served.item % 8] = served.item
+                }
+                #expect(work <= 20)
+            }
+            #expect(desk.queue.brokenInvariant(isWhole: true) == nil)
+        }
+        desk.now += 1_000_000
+        while desk.queue.count > 0 { desk.turn() }
+        #expect(desk.queue.work == 0)
+    }
+}
+
+extension Desk {
+    fileprivate mutating func takes() -> Bool { queue.takesAtOnce(queue.cost(bodyBytes: 0)) }
+}
+
+/// Numbers from a seed.
+private struct Dice {
+    var state: UInt64
+    mutating func next(_ bound: Int) -> Int {
+        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        return Int(state >> 33) % bound
+    }
+}
+
+@Suite("The laws of requests that wait")
+struct FairQueueLawTests {
+    private func isSeen(_ law: String, _ change: (inout FairQueue<Int>) -> Void) {
+        var queue = FairQueue<Int>()
+        queue.laws.isHolders = true
+        for share in UInt64(1)...2 {
+            for item in 0..<3 { _ = queue.add(item, of: share, cost: queue.cost(bodyBytes: 0), now: 1) }
+        }
+        #expect(queue.brokenInvariant(isWhole: true) == nil)
+        change(&queue)
+        let broken = queue.brokenInvariant(isWhole: true)
+        #expect(broken?.contains(law) ?? false, "\(law), seen: \(broken ?? "none")")
+    }
+
+    @Test("are seen to be broken")
+    func broken() {
+        isSeen("do not have what waits") { _ = $0.lines[1]?.waiting.removeFirst() }
+        isSeen("work is not that of all") { $0.lines[1]?.work += 1 }
+        isSeen("saves up") {
+            $0.lines[1]?.deficit = 1
+            guard let line = $0.lines[1], let other = $0.lines[2] else { return }
+            while !line.waiting.isEmpty { other.waiting.append(line.waiting.removeFirst()) }
+            (other.work, line.work) = (other.work + line.work, 0)
+        }
+        isSeen("was not given") { $0.lines[1]?.deficit = -1 }
+        isSeen("turn comes though") { $0.lines[1]?.isHeld = true }
+        isSeen("another's turn") { $0.lines[2]?.isVisited = true }
+    }
+}
