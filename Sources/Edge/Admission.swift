@@ -8,18 +8,23 @@ public enum BodyAdmission: Sendable {
     case refused(HTTPResponse)
 }
 
-/// What the edge itself answers.
+/// What the edge itself answers, in FCM's envelope (`google.rpc.Status` with an `FcmError`), since SDKs read
+/// nothing else. The texts have nothing in them that JSON escapes.
 enum EdgeAnswer {
-    static let tooLong = text(413, "The body is longer than this path takes.")
-    static let tooManyBodies = text(503, "Too many bytes of unfinished bodies.")
-    static let tooManyRequests = text(503, "Too many requests wait to be begun.")
-    static let waitedTooLong = text(503, "The request waited too long to be begun.")
-    static let tooManyAnswers = text(503, "Too many bytes of answers that are not read.")
+    static let tooLong = error(413, "INVALID_ARGUMENT", "The body is longer than this path takes.")
+    static let tooManyBodies = error(503, "UNAVAILABLE", "Too many bytes of unfinished bodies.")
+    static let tooManyRequests = error(503, "UNAVAILABLE", "Too many requests wait to be begun.")
+    static let waitedTooLong = error(503, "UNAVAILABLE", "The request waited too long to be begun.")
+    static let tooManyAnswers = error(503, "UNAVAILABLE", "Too many bytes of answers that are not read.")
 
-    private static func text(_ status: Int, _ line: String) -> HTTPResponse {
-        HTTPResponse(
-            status: status, fields: [("content-type", "text/plain; charset=utf-8")],
-            body: Array("\(line)\n".utf8))
+    private static func error(_ code: Int, _ word: String, _ message: String) -> HTTPResponse {
+        let detail =
+            #"{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":"\#(word)"}"#
+        let body =
+            #"{"error":{"code":\#(code),"message":"\#(message)","status":"\#(word)","details":[\#(detail)]}}"#
+        return HTTPResponse(
+            status: code, fields: [("content-type", "application/json; charset=UTF-8")],
+            body: Array(body.utf8))
     }
 
     /// The answer to a method that no path has (RFC 9110 §9.1), if it is one.

@@ -29,6 +29,8 @@ public struct ListenError: Error, CustomStringConvertible {
             return try open()
         } catch let error as IOError {
             throw ListenError(address: address, reason: String(cString: strerror(error.errnoCode)))
+        } catch let error as SocketAddressError.UnknownHost {
+            throw ListenError(address: address, reason: "\(error.host) is no name that this machine knows")
         } catch {
             throw ListenError(address: address, reason: "\(error)")
         }

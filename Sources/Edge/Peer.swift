@@ -9,6 +9,14 @@ public enum Peer: Hashable, Sendable {
     case user(uid: UInt32, process: Int32)
     case unknown
 
+    /// Without the port.
+    public var host: String {
+        guard case .address(let address) = self, let colon = address.lastIndex(of: ":") else {
+            return "unknown"
+        }
+        return String(address[..<colon])
+    }
+
     /// Asked for when somebody wants to know, so that a connection keeps nothing for it.
     static func of(_ context: ChannelHandlerContext?) -> Peer {
         guard let context, let address = context.remoteAddress else { return .unknown }

@@ -141,6 +141,8 @@ public final class API {
     /// Why a send of a project would be refused for its quota, if that is certain. Asked before the body is
     /// looked at: what a project sends far beyond its quota costs the others next to nothing.
     public var refusalOfSend: ((ProjectNumber) -> QuotaRefusal?)?
+    /// Of the request that was routed last, where an operator's was refused.
+    private var refusedOperator: RefusedOperator?
     let authenticator: Authenticator
     let accountKeys = AccountKeys()
     private var deciphered: [Result<Registration, RegistrationError>] = []
@@ -180,11 +182,18 @@ public final class API {
                 do throws(APIError) { return try router.route() } catch let second { error = second }
             }
             if error.status == .unauthenticated, let refusal = router.operatorRefusal { error = refusal }
+            if let refused = router.refused(error) { refusedOperator = refused }
             if isIID { return .respond(error.iidResponse()) }
             var response = error.response(retryAfter: error.quota != nil)
             if router.target.matches(3, "registrations") { response.fields.append(API.anyOrigin) }
             return .respond(response)
         }
+    }
+
+    /// Of the request that was routed last, where an operator's was refused.
+    public func takeRefusedOperator() -> RefusedOperator? {
+        guard refusedOperator != nil else { return nil }
+        return refusedOperator.take()
     }
 
     /// What was used of late, to be written down.

@@ -65,6 +65,20 @@ extension Administrator {
         }
     }
 
+    /// Attempts that were refused. Not worth a second try.
+    func tellRefused(_ entries: [AuditEntry], _ log: Logger) {
+        guard !entries.isEmpty else { return }
+        for entry in entries {
+            log.notice(
+                "an operator was refused",
+                metadata: [
+                    "who": "\(entry.author.name)", "from": "\(entry.author.place)",
+                    "what": "\(entry.subject)",
+                ])
+        }
+        engine.perform({ try Catalog.putRefused(entries, to: $0) }) { _ in }
+    }
+
     func audit(_ limit: Int, on loop: NodeLoop, _ finish: @escaping Finish) {
         let mailbox = loop.mailboxes[loop.number]
         engine.perform({ AuditView.answer(try Catalog.audit($0, limit: limit)) }) { result in

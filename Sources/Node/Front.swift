@@ -1,4 +1,5 @@
 import COpenSSL
+import Credentials
 import Edge
 import FCMAPI
 import HTTPMessages
@@ -39,6 +40,7 @@ final class Front {
         /// Whose quotas are asked for.
         var project: Project?
     }
+    private var attempts = RefusedAttempts()
     private var parked: [UInt64: Parked] = [:]
     private var lastParked: UInt64 = 0
     /// Who has asked for the metrics, until their text is made.
@@ -69,7 +71,22 @@ final class Front {
         lastMessageTime = time
         let id = MessageID(time: time, random: random.next())
         api.moment = loop.now.monotonic
-        carryOut(api.route(request, isAdmin: isAdmin, now: now, id: id), request, responder, isAdmin: isAdmin)
+        let action = api.route(request, isAdmin: isAdmin, now: now, id: id)
+        if let refused = api.takeRefusedOperator() { tell(refused, responder.peer, now) }
+        carryOut(action, request, responder, isAdmin: isAdmin)
+    }
+
+    /// In the audit log, as far as its bounds go.
+    private func tell(_ refused: RefusedOperator, _ peer: Peer, _ now: WallTime) {
+        let attempt = RefusedAttempts.Attempt(
+            name: refused.name, place: peer.host, subject: refused.subject)
+        guard let entry = attempts.note(attempt, now: now) else { return }
+        loop.shared.administrator.tellRefused([entry], loop.shared.log)
+    }
+
+    /// What followed those that were told at once.
+    func tellRefused(now: WallTime) {
+        loop.shared.administrator.tellRefused(attempts.take(now: now), loop.shared.log)
     }
 
     private func carryOut(

@@ -86,6 +86,7 @@ final class NodeLoop: @unchecked Sendable {
             self.core.forgetIdleBuckets(now: Clock.now())
             self.keys.adopt(self.registrationKeys, now: Clock.now().wall)
             self.shared.administrator.note(self.api.takeUses(now: Clock.now().wall))
+            self.front.tellRefused(now: Clock.now().wall)
         }
     }
 

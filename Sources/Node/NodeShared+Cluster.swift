@@ -127,7 +127,8 @@ extension NodeShared {
         guard let cluster else { return .failure(DrainRefusal(response: NodeShared.alone)) }
         let view = cluster.current
         guard let member = view.members.first(where: { $0.name == node }) else {
-            let response = APIFailure.unavailable("the cluster has no node \(node) at the moment")
+            let names = view.members.map(\.name).sorted().joined(separator: ", ")
+            let response = APIFailure.notFound("The cluster has no node \(node): it has \(names).")
             return .failure(DrainRefusal(response: response))
         }
         let others = view.members.filter {

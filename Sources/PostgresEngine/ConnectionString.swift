@@ -5,7 +5,8 @@ public enum ConnectionString {
     public enum Finding: Sendable {
         case plain
         case withPassword
-        /// libpq would say why, and show parts of it: perhaps of the password.
+        /// libpq would say why, and show parts of it: perhaps of the password. Also where a password with an
+        /// `@` or a `/` in it was taken apart, and what is left of it stands as a host, port or database.
         case malformed
     }
 
@@ -13,22 +14,33 @@ public enum ConnectionString {
         let isURL = ["postgres://", "postgresql://"].contains(where: text.hasPrefix)
         // What is neither is the name of a database.
         guard isURL || text.utf8.contains(UInt8(ascii: "=")) else { return .plain }
+        guard let found = parse(text) else { return .malformed }
+        let isTorn =
+            (found["host"] ?? "").split(separator: ",").contains { $0.dropFirst().contains("@") }
+            || !(found["port"] ?? "").utf8.allSatisfy {
+                (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) || $0 == UInt8(ascii: ",")
+            } || (isURL && (found["dbname"] ?? "").contains("@"))
+        if isTorn { return .malformed }
+        return found["password"] == nil && found["sslpassword"] == nil ? .plain : .withPassword
+    }
+
+    /// Options that have a value; `nil` where libpq cannot read the text.
+    private static func parse(_ text: String) -> [String: String]? {
         var reason: UnsafeMutablePointer<CChar>?
         let options = PQconninfoParse(text, &reason)
         defer {
             PQfreemem(reason)
             PQconninfoFree(options)
         }
-        guard var option = options else { return .malformed }
+        guard var option = options else { return nil }
+        var found: [String: String] = [:]
         // The list ends with an option that has no keyword.
         while let keyword = option.pointee.keyword {
-            if ["password", "sslpassword"].contains(String(cString: keyword)),
-                let value = option.pointee.val, value.pointee != 0
-            {
-                return .withPassword
+            if let value = option.pointee.val, value.pointee != 0 {
+                found[String(cString: keyword)] = String(cString: value)
             }
             option += 1
         }
-        return .plain
+        return found
     }
 }

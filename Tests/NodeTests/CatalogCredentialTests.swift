@@ -186,6 +186,36 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         #expect(try Catalog.audit(engine, limit: 2).map(\.subject) == ["2002"])
     }
 
+    /// What was refused stands between the changes, pushes none of them out, and has a bound of its own.
+    @Test func theAuditLogTellsWhatWasRefused() throws {
+        let engine = try former()
+        func entry(_ time: Int64, _ what: String) -> AuditEntry {
+            AuditEntry(
+                time: at(time), author: .init(name: "x", place: "192.0.2.7"), action: what, subject: what)
+        }
+        for time in [10, 30, 20] as [Int64] {
+            try change(engine) {
+                Catalog.cordon("\(time)", to: &$0.writes)
+                $0.tell(entry(time, "change \(time)"))
+            }
+        }
+        let version = try Catalog.load(engine, .plain).version
+        try Catalog.putRefused([entry(15, "refused 15"), entry(15, "again 15")], to: engine)
+        try Catalog.putRefused([entry(40, "refused 40"), entry(5, "refused 5")], to: engine)
+        let all = try Catalog.audit(engine, limit: 10).map(\.action)
+        #expect(
+            all.prefix(4) == ["refused 40", "change 20", "change 30", "refused 15"]
+                || all.prefix(4) == ["refused 40", "change 20", "change 30", "again 15"])
+        #expect(all.count == 7 && all.last == "refused 5" && all[5] == "change 10")
+        #expect(try Catalog.audit(engine, limit: 2).map(\.action) == ["refused 40", "change 20"])
+        let many = (0..<600).map { entry(100 + Int64($0), "many \($0)") }
+        try Catalog.putRefused(many, to: engine)
+        let kept = try Catalog.audit(engine, limit: 2000)
+        #expect(kept.count == RefusedAttempts.entriesMax + 3 && kept.first?.action == "many 599")
+        // Nobody reads the catalog anew for it.
+        #expect(try Catalog.load(engine, .plain).version == version)
+    }
+
     @Test func ofANewerBuildAreRefused() throws {
         let engine = try former()
         let made = Credential(kind: .device, project: shop.number, created: at(1))

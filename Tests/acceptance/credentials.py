@@ -1,4 +1,5 @@
 """The lives of credentials: see credentials.sh."""
+import hashlib
 import json
 import os
 import signal
@@ -243,9 +244,19 @@ def operators(nodes):
                   ["key", "create", "--kind", "operator", "--role", "admin"], ["key", "create", "far", "--kind", "bearer"]):
         may_not("operate", "with the role admin, and this one has operate", *words)
     may_not(None, "An operator's token is wanted", "key", "list")
-    who = json.loads(may("read", "audit", "--json", "--limit", "3"))[0]
+    log = json.loads(may("read", "audit", "--json", "--limit", "2000"))
+    who = next(entry for entry in log if entry["action"] != "refused")
     check(who["who"] == f"operator operateer ({tokens['operate']['id']})" and who["from"].startswith("127.0.0.1:")
           and who["action"] == "cluster.uncordon", f"the audit log names the operator: {who}")
+    def refused():
+        return {entry["who"]: entry for entry in one.json("audit", "--limit", "2000") if entry["action"] == "refused"}
+    cluster.wait(lambda: len(refused()) == 3, "what was refused to be in the audit log")
+    for name, start in ((f"operator reader ({tokens['read']['id']})", "POST /v1/projects/far/messages:send: "),
+                        (f"operator operateer ({tokens['operate']['id']})", "POST /admin/keys/"),
+                        (f"unknown token {hashlib.sha256(b'tco_nobody').hexdigest()[:16]}", "GET /admin/keys: An operator's")):
+        entry = refused()[name]
+        check(entry["from"] == "127.0.0.1" and (start in entry["what"] or "more in a minute" in entry["what"]), f"what was refused is told of with who and from where: {entry}")
+    check(len(log) < 200, "and what is refused again and again is counted")
     may("admin", "project", "delete", "far", "--yes")
     one.command("key", "revoke", tokens["admin"]["id"])
     both(nodes, lambda node: "An operator's token is wanted" in node.remote(tokens["admin"]["key"], "key", "list")[2], True,

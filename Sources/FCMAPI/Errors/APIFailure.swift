@@ -10,6 +10,10 @@ public enum APIFailure {
         .response()
     }
 
+    public static func notFound(_ reason: String) -> HTTPResponse {
+        APIError(status: .notFound, message: reason).response()
+    }
+
     public static func conflict(_ reason: String) -> HTTPResponse {
         APIError(status: .alreadyExists, message: reason).response()
     }

@@ -2,7 +2,8 @@ import ArgumentParser
 
 struct Audit: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show what operators changed: who, what, when, from where. The newest comes first.")
+        abstract: "What operators changed or were refused: who, what, when, from where; the newest first."
+    )
     @OptionGroup var connection: Connection
     @Option(help: "How many entries, at most 2,000.") var limit = 100
 

@@ -103,7 +103,11 @@ struct Topic: ParsableCommand {
             let answer = try connection.call(.GET, "/v1/projects/\(project.segment)/topics/\(topic.segment)")
                 .object
             if connection.json { return try Output.json(answer) }
-            print("\(topic): \(answer["memberCount"] ?? 0) members")
+            switch answer["memberCount"] as? Int ?? 0 {
+            case 0: print("nobody is subscribed to \(topic), so there is no such topic in \(project)")
+            case 1: print("\(topic): 1 member")
+            case let count: print("\(topic): \(count) members")
+            }
         }
     }
 }

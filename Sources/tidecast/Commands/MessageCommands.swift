@@ -95,13 +95,24 @@ struct Listen: ParsableCommand {
         abstract: "Listen as a device: print what comes, until Ctrl-C.")
     @OptionGroup var connection: Connection
     @Argument(help: "The device's FID or token.") var token: String
-    @Option(help: "The device's credential, as registering showed it.") var credential: String
+    @Option(help: "The device's credential, as registering showed it; or TIDECAST_CREDENTIAL.")
+    var credential: String?
     @Option(help: "The project's id.") var project: String
     @Option(help: "Go on after this event.") var lastEventId: String?
 
+    /// In the environment it stands in no list of processes.
+    private var shown: String? { credential ?? ProcessInfo.processInfo.environment["TIDECAST_CREDENTIAL"] }
+
+    func validate() throws {
+        guard shown != nil else {
+            throw ValidationError(
+                "--credential or TIDECAST_CREDENTIAL is wanted: the device's, as registering showed it.")
+        }
+    }
+
     func run() throws {
         let path = "/v1/projects/\(project.segment)/registrations/\(token.segment):listen"
-        var headers = [("authorization", "Bearer \(credential)"), ("accept", "text/event-stream")]
+        var headers = [("authorization", "Bearer \(shown ?? "")"), ("accept", "text/event-stream")]
         if let lastEventId { headers.append(("last-event-id", lastEventId)) }
         do {
             try connection.client().stream(path, headers: headers) { bytes in

@@ -63,14 +63,32 @@ struct Project: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show or set a project's quotas.")
         @OptionGroup var connection: Connection
         @Argument(help: "The project's id.") var id: String
-        @Option(help: "Messages a minute; the burst is as large.") var sendsPerMinute: Int?
-        @Option(help: "Subscriptions made or ended a second, counted in devices.") var subscriptionsPerSecond:
-            Int?
-        @Option(help: "Devices registered a second.") var registrationsPerSecond: Int?
-        @Option(help: "Topic messages that are accepted and not yet handed to every partition.") var fanouts:
-            Int?
+        // A number that begins with a minus is a mistake of another kind than one that is missing.
+        @Option(parsing: .unconditional, help: "Messages a minute; the burst is as large.")
+        var sendsPerMinute: Int?
+        @Option(
+            parsing: .unconditional, help: "Subscriptions made or ended a second, counted in devices.")
+        var subscriptionsPerSecond: Int?
+        @Option(parsing: .unconditional, help: "Devices registered a second.")
+        var registrationsPerSecond: Int?
+        @Option(
+            parsing: .unconditional,
+            help: "Topic messages that are accepted and not yet handed to every partition.")
+        var fanouts: Int?
+        @Option(parsing: .unconditional, help: "Devices that the project may have.")
+        var devices: Int?
 
-        @Option(help: "Devices that the project may have.") var devices: Int?
+        func validate() throws {
+            for (name, value) in [
+                ("sends-per-minute", sendsPerMinute), ("subscriptions-per-second", subscriptionsPerSecond),
+                ("registrations-per-second", registrationsPerSecond), ("fanouts", fanouts),
+                ("devices", devices),
+            ] {
+                guard value ?? 0 >= 0 else {
+                    throw ValidationError("--\(name) is a number of at least 0, not \(value ?? 0).")
+                }
+            }
+        }
 
         func run() throws {
             var changes: [String: Any] = [:]

@@ -40,8 +40,22 @@ struct Client {
     /// own words.
     func call(_ method: HTTPMethod, _ path: String, _ body: [String: Any]? = nil) throws -> Response {
         let response = try request(method, path, body, onChunk: nil)
-        guard (200..<300).contains(response.status) else { throw Client.failure(response) }
+        guard (200..<300).contains(response.status) else { throw refusal(response) }
         return response
+    }
+
+    /// A 401 has one text for SDKs; whoever types a command is told what was wrong with the token.
+    private func refusal(_ response: Response) -> ClientError {
+        let said = Client.failure(response)
+        guard response.status == 401, said.description.contains("OAuth 2") else { return said }
+        guard token != nil else {
+            return ClientError(
+                "the server wants a token: --token-file FILE or TIDECAST_TOKEN, an operator's or the project's"
+                    + " bearer", status: 401)
+        }
+        return ClientError(
+            "the server does not take this token: it is no operator's and no bearer of a project, or it has"
+                + " ended; `tidecast key list` on the server shows those that count", status: 401)
     }
 
     /// A streaming answer: `onChunk` gets the bytes as they come, until the server ends or the connection
@@ -65,6 +79,17 @@ struct Client {
             if !reasons.contains(words) { reasons.append(words) }
         }
         return "\(error.host):\(error.port): \(reasons.joined(separator: ", "))"
+    }
+
+    /// A server without TLS answers a handshake with something else, which libssl takes for a version.
+    fileprivate static func explained(_ error: any Error) -> any Error {
+        guard let error = error as? TLSError,
+            ["wrong version number", "record layer failure", "packet length too long", "http request"]
+                .contains(where: error.description.contains)
+        else { return error }
+        return ClientError(
+            "the server does not speak TLS on this port: give its TLS port, or http:// (\(error.description))"
+        )
     }
 
     private static func failure(_ response: Response) -> ClientError {
@@ -188,7 +213,7 @@ private final class ClientHandler: ChannelInboundHandler {
     private func fail(_ error: any Error, _ context: ChannelHandlerContext) {
         guard !isDone else { return }
         isDone = true
-        done.fail(error)
+        done.fail(Client.explained(error))
         context.close(promise: nil)
     }
 }

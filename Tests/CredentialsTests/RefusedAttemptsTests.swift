@@ -1,0 +1,57 @@
+import Model
+import Testing
+
+@testable import Credentials
+
+private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: milliseconds) }
+
+@Suite("Attempts that were refused") struct RefusedAttemptsTests {
+    private func attempt(
+        _ place: String, _ subject: String = "GET /admin/keys: no"
+    ) -> RefusedAttempts.Attempt {
+        .init(name: "unknown token 00", place: place, subject: subject)
+    }
+
+    @Test func theFirstIsToldAtOnceAndTheRestCounted() throws {
+        var attempts = RefusedAttempts()
+        let told = attempts.note(attempt("192.0.2.7"), now: at(1000))
+        let first = try #require(told)
+        #expect(first.author == .init(name: "unknown token 00", place: "192.0.2.7"))
+        #expect(first.action == "refused" && first.subject == "GET /admin/keys: no")
+        #expect(first.time == at(1000))
+        for number in 0..<1000 {
+            let again = attempts.note(attempt("192.0.2.7", "number \(number)"), now: at(2000))
+            #expect(again == nil)
+        }
+        // Somebody else is told of at once as well.
+        let other = attempts.note(attempt("192.0.2.8"), now: at(2000))
+        #expect(other != nil)
+        let early = attempts.take(now: at(1000 + RefusedAttempts.period - 1))
+        #expect(early.isEmpty)
+        let rest = attempts.take(now: at(1000 + RefusedAttempts.period))
+        #expect(rest.map(\.subject) == ["1000 more in a minute, the last one: number 999"])
+        let late = attempts.take(now: at(500_000))
+        #expect(late.isEmpty)
+        let anew = attempts.note(attempt("192.0.2.7"), now: at(500_000))
+        #expect(anew != nil)
+    }
+
+    @Test func manyAddressesAreCountedTogether() {
+        var attempts = RefusedAttempts()
+        var told = 0
+        for number in 0..<10_000 where attempts.note(attempt("192.0.2.\(number)"), now: at(5)) != nil {
+            told += 1
+        }
+        #expect(told == RefusedAttempts.countMax)
+        let rest = attempts.take(now: at(5 + RefusedAttempts.period))
+        #expect(rest.map(\.subject) == ["\(10_000 - RefusedAttempts.countMax) more in a minute"])
+        #expect(rest.first?.author.place == "more addresses")
+    }
+
+    @Test func aClockThatIsSetBackEndsTheMinute() {
+        var attempts = RefusedAttempts()
+        for _ in 0..<2 { _ = attempts.note(attempt("192.0.2.7"), now: at(90_000)) }
+        let rest = attempts.take(now: at(10))
+        #expect(rest.count == 1)
+    }
+}

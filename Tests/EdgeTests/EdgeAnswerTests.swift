@@ -1,0 +1,24 @@
+import Foundation
+import HTTPMessages
+import Testing
+
+@testable import Edge
+
+/// SDKs read FCM's envelope and nothing else.
+@Suite("What the edge itself answers") struct EdgeAnswerTests {
+    @Test(arguments: [
+        (EdgeAnswer.tooLong, 413, "INVALID_ARGUMENT"), (EdgeAnswer.tooManyBodies, 503, "UNAVAILABLE"),
+        (EdgeAnswer.tooManyAnswers, 503, "UNAVAILABLE"),
+    ]) func isFCMsEnvelope(answer: HTTPResponse, code: Int, word: String) throws {
+        #expect(answer.status == code)
+        #expect(
+            answer.fields.contains { $0.name == "content-type" && $0.value.hasPrefix("application/json") })
+        let read = try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any]
+        let error = try #require(read?["error"] as? [String: Any])
+        #expect(error["code"] as? Int == code && error["status"] as? String == word)
+        #expect((error["message"] as? String)?.isEmpty == false)
+        let details = try #require(error["details"] as? [[String: String]])
+        #expect(details.map { $0["errorCode"] } == [word])
+        #expect(details.first?["@type"] == "type.googleapis.com/google.firebase.fcm.v1.FcmError")
+    }
+}
