@@ -43,8 +43,8 @@ struct DatagramMark: Hashable, Sendable {
 struct ReplayGuard: Sendable {
     enum Verdict: Hashable, Sendable {
         case taken
-        /// It was asked who is at the address: that is answered, and what else is in it is not believed, since
-        /// it may have been recorded before this process began.
+        /// It was asked who is at the address: that is answered, and what else is in it is not believed,
+        /// since it may have been recorded before this process began.
         case question
         case refused(Refusal)
     }
@@ -95,8 +95,8 @@ struct ReplayGuard: Sendable {
     var senderCount: Int { senders.count }
 
     /// - Parameters:
-    ///   - isTabled: whether the engine's table shows the sender. A former build's node sends no marks, and is
-    ///     believed for as long as it stands there.
+    ///   - isTabled: whether the engine's table shows the sender. A former build's node sends no marks, and
+    ///     is believed for as long as it stands there.
     ///   - isKept: whether a sender is remembered whatever else has to be forgotten.
     mutating func judge(
         _ mark: DatagramMark?, from sender: SessionID, to own: SessionID, isTabled: Bool,
