@@ -45,7 +45,9 @@ mkdir $root/database $root/node
 password=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')
 printf '%s' "$password" > $root/database/password
 printf 'postgres://tidecast:%s@%s\n' "$password" "${DATABASE:-db/tidecast}" > $root/node/engine
+# One for all nodes, whose names are not known before they start; nothing more is signed.
 tidecast cert make --cluster --out $root/node > /dev/null
+rm $root/node/ca.key
 make_edge
 chmod 0400 $root/database/* $root/node/*
 chmod 0755 $root $root/database $root/node

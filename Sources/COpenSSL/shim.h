@@ -10,6 +10,7 @@
 #include <openssl/rand.h>
 #include <openssl/rsa.h>
 #include <openssl/ssl.h>
+#include <openssl/pkcs12.h>
 #include <openssl/x509v3.h>
 
 // What OpenSSL offers as macros, which Swift does not import, as functions.

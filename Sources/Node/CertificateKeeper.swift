@@ -5,29 +5,41 @@ import NIOPosix
 import Synchronization
 import TLS
 
-/// Keeps the listeners' certificates as new as their files, and says what became of each.
+/// Keeps the certificates of listeners and between nodes as new as their files, and says what became of each.
 final class CertificateKeeper: Sendable {
     /// A change is taken when the files have stood still from one look to the next.
     private static let pause = TimeAmount.seconds(2)
 
-    let tls: ServerTLS
+    /// Of the listeners, where one has TLS.
+    let tls: ServerTLS?
+    /// Between nodes.
+    let peers: PeerTLS?
     let taken = Atomic<Int>(0)
     let refused = Atomic<Int>(0)
     private let log: Logger
     private let looking = Mutex<RepeatedTask?>(nil)
 
-    /// `nil` where nothing listens with TLS. The keys of session tickets come from the secret, which all
-    /// gateways of a cluster have.
-    init?(_ configuration: NodeConfiguration, secret: [UInt8], _ log: Logger) throws {
-        guard !configuration.listenTLS.isEmpty else { return nil }
-        tls = try ServerTLS(configuration.certificates, tickets: TicketKeyring(secret: secret))
+    /// `nil` where there is no certificate at all. The keys of session tickets come from the secret, which
+    /// all gateways of a cluster have.
+    init?(_ configuration: NodeConfiguration, peers: PeerTLS?, secret: [UInt8], _ log: Logger) throws {
+        let listens = !configuration.listenTLS.isEmpty
+        guard listens || peers != nil else { return nil }
+        tls =
+            listens
+            ? try ServerTLS(configuration.certificates, tickets: TicketKeyring(secret: secret)) : nil
+        self.peers = peers
         self.log = log
     }
 
-    var files: [CertificateFiles] { tls.certificates.map(\.files) }
+    var files: [CertificateFiles] {
+        (tls?.certificates.map(\.files) ?? []) + (peers.map { [$0.files.certificate] } ?? [])
+    }
 
     func notAfter(_ files: CertificateFiles) -> Double {
-        tls.certificates.first { $0.files == files }.map { Double($0.certificate.notAfter) } ?? 0
+        if let own = tls?.certificates.first(where: { $0.files == files }) {
+            return Double(own.certificate.notAfter)
+        }
+        return peers.map { Double($0.notAfter) } ?? 0
     }
 
     /// Looks at the files from now on, beside the loops.
@@ -42,10 +54,11 @@ final class CertificateKeeper: Sendable {
     func end() { looking.withLock { $0 }?.cancel() }
 
     /// Keys of session tickets come from another secret: those of the former one are not taken any more.
-    func change(secret: [UInt8]) { tls.change(secret: secret) }
+    func change(secret: [UInt8]) { tls?.change(secret: secret) }
 
     func look(isAsked: Bool = false) {
-        for news in tls.look(isAsked: isAsked) {
+        let peerNews = peers?.look(isAsked: isAsked).map { [$0] } ?? []
+        for news in (tls?.look(isAsked: isAsked) ?? []) + peerNews {
             var about: Logger.Metadata = ["cert": "\(news.files.chain)", "key": "\(news.files.key)"]
             switch news.outcome {
             case .taken:

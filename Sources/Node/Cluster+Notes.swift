@@ -63,8 +63,9 @@ extension Cluster {
             log.warning("gossip that makes no sense", metadata: ["reason": "\(reason)"])
         case .refusedGossip(let reason):
             shared.counters.gossipRepeated.add(1, ordering: .relaxed)
+            // Networks double datagrams, and who begins anew hears what was for its former life.
             guard let reason = newRefusal(reason) else { break }
-            log.warning("gossip was refused", metadata: ["reason": "\(reason)"])
+            log.notice("gossip was refused", metadata: ["reason": "\(reason)"])
         case .silentSeed(let address):
             log.warning(
                 "nobody of this cluster answers at a --join address: another cluster's, or closed for UDP?",

@@ -123,6 +123,7 @@ final class Cluster: @unchecked Sendable {
         case .order(let order, let id): boxes[shared.loop(of: id)].post(.order(order))
         case .orderAll(let order): for box in boxes { box.post(.order(order)) }
         case .say(let message, let lives): boxes[0].post(.order(.say(message, to: lives)))
+        case .formerBuilds(let lives): shared.formerBuilds.withLock { $0 = lives }
         case .peers(let addresses):
             let known = addresses.compactMapValues { PeerConnections.Address($0) }
             for box in boxes { box.run { $0.peers?.adopt(known) } }

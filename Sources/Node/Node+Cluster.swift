@@ -29,7 +29,9 @@ public struct ClusterConfiguration: Sendable {
     public var zone = ""
     /// PEM files of the certificate that this node shows to others, its key, and the authority of all; `nil`
     /// for connections without TLS.
-    public var peerTLS: (certificateFile: String, keyFile: String, authorityFile: String)?
+    public var peerTLS: PeerFiles?
+    /// Whether a node that has a certificate of its own believes others that show one which names no node.
+    public var allowsSharedPeerCert = false
     /// For tests: a database that may lose what it acknowledged.
     public var allowsVolatile = false
 
@@ -155,6 +157,7 @@ extension Node {
         _ settings: ClusterConfiguration, _ configuration: NodeConfiguration,
         _ databases: [DatabaseSettings], _ shared: NodeShared,
         _ loops: [NodeLoop], _ boxes: [Mailbox], _ catalogVersion: [UInt8], _ gate: ListenerGate,
+        _ tls: PeerTLS?,
         _ log: Logger
     ) throws -> (Cluster, PeerServer) {
         let (clusterID, gossipKey) = try shared.engines.home.wait { engine in
@@ -177,26 +180,29 @@ extension Node {
             link: { life, loop, report in
                 shared.cluster?.tell(.link(life, loop: loop, LinkReport(report)))
             })
-        let tls = try settings.peerTLS.map {
-            try TLSContext(
-                peerCertificateFile: $0.certificateFile, keyFile: $0.keyFile, authorityFile: $0.authorityFile)
+        guard let key = GreetingKey(gossipKey: gossipKey, cluster: clusterID) else {
+            throw NodeError("libcrypto derives no key from the cluster's")
         }
+        let isSharingAllowed = settings.allowsSharedPeerCert
+        let trust = PeerTrust(
+            key: key, wantsNames: { !isSharingAllowed && tls?.isNamed == true },
+            mayOmitProof: { life in shared.formerBuilds.withLock { $0.contains(life) } })
         let server = try PeerServer(
             group: loops[0].eventLoop, host: settings.peer.host, port: settings.peer.port, identity: identity,
-            tls: tls, gate: gate, events: events)
+            trust: trust, tls: tls, gate: gate, events: events)
         for loop in loops {
             try loop.eventLoop.submit {
                 var own = identity
                 own.loop = UInt16(loop.number)
                 loop.peers = PeerConnections(
-                    eventLoop: loop.eventLoop, identity: own, tls: tls, isEager: loop.number == 0,
-                    events: events)
+                    eventLoop: loop.eventLoop, identity: own, trust: trust, tls: tls,
+                    isEager: loop.number == 0, events: events)
             }.wait()
         }
         let info = Ownership.NodeInfo(
             isShard: settings.isShard, isGateway: settings.isGateway, weight: settings.weight,
             peer: PeerConnections.Address(host: settings.peer.host, port: server.port).text,
-            zone: settings.zone, build: Release.version)
+            zone: settings.zone, build: Release.version, provesKey: true)
         let gossip = GossipSettings(
             address: settings.gossip ?? .init(host: settings.peer.host, port: server.port),
             seeds: settings.seeds, cluster: clusterID, key: gossipKey,

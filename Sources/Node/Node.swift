@@ -85,6 +85,9 @@ public final class Node: Sendable {
         do {
             // What is wrong with them is said before anything begins, or waits for a database.
             for files in configuration.certificates { _ = try ServerCertificate(files) }
+            let peers = try configuration.cluster?.peerTLS.map {
+                try PeerTLS($0, node: configuration.name)
+            }
             let boxes = MailboxTable()
             let (engines, opened) = try Node.openEngines(configuration, boxes, log, onFatal: onFatal)
             begun.undo { engines.shutdown() }
@@ -95,7 +98,7 @@ public final class Node: Sendable {
             shared = Node.makeShared(configuration, engines, opened, log, onFatal: onFatal)
             let settings = Node.apiSettings(configuration, opened)
             certificates = try CertificateKeeper(
-                configuration, secret: opened.contents.signingKeys.newest, log)
+                configuration, peers: peers, secret: opened.contents.signingKeys.newest, log)
             let loops = try Node.makeLoops(group, shared, settings, opened.contents, boxes, log)
             // A front refers to its loop unowned: the loops outlive all connections.
             begun.undo { withExtendedLifetime(loops) {} }
@@ -103,7 +106,7 @@ public final class Node: Sendable {
             if let settings = configuration.cluster {
                 let (cluster, server) = try Node.join(
                     settings, configuration, opened.databases, shared, loops, boxes.all,
-                    opened.catalogVersion, gates.peers, log)
+                    opened.catalogVersion, gates.peers, peers, log)
                 (self.cluster, peerServer) = (cluster, server)
                 begun.undo { cluster.abandon() }
                 begun.undo { _ = try? server.close().wait() }
@@ -221,7 +224,7 @@ public final class Node: Sendable {
 }
 
 extension Node {
-    /// Reads all certificates of listeners anew; connections that stand keep theirs.
+    /// Reads all certificates anew, of listeners and between nodes; connections that stand keep theirs.
     public func readCertificates() {
         guard let certificates else { return log.info("there are no certificates to be read anew") }
         certificates.look(isAsked: true)

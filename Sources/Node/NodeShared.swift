@@ -35,6 +35,8 @@ final class NodeShared: Sendable {
     let epochs: [Epoch]
     /// Reasons for which peers were refused, so that each is logged once a minute.
     let refusalsTold = Mutex(LogLimit<String>())
+    /// Processes that may leave the proof out of their greetings.
+    let formerBuilds = Mutex<Set<UInt32>>([])
 
     init(
         partitions: [OwnedPartition], loopCount: Int, session: SessionID, engines: Engines,

@@ -9,12 +9,13 @@ extension Ownership.NodeInfo {
     public init(
         isShard: Bool, isGateway: Bool, weight: UInt8 = 1, peer: String, gossip: String = "",
         zone: String = "",
-        build: String = ""
+        build: String = "", provesKey: Bool = false
     ) {
         self.isShard = isShard
         self.isGateway = isGateway
         isLeaving = false
         isCutOff = false
+        self.provesKey = provesKey
         self.weight = weight
         self.peer = peer
         self.gossip = gossip
@@ -25,7 +26,9 @@ extension Ownership.NodeInfo {
     public var encoded: [UInt8] {
         var out = ByteWriter(capacity: 64)
         out.u8(Self.version)
-        out.u8((isShard ? 1 : 0) | (isGateway ? 2 : 0) | (isLeaving ? 4 : 0) | (isCutOff ? 8 : 0))
+        out.u8(
+            (isShard ? 1 : 0) | (isGateway ? 2 : 0) | (isLeaving ? 4 : 0) | (isCutOff ? 8 : 0)
+                | (provesKey ? 16 : 0))
         out.u8(weight)
         for text in [peer, gossip, zone, build] { out.string(Array(text.utf8.prefix(Self.textBytesMax))) }
         return out.bytes
@@ -59,7 +62,7 @@ extension Ownership.NodeInfo {
             for _ in 0..<4 { texts.append(String(decoding: try reader.string(max: 1024), as: UTF8.self)) }
             self.init(
                 isShard: flags & 1 != 0, isGateway: flags & 2 != 0, weight: weight, peer: texts[0],
-                gossip: texts[1], zone: texts[2], build: texts[3])
+                gossip: texts[1], zone: texts[2], build: texts[3], provesKey: flags & 16 != 0)
             isLeaving = flags & 4 != 0
             isCutOff = flags & 8 != 0
         } catch {

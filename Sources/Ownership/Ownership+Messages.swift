@@ -46,6 +46,8 @@ extension Ownership {
         public var isLeaving: Bool
         /// It sees less than half of the others: it gives its partitions up and gets none.
         public var isCutOff: Bool
+        /// It proves in its greetings that it has the cluster's key; a former build does not.
+        public var provesKey: Bool
         public var weight: UInt8
         /// Where its peers reach it, `HOST:PORT`.
         public var peer: String

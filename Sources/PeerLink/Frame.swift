@@ -9,7 +9,8 @@ import NIOCore
 /// 8  u64 checksum of the payload as it stands here      16 the payload
 /// ```
 /// Little endian. The checksum is XXH3-64. A packed payload is the u32 length of what it was and an LZ4
-/// block. In version 1 the flags are zero; since version 2 the checksum is seeded with the bytes 4 to 7 too.
+/// block. In version 1 the flags are zero; since version 2 the checksum is seeded with the bytes 4 to 7 too;
+/// since version 3 both ends prove who they are before anything else is said (`Greeting`).
 ///
 /// A frame that breaks a rule ends its connection: what was lost with it is asked for again. Which version is
 /// spoken, the greetings of both ends decide (`Dialect`).
@@ -30,6 +31,12 @@ enum Frame {
         case data = 2
         case ping = 3
         case pong = 4
+        /// That an end has the cluster's key, behind the greeting. Since version 3.
+        case proof = 5
+        /// Why the connection ends, a sentence; while it is greeted. Since version 3.
+        case refusal = 6
+
+        var since: UInt8 { self == .proof || self == .refusal ? 3 : 1 }
     }
 
     enum Fault: Error, Hashable, CustomStringConvertible {
@@ -95,7 +102,7 @@ enum Frame {
             let sum: UInt64 = buffer.getInteger(at: start + 8, endianness: .little),
             let stored = buffer.getBytes(at: start + headerBytes, length: Int(length) - headerBytes + 4)
         else { return nil }
-        guard let kind = Kind(rawValue: raw) else { throw .kind(raw) }
+        guard let kind = Kind(rawValue: raw), kind.since <= dialect.version else { throw .kind(raw) }
         guard flags & ~(dialect.features.contains(.lz4) ? flagLZ4 : 0) == 0 else { throw .flags(flags) }
         guard Checksum.of(stored, seed: seed(dialect, buffer, start)) == sum else { throw .checksum }
         let isPacked = flags & flagLZ4 != 0

@@ -9,6 +9,7 @@ public enum FuzzedFrames {
         guard let choice = input.first else { return }
         let dialects = [
             Dialect.greeting, Dialect(version: 2, features: []), Dialect(version: 2, features: .lz4),
+            Dialect(version: 3, features: .lz4),
         ]
         let dialect = dialects[Int(choice) % dialects.count]
         var bytes = Array(input.dropFirst())

@@ -51,7 +51,8 @@ public final class PeerConnections {
     private let eventLoop: any EventLoop
     private let identity: PeerIdentity
     private let events: PeerEvents
-    private let tls: TLSContext?
+    private let trust: PeerTrust
+    private let tls: PeerTLS?
     /// Whether connections are made before there is anything to say: one loop of a process does that, so that
     /// it is known who can be reached.
     private let isEager: Bool
@@ -62,7 +63,8 @@ public final class PeerConnections {
     private var turns: UInt64 = 0
 
     public init(
-        eventLoop: any EventLoop, identity: PeerIdentity, tls: TLSContext? = nil, isEager: Bool = false,
+        eventLoop: any EventLoop, identity: PeerIdentity, trust: PeerTrust, tls: PeerTLS? = nil,
+        isEager: Bool = false,
         bound: Backlog.Bound = PeerTiming.backlog, events: PeerEvents
     ) {
         self.bound = bound
@@ -70,6 +72,7 @@ public final class PeerConnections {
         self.eventLoop = eventLoop
         self.tls = tls
         self.identity = identity
+        self.trust = trust
         self.events = events
     }
 
@@ -142,21 +145,23 @@ public final class PeerConnections {
         greeting.turn = turns
         let identity = greeting
         let events = events
-        let tls = tls
+        let (tls, trust) = (tls, trust)
         ClientBootstrap(group: eventLoop)
             .connectTimeout(PeerTiming.connect)
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    var handler: TLSHandler?
                     if let tls {
-                        guard let handler = TLSHandler(tls, side: .client(host: nil)) else {
+                        guard let made = TLSHandler(tls.context, side: .client(host: nil)) else {
                             return channel.close(promise: nil)
                         }
-                        try channel.pipeline.syncOperations.addHandler(handler)
+                        try channel.pipeline.syncOperations.addHandler(made)
+                        handler = made
                     }
                     try channel.pipeline.syncOperations.addHandler(
                         PeerHandler(
-                            identity: identity, expected: life, events: events,
+                            identity: identity, expected: life, trust: trust, tls: handler, events: events,
                             connected: { box.value.connected($0, $1, life) },
                             failed: { box.value.peers[life]?.failure = $0 }))
                 }

@@ -18,8 +18,11 @@ struct Dialect: Hashable, Sendable {
 
     static let greeting = Dialect(version: 1, features: [])
     /// What this program speaks.
-    static let versions: ClosedRange<UInt8> = 1...2
+    static let versions: ClosedRange<UInt8> = 1...3
     static let features: Features = [.lz4]
+
+    /// Whether both ends prove who they are.
+    var hasProofs: Bool { version >= 3 }
 
     /// `nil` where the two have no common version.
     static func common(_ one: PeerIdentity, _ other: PeerIdentity) -> Dialect? {
@@ -43,11 +46,21 @@ public struct PeerIdentity: Hashable, Sendable {
     var turn: UInt64 = 0
     var versions = Dialect.versions
     var features = Dialect.features
+    /// New for each connection; empty before version 3.
+    var nonce: [UInt8] = []
 
     public init(cluster: [UInt8], life: UInt32, name: String) {
         self.cluster = cluster
         self.life = life
         self.name = name
+    }
+
+    /// For one connection.
+    func withNonce(_ nonce: [UInt8]) -> PeerIdentity {
+        guard versions.upperBound >= 3 else { return self }
+        var identity = self
+        identity.nonce = nonce
+        return identity
     }
 
     /// For a sentence.
@@ -66,6 +79,7 @@ public struct PeerIdentity: Hashable, Sendable {
         out.u8(versions.lowerBound)
         out.u8(versions.upperBound)
         out.u32(features.rawValue)
+        if !nonce.isEmpty { out.string(nonce) }
         return out.bytes
     }
 
@@ -87,6 +101,9 @@ public struct PeerIdentity: Hashable, Sendable {
             guard lowest > 0, lowest <= highest else { return nil }
             versions = lowest...highest
             features = Dialect.Features(rawValue: try reader.u32())
+            guard highest >= 3 else { return }
+            nonce = try reader.string(max: Greeting.nonceBytes)
+            guard nonce.count == Greeting.nonceBytes else { return nil }
         } catch {
             return nil
         }

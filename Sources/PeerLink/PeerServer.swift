@@ -104,8 +104,8 @@ public final class PeerServer: Sendable {
     public let port: Int
 
     public init(
-        group: any EventLoopGroup, host: String, port: Int, identity: PeerIdentity, tls: TLSContext? = nil,
-        gate: ListenerGate = ListenerGate(ConnectionGate.Bounds()), events: PeerEvents
+        group: any EventLoopGroup, host: String, port: Int, identity: PeerIdentity, trust: PeerTrust,
+        tls: PeerTLS? = nil, gate: ListenerGate = ListenerGate(ConnectionGate.Bounds()), events: PeerEvents
     ) throws {
         let newest = NewestConnections()
         channel = try gate.guarding(ServerBootstrap(group: group))
@@ -114,14 +114,16 @@ public final class PeerServer: Sendable {
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    var handler: TLSHandler?
                     if let tls {
-                        guard let handler = TLSHandler(tls) else { return channel.close(promise: nil) }
-                        try channel.pipeline.syncOperations.addHandler(handler)
+                        guard let made = TLSHandler(tls.context) else { return channel.close(promise: nil) }
+                        try channel.pipeline.syncOperations.addHandler(made)
+                        handler = made
                     }
                     try channel.pipeline.syncOperations.addHandler(
                         PeerHandler(
-                            identity: identity, expected: nil, newest: newest, events: events,
-                            connected: { _, _ in }))
+                            identity: identity, expected: nil, newest: newest, trust: trust, tls: handler,
+                            events: events, connected: { _, _ in }))
                 }
             }
             .bind(host: host, port: port).wait()
@@ -131,175 +133,4 @@ public final class PeerServer: Sendable {
     /// Takes no new connections; those that stand go on.
     @discardableResult
     public func close() -> EventLoopFuture<Void> { channel.close() }
-}
-
-/// One connection between two processes, on either side: greets, checks, hands data on, and ends it where
-/// nothing is heard.
-final class PeerHandler: ChannelInboundHandler {
-    typealias InboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
-
-    private let identity: PeerIdentity
-    /// Whom the connecting side wants to reach.
-    private let expected: UInt32?
-    /// On the listening side.
-    private let newest: NewestConnections?
-    private let events: PeerEvents
-    private let connected: (any Channel, Dialect) -> Void
-    /// Told before the connection ends, where this side knows why it does.
-    private let failed: (String) -> Void
-    private var received = ByteBuffer()
-    private var peer: PeerIdentity?
-    private var dialect = Dialect.greeting
-    private var isOver = false
-    private var lastHeard = NIODeadline.now()
-    /// When each ping was sent whose answer is to come, and when the last one that was answered was: the
-    /// other side has handed over what comes behind an answer after it saw the question.
-    private var pings: [MonotonicTime] = []
-    private var answered = MonotonicTime(nanoseconds: 0)
-    private var watch: RepeatedTask?
-    private var pongs = 0
-
-    init(
-        identity: PeerIdentity, expected: UInt32?, newest: NewestConnections? = nil, events: PeerEvents,
-        connected: @escaping (any Channel, Dialect) -> Void,
-        failed: @escaping (String) -> Void = { _ in }
-    ) {
-        self.failed = failed
-        self.identity = identity
-        self.expected = expected
-        self.newest = newest
-        self.events = events
-        self.connected = connected
-    }
-
-    func channelActive(context: ChannelHandlerContext) {
-        var buffer = context.channel.allocator.buffer(capacity: 128)
-        Frame.write(.hello, identity.encoded, in: .greeting, to: &buffer)
-        context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
-        lastHeard = .now()
-        // What comes first may have waited for this connection.
-        let now = events.now().nanoseconds
-        answered = MonotonicTime(nanoseconds: now - min(now, UInt64(PeerTiming.waitMax.nanoseconds)))
-        let channel = context.channel
-        let box = NIOLoopBound(self, eventLoop: context.eventLoop)
-        watch = context.eventLoop.scheduleRepeatedTask(initialDelay: PeerTiming.ping, delay: PeerTiming.ping)
-        { _ in
-            box.value.look(channel)
-        }
-    }
-
-    private func look(_ channel: any Channel) {
-        guard NIODeadline.now() - lastHeard < PeerTiming.silence else {
-            failed("it accepts connections and says nothing")
-            channel.close(promise: nil)
-            return
-        }
-        ping(channel)
-    }
-
-    private func ping(_ channel: any Channel) {
-        // Who has not greeted knows no frames but the greeting.
-        guard peer != nil, pings.count < PeerTiming.pingsMax else { return }
-        pings.append(events.now())
-        var buffer = channel.allocator.buffer(capacity: 32)
-        Frame.write(.ping, [], in: dialect, to: &buffer)
-        channel.writeAndFlush(buffer, promise: nil)
-    }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard !isOver else { return }
-        lastHeard = .now()
-        var bytes = unwrapInboundIn(data)
-        if received.readableBytes == 0 { received = bytes } else { received.writeBuffer(&bytes) }
-        do throws(Frame.Fault) {
-            while !isOver,
-                let frame = try Frame.read(from: &received, in: dialect, payloadMax: payloadMax)
-            {
-                handle(frame, context)
-            }
-        } catch {
-            refuse("\(peer?.name ?? "somebody") sent what is not understood: \(error)", context)
-        }
-        received.discardReadBytes()
-    }
-
-    private var payloadMax: Int { peer == nil ? Frame.greetingBytesMax : Frame.payloadBytesMax }
-
-    private func handle(_ frame: (kind: Frame.Kind, payload: [UInt8]), _ context: ChannelHandlerContext) {
-        guard let peer else {
-            guard frame.kind == .hello, let hello = PeerIdentity(decoding: frame.payload) else {
-                return refuse("a connection to the peer port did not greet", context)
-            }
-            return greet(hello, context)
-        }
-        switch frame.kind {
-        case .data:
-            guard newest?.isNewest(peer) ?? true else {
-                isOver = true
-                return context.close(promise: nil)
-            }
-            events.received(peer.life, frame.payload, answered)
-        case .ping: pong(peer, context)
-        case .pong: if !pings.isEmpty { answered = pings.removeFirst() }
-        case .hello: refuse("\(peer.name) greeted twice", context)
-        }
-    }
-
-    private func pong(_ peer: PeerIdentity, _ context: ChannelHandlerContext) {
-        guard pongs < PeerTiming.pongsMax else {
-            return refuse("node \(peer.name) asks for signs of life and does not read them", context)
-        }
-        pongs += 1
-        var buffer = context.channel.allocator.buffer(capacity: 32)
-        Frame.write(.pong, [], in: dialect, to: &buffer)
-        let box = NIOLoopBound(self, eventLoop: context.eventLoop)
-        context.writeAndFlush(wrapOutboundOut(buffer)).whenComplete { _ in box.value.pongs -= 1 }
-    }
-
-    private func greet(_ hello: PeerIdentity, _ context: ChannelHandlerContext) {
-        guard hello.cluster == identity.cluster else {
-            return refuse(
-                "node \(hello.name) is of another cluster: check the database and the addresses of both",
-                context)
-        }
-        if let expected, hello.life != expected {
-            // The address has a new process; the table will say so soon.
-            return refuse("node \(hello.name) has been started anew", context)
-        }
-        guard let common = Dialect.common(identity, hello) else {
-            return refuse(
-                "no version of frames is common: \(identity.speech), \(hello.speech); go from one version to"
-                    + " the next in steps", context)
-        }
-        guard newest?.adopt(hello) ?? true else {
-            return refuse("node \(hello.name) has connected anew meanwhile", context)
-        }
-        (peer, dialect) = (hello, common)
-        if expected == nil { events.renewed(hello.life) }
-        connected(context.channel, common)
-        ping(context.channel)
-    }
-
-    private func refuse(_ reason: String, _ context: ChannelHandlerContext) {
-        guard !isOver else { return }
-        isOver = true
-        events.refused(reason)
-        failed(reason)
-        context.close(promise: nil)
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if let error = error as? TLSError { return refuse("between nodes \(error)", context) }
-        failed(ConnectFailure.reason(error))
-        context.close(promise: nil)
-    }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        isOver = true
-        watch?.cancel()
-        watch = nil
-        if let peer { events.reset(peer.life) }
-        context.fireChannelInactive()
-    }
 }

@@ -7,6 +7,13 @@ public struct MessageSeal: Sendable {
 
     public init(key: [UInt8]) { self.key = key }
 
+    /// With a key of 32 bytes that comes from a secret by HKDF (RFC 5869): `info` says what it is for. `nil`
+    /// where libcrypto fails.
+    public init?(secret: [UInt8], salt: [UInt8], info: [UInt8]) {
+        guard let key = HKDF.derive(secret, salt: salt, info: info, count: 32) else { return nil }
+        self.init(key: key)
+    }
+
     public func tag(_ message: [UInt8]) -> [UInt8] {
         var whole = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
         var count: UInt32 = 0

@@ -52,8 +52,28 @@ enum PEMFile {
             description: "\(path): certificate \(found.count + 1) cannot be read (\(TLSContext.reason()))")
     }
 
-    /// The first private key of a file. The caller frees it.
-    static func key(_ bytes: [UInt8], of path: String) throws(TLSError) -> OpaquePointer {
+    /// The first private key of a file, which may be under a passphrase where one is given. The caller frees
+    /// it.
+    static func key(
+        _ bytes: [UInt8], of path: String, passphrase: String?
+    ) throws(TLSError) -> OpaquePointer {
+        guard let passphrase else { return try key(bytes, of: path, advice: "no passphrase was given") }
+        let bio = try memory(bytes)
+        defer { BIO_free(bio) }
+        ERR_clear_error()
+        // Without a callback libcrypto takes what it is given for the passphrase.
+        var secret = passphrase.utf8.map { CChar(bitPattern: $0) } + [0]
+        if let key = PEM_read_bio_PrivateKey(bio, nil, nil, &secret) { return key }
+        let reason = TLSContext.reason()
+        ERR_clear_error()
+        throw TLSError(description: "\(path) does not open with this passphrase (\(reason))")
+    }
+
+    /// The first private key of a file, in clear text. The caller frees it.
+    static func key(
+        _ bytes: [UInt8], of path: String,
+        advice: String = "a server has nobody to ask for its passphrase: keep the key without one"
+    ) throws(TLSError) -> OpaquePointer {
         let bio = try memory(bytes)
         defer { BIO_free(bio) }
         ERR_clear_error()
@@ -69,8 +89,7 @@ enum PEMFile {
         ERR_clear_error()
         if isEncrypted {
             throw TLSError(
-                description: "\(path) is encrypted, and a server has nobody to ask for its passphrase: keep"
-                    + " the key without one")
+                description: "\(path) is encrypted, and \(advice)")
         }
         guard String(decoding: bytes, as: UTF8.self).contains("PRIVATE KEY-----") else {
             throw TLSError(description: "\(path): there is no private key in it")

@@ -87,26 +87,9 @@ struct CertificatePair: ~Copyable {
     }
 
     /// Its DNS names.
-    var names: [String] {
-        guard let raw = X509_get_ext_d2i(certificates[0], NID_subject_alt_name, nil, nil) else { return [] }
-        let all = OpaquePointer(raw)
-        defer { GENERAL_NAMES_free(all) }
-        var names: [String] = []
-        for place in 0..<OPENSSL_sk_num(all) {
-            guard let item = OPENSSL_sk_value(all, place) else { continue }
-            let name = item.assumingMemoryBound(to: GENERAL_NAME.self)
-            guard name.pointee.type == GEN_DNS, let text = name.pointee.d.dNSName,
-                let start = ASN1_STRING_get0_data(text)
-            else { continue }
-            let bytes = UnsafeBufferPointer(start: start, count: Int(ASN1_STRING_length(text)))
-            // What is not plain ASCII is no host name, and a zero would end another reader's.
-            guard bytes.allSatisfy({ (0x21...0x7E).contains($0) }) else { continue }
-            names.append(String(decoding: bytes, as: UTF8.self))
-        }
-        return names
-    }
+    var names: [String] { X509Names.hosts(of: certificates[0]) }
 
-    private static func digest(_ bytes: [UInt8]) -> [UInt8] {
+    static func digest(_ bytes: [UInt8]) -> [UInt8] {
         var out = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
         var count: UInt32 = 0
         EVP_Digest(bytes, bytes.count, &out, &count, EVP_sha256(), nil)

@@ -30,11 +30,13 @@ public final class TLSContext: @unchecked Sendable {
 
     /// Both sides of connections between the nodes of a cluster: each shows a certificate, and believes only
     /// one of the cluster's own authority.
-    public convenience init(
-        peerCertificateFile: String, keyFile: String, authorityFile: String
+    convenience init(
+        _ pair: borrowing CertificatePair, authorityFile: String
     ) throws(TLSError) {
         try self.init()
-        try show(try CertificatePair(CertificateFiles(chain: peerCertificateFile, key: keyFile)))
+        // Both ends are tidecasts, and each connection's exporter is its own (RFC 9266 §4.2).
+        tidecast_SSL_CTX_set_min_proto_version(raw, TLS1_3_VERSION)
+        try show(pair)
         try trust(authorityFile)
         SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         let name = Array("tidecast-peer".utf8)

@@ -139,6 +139,27 @@ public final class TLSHandler: ChannelDuplexHandler {
         return true
     }
 
+    /// 32 bytes that both ends of this connection know and no other connection has: `tls-exporter` (RFC
+    /// 9266). `nil` before the handshake is complete.
+    public var channelBinding: [UInt8]? {
+        guard isEstablished else { return nil }
+        let label = Array("EXPORTER-Channel-Binding".utf8)
+        var out = [UInt8](repeating: 0, count: 32)
+        let made = label.withUnsafeBufferPointer { label in
+            label.withMemoryRebound(to: CChar.self) { label in
+                SSL_export_keying_material(ssl, &out, out.count, label.baseAddress, label.count, nil, 0, 1)
+            }
+        }
+        return made == 1 ? out : nil
+    }
+
+    /// The nodes that the other side's certificate names, as `NodeCertificate.encoded` writes them; none for
+    /// one that all nodes share. `nil` before the handshake is complete.
+    public var peerNodes: [String]? {
+        guard isEstablished else { return nil }
+        return SSL_get0_peer_certificate(ssl).map(NodeCertificate.nodes) ?? []
+    }
+
     private func read(_ context: ChannelHandlerContext) {
         // Where libssl took all that came, and has nothing decrypted, it would only ask for more. What is
         // encrypted is longer than what it says.

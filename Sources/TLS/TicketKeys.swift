@@ -55,20 +55,12 @@ public struct TicketKeyring: Sendable {
         period = next
     }
 
-    /// HKDF with SHA-256 (RFC 5869).
     static func key(_ secret: [UInt8], _ period: Int64) -> Key? {
-        guard let context = EVP_PKEY_CTX_new_id(EVP_PKEY_HKDF, nil) else { return nil }
-        defer { EVP_PKEY_CTX_free(context) }
         let salt = Array("tidecast tls tickets 1".utf8)
         let info = (0..<8).map { UInt8(truncatingIfNeeded: period >> (56 - 8 * Int64($0))) }
-        var out = [UInt8](repeating: 0, count: Key.nameBytes + 64)
-        var count = out.count
-        guard EVP_PKEY_derive_init(context) == 1, EVP_PKEY_CTX_set_hkdf_md(context, EVP_sha256()) == 1,
-            EVP_PKEY_CTX_set1_hkdf_salt(context, salt, Int32(salt.count)) == 1,
-            EVP_PKEY_CTX_set1_hkdf_key(context, secret, Int32(secret.count)) == 1,
-            EVP_PKEY_CTX_add1_hkdf_info(context, info, Int32(info.count)) == 1,
-            EVP_PKEY_derive(context, &out, &count) == 1, count == out.count
-        else { return nil }
+        guard let out = HKDF.derive(secret, salt: salt, info: info, count: Key.nameBytes + 64) else {
+            return nil
+        }
         return Key(name: Array(out[..<16]), cipher: Array(out[16..<48]), seal: Array(out[48...]))
     }
 }

@@ -122,7 +122,7 @@ import Testing
                     try channel.pipeline.syncOperations.addHandler(
                         PeerHandler(
                             identity: identity, expected: nil, newest: NewestConnections(),
-                            events: Reports().events, connected: { _, _ in }))
+                            trust: .test(), events: Reports().events, connected: { _, _ in }))
                 }
             }
             .bind(host: "127.0.0.1", port: 0).wait()

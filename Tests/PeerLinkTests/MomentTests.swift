@@ -51,7 +51,9 @@ import Testing
         }
         let dialect = Dialect(version: 2, features: [.lz4])
         // An answer to what was not asked says nothing.
-        try say(.hello, identity(1).encoded, in: .greeting)
+        var former = identity(1)
+        former.versions = 1...2
+        try say(.hello, former.encoded, in: .greeting)
         try say(.data, [1], in: dialect)
         there.wait { reader.pings.withLock { $0 } == 1 && there.payloads.count == 1 }
         let first = there.moments.first ?? now()

@@ -28,13 +28,17 @@ import Testing
     }
 
     @Test func greetingsThatAreCutAreRefused() {
-        let hello = PeerIdentity(cluster: Array(0..<16), life: 7, name: "a").encoded
-        let before = hello.count - 6
+        var own = PeerIdentity(cluster: Array(0..<16), life: 7, name: "a")
+        own.nonce = Array(repeating: 9, count: Greeting.nonceBytes)
+        let hello = own.encoded
+        let before = hello.count - 6 - Greeting.nonceBytes - 1
         for count in 0..<hello.count where count != before {
             #expect(PeerIdentity(decoding: Array(hello[..<count])) == nil)
         }
         let whole = PeerIdentity(decoding: hello)
-        #expect(whole?.life == 7 && whole?.versions == Dialect.versions && whole?.features == [.lz4])
+        #expect(
+            whole == own && whole?.life == 7 && whole?.versions == Dialect.versions
+                && whole?.features == [.lz4])
         #expect(PeerIdentity(decoding: hello + [1, 2, 3]) == whole, "a later version may say more")
         let first = PeerIdentity(decoding: Array(hello[..<before]))
         #expect(first?.versions == 1...1 && first?.features == [], "as the first version greeted")
@@ -43,6 +47,10 @@ import Testing
             (bad[before], bad[before + 1]) = (lowest, highest)
             #expect(PeerIdentity(decoding: bad) == nil)
         }
+        own.nonce = Array(repeating: 9, count: Greeting.nonceBytes - 1)
+        #expect(PeerIdentity(decoding: own.encoded) == nil, "a nonce that is too short")
+        own.versions = 1...2
+        #expect(PeerIdentity(decoding: own.encoded)?.nonce == [], "before version 3 there is none")
         for text in ["", "host", "host:", ":1", "host:0", "host:70000", "[::1]"] {
             #expect(PeerConnections.Address(text) == nil, "\(text)")
         }
@@ -141,10 +149,11 @@ final class Heard: Sendable {
                 try text.write(toFile: "\(folder)/\(authority).\(kind)", atomically: false, encoding: .utf8)
             }
         }
-        func context(_ name: String) throws -> TLSContext {
-            try TLSContext(
-                peerCertificateFile: "\(folder)/\(name).pem", keyFile: "\(folder)/\(name).key",
-                authorityFile: "\(folder)/\(name).pem")
+        func context(_ name: String) throws -> PeerTLS {
+            try PeerTLS(
+                PeerFiles(
+                    certificateFile: "\(folder)/\(name).pem", keyFile: "\(folder)/\(name).key",
+                    authorityFile: "\(folder)/\(name).pem"), node: "any")
         }
         let there = Heard()
         let server = try PeerServer(

@@ -21,6 +21,10 @@ import Testing
         PeerIdentity(cluster: Array(repeating: 1, count: 16), life: life, name: "node-\(life)")
     }
 
+    private static var greeting: PeerIdentity {
+        identity(1).withNonce([UInt8](repeating: 5, count: Greeting.nonceBytes))
+    }
+
     private static func frame(_ kind: Frame.Kind, _ payload: [UInt8], _ dialect: Dialect) -> [UInt8] {
         var buffer = ByteBuffer()
         Frame.write(kind, payload, in: dialect, to: &buffer)
@@ -29,7 +33,7 @@ import Testing
 
     private static var samples: [StoredFormats.Sample] {
         var samples = [
-            StoredFormats.Sample("hello", frame(.hello, identity(1).encoded, .greeting)),
+            StoredFormats.Sample("hello", frame(.hello, greeting.encoded, .greeting)),
             StoredFormats.Sample("gossip", envelope.wrap([9, 8, 7])),
         ]
         for (name, dialect) in dialects.sorted(by: { $0.key < $1.key }) {

@@ -363,6 +363,9 @@ public final class ControlCore {
             addresses[member.session.life] = member.info.peer
         }
         awayTold = tables.awayDatabases
+        // A process that is in the table and does not say that it proves the key is of a former build.
+        let former = members.filter { !$0.info.provesKey }.map(\.session.life)
+        effects.append(.formerBuilds(Set(former)))
         // First the addresses: what is asked again of a new owner goes there at once.
         effects.append(.peers(addresses))
         let places = PartitionPlaces(routes, members: members, own: session)

@@ -92,6 +92,9 @@ public enum ControlEffect: Sendable {
     case orderAll(LoopOrder)
     /// By the first loop's connections.
     case say(PeerMessage, to: [UInt32])
+    /// The processes of a former build, which do not prove in their greetings that they have the cluster's
+    /// key.
+    case formerBuilds(Set<UInt32>)
     /// Where the other processes are reached. Before whatever is said to them.
     case peers([UInt32: String])
 

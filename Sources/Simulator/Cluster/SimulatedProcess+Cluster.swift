@@ -52,7 +52,7 @@ extension SimulatedProcess {
             world.network.send(datagram: packet, from: self, to: address)
         case .wake(let timer, let at):
             wake(at: at) { self.handle(.timer(timer)) }
-        case .notReady, .view: break
+        case .notReady, .view, .formerBuilds: break
         case .endInOrder: if !world.isPoisoning { leave() }
         case .stepDown: world.end(self, fences: false)
         case .left: world.retire(self)

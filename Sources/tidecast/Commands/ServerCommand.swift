@@ -67,6 +67,11 @@ struct Server: AsyncParsableCommand {
     @Option(help: "What this node shows to others: its certificate chain, PEM.") var peerCert: String?
     @Option(help: "The key of that certificate, PEM.") var peerKey: String?
     @Option(help: "The authority that all nodes' certificates are of, PEM.") var peerCa: String?
+    @Flag(
+        help:
+            "Believe nodes whose certificate names no node, though this one's names it: while all get their own."
+    )
+    var allowSharedPeerCert = false
     @Flag(help: "Let nodes speak without TLS beyond this machine; only where the network is private.")
     var insecurePeers = false
     @Option(help: "A file with the key under which the server's own keys are sealed in its database.")

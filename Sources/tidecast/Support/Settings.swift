@@ -17,6 +17,7 @@ struct Settings {
         "data", "listen", "listenTls", "cert", "key", "tokenUri", "partitions", "loops", "dev",
         "retryAfterOnSends", "topicPayloadBytes", "logLevel", "engine", "node", "roles", "peer", "gossip",
         "join", "weight", "zone", "insecurePeers", "peerCert", "peerKey", "peerCa",
+        "allowSharedPeerCert",
         "furtherCert", "furtherKey",
         "furtherEngine", "engineFile", "publicUrl", "devAnywhere", "devHost", "connections",
         "connectionsPerAddress", "proxy", "addressRegistrationsPerMinute", "addressRegistrationsPerDay",
@@ -244,8 +245,11 @@ struct Settings {
             guard let key = try await config.string(flags.peerKey, "peerKey"),
                 let authority = try await config.string(flags.peerCa, "peerCa")
             else { throw ValidationError("--peer-cert needs --peer-key and --peer-ca.") }
-            cluster.peerTLS = (certificate, key, authority)
+            cluster.peerTLS = PeerFiles(
+                certificateFile: certificate, keyFile: key, authorityFile: authority)
         }
+        cluster.allowsSharedPeerCert = try await config.bool(
+            flags.allowSharedPeerCert, "allowSharedPeerCert")
         let isPrivate = try await config.bool(flags.insecurePeers, "insecurePeers")
         guard cluster.peerTLS != nil || isPrivate || Server.isLoopback(cluster.peer.host) else {
             throw ValidationError(

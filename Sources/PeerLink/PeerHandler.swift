@@ -1,0 +1,204 @@
+import Model
+import NIOCore
+import NIOPosix
+import TLS
+
+/// One connection between two processes, on either side: greets, checks, hands data on, and ends it where
+/// nothing is heard.
+final class PeerHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private var greeting: Greeting
+    private let tls: TLSHandler?
+    /// On the listening side.
+    private let newest: NewestConnections?
+    private let events: PeerEvents
+    private let connected: (any Channel, Dialect) -> Void
+    /// Told before the connection ends, where this side knows why it does.
+    private let failed: (String) -> Void
+    private var received = ByteBuffer()
+    private var peer: PeerIdentity?
+    private var dialect: Dialect { greeting.dialect }
+    private var isOver = false
+    private var began = NIODeadline.now()
+    private var lastHeard = NIODeadline.now()
+    /// When each ping was sent whose answer is to come, and when the last one that was answered was: the
+    /// other side has handed over what comes behind an answer after it saw the question.
+    private var pings: [MonotonicTime] = []
+    private var answered = MonotonicTime(nanoseconds: 0)
+    private var watch: RepeatedTask?
+    private var pongs = 0
+
+    init(
+        identity: PeerIdentity, expected: UInt32?, newest: NewestConnections? = nil, trust: PeerTrust,
+        tls: TLSHandler? = nil, events: PeerEvents,
+        connected: @escaping (any Channel, Dialect) -> Void,
+        failed: @escaping (String) -> Void = { _ in }
+    ) {
+        self.failed = failed
+        self.tls = tls
+        greeting = Greeting(
+            identity.withNonce(PeerHandler.makeNonce()), newest == nil ? .connecting : .listening,
+            expected: expected, trust: trust)
+        self.newest = newest
+        self.events = events
+        self.connected = connected
+    }
+
+    /// From the system's generator, which is one for keys too.
+    private static func makeNonce() -> [UInt8] {
+        (0..<Greeting.nonceBytes).map { _ in UInt8.random(in: 0...255) }
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        var buffer = context.channel.allocator.buffer(capacity: 128)
+        Frame.write(.hello, greeting.words, in: .greeting, to: &buffer)
+        context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
+        (began, lastHeard) = (.now(), .now())
+        // What comes first may have waited for this connection.
+        let now = events.now().nanoseconds
+        answered = MonotonicTime(nanoseconds: now - min(now, UInt64(PeerTiming.waitMax.nanoseconds)))
+        let channel = context.channel
+        let box = NIOLoopBound(self, eventLoop: context.eventLoop)
+        watch = context.eventLoop.scheduleRepeatedTask(initialDelay: PeerTiming.ping, delay: PeerTiming.ping)
+        { _ in
+            box.value.look(channel)
+        }
+    }
+
+    private func look(_ channel: any Channel) {
+        guard NIODeadline.now() - lastHeard < PeerTiming.silence else {
+            failed("it accepts connections and says nothing")
+            channel.close(promise: nil)
+            return
+        }
+        guard peer != nil || NIODeadline.now() - began < PeerTiming.silence else {
+            failed("it does not come to the end of its greeting")
+            channel.close(promise: nil)
+            return
+        }
+        ping(channel)
+    }
+
+    private func ping(_ channel: any Channel) {
+        // Who has not greeted knows no frames but the greeting.
+        guard peer != nil, pings.count < PeerTiming.pingsMax else { return }
+        pings.append(events.now())
+        var buffer = channel.allocator.buffer(capacity: 32)
+        Frame.write(.ping, [], in: dialect, to: &buffer)
+        channel.writeAndFlush(buffer, promise: nil)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isOver else { return }
+        lastHeard = .now()
+        var bytes = unwrapInboundIn(data)
+        if received.readableBytes == 0 { received = bytes } else { received.writeBuffer(&bytes) }
+        do throws(Frame.Fault) {
+            while !isOver,
+                let frame = try Frame.read(from: &received, in: dialect, payloadMax: payloadMax)
+            {
+                handle(frame, context)
+            }
+        } catch {
+            refuse("\(peer?.name ?? "somebody") sent what is not understood: \(error)", context)
+        }
+        received.discardReadBytes()
+    }
+
+    private var payloadMax: Int { peer == nil ? Frame.greetingBytesMax : Frame.payloadBytesMax }
+
+    private func handle(_ frame: (kind: Frame.Kind, payload: [UInt8]), _ context: ChannelHandlerContext) {
+        guard let peer else {
+            return greet(frame, context)
+        }
+        switch frame.kind {
+        case .data:
+            guard newest?.isNewest(peer) ?? true else {
+                isOver = true
+                return context.close(promise: nil)
+            }
+            events.received(peer.life, frame.payload, answered)
+        case .ping: pong(peer, context)
+        case .pong: if !pings.isEmpty { answered = pings.removeFirst() }
+        case .hello: refuse("\(peer.name) greeted twice", context)
+        case .proof, .refusal: refuse("\(peer.name) goes on greeting", context)
+        }
+    }
+
+    private func pong(_ peer: PeerIdentity, _ context: ChannelHandlerContext) {
+        guard pongs < PeerTiming.pongsMax else {
+            return refuse("node \(peer.name) asks for signs of life and does not read them", context)
+        }
+        pongs += 1
+        var buffer = context.channel.allocator.buffer(capacity: 32)
+        Frame.write(.pong, [], in: dialect, to: &buffer)
+        let box = NIOLoopBound(self, eventLoop: context.eventLoop)
+        context.writeAndFlush(wrapOutboundOut(buffer)).whenComplete { _ in box.value.pongs -= 1 }
+    }
+
+    private func greet(
+        _ frame: (kind: Frame.Kind, payload: [UInt8]), _ context: ChannelHandlerContext
+    ) {
+        if frame.kind == .refusal {
+            isOver = true
+            failed("it refuses this node: \(Greeting.sentence(frame.payload))")
+            return context.close(promise: nil)
+        }
+        do throws(Greeting.Refusal) {
+            let step = try greeting.hear(
+                frame.kind, frame.payload,
+                channel: Greeting.Channel(
+                    binding: tls?.channelBinding ?? [], nodes: tls.map { $0.peerNodes ?? [] }))
+            switch step {
+            case .prove(let proof): write(.proof, proof, context)
+            case .done(let peer): greeted(peer, context)
+            }
+        } catch {
+            refuse(error.reason, context)
+        }
+    }
+
+    private func write(_ kind: Frame.Kind, _ payload: [UInt8], _ context: ChannelHandlerContext) {
+        var buffer = context.channel.allocator.buffer(capacity: 64)
+        Frame.write(kind, payload, in: dialect, to: &buffer)
+        context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
+    }
+
+    private func greeted(_ hello: PeerIdentity, _ context: ChannelHandlerContext) {
+        guard newest?.adopt(hello) ?? true else {
+            return refuse("node \(hello.name) has connected anew meanwhile", context)
+        }
+        peer = hello
+        if newest != nil { events.renewed(hello.life) }
+        connected(context.channel, dialect)
+        ping(context.channel)
+    }
+
+    private func refuse(_ reason: String, _ context: ChannelHandlerContext) {
+        guard !isOver else { return }
+        isOver = true
+        events.refused(reason)
+        failed(reason)
+        // The other side's operator reads there why.
+        if peer == nil, dialect.hasProofs {
+            write(.refusal, Array(reason.utf8.prefix(Greeting.refusalBytesMax)), context)
+        }
+        context.close(promise: nil)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if let error = error as? TLSError { return refuse("between nodes \(error)", context) }
+        failed(ConnectFailure.reason(error))
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        isOver = true
+        watch?.cancel()
+        watch = nil
+        if let peer { events.reset(peer.life) }
+        context.fireChannelInactive()
+    }
+}

@@ -1,0 +1,185 @@
+import NIOCore
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import PeerLink
+
+/// Who greets proves that it has the cluster's key, or is not spoken to.
+@Suite("Greetings that prove the key") struct ProofTests {
+    private let group = MultiThreadedEventLoopGroup.singleton
+
+    private static func identity(_ life: UInt32, nonce: UInt8) -> PeerIdentity {
+        PeerIdentity(cluster: Array(repeating: 1, count: 16), life: life, name: "node-\(life)")
+            .withNonce(Array(repeating: nonce, count: Greeting.nonceBytes))
+    }
+
+    private static func greeting(
+        _ side: Greeting.Side, _ nonce: UInt8, _ trust: PeerTrust = .test(mayOmitProof: false)
+    ) -> Greeting {
+        let life: UInt32 = side == .connecting ? 1 : 2
+        return Greeting(
+            identity(life, nonce: nonce), side, expected: side == .connecting ? 2 : nil, trust: trust)
+    }
+
+    /// Both hear the other's greeting; what each proves.
+    private func meet(
+        _ one: inout Greeting, _ other: inout Greeting, _ channels: ([UInt8], [UInt8]) = ([], [])
+    ) throws -> ([UInt8], [UInt8]) {
+        func proof(_ step: Greeting.Step) -> [UInt8] {
+            guard case .prove(let proof) = step else { return [] }
+            return proof
+        }
+        let words = (one.words, other.words)
+        return (
+            proof(try one.hear(.hello, words.1, channel: .init(binding: channels.0))),
+            proof(try other.hear(.hello, words.0, channel: .init(binding: channels.1)))
+        )
+    }
+
+    private func isBelieved(_ greeting: inout Greeting, _ proof: [UInt8]) -> Bool {
+        guard case .done? = try? greeting.hear(.proof, proof, channel: .init()) else { return false }
+        return true
+    }
+
+    @Test func bothProveAndAreBelieved() throws {
+        var (one, other) = (ProofTests.greeting(.connecting, 3), ProofTests.greeting(.listening, 4))
+        let proofs = try meet(&one, &other)
+        #expect(proofs.0 != proofs.1 && !proofs.0.isEmpty)
+        #expect(isBelieved(&one, proofs.1) && isBelieved(&other, proofs.0))
+        #expect(one.dialect.version == 3)
+    }
+
+    @Test func anotherKeyACutOrFlippedProofAndOneThatComesBackAreNot() throws {
+        let stranger = PeerTrust.test([9, 9, 9], mayOmitProof: false)
+        var (one, other) = (ProofTests.greeting(.connecting, 3, stranger), ProofTests.greeting(.listening, 4))
+        let proofs = try meet(&one, &other)
+        #expect(!isBelieved(&other, proofs.0) && !isBelieved(&one, proofs.1))
+        #expect(!isBelieved(&other, proofs.1), "its own")
+        var good = ProofTests.greeting(.connecting, 3)
+        other = ProofTests.greeting(.listening, 4)
+        let (proof, _) = try meet(&good, &other)
+        for count in 0..<proof.count { #expect(!isBelieved(&other, Array(proof[..<count]))) }
+        for place in proof.indices {
+            var bad = proof
+            bad[place] ^= 1
+            #expect(!isBelieved(&other, bad))
+        }
+        #expect(!isBelieved(&other, proof + [0]) && isBelieved(&other, proof))
+    }
+
+    /// A proof that was recorded is for nonces that nobody says again.
+    @Test func aProofHoldsForOneConnection() throws {
+        var (one, other) = (ProofTests.greeting(.connecting, 3), ProofTests.greeting(.listening, 4))
+        let recorded = try meet(&one, &other)
+        var (again, later) = (ProofTests.greeting(.connecting, 3), ProofTests.greeting(.listening, 5))
+        _ = try meet(&again, &later)
+        #expect(!isBelieved(&later, recorded.0))
+    }
+
+    /// Who is in the middle of two connections with TLS cannot hand a proof on.
+    @Test func aProofHoldsForOneChannel() throws {
+        var (one, other) = (ProofTests.greeting(.connecting, 3), ProofTests.greeting(.listening, 4))
+        let proofs = try meet(&one, &other, ([1, 1], [2, 2]))
+        #expect(!isBelieved(&one, proofs.1) && !isBelieved(&other, proofs.0))
+    }
+
+    @Test func nothingElseIsHeardBeforeTheProof() throws {
+        for kind in [Frame.Kind.hello, .data, .ping, .pong, .refusal] {
+            var (one, other) = (ProofTests.greeting(.connecting, 3), ProofTests.greeting(.listening, 4))
+            let words = one.words
+            _ = try meet(&one, &other)
+            #expect(throws: Greeting.Refusal.self) {
+                try other.hear(kind, kind == .hello ? words : [1], channel: .init())
+            }
+        }
+    }
+
+    @Test func onlyAFormerBuildMayLeaveItOut() throws {
+        var former = PeerIdentity(cluster: Array(repeating: 1, count: 16), life: 1, name: "node-1")
+        former.versions = 1...2
+        var strict = ProofTests.greeting(.listening, 4)
+        #expect {
+            try strict.hear(.hello, former.encoded, channel: .init())
+        } throws: {
+            ($0 as? Greeting.Refusal)?.reason.contains("does not prove that it has this cluster's key")
+                == true
+        }
+        var open = ProofTests.greeting(.listening, 4, .test())
+        guard case .done(let peer) = try open.hear(.hello, former.encoded, channel: .init()) else {
+            Issue.record("it is not believed")
+            return
+        }
+        #expect(peer.name == "node-1" && open.dialect.version == 2)
+    }
+
+    @Test func aSentenceOfTheOtherSideIsFitForALog() {
+        #expect(Greeting.sentence(Array("a\nb\u{1B}[1m\0c".utf8)) == "a b [1m c")
+        #expect(Greeting.sentence([UInt8](repeating: 65, count: 5000)).utf8.count == Greeting.refusalBytesMax)
+        #expect(!Greeting.sentence([0xFF, 0xFE, 0x0A]).isEmpty)
+    }
+
+    /// Over sockets: a process without the key is refused by name, and hears why; nothing of it is believed.
+    @Test(arguments: [true, false]) func whoHasNoKeyIsRefused(_ isServerTheStranger: Bool) throws {
+        let (there, here) = (Heard(), Heard())
+        let reports = Mutex<[String]>([])
+        var events = here.events
+        events.link = { _, _, report in
+            if case .failed(let reason) = report { reports.withLock { $0.append(reason) } }
+        }
+        let strict = PeerTrust.test(mayOmitProof: false)
+        let stranger = PeerTrust.test([9], mayOmitProof: true)
+        func identity(_ life: UInt32) -> PeerIdentity {
+            PeerIdentity(cluster: Array(repeating: 1, count: 16), life: life, name: "node-\(life)")
+        }
+        let server = try PeerServer(
+            group: group, host: "127.0.0.1", port: 0, identity: identity(2),
+            trust: isServerTheStranger ? stranger : strict, events: there.events)
+        let (loop, port) = (group.next(), server.port)
+        let (client, told) = (identity(1), events)
+        let peers = try loop.submit {
+            let peers = PeerConnections(
+                eventLoop: loop, identity: client, trust: isServerTheStranger ? strict : stranger,
+                events: told)
+            peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+            _ = peers.send([1, 2, 3], to: 2)
+            return NIOLoopBound(peers, eventLoop: loop)
+        }.wait()
+        let strictOne = isServerTheStranger ? here : there
+        strictOne.wait { !strictOne.refusals.isEmpty }
+        let name = isServerTheStranger ? "node-2" : "node-1"
+        #expect(strictOne.refusals.first == "node \(name) does not prove that it has this cluster's key")
+        there.wait { !reports.withLock { $0.isEmpty } }
+        #expect(reports.withLock { $0.first }?.contains("does not prove that it has") == true)
+        #expect(there.payloads.isEmpty)
+        try loop.submit { peers.value.close() }.wait()
+        server.close()
+    }
+
+    /// To say a node's greeting back to it was enough to be taken for a node where there is no TLS.
+    @Test func anEchoedGreetingOpensNothing() throws {
+        let there = Heard()
+        let server = try PeerServer(
+            group: group, host: "127.0.0.1", port: 0, identity: ProofTests.identity(2, nonce: 1),
+            trust: .test(mayOmitProof: false), events: there.events)
+        let client = try ClientBootstrap(group: group)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(Echo())
+                }
+            }
+            .connect(host: "127.0.0.1", port: server.port).wait()
+        try client.closeFuture.wait()
+        #expect(there.payloads.isEmpty && there.refusals.count == 1)
+        server.close()
+    }
+}
+
+/// Says what it hears.
+private final class Echo: ChannelInboundHandler, Sendable {
+    typealias InboundIn = ByteBuffer
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        context.writeAndFlush(data, promise: nil)
+    }
+}
