@@ -199,7 +199,10 @@ def watch(servers, seconds, workers, seed):
         if time.monotonic() >= next_look:
             next_look += max(5, seconds / 20)
             for one in servers:
-                one.get("/healthz")
+                try:
+                    one.get("/healthz")
+                except OSError as error:
+                    return f"{one.name} did not answer in the midst of it: {error}"
                 one.samples.append(Process(one.process.pid).rss)
     total = 0
     for child, receive in children:
@@ -263,13 +266,15 @@ def main():
         servers = begin(program, folder, stack, options.alone)
         before = [Process(one.process.pid).descriptors for one in servers]
         broken = watch(servers, options.seconds, options.workers, options.seed)
+        if broken:
+            print(f"FAIL {broken}", flush=True)
         wrong += [broken] if broken else [words for one, had in zip(servers, before) for words in settled(one, had)]
         wrong += finish([one for one in servers if one.process.poll() is None])
         kept = os.path.join(ROOT, ".build/fuzz-server")
         os.makedirs(kept, exist_ok=True)
         for one in servers:
             shutil.copy(one.log, kept)
-    for words in wrong:
+    for words in wrong[1 if broken else 0:]:
         print(f"FAIL {words}")
     print(f"{'FAIL' if wrong else 'ok  '} {options.seconds:.0f} s, seed {options.seed}")
     return 1 if wrong else 0
