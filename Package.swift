@@ -9,6 +9,11 @@ let settings: [SwiftSetting] = [
     .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
 ]
 
+/// `TIDECAST_SANITIZE=1 swift build --sanitize address --scratch-path .build/address --product tidecast`
+/// (tools/fuzz): the sanitizer brings an allocator of its own, and two do not go together.
+let isSanitized = Context.environment["TIDECAST_SANITIZE"] == "1"
+let allocator: [Target.Dependency] = isSanitized ? [] : ["CJemalloc"]
+
 extension Target {
     static func floor(_ name: String, on below: [Target.Dependency] = []) -> Target {
         .target(name: name, dependencies: below, swiftSettings: settings)
@@ -89,7 +94,7 @@ let worlds: [Target] = [
             "Model", "HTTPMessages", "Journal", "Credentials", "Quotas", "Placement", "Partitions", "Routing",
             "FCMAPI", "Edge", "Listener", "Membership", "Ownership", "NodeCore", "PeerLink", "PostgresEngine",
             "TLS",
-            "SQLiteEngine", "CJemalloc", "COpenSSL",
+            "SQLiteEngine", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),
             .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -107,14 +112,15 @@ let programs: [Target] = [
         name: "tidecast",
         dependencies: [
             "Model", "HTTPMessages", "Journal", "Quotas", "FCMAPI", "Edge", "SQLiteEngine", "Node",
-            "LoadGenerator", "COpenSSL", "CJemalloc", "CResolv", "TLS",
+            "LoadGenerator", "COpenSSL", "CResolv", "TLS",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "Logging", package: "swift-log"),
             .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             .product(name: "UnixSignals", package: "swift-service-lifecycle"),
-        ] + nio,
-        swiftSettings: settings, linkerSettings: [.linkedLibrary("jemalloc")])
+        ] + allocator + nio,
+        swiftSettings: settings + (isSanitized ? [.define("TIDECAST_SANITIZE")] : []),
+        linkerSettings: isSanitized ? [] : [.linkedLibrary("jemalloc")])
 ]
 
 /// Measuring programs, built only on request: `TIDECAST_BENCH=1 swift build -c release --product core-bench`.

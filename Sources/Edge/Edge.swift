@@ -185,6 +185,8 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        // Between the bytes and here their connection can have broken: what TLS had to say could not be sent.
+        guard context.channel.isActive else { return }
         var incoming = unwrapInboundIn(data)
         if seen == nil { seen = incoming } else { seen?.writeBuffer(&incoming) }
         guard let isHTTP2 = isSecure ? false : startsHTTP2() else { return }

@@ -143,7 +143,17 @@ final class ConnectionSet {
     private var connections: [ObjectIdentifier: any EdgeConnection] = [:]
 
     func insert(_ connection: any EdgeConnection) { connections[ObjectIdentifier(connection)] = connection }
-    func remove(_ connection: any EdgeConnection) { connections[ObjectIdentifier(connection)] = nil }
+    /// A table that was made for a storm goes with it.
+    func remove(_ connection: any EdgeConnection) {
+        connections[ObjectIdentifier(connection)] = nil
+        guard connections.capacity > ConnectionSet.keptPlaces, connections.count < connections.capacity / 8
+        else { return }
+        connections = Dictionary(uniqueKeysWithValues: connections.map { ($0.key, $0.value) })
+    }
+    /// Of a table that may stay as it is.
+    private static let keptPlaces = 1024
+    var count: Int { connections.count }
+    var capacity: Int { connections.capacity }
     func drainAll() { for connection in connections.values { connection.drain() } }
     func sweep(_ second: Int) { for connection in connections.values { connection.sweep(second) } }
 }

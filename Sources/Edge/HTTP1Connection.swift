@@ -30,6 +30,8 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     /// An answer that waits until its client has read those before it, or until they are written.
     private var held: (responder: Responder, response: HTTPResponse)?
     private var isWriting = false
+    /// The handler is at work for this connection: its answer is written when it returns.
+    private var isHandling = false
     /// The last answer is written: whatever comes behind it is thrown away.
     private var isEnding = false
     private var lingerSince: Int?
@@ -69,7 +71,10 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
             loop.counters.requests.add(1, ordering: .relaxed)
             waiting = request
             // Its pipeline hands over one request at a time: there is nothing to pause.
+            isHandling = true
             _ = loop.received(responder, bodyBytes: request.body.count)
+            isHandling = false
+            writeHeld()
         }
     }
 
@@ -77,7 +82,11 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
 
     func serve(_ responder: Responder) {
         guard responder === current, let request = waiting.take() else { return }
+        let wasHandling = isHandling
+        isHandling = true
         loop.handle(request, responder)
+        isHandling = wasHandling
+        if !wasHandling { writeHeld() }
     }
 
     /// Bytes that make nothing whole are the beginning of a header block, whose time runs.
@@ -155,14 +164,25 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     private func refuse(_ response: HTTPResponse, keeping: Bool = false) {
         if !keeping { keepAlive = false }
         if let request = request.take() { bodies.give(request.body.count) }
+        isHandling = true
         current?.respond(response)
+        isHandling = false
+        writeHeld()
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
+    func channelInactive(context: ChannelHandlerContext) { lose() }
+
+    /// A connection that broke just before it came to this handler is never told that it is inactive.
+    func handlerRemoved(context: ChannelHandlerContext) { lose() }
+
+    /// The connection is gone. The decoder may still have parts of requests, which nobody waits for.
+    private func lose() {
         loop.connections.remove(self)
-        self.context = nil
+        context = nil
+        isEnding = true
         held = nil
         waiting = nil
+        request = nil
         bodies.end()
         if let responder = current { end(responder) }
     }
@@ -184,8 +204,8 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
         guard context.channel.isWritable, !isWriting else { return }
-        if let held = held.take() {
-            write(held.responder, held.response)
+        if held != nil {
+            writeHeld()
         } else if let responder = current, responder.state != .waiting {
             wake(responder)
         }
@@ -222,15 +242,19 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         return head
     }
 
+    /// Whoever answers may be in the midst of something. So nothing is written here, since a write brings the
+    /// next request or finds the connection broken, and the handler would be called of both.
     func respond(_ responder: Responder, _ response: HTTPResponse) {
-        guard let context, responder === current else { return }
+        guard context != nil, responder === current else { return }
         // Requests that came together are answered one behind the other: while an answer is held, its
         // connection takes no further request.
-        if isWriting || !context.channel.isWritable {
-            held = (responder, response)
-        } else {
-            write(responder, response)
-        }
+        held = (responder, response)
+        if !isHandling, !isWriting { markDirty() }
+    }
+
+    private func writeHeld() {
+        guard !isWriting, let context, context.channel.isWritable, let held = held.take() else { return }
+        write(held.responder, held.response)
     }
 
     /// Writes an answer, and those that are held while it is written: with its end the next request comes.
@@ -278,18 +302,24 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         guard let context, responder === current else { return }
         var head = head(status, fields)
         head.headers.add(name: "transfer-encoding", value: "chunked")
-        context.writeAndFlush(wrapOutboundOut(.head(head)), promise: nil)
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        markDirty()
     }
 
     func wake(_ responder: Responder) {
-        guard !isDirty, context != nil, responder === current else { return }
+        if responder === current { markDirty() }
+    }
+
+    private func markDirty() {
+        guard !isDirty, context != nil else { return }
         isDirty = true
         loop.markDirty(self)
     }
 
     func flush() {
         isDirty = false
-        guard let context, let responder = current, held == nil, context.channel.isWritable else { return }
+        if held != nil { return writeHeld() }
+        guard let context, let responder = current, context.channel.isWritable else { return }
         let limit = loop.configuration.pendingBytesMax
         if responder.hasQueued {
             var buffer = context.channel.allocator.buffer(capacity: 1024)
@@ -305,7 +335,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         if responder.state == .ending, !responder.hasQueued {
             isEnding = true
             context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
-            end(responder)
+            if responder === current { end(responder) }
             context.close(promise: nil)
         } else {
             context.flush()

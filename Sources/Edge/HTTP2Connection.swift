@@ -18,6 +18,8 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     private var isClosing = false
     /// Nothing is read because too much of its share waits.
     private var isPaused = false
+    /// As the channel last said: asking it for each delivery costs a few per cent of one.
+    private var isWritable = true
     private var deadlines: ConnectionDeadlines
     /// Requests that are not wholly there.
     private var receiving = 0
@@ -32,6 +34,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
+        isWritable = context.channel.isWritable
         session = HTTP2Session(
             delegate: self, configuration: loop.configuration, budgets: loop.budgets, pool: loop.pool)
         session?.second = loop.second
@@ -47,19 +50,25 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         markDirty()
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
+    func channelInactive(context: ChannelHandlerContext) { lose() }
+
+    /// A connection that broke just before it came to this handler is never told that it is inactive.
+    func handlerRemoved(context: ChannelHandlerContext) { lose() }
+
+    private func lose() {
         loop.connections.remove(self)
         isClosing = true
         let ending = session
         session = nil
-        self.context = nil
+        context = nil
         ending?.end()
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable { markDirty() }
+        isWritable = context.channel.isWritable
+        if isWritable { markDirty() }
     }
 
     func drain() {
@@ -87,7 +96,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         }
         let isOver = deadlines.isOver(
             second, open: open, heading: oldest.heading, receiving: oldest.receiving,
-            unsent: unsent, stuck: !context.channel.isWritable)
+            unsent: unsent, stuck: !isWritable)
         if isOver { context.close(promise: nil) }
     }
 
@@ -101,7 +110,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
 
     func flush() {
         isDirty = false
-        guard let context, let session, context.channel.isWritable || isClosing else { return }
+        guard let context, let session, isWritable || isClosing else { return }
         loop.write { buffer in
             session.produce(limit: loop.configuration.pendingBytesMax) { buffer.writeBytes($0) }
         } to: {

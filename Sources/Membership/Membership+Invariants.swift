@@ -32,6 +32,7 @@ extension Membership {
         if facts.count > options.factsMax { return "more facts are remembered than may be" }
         if relays.count > options.relaysMax { return "more probes are made for others than may be" }
         if seedQuestions.count > options.seedQuestionsMax { return "more seeds are asked than may be" }
+        if let broken = replays.brokenInvariant { return broken }
         if !(0...options.healthMax).contains(health.score) {
             return "the node's health is out of its scale"
         }

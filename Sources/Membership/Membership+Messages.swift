@@ -42,6 +42,10 @@ extension Membership {
         /// and at most.
         public var doubtsMin: UInt64 = .seconds(10)
         public var doubtsMax: UInt64 = .seconds(600)
+        #if DEBUG
+            /// A planted bug: datagrams are believed however often they come.
+            public var plantedAcceptReplays = false
+        #endif
         public init() {}
 
         /// What must hold of them, if it does not.
@@ -143,6 +147,8 @@ extension Membership {
         case isolated(Bool)
         /// A packet made no sense; why.
         case malformed(String)
+        /// A datagram of this cluster that is a repetition, or may be one; why.
+        case refused(String)
         case wake(at: MonotonicTime)
     }
 

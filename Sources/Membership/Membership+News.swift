@@ -70,6 +70,8 @@ extension Membership {
             suspicions[former.session] = nil
             linkDoubts.forget(former.session)
             roster.remove(former.session)
+            let roster = roster
+            replays.replaced(former.session) { roster[$0] != nil }
             former.state = .left
             former.since = now
             effects.append(.changed(former))

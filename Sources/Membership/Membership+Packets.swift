@@ -10,24 +10,40 @@ extension Membership {
         guard bytes.count <= Membership.packetBytesMax else {
             return effects.append(.malformed("a datagram of \(bytes.count) bytes"))
         }
-        guard let packet = read(bytes, now, &effects), !isLeaving else { return }
-        guard packet.sender != own.session else {
-            // A seed that is this node itself under another name.
-            if let seed = seedQuestions.removeValue(forKey: packet.number) { seedAnswers[seed] = now }
-            return
+        var reader = ByteReader(bytes)
+        let packet: Packet
+        let verdict: ReplayGuard.Verdict
+        do throws(DecodeError) {
+            packet = try Packet(from: &reader)
+            if packet.sender == own.session {
+                // A seed that is this node itself under another name.
+                if let seed = seedQuestions.removeValue(forKey: packet.number) { seedAnswers[seed] = now }
+                return
+            }
+            verdict = judge(try DatagramMark.read(from: &reader), from: packet.sender)
+        } catch {
+            return effects.append(.malformed("\(error)"))
         }
+        switch verdict {
+        case .refused(let refusal): return effects.append(.refused(refusal.rawValue))
+        case .question:
+            if case .ping(SessionID(0)) = packet.kind, !isLeaving { answer(packet, address, &effects) }
+            return
+        case .taken: break
+        }
+        guard believeNews(of: packet, reader, now, &effects), !isLeaving else { return }
         switch packet.kind {
         case .ping(let target):
             guard target == own.session || target == SessionID(0) else { return }
-            let answer = write(.ack, number: packet.number, first: answers(to: packet.sender, target))
-            effects.append(.datagram(answer, to: address))
+            answer(packet, address, &effects)
         case .ack:
             if let seed = seedQuestions.removeValue(forKey: packet.number) { seedAnswers[seed] = now }
             acknowledged(packet.number, now, &effects)
         case .nack: nacked(packet.number)
         case .indirect(let target, let where_):
             if target == own.session {
-                effects.append(.datagram(write(.ack, number: packet.number, first: []), to: address))
+                let answer = write(.ack, number: packet.number, first: [], for: packet.sender)
+                effects.append(.datagram(answer, to: address))
             } else {
                 relay(packet, to: target, where_, from: address, now, &effects)
             }
@@ -43,14 +59,32 @@ extension Membership {
         switch packet.kind {
         case .ping(let target):
             guard target == own.session else { return }
-            let answer = write(.ack, number: packet.number, first: answers(to: packet.sender, target))
-            effects.append(.stream(answer, to: packet.sender))
+            let first = answers(to: packet.sender, target)
+            effects.append(
+                .stream(write(.ack, number: packet.number, first: first, for: nil), to: packet.sender))
         case .ack: acknowledged(packet.number, now, &effects)
         case .sync: effects.append(.stream(everything(.syncAnswer), to: packet.sender))
         case .syncAnswer: break
         case .nack, .indirect: effects.append(.malformed("a datagram's packet on a connection"))
         }
         recognize(packet.sender, now, &effects)
+    }
+
+    private mutating func judge(_ mark: DatagramMark?, from sender: SessionID) -> ReplayGuard.Verdict {
+        #if DEBUG
+            if options.plantedAcceptReplays { return .taken }
+        #endif
+        let roster = roster
+        return replays.judge(
+            mark, from: sender, to: own.session, isTabled: tabled.contains(sender),
+            isKept: { roster[$0] != nil })
+    }
+
+    private mutating func answer(_ packet: Packet, _ address: String, _ effects: inout [Effect]) {
+        guard case .ping(let target) = packet.kind else { return }
+        let first = answers(to: packet.sender, target)
+        let answer = write(.ack, number: packet.number, first: first, for: packet.sender)
+        effects.append(.datagram(answer, to: address))
     }
 
     /// What a prober must hear first: what is held against it, and who this is where it does not know.
@@ -60,13 +94,26 @@ extension Membership {
         return first
     }
 
-    /// Reads a packet and believes its news, all before the first that makes no sense.
+    /// Reads a packet that came over a connection, and believes its news.
     private mutating func read(
         _ bytes: [UInt8], _ now: MonotonicTime, _ effects: inout [Effect]
     ) -> Packet? {
         var reader = ByteReader(bytes)
         do throws(DecodeError) {
             let packet = try Packet(from: &reader)
+            return believeNews(of: packet, reader, now, &effects) ? packet : nil
+        } catch {
+            effects.append(.malformed("\(error)"))
+            return nil
+        }
+    }
+
+    /// Believes the news of a packet, all before the first that makes no sense; false where there is one.
+    private mutating func believeNews(
+        of packet: Packet, _ news: ByteReader, _ now: MonotonicTime, _ effects: inout [Effect]
+    ) -> Bool {
+        var reader = news
+        do throws(DecodeError) {
             if packet.sender != own.session {
                 lastHeard = now
                 if isIsolated { judgeIsolation(now, &effects) }
@@ -76,10 +123,10 @@ extension Membership {
                 guard let update = try Update.decode(from: &reader) else { continue }
                 believe(update, isComparison: isComparison, from: packet.sender, now, &effects)
             }
-            return packet
+            return true
         } catch {
             effects.append(.malformed("\(error)"))
-            return nil
+            return false
         }
     }
 

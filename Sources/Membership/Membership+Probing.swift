@@ -84,13 +84,15 @@ extension Membership {
         let helpers = roster.someAlive(options.relays, except: target.session, &random)
         for helper in helpers {
             let packet = write(
-                .indirect(target.session, address: target.address), number: current.number, first: [])
+                .indirect(target.session, address: target.address), number: current.number, first: [],
+                for: helper.session)
             effects.append(.datagram(packet, to: helper.address))
         }
         // Where datagrams do not pass and connections do, nobody is dead.
         effects.append(
             .stream(
-                write(.ping(target.session), number: current.number, first: accusations(target)),
+                write(
+                    .ping(target.session), number: current.number, first: accusations(target), for: nil),
                 to: target.session))
         current.isIndirect = true
         current.asked = helpers.count
@@ -112,7 +114,7 @@ extension Membership {
             probe = nil
             health.improve()
         } else if let relay = relays.removeValue(forKey: number) {
-            effects.append(.datagram(write(.ack, number: relay.number, first: []), to: relay.address))
+            answer(.ack, relay, &effects)
         }
     }
 
@@ -145,9 +147,14 @@ extension Membership {
                 relays[number] = nil
             } else if !relay.hasNacked, now >= relay.nackAt {
                 relays[number]?.hasNacked = true
-                effects.append(.datagram(write(.nack, number: relay.number, first: []), to: relay.address))
+                answer(.nack, relay, &effects)
             }
         }
+    }
+
+    private mutating func answer(_ kind: Packet.Kind, _ relay: Relay, _ effects: inout [Effect]) {
+        let packet = write(kind, number: relay.number, first: [], for: relay.requester)
+        effects.append(.datagram(packet, to: relay.address))
     }
 
     // MARK: Packets
@@ -156,12 +163,17 @@ extension Membership {
         _ target: SessionID, _ address: String, _ number: UInt32, first: [[UInt8]],
         _ effects: inout [Effect]
     ) {
-        effects.append(.datagram(write(.ping(target), number: number, first: first), to: address))
+        let packet = write(.ping(target), number: number, first: first, for: target)
+        effects.append(.datagram(packet, to: address))
     }
 
-    /// A packet with as much news as there is room for.
-    mutating func write(_ kind: Packet.Kind, number: UInt32, first: [[UInt8]]) -> [UInt8] {
+    /// A packet with as much news as there is room for. One that goes as a datagram names the process that it
+    /// is `for`, session 0 where that is not known; over a connection none is named.
+    mutating func write(
+        _ kind: Packet.Kind, number: UInt32, first: [[UInt8]], for target: SessionID?
+    ) -> [UInt8] {
         var out = Packet.begin(kind, from: own.session, number: number)
+        if let target { out.raw(makeMark(for: target).encoded) }
         for piece in first where out.bytes.count + piece.count <= options.packetBytesMax { out.raw(piece) }
         news.tell(into: &out, bytesMax: options.packetBytesMax, tellings: tellings)
         return out.bytes

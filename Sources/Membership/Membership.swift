@@ -36,6 +36,9 @@ public struct Membership: Sendable {
     var seedAnswers: [String: MonotonicTime] = [:]
     /// Sessions that the engine's table has shown.
     var tabled: Set<SessionID> = []
+    var replays: ReplayGuard
+    /// Of the last datagram.
+    private var lastNumber: UInt64 = 0
     var isLeaving = false
     /// When somebody was last heard.
     var lastHeard: MonotonicTime
@@ -62,6 +65,7 @@ public struct Membership: Sendable {
         self.options = options
         health = LocalHealth(scoreMax: options.healthMax)
         linkDoubts = LinkDoubts(options)
+        replays = ReplayGuard(sendersMax: 2 * options.membersMax)
         random = SeededGenerator(seed: seed)
         own = Member(
             session: session, name: name, address: address, info: info, incarnation: 1, state: .alive,
@@ -159,6 +163,11 @@ public struct Membership: Sendable {
     mutating func makeSequence() -> UInt32 {
         lastSequence &+= 1
         return lastSequence
+    }
+
+    mutating func makeMark(for target: SessionID) -> DatagramMark {
+        lastNumber += 1
+        return DatagramMark(target: target, number: lastNumber)
     }
 
     mutating func announceSelf() { news.put(.member(own.session), Update.alive(own).encoded) }

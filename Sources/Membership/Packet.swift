@@ -3,8 +3,9 @@ import Model
 
 /// One packet: who speaks, what for, and news.
 ///
-/// kind 1 · sender 8 · number 4 · for kinds that probe: target 8, and its address · then updates to the
-/// end, each with its kind and length in front, so that a version that does not know one passes over it.
+/// kind 1 · sender 8 · number 4 · for kinds that probe: target 8, and its address · in a datagram its mark
+/// (`DatagramMark`) · then updates to the end, each with its kind and length in front, so that a version
+/// that does not know one passes over it.
 struct Packet: Sendable {
     enum Kind: Hashable, Sendable {
         /// Are you there? Session 0 asks whoever is at the address.

@@ -48,7 +48,7 @@ extension Administrator {
     ) {
         let mailbox = loop.mailboxes[loop.number]
         engine.perform({ engine in
-            let contents = try Catalog.load(engine)
+            let contents = try Catalog.load(engine, self.vault)
             let all = contents.credentials.list(project?.number)
             return APIAnswer.object([
                 (

@@ -18,7 +18,8 @@ extension Administrator {
                 { draft in
                     let material = try Catalog.random(SigningKeys.materialBytes)
                     try draft.contents.signingKeys.rotate(material, atOnce: atOnce, now: now)
-                    Catalog.put(draft.contents.signingKeys, to: &draft.writes)
+                    try Catalog.put(
+                        draft.contents.signingKeys, draft.contents.vault, to: &draft.writes)
                     return Administrator.show(draft.contents, now: now)
                 }, finish)
         case .rotateRegistration:
@@ -28,7 +29,7 @@ extension Administrator {
                     let key = try RegistrationKeyRules.next(
                         to: draft.contents.registrationKeys,
                         try Catalog.random(RegistrationKey.materialBytes), now: now)
-                    Catalog.put(key, to: &draft.writes)
+                    try Catalog.put(key, draft.contents.vault, to: &draft.writes)
                     draft.contents.registrationKeys.append(key)
                     return Administrator.show(draft.contents, now: now)
                 }, finish)
@@ -38,7 +39,7 @@ extension Administrator {
                 { draft in
                     let key = try RegistrationKeyRules.retired(
                         number, of: draft.contents.registrationKeys, now: now)
-                    Catalog.put(key, to: &draft.writes)
+                    try Catalog.put(key, draft.contents.vault, to: &draft.writes)
                     draft.contents.registrationKeys.removeAll { $0.number == number }
                     draft.contents.registrationKeys.append(key)
                     return Administrator.show(draft.contents, now: now)

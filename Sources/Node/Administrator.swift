@@ -18,6 +18,7 @@ final class Administrator: Sendable {
     let engine: EngineThread
     private let map: NodeMap
     let defaultTokenURI: String
+    let vault: Vault
     private let mailboxes: Mutex<[Mailbox]> = Mutex([])
     private let certificates: Mutex<CertificateKeeper?> = Mutex(nil)
 
@@ -25,6 +26,7 @@ final class Administrator: Sendable {
         _ contents: Catalog.Contents, engine: EngineThread, map: NodeMap, defaultTokenURI: String
     ) {
         self.map = map
+        vault = contents.vault
         self.contents = Mutex(contents)
         self.engine = engine
         self.defaultTokenURI = defaultTokenURI
@@ -50,7 +52,7 @@ final class Administrator: Sendable {
     ) {
         let mailbox = loop.mailboxes[loop.number]
         engine.perform({ engine -> Value? in
-            var draft = try CatalogDraft(engine)
+            var draft = try CatalogDraft(engine, self.vault)
             let value = try change(&draft)
             let entry = draft.writes.isEmpty ? nil : work?.entry(draft.detail)
             if let entry { draft.tell(entry) }

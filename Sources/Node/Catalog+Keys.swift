@@ -6,9 +6,9 @@ import Model
 // each is used from stands in settings that a former build passes over.
 
 extension Catalog {
-    private static let signingPlace = "signing-keys"
+    static let signingPlace = "signing-keys"
     /// The newest one, as a former build reads it at its start.
-    private static let newestPlace = "token-signing-key"
+    static let newestPlace = "token-signing-key"
     private static let usePlace = "registration-key:"
 
     struct KeySettings {
@@ -44,15 +44,21 @@ extension Catalog {
 
     /// What is made once and never changes: as it stands, whoever made it.
     static func made(
-        _ table: CatalogTable, _ key: String, _ count: Int, _ engine: any Engine
+        _ table: CatalogTable, _ key: String, _ engine: any Engine, _ vault: Vault,
+        _ make: () throws -> [UInt8]
     ) throws -> [UInt8] {
-        try engine.get(table, key: key)
-            ?? engine.putIfAbsent(table, key: key, value: try random(count))
+        if let standing = try engine.get(table, key: key) {
+            return try opened(CatalogEntry(key: key, value: standing), table, vault)
+        }
+        let value = try make()
+        let written = isSecret(table, key) ? try vault.seal(value, table, key) : value
+        let standing = try engine.putIfAbsent(table, key: key, value: written)
+        return try opened(CatalogEntry(key: key, value: standing), table, vault)
     }
 
     /// The key that signs where no other was made since.
-    static func firstSigningKey(_ engine: any Engine) throws -> [UInt8] {
-        let key = try made(.setting, newestPlace, SigningKeys.materialBytes, engine)
+    static func firstSigningKey(_ engine: any Engine, _ vault: Vault) throws -> [UInt8] {
+        let key = try made(.setting, newestPlace, engine, vault) { try random(SigningKeys.materialBytes) }
         guard key.count == SigningKeys.materialBytes else {
             throw EngineError.refused(
                 "the key that signs tokens has another length: it is from a newer tidecast, or damaged")
@@ -60,13 +66,16 @@ extension Catalog {
         return key
     }
 
-    static func put(_ keys: SigningKeys, to writes: inout CatalogWrites) {
-        writes.put(.setting, key: signingPlace, value: keys.encoded)
-        if let newest = keys.all.last { writes.put(.setting, key: newestPlace, value: newest.material) }
+    static func put(_ keys: SigningKeys, _ vault: Vault, to writes: inout CatalogWrites) throws {
+        for (place, value) in [(signingPlace, keys.encoded), (newestPlace, keys.newest)] {
+            writes.put(.setting, key: place, value: try vault.seal(value, .setting, place))
+        }
     }
 
-    static func put(_ key: RegistrationKey, to writes: inout CatalogWrites) {
-        writes.put(.key, key: "\(key.number)", value: [key.isRetired ? 1 : 0] + key.material)
+    static func put(_ key: RegistrationKey, _ vault: Vault, to writes: inout CatalogWrites) throws {
+        let row = "\(key.number)"
+        let state: UInt8 = key.isRetired ? 1 : 0
+        writes.put(.key, key: row, value: try vault.seal([state] + key.material, .key, row))
         guard let from = key.from else { return }
         let value = (0..<8).map { UInt8(truncatingIfNeeded: from.milliseconds >> Int64(56 - 8 * $0)) }
         writes.put(.setting, key: usePlace + "\(key.number)", value: value)
@@ -76,14 +85,15 @@ extension Catalog {
 extension Catalog.Contents {
     mutating func adopt(_ settings: Catalog.KeySettings, _ engine: any Engine) throws {
         if registrationKeys.isEmpty {
-            let value = try engine.putIfAbsent(
-                .key, key: "1", value: [0] + (try Catalog.random(RegistrationKey.materialBytes)))
+            let value = try Catalog.made(.key, "1", engine, vault) {
+                [0] + (try Catalog.random(RegistrationKey.materialBytes))
+            }
             registrationKeys = [try Catalog.registrationKey("1", value)]
         }
         for place in registrationKeys.indices {
             registrationKeys[place].from = settings.uses[registrationKeys[place].number]
         }
-        let first = try Catalog.firstSigningKey(engine)
+        let first = try Catalog.firstSigningKey(engine, vault)
         signingKeys = settings.signing ?? SigningKeys(first)
     }
 }

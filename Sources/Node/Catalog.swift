@@ -25,6 +25,8 @@ enum Catalog {
     struct Contents: Sendable {
         /// As it was before anything else was read: what is here is at least as new.
         var version: [UInt8]?
+        /// What seals the secrets of what is written next.
+        var vault = Vault.plain
         var directory = Directory()
         var credentials = CredentialBook()
         var limits: [ProjectNumber: [String: UInt64]] = [:]
@@ -40,8 +42,9 @@ enum Catalog {
         var cordoned: Set<String> = []
     }
 
-    static func load(_ engine: any Engine) throws -> Contents {
+    static func load(_ engine: any Engine, _ vault: Vault) throws -> Contents {
         var contents = Contents()
+        contents.vault = vault
         contents.version = try engine.get(.setting, key: versionKey)
         for entry in try engine.all(.project) {
             let (project, limits) = try decodeProject(entry)
@@ -50,7 +53,8 @@ enum Catalog {
         }
         for entry in try engine.all(.credential) { try decodeCredential(entry, into: &contents) }
         for entry in try engine.all(.key) {
-            contents.registrationKeys.append(try registrationKey(entry.key, entry.value))
+            let value = try opened(entry, .key, vault)
+            contents.registrationKeys.append(try registrationKey(entry.key, value))
         }
         var lives = Lives()
         var keySettings = KeySettings()
@@ -59,7 +63,8 @@ enum Catalog {
                 contents.audit.append(number)
                 continue
             }
-            if try keySettings.take(entry) { continue }
+            let value = try opened(entry, .setting, vault)
+            if try keySettings.take(CatalogEntry(key: entry.key, value: value)) { continue }
             if try lives.take(entry) { continue }
             // Whatever stands in it: a node that is kept out stays out.
             if entry.key.hasPrefix(cordonPrefix) {

@@ -12,9 +12,9 @@ struct CatalogDraft {
     /// What the audit log is to say besides, once it is known.
     var detail = ""
 
-    init(_ engine: any Engine) throws {
+    init(_ engine: any Engine, _ vault: Vault) throws {
         self.engine = engine
-        contents = try Catalog.load(engine)
+        contents = try Catalog.load(engine, vault)
     }
 
     /// What the catalog is now; `nil` where somebody else was faster, and the change is to be computed anew.

@@ -49,7 +49,7 @@ extension Cluster {
     func poll(_ info: Ownership.NodeInfo) {
         let session = shared.session
         let asked = Clock.monotonic()
-        let known = catalogVersion
+        let (known, vault) = (catalogVersion, shared.administrator.vault)
         lanes[0].lease.perform({ engine in
             guard let engine = engine as? any ClusterEngine else {
                 throw EngineError.refused("the engine is not one of clusters")
@@ -58,7 +58,7 @@ extension Cluster {
             if let theirs = try engine.wallClock() { self.tell(.clockRead(Clock.now(), theirs: theirs)) }
             let poll = Ownership.Poll(sessions: try engine.sessions(), partitions: try engine.partitions())
             let version = try engine.get(.setting, key: Catalog.versionKey) ?? []
-            return (poll, version == known ? nil : try Catalog.load(engine))
+            return (poll, version == known ? nil : try Catalog.load(engine, vault))
         }) { result in
             switch result {
             case .success(let (poll, contents)):

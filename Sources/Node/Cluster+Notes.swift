@@ -48,7 +48,7 @@ extension Cluster {
             log.notice(
                 "a node is reached again",
                 metadata: ["node": "\(name)", "seconds": "\(nanoseconds / .seconds(1))"])
-        case .member, .isolated, .malformedGossip, .silentSeed: tellOfGossip(note)
+        case .member, .isolated, .malformedGossip, .refusedGossip, .silentSeed: tellOfGossip(note)
         }
     }
 
@@ -61,6 +61,10 @@ extension Cluster {
         case .malformedGossip(let reason):
             shared.counters.gossipRefused.add(1, ordering: .relaxed)
             log.warning("gossip that makes no sense", metadata: ["reason": "\(reason)"])
+        case .refusedGossip(let reason):
+            shared.counters.gossipRepeated.add(1, ordering: .relaxed)
+            guard let reason = newRefusal(reason) else { break }
+            log.warning("gossip was refused", metadata: ["reason": "\(reason)"])
         case .silentSeed(let address):
             log.warning(
                 "nobody of this cluster answers at a --join address: another cluster's, or closed for UDP?",
@@ -83,9 +87,15 @@ extension Cluster {
     /// A datagram that is none of this cluster's: counted, and told once a minute for each reason.
     func refused(_ reason: String, _ from: String) {
         shared.counters.gossipRefused.add(1, ordering: .relaxed)
-        let now = Clock.monotonic()
-        if let last = refusalsTold[reason], now.since(last) < .seconds(60) { return }
-        refusalsTold[reason] = now
+        guard let reason = newRefusal(reason) else { return }
         log.warning("gossip was refused", metadata: ["reason": "\(reason)", "from": "\(from)"])
+    }
+
+    /// `nil` where it was told within the last minute.
+    private func newRefusal(_ reason: String) -> String? {
+        let now = Clock.monotonic()
+        if let last = refusalsTold[reason], now.since(last) < .seconds(60) { return nil }
+        refusalsTold[reason] = now
+        return reason
     }
 }

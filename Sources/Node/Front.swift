@@ -41,6 +41,9 @@ final class Front {
     }
     private var parked: [UInt64: Parked] = [:]
     private var lastParked: UInt64 = 0
+    /// Who has asked for the metrics, until their text is made.
+    private var scrapers: [Responder] = []
+    private var pace = ScrapePace()
 
     init(loop: NodeLoop, api: API) {
         self.loop = loop
@@ -122,13 +125,29 @@ final class Front {
                 HTTPResponse(
                     status: reason == nil ? 200 : 503, fields: Front.text,
                     body: Array("\(reason ?? loop.shared.readyWord)\n".utf8)))
-        case .metrics:
-            responder.respond(
-                HTTPResponse(
-                    status: 200, fields: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
-                    body: Array(loop.shared.metricsText().utf8)))
+        case .metrics: scrape(responder)
         case .quotas(let project): answerQuotas(project, responder)
         }
+    }
+
+    /// Metrics are open to everybody, and hundreds who ask at once must not hold up the loop.
+    private func scrape(_ responder: Responder) {
+        scrapers.append(responder)
+        guard let wait = pace.ask(now: Clock.monotonic()) else { return }
+        loop.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: wait))) { [loop] in
+            loop.front.answerScrapers()
+        }
+    }
+
+    private func answerScrapers() {
+        pace.made(now: Clock.monotonic())
+        var asked: [Responder] = []
+        swap(&asked, &scrapers)
+        guard asked.contains(where: \.isOpen) else { return }
+        let response = HTTPResponse(
+            status: 200, fields: [("content-type", PrometheusRegistry.contentType)],
+            body: Array(loop.shared.metricsText().utf8))
+        for responder in asked { responder.respond(response) }
     }
 
     /// What is left only the loop knows that has the project's buckets.

@@ -44,6 +44,17 @@ public struct ClusterConfiguration: Sendable {
         return options
     }
 
+    /// What a database's URL is, before anything is done with it.
+    public static func look(_ url: String) -> DatabaseURL {
+        switch ConnectionString.look(url) {
+        case .plain: .plain
+        case .withPassword: .withPassword
+        case .malformed: .malformed
+        }
+    }
+
+    public enum DatabaseURL: Sendable { case plain, withPassword, malformed }
+
     /// Databases of a cluster, the home counted.
     public static let databasesMax = EngineShare.countMax
 
@@ -147,7 +158,7 @@ extension Node {
         _ log: Logger
     ) throws -> (Cluster, PeerServer) {
         let (clusterID, gossipKey) = try shared.engines.home.wait { engine in
-            try Node.clusterSecrets(engine, log)
+            try Node.clusterSecrets(engine, Vault(configuration.secrets), log)
         }
         let identity = PeerIdentity(cluster: clusterID, life: shared.life, name: configuration.name)
         let events = PeerEvents(
@@ -198,16 +209,16 @@ extension Node {
     }
 
     /// 16 random bytes that name the cluster and 32 that seal its gossip; made with the cluster.
-    private static func clusterSecrets(_ engine: any Engine, _ log: Logger) throws -> (
-        id: [UInt8], key: [UInt8]
-    ) {
+    private static func clusterSecrets(
+        _ engine: any Engine, _ vault: Vault, _ log: Logger
+    ) throws -> (id: [UInt8], key: [UInt8]) {
         guard let engine = engine as? any ClusterEngine else {
             throw NodeError("the engine is not one of clusters")
         }
         return try patiently(log) {
             (
-                try Catalog.made(.setting, "cluster-id", 16, engine),
-                try Catalog.made(.setting, "gossip-key", 32, engine)
+                try Catalog.made(.setting, "cluster-id", engine, vault) { try Catalog.random(16) },
+                try Catalog.made(.setting, Catalog.gossipPlace, engine, vault) { try Catalog.random(32) }
             )
         }
     }

@@ -1,3 +1,4 @@
+import Credentials
 import Glibc
 import Journal
 import Logging
@@ -67,12 +68,27 @@ extension Node {
         } else {
             try checkCount(existing.count, configuration)
         }
+        try seal(engine, configuration, log)
         let session = try engine.beginSession(node: configuration.name)
-        let contents = try Catalog.load(engine)
+        let contents = try Catalog.load(engine, Vault(configuration.secrets))
         return Opened(
             session: session, partitions: try Recovery.takeAll(session, of: engine), contents: contents,
             formerQuotas: try FormerQuotas.take(
                 from: engine, projects: Array(contents.directory.byNumber.keys), now: Clock.now().wall))
+    }
+
+    /// What stands there otherwise than this node writes it.
+    private static func seal(
+        _ engine: any Engine, _ configuration: NodeConfiguration, _ log: Logger
+    ) throws {
+        let vault = Vault(configuration.secrets)
+        guard vault.hasKeys else { return }
+        let author = AuditEntry.Author(name: "the server", place: "start of \(configuration.name)")
+        let count = try Catalog.sealAnew(engine, vault, by: author, now: Clock.now().wall)
+        guard count > 0 else { return }
+        log.notice(
+            "secrets were sealed anew",
+            metadata: ["count": "\(count)", "how": "\(vault.description)"])
     }
 
     private static let joiningTriesMax = 20
@@ -123,7 +139,8 @@ extension Node {
         for number in databases.indices.dropFirst() {
             databases[number].options.knownPast = generation.pasts[number]
         }
-        let contents = try Catalog.load(engine)
+        try seal(engine, configuration, log)
+        let contents = try Catalog.load(engine, Vault(configuration.secrets))
         guard !contents.cordoned.contains(configuration.name) else {
             throw NodeError("\(configuration.name) was drained while it began: it stays out of the cluster")
         }

@@ -56,6 +56,8 @@ public struct NodeConfiguration: Sendable {
     public var connectionsPerAddressMax: Int?
     /// What one client's address may do, and which proxies speak for others.
     public var clientLimits = ClientLimits.Settings()
+    /// Under which the server's own secrets are sealed in the database.
+    public var secrets = SecretsKeys.none
     public init(folder: String) { self.folder = folder }
 }
 

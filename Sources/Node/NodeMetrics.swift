@@ -140,6 +140,10 @@ final class NodeMetrics: Sendable {
         registry.counter(
             "tidecast_gossip_refused_total", "Datagrams that were not of this cluster or made no sense.",
             read: { Double(counters.gossipRefused.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_gossip_replayed_total",
+            "Datagrams of gossip of this cluster that came before, or may have, and were not believed.",
+            read: { Double(counters.gossipRepeated.load(ordering: .relaxed)) })
         registry.gauge(
             "tidecast_gossip_suspects", "Nodes that gossip suspects or holds dead, as this node sees it.",
             read: {

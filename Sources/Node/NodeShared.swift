@@ -153,6 +153,7 @@ final class NodeCounters: Sendable {
     let gossipSent = Atomic<Int>(0)
     let gossipReceived = Atomic<Int>(0)
     let gossipRefused = Atomic<Int>(0)
+    let gossipRepeated = Atomic<Int>(0)
     let sendsAccepted = Atomic<Int>(0)
     let deliveriesWritten = Atomic<Int>(0)
     let deliveriesBehind = Atomic<Int>(0)

@@ -193,6 +193,9 @@ extension Router {
     /// answered.
     private static func name(_ number: UInt64, copy: UInt8) -> UInt64 { number | UInt64(copy) << copyShift }
 
+    /// Whether a reply to the copy of this name is still an answer.
+    public func awaits(_ name: UInt64) -> Bool { settled(name) != nil }
+
     /// The number of a request by the name of any of its copies; `nil` where that answer does not count.
     ///
     /// The answer to a former copy of a change is no answer: the last copy may still be under way, and would

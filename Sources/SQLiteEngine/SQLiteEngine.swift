@@ -73,6 +73,16 @@ public final class SQLiteEngine: Engine {
         }
     }
 
+    /// Runs a change of the small tables so that of what it replaces nothing is left in the files.
+    public func erasing<Result>(_ body: () throws -> Result) throws -> Result {
+        // SQLite overwrites with zeros what was deleted; a log that was copied into the file is cut off.
+        try database.execute("PRAGMA secure_delete = ON")
+        defer { try? database.execute("PRAGMA secure_delete = OFF") }
+        let result = try body()
+        try database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return result
+    }
+
     /// Integers of SQLite are signed; ids and sequences stay far below that.
     static func check(_ sequence: Sequence) throws(EngineError) {
         guard sequence > .zero, sequence <= EngineRules.sequenceMax else {

@@ -183,10 +183,17 @@ public final class TLSHandler: ChannelDuplexHandler {
     }
 
     public func channelInactive(context: ChannelHandlerContext) {
+        failPromises()
+        context.fireChannelInactive()
+    }
+
+    /// What was written after the connection broke, in the same turn, is not there any more either.
+    public func handlerRemoved(context: ChannelHandlerContext) { failPromises() }
+
+    private func failPromises() {
         let lost = promises
         promises = []
         for promise in lost { promise.fail(ChannelError.ioOnClosedChannel) }
-        context.fireChannelInactive()
     }
 
     /// Nobody would hear that this is the end.

@@ -62,6 +62,13 @@ enum Targets {
         var machine = Membership(
             session: SessionID(1), name: "a", address: "a:1", info: [], seed: 1, now: now)
         var effects: [Membership.Effect] = []
+        // Whom the table shows is believed without a number; every other input is of a stranger.
+        if bytes.count > 8, bytes.count % 2 == 0 {
+            let sender = (1...8).reversed().reduce(UInt64(0)) { $0 << 8 | UInt64(bytes[$1]) }
+            let row = Membership.Row(session: SessionID(sender), name: "b", address: "b:1", info: [])
+            machine.handle(.table([row]), now: now, into: &effects)
+        }
+        machine.handle(.datagram(bytes, from: "b:1"), now: now, into: &effects)
         machine.handle(.datagram(bytes, from: "b:1"), now: now, into: &effects)
         machine.handle(.stream(bytes), now: now, into: &effects)
         machine.handle(.woke, now: now.advanced(by: .seconds(9)), into: &effects)

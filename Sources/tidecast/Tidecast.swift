@@ -8,7 +8,7 @@ struct Tidecast: AsyncParsableCommand {
         commandName: "tidecast", abstract: "A self-hosted, FCM-compatible topic-messaging server.",
         version: Release.version,
         subcommands: [
-            Server.self, Cert.self, Project.self, Key.self, Audit.self, Device.self, Topic.self,
+            Server.self, Cert.self, Project.self, Key.self, Secrets.self, Audit.self, Device.self, Topic.self,
             Subscribe.self,
             Unsubscribe.self, Send.self,
             Listen.self, Cluster.self, Bench.self,

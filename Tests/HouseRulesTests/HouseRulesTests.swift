@@ -5,6 +5,9 @@ import Testing
     static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
+    /// Read once for all rules.
+    static let all = files(below: ["Sources", "Tests"])
+
     static func files(below folders: [String]) -> [SourceFile] {
         folders.flatMap { folder -> [SourceFile] in
             let base = root.appending(path: folder)
@@ -19,7 +22,7 @@ import Testing
 
     @Test("the sources are found: this test is not green for want of anything to read")
     func found() {
-        let files = HouseRulesTests.files(below: ["Sources", "Tests"])
+        let files = HouseRulesTests.all
         #expect(files.count > 20)
         #expect(files.contains { $0.path == "Tests/HouseRulesTests/HouseRulesTests.swift" })
         for module in ["Model", "Quotas", "Placement"] {
@@ -29,7 +32,7 @@ import Testing
 
     @Test("no source breaks a rule of the house", arguments: Rule.all.map(\.name))
     func rules(name: String) {
-        let files = HouseRulesTests.files(below: ["Sources", "Tests"])
+        let files = HouseRulesTests.all
         for rule in Rule.all where rule.name == name {
             for file in files {
                 for violation in rule.violations(in: file) { Issue.record("\(violation.description)") }

@@ -201,6 +201,8 @@ extension Membership {
     @Test(arguments: 0..<6) func cutPacketsHarmNobody(_ kind: Int) {
         let whole = packet(PacketTests.kinds[kind], from: 2, PacketTests.updates)
         var machine = node(1, "a")
+        // Whom the table shows is believed without a number.
+        _ = machine.feed(.table([row(2, "b")]))
         for count in 0..<whole.count {
             _ = machine.feed(.datagram(Array(whole[..<count]), from: "x"))
             _ = machine.feed(.stream(Array(whole[..<count])))
@@ -214,6 +216,8 @@ extension Membership {
     @Test func flippedBitsHarmNobody() {
         var random = SeededGenerator(seed: 3)
         var machine = node(1, "a")
+        // Whom the table shows is believed without a number.
+        _ = machine.feed(.table([row(2, "b")]))
         for _ in 0..<20_000 {
             var bytes = packet(
                 PacketTests.kinds.randomElement(using: &random) ?? .ack, from: 2, PacketTests.updates)
@@ -236,6 +240,8 @@ extension Membership {
         out.string([1, 2, 3, 4])
         out.raw(PacketTests.updates[0].encoded)
         var machine = node(1, "a")
+        // Whom the table shows is believed without a number.
+        _ = machine.feed(.table([row(2, "b")]))
         let effects = machine.feed(.datagram(out.bytes, from: "b"))
         #expect(!malformed(effects))
         #expect(machine.member(SessionID(7))?.name == "shard-7")

@@ -15,7 +15,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
     /// As the build before wrote it: a project, a key pair, a bearer key, and nothing of their lives.
     private func former() throws -> MemoryEngine {
         let engine = MemoryEngine()
-        _ = try Catalog.load(engine)
+        _ = try Catalog.load(engine, .plain)
         var writes = CatalogWrites()
         Catalog.put(shop, [:], to: &writes)
         Catalog.put(keyHash: "00", .bearer, shop.number, to: &writes)
@@ -29,11 +29,11 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
     }
 
     private func change(_ engine: MemoryEngine, _ body: (inout CatalogDraft) throws -> Void) throws {
-        var draft = try CatalogDraft(engine)
+        var draft = try CatalogDraft(engine, .plain)
         try body(&draft)
         let done = try #require(try draft.commit())
         // What a node goes on with is what it would read.
-        let read = try Catalog.load(engine)
+        let read = try Catalog.load(engine, .plain)
         #expect(
             read.credentials.all == done.credentials.all && read.credentials.used == done.credentials.used)
         #expect(Set(read.directory.keys.keys) == Set(done.directory.keys.keys))
@@ -44,7 +44,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
     }
 
     @Test func ofTheBuildBeforeCountOn() throws {
-        let contents = try Catalog.load(try former())
+        let contents = try Catalog.load(try former(), .plain)
         #expect(Set(contents.credentials.all.keys) == ["00", "0a"])
         #expect(contents.credentials.all["00"]?.created == nil && contents.directory.keys["00"]?.end == nil)
         #expect(contents.directory.accounts["0a"]?.isPlain == true)
@@ -55,19 +55,19 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         let made = Credential(
             kind: .bearer, project: shop.number, label: "ci", created: at(1), expires: at(9))
         try change(engine) { try $0.add(key: "tcb_new", made, now: at(1)) }
-        #expect(try Catalog.load(engine).directory.keys[hash]?.end == at(9))
+        #expect(try Catalog.load(engine, .plain).directory.keys[hash]?.end == at(9))
         // The row is one that the build before reads.
         #expect(try engine.get(.credential, key: "key:\(hash)") == [1, 2, 5, 0, 0, 0])
         try change(engine) { draft in
             let name = try draft.contents.credentials.expire(hash, at: at(20), now: at(2))
             draft.record(name)
         }
-        #expect(try Catalog.load(engine).directory.keys[hash]?.end == at(20))
+        #expect(try Catalog.load(engine, .plain).directory.keys[hash]?.end == at(20))
         try change(engine) { draft in
             let name = try draft.contents.credentials.revoke(hash, now: at(3))
             draft.record(name)
         }
-        let contents = try Catalog.load(engine)
+        let contents = try Catalog.load(engine, .plain)
         #expect(contents.directory.keys[hash] == nil && contents.credentials.all[hash]?.revoked == at(3))
         #expect(try engine.get(.credential, key: "key:\(hash)") == nil)
     }
@@ -81,7 +81,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
             draft.contents.credentials.insert("0a", life)
             draft.record("0a")
         }
-        let contents = try Catalog.load(engine)
+        let contents = try Catalog.load(engine, .plain)
         #expect(contents.directory.accounts.isEmpty && contents.directory.plainEnds == [shop.number: at(7)])
     }
 
@@ -102,15 +102,15 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         try change(engine) { try $0.add(key: "tck_new", made, now: at(1)) }
         for entry in try engine.all(.credential) { try engine.remove(.credential, key: entry.key) }
         try engine.remove(.project, key: "shop")
-        #expect(try Catalog.load(engine).credentials.all.isEmpty)
+        #expect(try Catalog.load(engine, .plain).credentials.all.isEmpty)
     }
 
     @Test func areNotedWhenUsedAndNeverEarlier() throws {
         let engine = try former()
-        let version = try Catalog.load(engine).version
+        let version = try Catalog.load(engine, .plain).version
         try Catalog.putUses(["00": at(1000), "gone": at(5)], to: engine)
         try Catalog.putUses(["00": at(900)], to: engine)
-        let contents = try Catalog.load(engine)
+        let contents = try Catalog.load(engine, .plain)
         #expect(contents.credentials.used["00"] == at(1000) && contents.version == version)
         // What is of nobody goes with the next change of the kind.
         try change(engine) {
@@ -123,16 +123,16 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
 
     @Test func theServersOwnKeysAreKeptWithTheirTimes() throws {
         let engine = try former()
-        let first = try Catalog.load(engine)
+        let first = try Catalog.load(engine, .plain)
         try change(engine) { draft in
             try draft.contents.signingKeys.rotate(
                 [UInt8](repeating: 7, count: 32), atOnce: false, now: at(1000))
-            Catalog.put(draft.contents.signingKeys, to: &draft.writes)
+            try Catalog.put(draft.contents.signingKeys, .plain, to: &draft.writes)
             let key = try RegistrationKeyRules.next(
                 to: draft.contents.registrationKeys, [UInt8](repeating: 8, count: 32), now: at(1000))
-            Catalog.put(key, to: &draft.writes)
+            try Catalog.put(key, .plain, to: &draft.writes)
         }
-        let next = try Catalog.load(engine)
+        let next = try Catalog.load(engine, .plain)
         #expect(
             next.signingKeys.all.map(\.material) == [
                 first.signingKeys.all[0].material, .init(repeating: 7, count: 32),
@@ -146,11 +146,11 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
             let value = try #require(try engine.get(.setting, key: key))
             for wrong in [[], Array(value.dropLast()), value + [0], [9] + value.dropFirst()] {
                 try engine.put(.setting, key: key, value: wrong)
-                #expect(throws: (any Error).self, "\(key) \(wrong)") { try Catalog.load(engine) }
+                #expect(throws: (any Error).self, "\(key) \(wrong)") { try Catalog.load(engine, .plain) }
             }
             try engine.put(.setting, key: key, value: value)
         }
-        #expect(try Catalog.load(engine).signingKeys == next.signingKeys)
+        #expect(try Catalog.load(engine, .plain).signingKeys == next.signingKeys)
     }
 
     /// Written with the change or not at all, and never more than the bound.
@@ -169,7 +169,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         let version = (0..<8).map { UInt8(truncatingIfNeeded: AuditEntry.countMax >> ($0 * 8)) }
         try engine.put(.setting, key: Catalog.versionKey, value: version)
         for number in (AuditEntry.countMax + 1)...(AuditEntry.countMax + 4) {
-            var draft = try CatalogDraft(engine)
+            var draft = try CatalogDraft(engine, .plain)
             Catalog.cordon("away", to: &draft.writes)
             draft.tell(entry(number))
             // Somebody was faster: nothing is told of what was not done.
@@ -178,7 +178,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
             let done = try draft.commit()
             #expect((done == nil) == isLate)
         }
-        #expect(try Catalog.load(engine).audit.count == AuditEntry.countMax)
+        #expect(try Catalog.load(engine, .plain).audit.count == AuditEntry.countMax)
         #expect(try Catalog.audit(engine, limit: 2).map(\.subject) == ["2004", "2002"])
         // One of a newer build is passed over, and hinders nobody.
         let last = try #require(try engine.all(.setting).last { Catalog.auditNumber($0) != nil })
@@ -193,11 +193,11 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         let key = "credential:\(hash)"
         let value = try #require(try engine.get(.setting, key: key))
         try engine.put(.setting, key: key, value: [2] + value.dropFirst())
-        let error = #expect(throws: DecodeError.self) { try Catalog.load(engine) }
+        let error = #expect(throws: DecodeError.self) { try Catalog.load(engine, .plain) }
         #expect(error?.description.contains("it is from a newer tidecast") == true)
         // A date that makes no sense is none.
         try engine.put(.setting, key: key, value: value)
         try engine.put(.setting, key: "used:\(hash)", value: [1])
-        #expect(try Catalog.load(engine).credentials.used.isEmpty)
+        #expect(try Catalog.load(engine, .plain).credentials.used.isEmpty)
     }
 }

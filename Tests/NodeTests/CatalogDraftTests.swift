@@ -5,7 +5,7 @@ import Testing
 
 @Suite("A change of the catalog") struct CatalogDraftTests {
     private func draft(_ engine: any Engine, cordoning node: String) throws -> CatalogDraft {
-        var draft = try CatalogDraft(engine)
+        var draft = try CatalogDraft(engine, .plain)
         Catalog.cordon(node, to: &draft.writes)
         draft.contents.cordoned.insert(node)
         return draft
@@ -18,10 +18,10 @@ import Testing
         let second = try draft(engine, cordoning: "b")
         let (done, late) = (try first.commit(), try second.commit())
         #expect(done?.cordoned == ["a"] && late == nil)
-        #expect(try Catalog.load(engine).cordoned == ["a"])
+        #expect(try Catalog.load(engine, .plain).cordoned == ["a"])
         let third = try draft(engine, cordoning: "b").commit()
         let again = try #require(third)
-        let found = try Catalog.load(engine)
+        let found = try Catalog.load(engine, .plain)
         #expect(found.version == again.version && found.cordoned == ["a", "b"])
         #expect(Catalog.number(of: found.version ?? []) == 2)
     }
@@ -29,8 +29,8 @@ import Testing
     /// Two nodes that make a cluster's first keys at once have the same ones.
     @Test func whatIsMadeFirstStands() throws {
         let engine = MemoryEngine()
-        let contents = try Catalog.load(engine)
-        #expect(try Catalog.load(engine).signingKeys == contents.signingKeys)
+        let contents = try Catalog.load(engine, .plain)
+        #expect(try Catalog.load(engine, .plain).signingKeys == contents.signingKeys)
         #expect(contents.signingKeys.all.count == 1 && contents.registrationKeys.count == 1)
         let standing = try engine.putIfAbsent(.setting, key: "token-signing-key", value: [])
         #expect([standing] == contents.signingKeys.all.map(\.material))
@@ -38,8 +38,8 @@ import Testing
 
     @Test func whichChangesNothingIsNotWritten() throws {
         let engine = MemoryEngine()
-        let unchanged = try CatalogDraft(engine).commit()
+        let unchanged = try CatalogDraft(engine, .plain).commit()
         #expect(unchanged != nil)
-        #expect(try Catalog.load(engine).version == nil)
+        #expect(try Catalog.load(engine, .plain).version == nil)
     }
 }

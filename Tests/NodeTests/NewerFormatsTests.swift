@@ -21,7 +21,7 @@ import Testing
     /// A catalog with one entry of each kind.
     private func catalog() throws -> MemoryEngine {
         let engine = MemoryEngine()
-        _ = try Catalog.load(engine)
+        _ = try Catalog.load(engine, .plain)
         var writes = CatalogWrites()
         let project = Project(id: "shop", number: ProjectNumber(5))
         let key = try #require(ServiceAccountKey.make())
@@ -40,7 +40,7 @@ import Testing
 
     @Test func whatAnEntryOfTheCatalogSaysItIs() throws {
         let engine = try catalog()
-        let found = try Catalog.load(engine)
+        let found = try Catalog.load(engine, .plain)
         #expect(found.limits[ProjectNumber(5)] == ["sends": 9])
         #expect(found.births == [ProjectNumber(5): Epoch(3)])
         #expect(found.directory.accounts.count == 1 && found.directory.keys.count == 2)
@@ -50,17 +50,20 @@ import Testing
                 var changed = entry.value
                 changed[0] = 2
                 try engine.put(table, key: entry.key, value: changed)
-                #expect(sentence { _ = try Catalog.load(engine) }.contains(newer), "\(table) \(entry.key)")
+                #expect(
+                    sentence { _ = try Catalog.load(engine, .plain) }.contains(newer), "\(table) \(entry.key)"
+                )
                 for count in entry.value.indices {
                     try engine.put(table, key: entry.key, value: Array(entry.value[..<count]))
-                    #expect(!sentence { _ = try Catalog.load(engine) }.isEmpty, "\(table) \(entry.key)")
+                    #expect(
+                        !sentence { _ = try Catalog.load(engine, .plain) }.isEmpty, "\(table) \(entry.key)")
                 }
                 try engine.put(table, key: entry.key, value: entry.value + [0])
-                #expect(!sentence { _ = try Catalog.load(engine) }.isEmpty, "\(table) \(entry.key)")
+                #expect(!sentence { _ = try Catalog.load(engine, .plain) }.isEmpty, "\(table) \(entry.key)")
                 try engine.put(table, key: entry.key, value: entry.value)
             }
         }
-        #expect(try Catalog.load(engine).directory.keys.count == 2)
+        #expect(try Catalog.load(engine, .plain).directory.keys.count == 2)
     }
 
     /// It would count as one with which a backend may send.
@@ -69,7 +72,7 @@ import Testing
         var value = try #require(try engine.get(.credential, key: "key:a"))
         value[1] = 3
         try engine.put(.credential, key: "key:a", value: value)
-        #expect(sentence { _ = try Catalog.load(engine) }.contains("a credential of unknown kind 3"))
+        #expect(sentence { _ = try Catalog.load(engine, .plain) }.contains("a credential of unknown kind 3"))
     }
 
     /// These have no byte for a version: another form has another length.
@@ -78,7 +81,7 @@ import Testing
         let value = try #require(try engine.get(.setting, key: key))
         for other in [Array(value.dropLast()), value + [1], []] {
             try engine.put(.setting, key: key, value: other)
-            #expect(sentence { _ = try Catalog.load(engine) }.contains("from a newer tidecast"))
+            #expect(sentence { _ = try Catalog.load(engine, .plain) }.contains("from a newer tidecast"))
         }
     }
 
@@ -87,7 +90,8 @@ import Testing
         let engine = try catalog()
         for value in [[1], [2, 3, 4], []] as [[UInt8]] {
             try engine.put(.setting, key: "cordon:away", value: value)
-            #expect(try Catalog.load(engine).cordoned == ["away"] && Catalog.isCordoned("away", engine))
+            #expect(
+                try Catalog.load(engine, .plain).cordoned == ["away"] && Catalog.isCordoned("away", engine))
         }
     }
 

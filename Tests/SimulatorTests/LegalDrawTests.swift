@@ -21,6 +21,7 @@ struct LegalDrawTests {
             ]
             #expect(found.allSatisfy { $0 == nil }, "seed \(seed): \(found)")
             #expect(options.routing.deadline > options.links.waitMax + Deadline.handoverMax)
+            #expect(options.quotas.accountCountMax >= options.nodeCount * options.loopCount)
         }
     }
 

@@ -66,6 +66,13 @@ struct PlantedForCheckersTests {
         }
     }
 
+    @Test func datagramsThatAreBelievedTwice() {
+        expect("gossip", "believed a datagram twice", seeds: 1...2) {
+            $0.membership.plantedAcceptReplays = true
+            ($0.nodeCount, $0.seconds, $0.hasFaults, $0.replayedPerMille) = (3, 3, false, 300)
+        }
+    }
+
     @Test func ownersThatDoNotStandStill() {
         expect("G7", ", and then partition", seeds: 1...5) {
             $0.planted = .restless

@@ -72,7 +72,7 @@ class Node:
         self.folder, self.name, self.database = os.path.join(folder, name), name, database
         self.host = "127.0.0.1"
         self.port, self.peer = free_port(), free_port()
-        subprocess.run([UNPRIVILEGED, "mkdir", self.folder], check=True)
+        subprocess.run([UNPRIVILEGED, "mkdir", "-m", "700", self.folder], check=True)
         self.certificates = os.path.join(folder, "certificates")
         if not os.path.exists(self.certificates):
             make_certificates(self.certificates, "--cluster")

@@ -26,7 +26,7 @@ def check(condition, what):
 
 
 def make_folder(path):
-    subprocess.run([cluster.UNPRIVILEGED, "mkdir", path], check=True)
+    subprocess.run([cluster.UNPRIVILEGED, "mkdir", "-m", "700", path], check=True)
 
 
 def refused(node, sentence, what):
@@ -144,9 +144,9 @@ def members(node):
 def no_admin_socket(locked, folder):
     """The folder of a cluster's node has nothing in it but the admin socket."""
     locked.data = os.path.join(folder, "of-root")
-    os.mkdir(locked.data, 0o755)
+    os.mkdir(locked.data, 0o700)
     if os.getuid() != 0:
-        os.chmod(locked.data, 0o555)
+        os.chmod(locked.data, 0o500)
     locked.start()
     locked.wait_ready()
     check("cannot reach this node by its folder" in log_of(locked) and f"{locked.data}/admin.sock" in log_of(locked),

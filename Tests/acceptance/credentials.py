@@ -46,6 +46,7 @@ class Node(cluster.Node):
         """The same over the network, as from another machine."""
         path = os.path.join(self.folder, "token")
         with open(path, "w", encoding="ascii") as file:
+            os.chmod(path, 0o600)
             file.write(token + "\n")
         done = subprocess.run(
             [cluster.BINARY, *words, "--server", f"https://localhost:{self.tls}", "--ca", f"{self.edge}/ca.pem",

@@ -4,7 +4,7 @@
 # body that is too long.
 . "$(dirname "$0")/common.sh"
 for version in 1 2; do
-  "$unprivileged" mkdir "$work/$version"
+  "$unprivileged" mkdir -m 700 "$work/$version"
   timeout 280 python3 "$here/http${version}_table.py" "$tidecast" "$work/$version"
 done
 start_server

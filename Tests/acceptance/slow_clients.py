@@ -9,7 +9,6 @@ import urllib.request
 
 from ports import free_port
 
-TIDECAST, WORK = sys.argv[1:3]
 UNPRIVILEGED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/unprivileged")
 EACH = 60
 HELLO = bytes.fromhex("1603010200010001fc0303") + b"\x07" * 500
@@ -24,14 +23,14 @@ PIECES = {
 }
 
 
-def main():
+def main(program, work):
     plain, tls = free_port(), free_port()
-    subprocess.run([UNPRIVILEGED, TIDECAST, "cert", "make", "--out", f"{WORK}/certs", "--name", "localhost"], check=True,
+    subprocess.run([UNPRIVILEGED, program, "cert", "make", "--out", f"{work}/certs", "--name", "localhost"], check=True,
                    stdout=subprocess.DEVNULL)
-    with open(f"{WORK}/log", "wb") as log:
+    with open(f"{work}/log", "wb") as log:
         server = subprocess.Popen(
-            [UNPRIVILEGED, TIDECAST, "server", "--dev", "--data", f"{WORK}/data", "--listen", f"127.0.0.1:{plain}",
-             "--listen-tls", f"127.0.0.1:{tls}", "--cert", f"{WORK}/certs/server.pem", "--key", f"{WORK}/certs/server.key"],
+            [UNPRIVILEGED, program, "server", "--dev", "--data", f"{work}/data", "--listen", f"127.0.0.1:{plain}",
+             "--listen-tls", f"127.0.0.1:{tls}", "--cert", f"{work}/certs/server.pem", "--key", f"{work}/certs/server.key"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         return run(server, plain, tls)
@@ -104,4 +103,5 @@ def run(server, plain, tls):
     return 1 if failed else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:3]))

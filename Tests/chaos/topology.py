@@ -80,13 +80,14 @@ class Node:
         threading.Thread(target=self._supervise, args=(self.process,), daemon=True).start()
 
     def _spawn(self):
-        command = [self.folder if word.startswith("/run/") else word
-                   for word in tool.services()[self.name]["command"]]
+        service = tool.services()[self.name]
+        command = [self.folder if word.startswith("/run/") else word for word in service["command"]]
         tool.make_folder(self.folder)
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 tool.in_namespace(self.name, tool.UNPRIVILEGED, BINARY, *command), stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, preexec_fn=_die_with_parent, env={**os.environ, **self.environment})
+                stderr=log, preexec_fn=_die_with_parent,
+                env={**os.environ, "TIDECAST_ENGINE": service["environment"]["TIDECAST_ENGINE"], **self.environment})
         with open(os.path.join(tool.STATE, f"{self.name}.pid"), "w", encoding="utf-8") as file:
             file.write(str(self.process.pid))
 

@@ -38,6 +38,7 @@ extension ControlCore {
             later(.isolated(isAlone))
         case .learned(let fact): learned(fact)
         case .malformed(let reason): effects.append(.noted(.malformedGossip(reason)))
+        case .refused(let reason): effects.append(.noted(.refusedGossip(reason)))
         case .wake(let at): effects.append(.wake(.gossip, at: at))
         }
     }

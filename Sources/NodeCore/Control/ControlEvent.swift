@@ -120,6 +120,8 @@ public enum ControlNote: Sendable {
     case member(Membership.Member)
     case isolated(Bool)
     case malformedGossip(String)
+    /// A datagram of this cluster that came before, or may have.
+    case refusedGossip(String)
     case silentSeed(String)
     case linkDown(name: String, address: String, reason: String, isLeaving: Bool)
     case linkCutOff(name: String, reason: String)

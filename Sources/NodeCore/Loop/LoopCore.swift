@@ -236,7 +236,7 @@ public final class LoopCore<Host: LoopHost> {
             observer?.carriesOut(asked)
             handle(.request(asked, request), of: id)
         case .reply(let request, let reply):
-            observer?.hears(reply, to: request)
+            if let observer, router.awaits(request.number) { observer.hears(reply, to: request) }
             observer?.trace("\(gateway) gets reply \(request.number) \(reply)")
             router.replied(request.number, reply, now: now, into: &routerEffects)
             carryOutRouting()

@@ -22,7 +22,7 @@ open class LoopObserver {
 
     /// The loop asks a partition's owner to carry out a request before the deadline.
     open func asks(_ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline) {}
-    /// Whoever was asked has replied.
+    /// Whoever was asked has replied, and an answer to this copy is still waited for.
     open func hears(_ reply: Reply, to id: RequestID) {}
     /// A project's clients were admitted so many more operations.
     open func admits(sends: Int, changes: Int) {}

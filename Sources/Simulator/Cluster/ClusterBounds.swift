@@ -14,11 +14,12 @@ extension ClusterSimulation {
     private var recordBytesMax: Int { options.partition.recordBytesMax + ClusterSimulation.eventBytesMax }
 
     /// What one message between processes has at the most: entries that are offered, what records that became
-    /// durable at once tell a gateway, or bodies that were read at once.
+    /// durable at once tell a gateway, bodies that were read at once, or all that waits for one device.
     private var messageBytesMax: Int {
         let partition = options.partition
         let told = recordBytesMax * partition.recordsInFlightMax
-        return max(partition.offerBytesMax, entryBytesMax, told, partition.bodyBytesAtOnce)
+        let waiting = Int(partition.delivery.waitingHardMax) * (options.bodyBytesMax + 256)
+        return max(partition.offerBytesMax, entryBytesMax, told, partition.bodyBytesAtOnce, waiting)
             + ClusterSimulation.eventBytesMax
     }
 

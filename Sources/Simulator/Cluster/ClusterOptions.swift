@@ -56,6 +56,8 @@ extension ClusterSimulation {
         public var latencyMax: UInt64 = 450_000
         /// Of 1,000 datagrams of gossip, how many are lost, and how many come twice.
         public var lostDatagramsPerMille: UInt64 = 20
+        /// Of 1,000 datagrams of gossip, after how many somebody who heard an earlier one sends it again.
+        public var replayedPerMille: UInt64 = 0
         /// Of 1,000 other calls of the database, how many fail.
         public var failedPerMille: UInt64 = 3
         /// Of 1,000 chunks, how many a stream cannot take.

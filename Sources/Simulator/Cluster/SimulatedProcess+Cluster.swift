@@ -58,6 +58,7 @@ extension SimulatedProcess {
         case .left: world.retire(self)
         case .noted(let note):
             if case .malformedGossip = note { world.count("gossip that cannot be read") }
+            if case .refusedGossip = note { refusedDatagrams += 1 }
         }
     }
 

@@ -27,6 +27,8 @@ final class SimulatedProcess {
     var stalled: [(ClusterSimulation.Tag, () -> Void)] = []
     /// It gives everything up and ends.
     var isLeaving = false
+    /// Datagrams that were not believed since they came before, or may have.
+    var refusedDatagrams = 0
     /// It has given everything up, and ends as soon as nobody waits for an answer.
     var isRetiring = false
 

@@ -9,6 +9,8 @@ public final class GossipWorld {
         /// Of a thousand datagrams.
         public var lost: UInt64 = 0
         public var doubled: UInt64 = 0
+        /// Of a thousand datagrams, how many are followed by one of the last 256 that were sent, once more.
+        public var replayed: UInt64 = 0
         /// Nanoseconds one way, at least and at most.
         public var delayMin: UInt64 = 100_000
         public var delayMax: UInt64 = 2_000_000
@@ -40,9 +42,21 @@ public final class GossipWorld {
         var traffic = Traffic()
     }
 
+    /// A datagram as it was sent.
+    final class Recorded {
+        let bytes: [UInt8]
+        let to: Int
+        /// The lives that took it.
+        var taken: Set<UInt64> = []
+        init(_ bytes: [UInt8], to: Int) {
+            self.bytes = bytes
+            self.to = to
+        }
+    }
+
     enum Happening {
         case wake(node: Int, life: UInt64)
-        case datagram(to: Int, from: Int, [UInt8])
+        case datagram(to: Int, from: Int, Recorded)
         case stream(to: Int, [UInt8])
     }
 
@@ -53,6 +67,10 @@ public final class GossipWorld {
     public var keepsChanges = true
     public private(set) var deaths = 0
     public private(set) var isolations: [(time: UInt64, node: Int, isAlone: Bool)] = []
+    /// How often a process believed a datagram that it had believed before, and how many it refused.
+    public private(set) var takenTwice = 0
+    public private(set) var refused = 0
+    private var records: [Recorded] = []
     var nodes: [Node] = []
     private var random: SeededGenerator
     private var queue = EventQueue<Happening>()
@@ -160,9 +178,16 @@ public final class GossipWorld {
         if until > now { return queue.push(until, what) }
         switch what {
         case .wake: feed(node, .woke)
-        case .datagram(_, let from, let bytes): feed(node, .datagram(bytes, from: nodes[from].name))
+        case .datagram(_, let from, let datagram): hand(datagram, from, node)
         case .stream(_, let bytes): feed(node, .stream(bytes))
         }
+    }
+
+    private func hand(_ datagram: Recorded, _ from: Int, _ node: Int) {
+        let before = refused
+        feed(node, .datagram(datagram.bytes, from: nodes[from].name))
+        guard refused == before else { return }
+        if !datagram.taken.insert(nodes[node].life).inserted { takenTwice += 1 }
     }
 
     /// When the node runs again; now or earlier where it runs.
@@ -199,6 +224,7 @@ public final class GossipWorld {
             changes.append(Change(time: now, observer: node, subject: member.name, state: member.state))
         case .learned: break
         case .isolated(let isAlone): if keepsChanges { isolations.append((now, node, isAlone)) }
+        case .refused: refused += 1
         case .malformed(let why): preconditionFailure("a packet of this program makes no sense: \(why)")
         case .wake(let at):
             queue.push(max(now, at.nanoseconds), .wake(node: node, life: nodes[node].life))
@@ -208,9 +234,21 @@ public final class GossipWorld {
     private func transmit(_ bytes: [UInt8], _ from: Int, _ to: Int) {
         guard !isCut(from, to) else { return }
         if network.lost > 0, random.next(upperBound: UInt64(1000)) < network.lost { return }
-        push(delay(), .datagram(to: to, from: from, bytes))
+        let datagram = Recorded(bytes, to: to)
+        push(delay(), .datagram(to: to, from: from, datagram))
         if network.doubled > 0, random.next(upperBound: UInt64(1000)) < network.doubled {
-            push(delay() * 4, .datagram(to: to, from: from, bytes))
+            push(delay() * 4, .datagram(to: to, from: from, datagram))
+        }
+        guard network.replayed > 0 else { return }
+        if records.count < 256 {
+            records.append(datagram)
+        } else {
+            records[Int(random.next(upperBound: UInt64(256)))] = datagram
+        }
+        // Sent again by somebody who heard it, from another address.
+        if random.next(upperBound: UInt64(1000)) < network.replayed {
+            let old = records[Int(random.next(upperBound: UInt64(records.count)))]
+            push(delay() * 40, .datagram(to: old.to, from: from, old))
         }
     }
 

@@ -218,6 +218,7 @@ extension SwarmDraw {
             $0.membership.tellingsFactor = Int($1)
         }
         drawGossipBounds(plain)
+        add("replayed-datagrams", 0, rate()) { $0.replayedPerMille = $1 }
     }
 
     private mutating func drawGossipBounds(_ plain: Membership.Options) {

@@ -69,6 +69,9 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         // takes it for so old.
         let oldest = options.links.waitMax + Deadline.handoverMax
         options.routing.deadline = max(options.routing.deadline, oldest + .seconds(1))
+        // A bucket that has no account for one of the loops serves it when another one's ends.
+        options.quotas.accountCountMax = max(
+            options.quotas.accountCountMax, options.nodeCount * options.loopCount)
         options.patience = .seconds(45)
         return options
     }

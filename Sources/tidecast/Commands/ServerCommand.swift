@@ -69,6 +69,10 @@ struct Server: AsyncParsableCommand {
     @Option(help: "The authority that all nodes' certificates are of, PEM.") var peerCa: String?
     @Flag(help: "Let nodes speak without TLS beyond this machine; only where the network is private.")
     var insecurePeers = false
+    @Option(help: "A file with the key under which the server's own keys are sealed in its database.")
+    var secretsKeyFile: String?
+    @Flag(help: "Take key files and folders that others could read: only where nobody else is.")
+    var looseModes = false
     @Flag(help: "Development: loopback only, any project, bearer \"owner\". Not for production.") var dev =
         false
     @Flag(help: "As --dev, on any address: whoever reaches it may do anything. Only on a private network.")
@@ -93,6 +97,7 @@ struct Server: AsyncParsableCommand {
         signal(SIGTERM) { _ in _exit(0) }
         // What it would ask for is being done.
         signal(SIGHUP) { _ in }
+        Allocator.giveBackInTime()
         let node = try Node(configuration, log: logger) { reason in
             logger.critical("stopping", metadata: ["reason": "\(reason)"])
             // At once: what `exit` tidies up, libcrypto's tables first, other threads are still using.
@@ -108,6 +113,7 @@ struct Server: AsyncParsableCommand {
                 "ports": "\(node.ports.map(String.init).joined(separator: ","))",
                 "data": "\(settings.folder)",
             ])
+        Allocator.keepUntilTheEnd(node)
         let service = NodeService(node: node, log: logger)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(

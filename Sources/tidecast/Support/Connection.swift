@@ -13,9 +13,10 @@ struct Connection: ParsableArguments {
     var server: String?
     @Option(help: "The authority that an https server's certificate is of, PEM; by default the system's.")
     var ca: String?
-    @Option(help: "A bearer token for --server; others on this machine can see it, so rather --token-file.")
+    @Option(help: .hidden)
     var token: String?
-    @Option(help: "A file whose first line is the token for --server; or TIDECAST_TOKEN_FILE.")
+    @Option(
+        help: "A file whose first line is the token for --server; or TIDECAST_TOKEN_FILE, or TIDECAST_TOKEN.")
     var tokenFile: String?
     @Flag(help: "Print JSON for programs.")
     var json = false
@@ -24,11 +25,13 @@ struct Connection: ParsableArguments {
         guard (folder == nil) != (address == nil) else {
             throw ValidationError("Say which server: --data FOLDER or --server URL.")
         }
-        guard token == nil || tokenFile == nil else {
-            throw ValidationError("Say --token or --token-file.")
+        guard token == nil else {
+            throw ValidationError(
+                "--token would show the token to everybody on this machine, in the list of processes: give it"
+                    + " by TIDECAST_TOKEN or --token-file.")
         }
-        guard address != nil || (token == nil && tokenFile == nil && ca == nil) else {
-            throw ValidationError("--token, --token-file and --ca are for --server.")
+        guard address != nil || (tokenFile == nil && ca == nil) else {
+            throw ValidationError("--token-file and --ca are for --server.")
         }
     }
 
@@ -43,9 +46,9 @@ struct Connection: ParsableArguments {
     }
 
     private func bearer() throws -> String? {
-        if let token { return token }
         if tokenFile == nil, let token = Connection.variable("TIDECAST_TOKEN") { return token }
         guard let tokenFile = tokenFile ?? Connection.variable("TIDECAST_TOKEN_FILE") else { return nil }
+        try Settings.demandPrivate(tokenFile, .file, ProcessInfo.processInfo.environment)
         guard let text = try? String(contentsOfFile: tokenFile, encoding: .utf8),
             let line = text.split(whereSeparator: \.isNewline).first
         else { throw ClientError("\(tokenFile) cannot be read, or is empty") }
@@ -112,6 +115,9 @@ enum OwnServer {
         configuration.loopCount = 1
         var log = Logger(label: "tidecast")
         log.logLevel = .error
+        let environment = ProcessInfo.processInfo.environment
+        try Settings.demandPrivate(folder, .folder, environment)
+        configuration.secrets = try Settings.secrets(environment)
         let opened = try Node(configuration, log: log) { reason in
             FileHandle.standardError.write(Data("tidecast: \(reason)\n".utf8))
             exit(70)

@@ -20,7 +20,7 @@ struct Settings {
         "furtherCert", "furtherKey",
         "furtherEngine", "engineFile", "publicUrl", "devAnywhere", "devHost", "connections",
         "connectionsPerAddress", "proxy", "addressRegistrationsPerMinute", "addressRegistrationsPerDay",
-        "addressBadAssertionsPerMinute",
+        "addressBadAssertionsPerMinute", "secretsKey", "secretsKeyFile", "looseModes",
     ]
 
     var folder = ""
@@ -32,7 +32,7 @@ struct Settings {
         let variables = EnvironmentVariablesProvider(environmentVariables: environment)
             .prefixKeys(with: "tidecast")
         guard let path = flags.config ?? environment["TIDECAST_CONFIG"] else {
-            return try await resolve(flags, ConfigReader(provider: variables), environment)
+            return try await resolve(flags, ConfigReader(provider: variables), environment, nil)
         }
         try checkFile(path)
         let file: FileProvider<JSONSnapshot>
@@ -42,7 +42,7 @@ struct Settings {
             throw ValidationError("\(path): \(error)")
         }
         do {
-            return try await resolve(flags, ConfigReader(providers: [variables, file]), environment)
+            return try await resolve(flags, ConfigReader(providers: [variables, file]), environment, path)
         } catch let error as ValidationError {
             throw error
         } catch {
@@ -51,7 +51,7 @@ struct Settings {
     }
 
     private static func resolve(
-        _ flags: Server, _ config: ConfigReader, _ environment: [String: String]
+        _ flags: Server, _ config: ConfigReader, _ environment: [String: String], _ file: String?
     ) async throws -> Settings {
         let folder = try await config.string(flags.data, "data")
         let engine = try await engineURL(flags, config)
@@ -101,6 +101,10 @@ struct Settings {
         configuration.insistsOnCount = partitions != nil
         configuration.allocatedBytes = { Allocator.allocatedBytes() }
         configuration.devHosts = try await devHosts(flags, config, configuration)
+        configuration.secrets = try await secrets(flags.secretsKeyFile, config)
+        if !(try await config.bool(flags.looseModes, "looseModes")) {
+            try checkModes(configuration, try await secretFiles(flags, config, file))
+        }
         var settings = Settings(folder: folder ?? "", configuration: configuration)
         let level = try await config.fetchString(forKey: "logLevel", default: "info")
         guard let level = Logger.Level(rawValue: level) else {
@@ -167,18 +171,37 @@ struct Settings {
 
     /// The database's URL: as it was given, or the first line of the file that was named.
     private static func engineURL(_ flags: Server, _ config: ConfigReader) async throws -> String? {
-        if let url = try await config.string(flags.engine, "engine") { return url }
-        guard let path = try await config.string(flags.engineFile, "engineFile") else { return nil }
-        guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
-            throw ValidationError("\(path) cannot be read: \(String(cString: strerror(errno))).")
+        var url = try await config.string(flags.engine, "engine")
+        if url == nil, let path = try await config.string(flags.engineFile, "engineFile") {
+            url = try secret(in: path, isLine: true)
+            guard url != "" else {
+                throw ValidationError("\(path) is empty: the database's URL is to stand in it.")
+            }
         }
-        let line = text.split(whereSeparator: \.isNewline).first.map {
-            $0.trimmingCharacters(in: .whitespaces)
+        if let url {
+            try checkDatabase(
+                url, flag: "--engine", variable: "TIDECAST_ENGINE", isFlag: flags.engine != nil)
         }
-        guard let line, !line.isEmpty else {
-            throw ValidationError("\(path) is empty: the database's URL is to stand in it.")
+        return url
+    }
+
+    /// Files that others may not read. The file of settings may have an URL or a key in it.
+    private static func secretFiles(
+        _ flags: Server, _ config: ConfigReader, _ file: String?
+    ) async throws -> [String] {
+        var files: [String] = []
+        if flags.engine == nil, let path = try await config.string(flags.engineFile, "engineFile") {
+            files.append(path)
         }
-        return line
+        if let path = try await config.string(flags.secretsKeyFile, "secretsKeyFile") { files.append(path) }
+        guard let file, let data = FileManager.default.contents(atPath: file),
+            let object = try? JSONSerialization.jsonObject(with: data) as? [String: Any]
+        else { return files }
+        let urls =
+            [object["engine"] as? String].compactMap { $0 } + (object["furtherEngine"] as? [String] ?? [])
+        let isSecret = urls.contains { ClusterConfiguration.look($0) == .withPassword }
+        if isSecret || object["secretsKey"] != nil { files.append(file) }
+        return files
     }
 
     private static func addCluster(
@@ -245,6 +268,11 @@ struct Settings {
         }
         guard further.count < ClusterConfiguration.databasesMax else {
             throw ValidationError("A cluster has at most \(ClusterConfiguration.databasesMax) databases.")
+        }
+        for url in further {
+            try checkDatabase(
+                url, flag: "--further-engine", variable: "TIDECAST_FURTHER_ENGINE",
+                isFlag: !flags.furtherEngine.isEmpty)
         }
         configuration.cluster?.further = further
     }

@@ -4,12 +4,12 @@ run 5s
 views
 > a b c d e f: a b c d e f
 changes
-> e alive for a b c d f, 0.0 s to 0.0 s
-> d alive for a b c e f, 0.0 s to 0.0 s
-> b alive for a c d e f, 0.0 s to 0.0 s
-> c alive for a b d e f, 0.0 s to 0.0 s
-> f alive for a b c d e, 0.0 s to 0.0 s
 > a alive for b c d e f, 0.0 s to 0.0 s
+> c alive for a b d e f, 0.0 s to 0.0 s
+> f alive for a b c d e, 0.0 s to 0.2 s
+> e alive for a b c d f, 0.0 s to 0.2 s
+> d alive for a b c e f, 0.0 s to 0.2 s
+> b alive for a c d e f, 0.0 s to 0.4 s
 kill c
 run 10s
 views

@@ -3,18 +3,18 @@
 nodes 6
 run 5s
 changes
-> e alive for a b c d f, 0.0 s to 0.0 s
-> d alive for a b c e f, 0.0 s to 0.0 s
-> b alive for a c d e f, 0.0 s to 0.0 s
-> c alive for a b d e f, 0.0 s to 0.0 s
-> f alive for a b c d e, 0.0 s to 0.0 s
 > a alive for b c d e f, 0.0 s to 0.0 s
+> c alive for a b d e f, 0.0 s to 0.0 s
+> f alive for a b c d e, 0.0 s to 0.2 s
+> e alive for a b c d f, 0.0 s to 0.2 s
+> d alive for a b c e f, 0.0 s to 0.2 s
+> b alive for a c d e f, 0.0 s to 0.4 s
 sleep c 800ms
 run 5s
 views
 > a b c d e f: a b c d e f
 changes
-> c suspect for a b d e f, 5.4 s to 5.5 s
+> c suspect for a b d e f, 5.2 s to 5.2 s
 > c alive for a b d e f, 5.8 s to 5.8 s
 sleep c 12s
 run 12s
@@ -22,8 +22,8 @@ views
 > a b d e f: a b c(dead) d e f
 > c: a b c d e f
 changes
-> c suspect for a b d e f, 10.2 s to 10.4 s
-> c dead for a b d e f, 11.2 s to 11.4 s
+> c suspect for a b d e f, 10.8 s to 11.0 s
+> c dead for a b d e f, 11.8 s to 11.8 s
 run 3s
 views
 > a b c d e f: a b c d e f

@@ -2,8 +2,8 @@
 nodes 2
 run 3s
 changes
-> b alive for a, 0.0 s to 0.0 s
 > a alive for b, 0.0 s to 0.0 s
+> b alive for a, 0.0 s to 0.0 s
 cut a b
 run 10s
 views

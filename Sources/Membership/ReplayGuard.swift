@@ -1,0 +1,143 @@
+import Journal
+import Model
+
+/// Under the seal of each datagram: for which process it is, and the how manieth of its sender's it is.
+///
+/// It stands as the first news of a packet, of kind 6, so that a former build passes over it.
+struct DatagramMark: Hashable, Sendable {
+    /// Session 0 where the sender does not know who is at the address.
+    var target: SessionID
+    /// From 1, over all datagrams of the sender's session, whoever they are for.
+    var number: UInt64
+
+    static let kind: UInt8 = 6
+
+    var encoded: [UInt8] {
+        var body = ByteWriter(capacity: 16)
+        body.u64(target.rawValue)
+        body.u64(number)
+        var whole = ByteWriter(capacity: 18)
+        whole.u8(DatagramMark.kind)
+        whole.string(body.bytes)
+        return whole.bytes
+    }
+
+    /// `nil` where the packet has none. The reader stands behind it then, else where it stood.
+    static func read(from reader: inout ByteReader) throws(DecodeError) -> DatagramMark? {
+        guard !reader.isAtEnd else { return nil }
+        var ahead = reader
+        guard try ahead.u8() == kind else { return nil }
+        var body = ByteReader(try ahead.string(max: 64))
+        let mark = DatagramMark(target: SessionID(try body.u64()), number: try body.u64())
+        guard mark.number > 0 else { throw body.fail("a datagram with the number 0") }
+        reader = ahead
+        return mark
+    }
+}
+
+/// Which datagrams a process has taken already: of each sender's session a window of numbers, as in IPsec
+/// (RFC 4303 §3.4.3), kept in a ring of words (RFC 6479).
+///
+/// A session is one life of a process, and none comes back: what was sent to a former life of this process,
+/// or by a life that a later one of its name has replaced, is old without a look at any clock.
+struct ReplayGuard: Sendable {
+    enum Verdict: Hashable, Sendable {
+        case taken
+        /// It was asked who is at the address: that is answered, and what else is in it is not believed,
+        /// since it may have been recorded before this process began.
+        case question
+        case refused(Refusal)
+    }
+
+    enum Refusal: String, Hashable, Sendable {
+        case repeated = "gossip that was taken before, or came too late to be told from it"
+        case misdirected = "gossip for another process, or for a former life of this one"
+        case replaced = "gossip of a process that a later one has replaced"
+        case unmarked = "gossip without a number, of nobody whom the database shows"
+        case crowded = "gossip of more processes than are remembered"
+    }
+
+    /// Which of the last numbers came; those below the words are too old.
+    struct Window: Hashable, Sendable {
+        static let wordCount: UInt64 = 8
+        private(set) var highest: UInt64 = 0
+        private var words = SIMD8<UInt64>()
+
+        mutating func take(_ number: UInt64) -> Bool {
+            let (word, top) = (number >> 6, highest >> 6)
+            if word > top {
+                for step in 1...min(word - top, Window.wordCount) { words[Window.place(top + step)] = 0 }
+            } else if top - word >= Window.wordCount {
+                return false
+            }
+            let bit = UInt64(1) << (number & 63)
+            guard words[Window.place(word)] & bit == 0 else { return false }
+            words[Window.place(word)] |= bit
+            highest = max(highest, number)
+            return true
+        }
+
+        private static func place(_ word: UInt64) -> Int { Int(word % wordCount) }
+    }
+
+    private enum Sender: Sendable {
+        case heard(Window)
+        case replaced
+    }
+
+    private var senders: [SessionID: Sender] = [:]
+    /// Sessions up to this one that have no window were forgotten: what they send is refused.
+    private(set) var forgottenUpTo = SessionID(0)
+    let sendersMax: Int
+
+    init(sendersMax: Int) { self.sendersMax = sendersMax }
+
+    var senderCount: Int { senders.count }
+
+    /// - Parameters:
+    ///   - isTabled: whether the engine's table shows the sender. A former build's node sends no marks, and
+    ///     is believed for as long as it stands there.
+    ///   - isKept: whether a sender is remembered whatever else has to be forgotten.
+    mutating func judge(
+        _ mark: DatagramMark?, from sender: SessionID, to own: SessionID, isTabled: Bool,
+        isKept: (SessionID) -> Bool
+    ) -> Verdict {
+        var window = Window()
+        let isNew: Bool
+        switch senders[sender] {
+        case .replaced: return .refused(.replaced)
+        case .heard(let heard): (window, isNew) = (heard, false)
+        case nil: isNew = true
+        }
+        guard let mark else { return isTabled && isNew ? .taken : .refused(.unmarked) }
+        guard mark.target == own || mark.target == SessionID(0) else { return .refused(.misdirected) }
+        if isNew {
+            guard sender > forgottenUpTo else { return .refused(.repeated) }
+            guard makeRoom(isKept) else { return .refused(.crowded) }
+        }
+        guard window.take(mark.number) else { return .refused(.repeated) }
+        senders[sender] = .heard(window)
+        return mark.target == own ? .taken : .question
+    }
+
+    /// A later process of its name is there: whatever comes of it from now on is old.
+    mutating func replaced(_ session: SessionID, isKept: (SessionID) -> Bool) {
+        guard senders[session] != nil || (session > forgottenUpTo && makeRoom(isKept)) else { return }
+        senders[session] = .replaced
+    }
+
+    /// Forgets the older half of those that need not be kept, where all places are taken.
+    private mutating func makeRoom(_ isKept: (SessionID) -> Bool) -> Bool {
+        guard senders.count >= sendersMax else { return true }
+        let others = senders.keys.filter { !isKept($0) }.sorted()
+        for session in others.prefix((others.count + 1) / 2) {
+            senders[session] = nil
+            forgottenUpTo = max(forgottenUpTo, session)
+        }
+        return senders.count < sendersMax
+    }
+
+    var brokenInvariant: String? {
+        senders.count > sendersMax ? "the numbers of more senders are remembered than may be" : nil
+    }
+}

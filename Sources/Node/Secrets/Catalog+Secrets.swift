@@ -1,0 +1,62 @@
+import Credentials
+import Glibc
+import Journal
+import Model
+import NodeCore
+import SQLiteEngine
+
+// Which entries of the small tables are secrets, and how they come to be sealed: when they are written, and
+// at the start of a node that would write them otherwise than they stand there.
+
+extension Catalog {
+    static let gossipPlace = "gossip-key"
+
+    static func isSecret(_ table: CatalogTable, _ key: String) -> Bool {
+        switch table {
+        case .key: true
+        case .setting: [signingPlace, newestPlace, gossipPlace].contains(key)
+        case .project, .credential: false
+        }
+    }
+
+    /// Opens what is sealed and leaves the rest as it is.
+    static func opened(_ entry: CatalogEntry, _ table: CatalogTable, _ vault: Vault) throws -> [UInt8] {
+        isSecret(table, entry.key) ? try vault.open(entry.value, table, entry.key) : entry.value
+    }
+
+    /// Writes the secrets that are not sealed, or under another key, as this node does. Others may change the
+    /// catalog meanwhile, or do the same.
+    ///
+    /// - Returns: How many there were.
+    @discardableResult
+    static func sealAnew(
+        _ engine: any Engine, _ vault: Vault, by author: AuditEntry.Author, now: WallTime
+    ) throws -> Int {
+        var tries = ChangeTries()
+        var random = SystemRandomNumberGenerator()
+        while true {
+            var draft = try CatalogDraft(engine, vault)
+            var count = 0
+            for table in [CatalogTable.key, .setting] {
+                for entry in try engine.all(table)
+                where isSecret(table, entry.key) && !vault.isCurrent(entry.value) {
+                    let value = try vault.open(entry.value, table, entry.key)
+                    draft.writes.put(table, key: entry.key, value: try vault.seal(value, table, entry.key))
+                    count += 1
+                }
+            }
+            guard count > 0 else { return 0 }
+            draft.tell(
+                AuditEntry(time: now, author: author, action: "secrets.seal", subject: vault.description))
+            if try write(draft, engine) { return count }
+            guard let pause = tries.pause(using: &random) else { throw CatalogDraft.overtaken }
+            usleep(UInt32(clamping: pause / 1000))
+        }
+    }
+
+    /// In a data folder, so that nothing of what stood there is left in its files.
+    private static func write(_ draft: CatalogDraft, _ engine: any Engine) throws -> Bool {
+        guard let embedded = engine as? SQLiteEngine else { return try draft.commit() != nil }
+        return try embedded.erasing { try draft.commit() != nil }
+    }
+}

@@ -1,0 +1,37 @@
+import Glibc
+
+/// Whether others on this machine could read or change what is secret.
+public enum FileModes {
+    /// What is secret, and what an operator is told to do where it is not kept so.
+    public enum Kind: Sendable {
+        case file, folder
+
+        fileprivate var mode: String { self == .file ? "600" : "700" }
+        fileprivate var what: String { self == .file ? "" : "the folder " }
+    }
+
+    /// A sentence, or `nil`: also where nothing is there, or cannot be looked at. Of a link, what it leads to
+    /// counts.
+    ///
+    /// - Parameter way: How an operator says that nobody else is there: `--loose-modes`.
+    public static func mistake(_ path: String, _ kind: Kind, way: String = "--loose-modes") -> String? {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        // A pipe or a device holds nothing that could be read again.
+        guard status.st_mode & S_IFMT == (kind == .file ? S_IFREG : S_IFDIR) else { return nil }
+        guard
+            let reason = reason(mode: status.st_mode & 0o7777, owner: status.st_uid, isFile: kind == .file)
+        else { return nil }
+        let mode = String(status.st_mode & 0o777, radix: 8)
+        return "\(kind.what)\(path) can be \(reason) by others on this machine (mode 0\(mode)):"
+            + " chmod \(kind.mode) \(path), or \(way) where nobody else is, as in a container"
+    }
+
+    /// `nil` where only its owner reads and writes it. A file of root may besides be read by a group: so
+    /// secrets are given to a service that may not change them.
+    static func reason(mode: UInt32, owner: UInt32, isFile: Bool) -> String? {
+        if mode & 0o022 != 0 { return "changed" }
+        let isOfRoot = isFile && owner == 0
+        return mode & (isOfRoot ? 0o007 : 0o077) != 0 ? "read" : nil
+    }
+}

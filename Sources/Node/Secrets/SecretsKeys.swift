@@ -1,0 +1,94 @@
+import COpenSSL
+import Model
+
+/// The keys under which a server's own secrets are sealed in its database, as an operator hands them over:
+/// the first one seals what is written, and all open what stands there.
+public struct SecretsKeys: Sendable {
+    struct Key: Sendable {
+        /// The beginning of a hash of the key: says which one is wanted, and nothing about it.
+        var id: [UInt8]
+        var material: [UInt8]
+
+        init(_ material: [UInt8]) {
+            self.material = material
+            var hash = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
+            var count: UInt32 = 0
+            let named = Array("tidecast secrets key".utf8) + material
+            let made = EVP_Digest(named, named.count, &hash, &count, EVP_sha256(), nil)
+            precondition(made == 1 && count == 32, "libcrypto cannot compute SHA-256")
+            id = Array(hash[..<Key.idBytes])
+        }
+
+        static let idBytes = 8
+        /// Of AES-256.
+        static let materialBytes = 32
+
+        var name: String { Hex.text(id) }
+    }
+
+    /// Keys that are handed over at once.
+    public static let countMax = 8
+    /// Stands in the place of the first key where what is written is not to be sealed: on the way from a
+    /// cluster without keys to one with them, and back.
+    static let plain = "plain"
+    static let textBytesMax = 4096
+
+    /// `nil` where what is written is not sealed.
+    let sealing: Key?
+    let all: [Key]
+
+    /// No key: nothing is sealed, and what is sealed cannot be opened.
+    public static let none = SecretsKeys()
+
+    private init() { (sealing, all) = (nil, []) }
+
+    /// - Parameter text: Keys of 32 bytes in Base64 (RFC 4648 §4 or §5), with white space or commas between
+    ///   them.
+    /// - Throws: `NodeError`, which says what is wrong and shows nothing of a key.
+    public init(_ text: String) throws(NodeError) {
+        guard text.utf8.count <= SecretsKeys.textBytesMax else {
+            throw NodeError("secrets keys have at most \(SecretsKeys.textBytesMax) bytes of text")
+        }
+        let words = text.split { $0.isWhitespace || $0 == "," }
+        guard !words.isEmpty, words.count <= SecretsKeys.countMax else {
+            throw NodeError(
+                words.isEmpty
+                    ? "no secrets key is there: `tidecast secrets key` makes one"
+                    : "there are at most \(SecretsKeys.countMax) secrets keys")
+        }
+        var all: [Key] = []
+        for (place, word) in words.enumerated() where place > 0 || word != SecretsKeys.plain {
+            let digits = word.utf8.map { byte in
+                byte == UInt8(ascii: "+")
+                    ? UInt8(ascii: "-") : byte == UInt8(ascii: "/") ? UInt8(ascii: "_") : byte
+            }
+            let bare = digits.prefix(while: { $0 != UInt8(ascii: "=") })
+            guard digits.count - bare.count <= 1, let material = Base64URL.decode(bare),
+                material.count == Key.materialBytes
+            else {
+                throw NodeError(
+                    "secrets key \(place + 1) is not 32 bytes in Base64: `tidecast secrets key` makes one")
+            }
+            let key = Key(material)
+            guard !all.contains(where: { $0.id == key.id }) else {
+                throw NodeError("secrets key \(place + 1) stands there twice")
+            }
+            all.append(key)
+        }
+        guard let first = all.first else {
+            throw NodeError(
+                "behind \"\(SecretsKeys.plain)\" the secrets keys are wanted that open what is sealed")
+        }
+        self.all = all
+        sealing = words[0] == SecretsKeys.plain ? nil : first
+    }
+
+    /// A new key, as `init` takes it.
+    public static func make() throws -> String {
+        let digits = Base64URL.encode(try Catalog.random(Key.materialBytes)).map { byte in
+            byte == UInt8(ascii: "-")
+                ? UInt8(ascii: "+") : byte == UInt8(ascii: "_") ? UInt8(ascii: "/") : byte
+        }
+        return String(decoding: digits, as: UTF8.self) + "="
+    }
+}

@@ -1,0 +1,120 @@
+import COpenSSL
+import Journal
+import Model
+
+/// Seals the secrets of the small tables with AES-256-GCM (NIST SP 800-38D) and opens them.
+///
+/// A sealed value is `E5`, the form's version, the key's id (8 bytes), a nonce (12), what was sealed, and the
+/// tag (16). The first ten bytes and the name of the row are authenticated with it, so that a value that is
+/// moved to another row is not opened. A plain value is shorter, or begins with another byte.
+struct Vault: Sendable {
+    private static let mark: UInt8 = 0xE5
+    private static let version: UInt8 = 1
+    private static let nonceBytes = 12
+    private static let tagBytes = 16
+    private static let headBytes = 2 + SecretsKeys.Key.idBytes
+    private static let bytesMin = headBytes + nonceBytes + tagBytes
+
+    private let keys: SecretsKeys
+
+    init(_ keys: SecretsKeys) { self.keys = keys }
+
+    /// Seals nothing, and opens nothing that is sealed.
+    static let plain = Vault(.none)
+
+    /// For the audit log.
+    var description: String { keys.sealing.map { "under secrets key \($0.name)" } ?? "not sealed any more" }
+    var hasKeys: Bool { !keys.all.isEmpty }
+
+    static func isSealed(_ value: [UInt8]) -> Bool { value.count > bytesMin && value[0] == mark }
+
+    /// Whether it stands as this vault would write it.
+    func isCurrent(_ value: [UInt8]) -> Bool {
+        guard Vault.isSealed(value) else { return keys.sealing == nil }
+        return keys.sealing?.id == Array(value[2..<Vault.headBytes])
+    }
+
+    /// As it is to be written in the row.
+    func seal(_ value: [UInt8], _ table: CatalogTable, _ row: String) throws -> [UInt8] {
+        guard let key = keys.sealing else { return value }
+        let head = [Vault.mark, Vault.version] + key.id
+        let nonce = try Catalog.random(Vault.nonceBytes)
+        let sealed = GCM.seal(value, key: key.material, nonce: nonce, with: head + Vault.name(table, row))
+        guard let sealed else { throw EngineError.ioFailure("libcrypto cannot seal with AES-256-GCM") }
+        return head + nonce + sealed
+    }
+
+    /// What stands in the row, sealed or not.
+    func open(_ value: [UInt8], _ table: CatalogTable, _ row: String) throws -> [UInt8] {
+        guard Vault.isSealed(value) else { return value }
+        guard value[1] == Vault.version else {
+            throw NodeError(
+                FormatVersion.sentence(
+                    "a sealed \(table.rawValue)", UInt64(value[1]),
+                    known: UInt64(Vault.version)...UInt64(Vault.version)))
+        }
+        let head = Array(value[..<Vault.headBytes])
+        guard let key = keys.all.first(where: { $0.id == Array(head[2...]) }) else {
+            throw NodeError(missing(Hex.text(head[2...])))
+        }
+        let nonceEnd = Vault.headBytes + Vault.nonceBytes
+        let opened = GCM.open(
+            Array(value[nonceEnd...]), key: key.material, nonce: Array(value[Vault.headBytes..<nonceEnd]),
+            with: head + Vault.name(table, row))
+        guard let opened else {
+            throw EngineError.corrupt(
+                "the sealed \(table.rawValue) \(row) is damaged: it does not open under its key")
+        }
+        return opened
+    }
+
+    private func missing(_ name: String) -> String {
+        let how = "give it to every node, by --secrets-key-file or TIDECAST_SECRETS_KEY"
+        return keys.all.isEmpty
+            ? "the server's own keys are sealed under the secrets key \(name), and this server was given"
+                + " none: \(how)"
+            : "the server's own keys are sealed under the secrets key \(name), and this server was given only"
+                + " \(keys.all.map(\.name).joined(separator: ", ")): \(how)"
+    }
+
+    private static func name(_ table: CatalogTable, _ row: String) -> [UInt8] {
+        Array("\(table.rawValue)/\(row)".utf8)
+    }
+}
+
+/// AES-256-GCM with a nonce of 12 bytes and a tag of 16 behind what is sealed. `nil` where libcrypto refuses.
+private enum GCM {
+    static let tagBytes = 16
+
+    static func seal(_ text: [UInt8], key: [UInt8], nonce: [UInt8], with extra: [UInt8]) -> [UInt8]? {
+        guard let context = EVP_CIPHER_CTX_new() else { return nil }
+        defer { EVP_CIPHER_CTX_free(context) }
+        var out = [UInt8](repeating: 0, count: text.count)
+        var tag = [UInt8](repeating: 0, count: tagBytes)
+        var (count, rest): (Int32, Int32) = (0, 0)
+        guard EVP_EncryptInit_ex(context, EVP_aes_256_gcm(), nil, key, nonce) == 1,
+            EVP_EncryptUpdate(context, nil, &count, extra, Int32(extra.count)) == 1,
+            EVP_EncryptUpdate(context, &out, &count, text, Int32(text.count)) == 1,
+            EVP_EncryptFinal_ex(context, nil, &rest) == 1, count == text.count, rest == 0,
+            EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, Int32(tagBytes), &tag) == 1
+        else { return nil }
+        return out + tag
+    }
+
+    static func open(_ sealed: [UInt8], key: [UInt8], nonce: [UInt8], with extra: [UInt8]) -> [UInt8]? {
+        guard sealed.count >= tagBytes, let context = EVP_CIPHER_CTX_new() else { return nil }
+        defer { EVP_CIPHER_CTX_free(context) }
+        let text = Array(sealed.dropLast(tagBytes))
+        var tag = Array(sealed.suffix(tagBytes))
+        var out = [UInt8](repeating: 0, count: text.count)
+        var (count, rest): (Int32, Int32) = (0, 0)
+        guard EVP_DecryptInit_ex(context, EVP_aes_256_gcm(), nil, key, nonce) == 1,
+            EVP_DecryptUpdate(context, nil, &count, extra, Int32(extra.count)) == 1,
+            EVP_DecryptUpdate(context, &out, &count, text, Int32(text.count)) == 1,
+            EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, Int32(tagBytes), &tag) == 1,
+            // Compares the tags; nothing is given away before.
+            EVP_DecryptFinal_ex(context, nil, &rest) == 1, count == text.count, rest == 0
+        else { return nil }
+        return out
+    }
+}

@@ -1,0 +1,82 @@
+import ArgumentParser
+import Configuration
+import Foundation
+import Node
+
+// What of the settings is secret: it stands in no command line, and in no file that others may read.
+
+extension Settings {
+    /// A file's first line, or all of it.
+    static func secret(in path: String, isLine: Bool = false) throws -> String {
+        guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
+            throw ValidationError("\(path) cannot be read: \(String(cString: strerror(errno))).")
+        }
+        guard isLine else { return text }
+        return text.split(whereSeparator: \.isNewline).first.map { $0.trimmingCharacters(in: .whitespaces) }
+            ?? ""
+    }
+
+    /// A database's URL, from wherever it came. Nothing of it is shown: perhaps there is a password in it.
+    static func checkDatabase(_ url: String, flag: String, variable: String, isFlag: Bool) throws {
+        switch ClusterConfiguration.look(url) {
+        case .plain: return
+        case .withPassword:
+            guard isFlag else { return }
+            let file = flag == "--engine" ? " or --engine-file" : ""
+            throw ValidationError(
+                "\(flag) would show its password to everybody on this machine, in the list of processes:"
+                    + " give it by \(variable)\(file).")
+        case .malformed:
+            throw ValidationError(
+                "What \(flag) or \(variable) says is not a database's URL, postgres://USER@HOST/NAME: in a"
+                    + " password, percent signs and what is neither a letter nor a digit stand as %XX.")
+        }
+    }
+
+    /// The keys under which the server's own secrets are sealed.
+    static func secrets(_ flag: String?, _ config: ConfigReader) async throws -> SecretsKeys {
+        let path: String?
+        if let flag { path = flag } else { path = try await config.fetchString(forKey: "secretsKeyFile") }
+        let text = try await config.fetchString(forKey: "secretsKey")
+        guard path == nil || text == nil else {
+            throw ValidationError("Say --secrets-key-file or TIDECAST_SECRETS_KEY, not both.")
+        }
+        guard let text = try text ?? path.map({ try secret(in: $0) }) else { return .none }
+        do {
+            return try SecretsKeys(text)
+        } catch {
+            throw ValidationError("\(path ?? "TIDECAST_SECRETS_KEY"): \(error).")
+        }
+    }
+
+    /// The same for a command that opens a data folder itself: the environment alone says what a server is
+    /// told by its flags.
+    static func secrets(_ environment: [String: String]) throws -> SecretsKeys {
+        let path = environment["TIDECAST_SECRETS_KEY_FILE"]
+        if let path { try demandPrivate(path, .file, environment) }
+        let text = try environment["TIDECAST_SECRETS_KEY"] ?? path.map { try secret(in: $0) }
+        return try text.map { try SecretsKeys($0) } ?? .none
+    }
+
+    /// For commands, which have no flag to say that nobody else is there.
+    static func demandPrivate(
+        _ path: String, _ kind: FileModes.Kind, _ environment: [String: String]
+    ) throws {
+        guard environment["TIDECAST_LOOSE_MODES"] != "true" else { return }
+        if let mistake = FileModes.mistake(path, kind, way: "TIDECAST_LOOSE_MODES=true") {
+            throw ClientError(mistake)
+        }
+    }
+
+    /// Refuses files and folders of secrets that others could read or change.
+    static func checkModes(_ configuration: NodeConfiguration, _ files: [String]) throws {
+        var secret = files + configuration.certificates.map(\.key)
+        if let key = configuration.cluster?.peerTLS?.keyFile { secret.append(key) }
+        for path in secret {
+            if let mistake = FileModes.mistake(path, .file) { throw ValidationError("\(mistake).") }
+        }
+        if let mistake = FileModes.mistake(configuration.folder, .folder) {
+            throw ValidationError("\(mistake).")
+        }
+    }
+}

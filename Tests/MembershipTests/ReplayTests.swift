@@ -1,0 +1,247 @@
+import Journal
+import Model
+import Simulator
+import Testing
+
+@testable import Membership
+
+private let now = MonotonicTime(nanoseconds: 1_000_000_000)
+
+/// A sender of datagrams, by hand.
+private struct Speaker {
+    var session: UInt64
+    var number: UInt64 = 0
+
+    mutating func datagram(
+        _ kind: Packet.Kind, for target: UInt64, number: UInt64? = nil, _ updates: [Update] = []
+    ) -> [UInt8] {
+        self.number = number ?? self.number + 1
+        var out = Packet.begin(kind, from: SessionID(session), number: 77)
+        out.raw(DatagramMark(target: SessionID(target), number: self.number).encoded)
+        for update in updates { out.raw(update.encoded) }
+        return out.bytes
+    }
+}
+
+private func node(_ session: UInt64, _ name: String, _ options: Membership.Options = .init()) -> Membership {
+    Membership(
+        session: SessionID(session), name: name, address: name, info: [1], seed: session, options: options,
+        now: now)
+}
+
+private func row(_ session: UInt64, _ name: String) -> Membership.Row {
+    Membership.Row(session: SessionID(session), name: name, address: name, info: [])
+}
+
+private func fact(_ key: UInt32) -> Update { .fact(Membership.Fact(key: key, version: 1, value: 1)) }
+
+private func alive(_ session: UInt64, _ name: String) -> Update {
+    .alive(
+        Membership.Member(
+            session: SessionID(session), name: name, address: name, info: [], incarnation: 1, state: .alive,
+            since: now))
+}
+
+extension Membership {
+    fileprivate mutating func feed(_ event: Event) -> [Effect] {
+        var effects: [Effect] = []
+        handle(event, now: now, into: &effects)
+        return effects
+    }
+
+    /// Why it was refused; `nil` where it was not.
+    fileprivate mutating func refusal(of datagram: [UInt8]) -> String? {
+        for case .refused(let reason) in feed(.datagram(datagram, from: "x")) { return reason }
+        return nil
+    }
+}
+
+private typealias Refusal = ReplayGuard.Refusal
+
+@Suite("Gossip that comes again") struct ReplayTests {
+    @Test func aDatagramIsBelievedOnce() {
+        var machine = node(1, "a")
+        var other = Speaker(session: 2)
+        let first = other.datagram(.ping(SessionID(1)), for: 1, [alive(3, "c")])
+        let effects = machine.feed(.datagram(first, from: "b"))
+        #expect(effects.contains { if case .datagram(_, to: "b") = $0 { true } else { false } })
+        #expect(machine.member(SessionID(3)) != nil)
+        let again = machine.feed(.datagram(first, from: "somewhere else"))
+        // It is not answered either.
+        #expect(!again.contains { if case .datagram = $0 { true } else { false } })
+        #expect(again.contains { if case .refused = $0 { true } else { false } })
+        #expect(machine.refusal(of: other.datagram(.ack, for: 1)) == nil)
+    }
+
+    /// An accusation that was true once must not be heard as a new one.
+    @Test func aRepetitionIsNoSignOfLife() {
+        var machine = node(1, "a")
+        var other = Speaker(session: 2)
+        let datagram = other.datagram(.ack, for: 1)
+        _ = machine.feed(.datagram(datagram, from: "b"))
+        var later: [Membership.Effect] = []
+        for second in 1...4 {
+            let time = now.advanced(by: .seconds(UInt64(second)))
+            machine.handle(.datagram(datagram, from: "b"), now: time, into: &later)
+        }
+        #expect(machine.lastHeard == now)
+    }
+
+    @Test func theOrderMayChangeWithinTheWindow() {
+        var window = ReplayGuard.Window()
+        let numbers: [UInt64] = [5, 3, 4, 600, 200, 599, 1]
+        let taken = numbers.map { window.take($0) }
+        #expect(taken == [true, true, true, true, true, true, false])
+        #expect(numbers.allSatisfy { !window.take($0) })
+        #expect(window.highest == 600)
+    }
+
+    /// Beside a set of all that came, by chance.
+    @Test(arguments: 1...20) func theWindowForgetsNothingThatItShouldKnow(_ seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        var window = ReplayGuard.Window()
+        var came: Set<UInt64> = []
+        var top: UInt64 = 1
+        for _ in 0..<4000 {
+            top += random.next(upperBound: UInt64(random.next(upperBound: UInt64(50)) == 0 ? 2000 : 3))
+            let back = random.next(upperBound: UInt64(900))
+            let number = max(1, top > back ? top - back : 1)
+            let isTaken = window.take(number)
+            if isTaken { #expect(came.insert(number).inserted, "\(number) was taken twice") }
+            // What is less than seven words behind is known exactly.
+            if !isTaken, window.highest - number < 448 { #expect(came.contains(number), "\(number)") }
+        }
+    }
+
+    @Test func theEndOfAllNumbersIsSurvived() {
+        var window = ReplayGuard.Window()
+        let ends = [UInt64.max, .max, 1, .max - 1].map { window.take($0) }
+        #expect(ends == [true, false, false, true])
+    }
+
+    @Test func whatIsForAFormerLifeOrForAnotherIsRefused() {
+        var machine = node(5, "a")
+        var other = Speaker(session: 2)
+        let old = other.datagram(.ping(SessionID(4)), for: 4, [fact(7)])
+        #expect(machine.refusal(of: old) == Refusal.misdirected.rawValue)
+        #expect(machine.fact(7) == nil)
+    }
+
+    /// Whoever asks who is there is answered, and what it says besides may be of before this process began.
+    @Test func aQuestionIsAnsweredAndNotBelieved() throws {
+        var machine = node(5, "a")
+        var other = Speaker(session: 2)
+        let question = other.datagram(.ping(SessionID(0)), for: 0, [alive(2, "b"), fact(7)])
+        let effects = machine.feed(.datagram(question, from: "b"))
+        #expect(machine.fact(7) == nil && machine.members.isEmpty)
+        let answer = try #require(
+            effects.compactMap { if case .datagram(let bytes, to: "b") = $0 { bytes } else { nil } }.first)
+        // The one who asks learns who this is, and goes on from there.
+        var asker = node(2, "b")
+        _ = asker.feed(.datagram(answer, from: "a"))
+        #expect(asker.member(SessionID(5))?.name == "a")
+        #expect(machine.refusal(of: question) == Refusal.repeated.rawValue)
+    }
+
+    @Test func aLaterLifeIsHeardAndTheFormerNoMore() {
+        var machine = node(1, "a")
+        var former = Speaker(session: 2)
+        var later = Speaker(session: 3)
+        #expect(machine.refusal(of: former.datagram(.ack, for: 1, number: 900, [alive(2, "b")])) == nil)
+        #expect(machine.refusal(of: later.datagram(.ack, for: 1, [alive(3, "b")])) == nil)
+        #expect(machine.member(SessionID(2)) == nil)
+        let held = former.datagram(.ack, for: 1, number: 901, [fact(7)])
+        #expect(machine.refusal(of: held) == Refusal.replaced.rawValue)
+        #expect(machine.fact(7) == nil)
+        #expect(machine.refusal(of: later.datagram(.ack, for: 1, [fact(7)])) == nil)
+        #expect(machine.fact(7) != nil)
+    }
+
+    /// A former build's node numbers nothing.
+    @Test func whoNumbersNothingMustStandInTheTable() {
+        var machine = node(1, "a")
+        var out = Packet.begin(.ping(SessionID(1)), from: SessionID(2), number: 1)
+        out.raw(fact(7).encoded)
+        #expect(machine.refusal(of: out.bytes) == Refusal.unmarked.rawValue)
+        _ = machine.feed(.table([row(2, "b")]))
+        #expect(machine.refusal(of: out.bytes) == nil)
+        #expect(machine.fact(7) != nil)
+        // One that was heard with numbers says nothing without.
+        var other = Speaker(session: 2)
+        #expect(machine.refusal(of: other.datagram(.ack, for: 1)) == nil)
+        #expect(machine.refusal(of: out.bytes) == Refusal.unmarked.rawValue)
+        // Nor one that ended.
+        _ = machine.feed(.table([]))
+        var another = node(1, "a")
+        _ = another.feed(.table([row(2, "b")]))
+        _ = another.feed(.table([]))
+        #expect(another.refusal(of: out.bytes) == Refusal.unmarked.rawValue)
+    }
+
+    @Test func sendersAreRememberedWithinABound() {
+        var guarding = ReplayGuard(sendersMax: 8)
+        let kept: Set<UInt64> = [1, 2]
+        for session in 1...100 as ClosedRange<UInt64> {
+            let mark = DatagramMark(target: SessionID(9), number: 1)
+            let verdict = guarding.judge(
+                mark, from: SessionID(session), to: SessionID(9), isTabled: false,
+                isKept: { kept.contains($0.rawValue) })
+            #expect(verdict == .taken)
+            #expect(guarding.senderCount <= 8)
+        }
+        // Whoever was forgotten is not believed again.
+        for session in 1...100 as ClosedRange<UInt64> {
+            let mark = DatagramMark(target: SessionID(9), number: 1)
+            let verdict = guarding.judge(
+                mark, from: SessionID(session), to: SessionID(9), isTabled: true,
+                isKept: { kept.contains($0.rawValue) })
+            #expect(verdict == .refused(.repeated))
+        }
+        #expect(guarding.brokenInvariant == nil)
+    }
+
+    @Test func marksThatMakeNoSenseAreRefused() {
+        let good = DatagramMark(target: SessionID(1), number: 2).encoded
+        #expect(good.count == 18)
+        var machine = node(1, "a")
+        for count in 1..<good.count {
+            var out = Packet.begin(.ack, from: SessionID(2), number: 1)
+            out.raw(Array(good[..<count]))
+            let effects = machine.feed(.datagram(out.bytes, from: "b"))
+            #expect(effects.contains { if case .malformed = $0 { true } else { false } }, "\(count)")
+        }
+        var zero = Packet.begin(.ack, from: SessionID(2), number: 1)
+        zero.raw(DatagramMark(target: SessionID(1), number: 0).encoded)
+        let effects = machine.feed(.datagram(zero.bytes, from: "b"))
+        #expect(effects.contains { if case .malformed = $0 { true } else { false } })
+        // What a later build says in a longer one is passed over.
+        var long = Packet.begin(.ack, from: SessionID(2), number: 1)
+        long.raw([DatagramMark.kind, 20] + good[2...] + [1, 2, 3, 4] + fact(7).encoded)
+        #expect(machine.refusal(of: long.bytes) == nil)
+        #expect(machine.fact(7) != nil)
+    }
+
+    /// Ten nodes of which some begin anew while everything that is said is said again, from elsewhere.
+    @Test(arguments: [false, true]) func nothingIsBelievedTwice(_ isPlanted: Bool) {
+        var options = Membership.Options()
+        #if DEBUG
+            options.plantedAcceptReplays = isPlanted
+        #else
+            guard !isPlanted else { return }
+        #endif
+        let world = GossipWorld(seed: 3, options: options)
+        (world.network.lost, world.network.doubled, world.network.replayed) = (50, 50, 500)
+        for number in 0..<10 { world.start("n\(number)", seeds: ["n0"]) }
+        world.run(for: .seconds(20))
+        world.kill(4)
+        world.run(for: .seconds(3))
+        world.start("n4", seeds: ["n0"])
+        world.run(for: .seconds(20))
+        #expect(isPlanted ? world.takenTwice > 0 : world.takenTwice == 0)
+        guard !isPlanted else { return }
+        #expect(world.refused > 1000)
+        for node in 0..<10 {
+            #expect(world.view(node).count { $0.state == .alive } == 9, "\(world.name(node))")
+        }
+    }
+}

@@ -1,0 +1,32 @@
+import Model
+import Testing
+
+@testable import Node
+
+@Suite("The metrics' text")
+struct ScrapePaceTests {
+    private func at(_ milliseconds: UInt64) -> MonotonicTime {
+        MonotonicTime(nanoseconds: .seconds(1) + .milliseconds(milliseconds))
+    }
+
+    @Test("is made at once for whoever asks first, and once for all who ask until it is made")
+    func together() {
+        var pace = ScrapePace()
+        #expect(pace.ask(now: at(0)) == 0)
+        for _ in 0..<250 { #expect(pace.ask(now: at(1)) == nil) }
+        pace.made(now: at(2))
+        #expect(pace.ask(now: at(1000)) == 0)
+    }
+
+    @Test("is made again for who asks afterwards, and not before the time between two is over")
+    func apart() {
+        var pace = ScrapePace()
+        #expect(pace.ask(now: at(0)) == 0)
+        pace.made(now: at(0))
+        #expect(pace.ask(now: at(30)) == ScrapePace.apart - .milliseconds(30))
+        #expect(pace.ask(now: at(60)) == nil)
+        pace.made(now: at(100))
+        // To the nanosecond when the time is over.
+        #expect(pace.ask(now: at(200)) == 0)
+    }
+}

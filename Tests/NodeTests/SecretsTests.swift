@@ -1,0 +1,208 @@
+import Credentials
+import FCMAPI
+import Journal
+import Model
+import Testing
+
+@testable import Node
+
+private func keys(_ text: String...) throws -> SecretsKeys { try SecretsKeys(text.joined(separator: "\n")) }
+
+private func sentence(_ body: () throws -> Void) -> String {
+    do { try body() } catch { return "\(error)" }
+    return ""
+}
+
+@Suite("Secrets keys as an operator gives them") struct SecretsKeysTests {
+    @Test func areReadAsTheyAreMade() throws {
+        let (one, other) = (try SecretsKeys.make(), try SecretsKeys.make())
+        #expect(one != other && one.utf8.count == 44)
+        let both = try SecretsKeys(" \(one)\r\n\(other),\n")
+        #expect(both.all.count == 2 && both.sealing?.id == both.all[0].id)
+        #expect(try keys(one).sealing?.material == both.all[0].material)
+        // The alphabet of RFC 4648 §5 as well, and without padding.
+        let url = one.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+        #expect(try keys(url).sealing?.material == both.all[0].material)
+        #expect(try keys("plain", one).sealing == nil && keys("plain", one).all.count == 1)
+    }
+
+    @Test func whatIsNoneIsRefusedAndNotShown() throws {
+        let good = try SecretsKeys.make()
+        let short = String(good.dropLast(5))
+        for text in [
+            "", " \n", "plain", short, good + "=", "=" + good, good + "A", "\(good)\n\(good)",
+            "\(good)\nplain", "\(good) -----", String(repeating: "A", count: 5000),
+            (0..<9).map { _ in (try? SecretsKeys.make()) ?? "" }.joined(separator: "\n"),
+        ] {
+            let said = sentence { _ = try SecretsKeys(text) }
+            #expect(!said.isEmpty, "\(text)")
+            #expect(!said.contains(short.prefix(8)), "\(said)")
+        }
+    }
+}
+
+@Suite("What the vault seals") struct VaultTests {
+    private let secret = [UInt8]((0..<33).map { UInt8($0) })
+
+    @Test func opensUnderItsKeyAndInItsRowOnly() throws {
+        let (one, other) = (try SecretsKeys.make(), try SecretsKeys.make())
+        let vault = Vault(try keys(one))
+        let sealed = try vault.seal(secret, .key, "1")
+        #expect(Vault.isSealed(sealed) && vault.isCurrent(sealed))
+        #expect(try vault.open(sealed, .key, "1") == secret)
+        // No two are alike, and nothing of the secret shows.
+        #expect(try vault.seal(secret, .key, "1") != sealed)
+        #expect(!sealed.indices.dropLast(8).contains { Array(sealed[$0..<$0 + 8]) == Array(secret[0..<8]) })
+        for (table, row) in [(CatalogTable.key, "2"), (.setting, "1")] {
+            #expect(sentence { _ = try vault.open(sealed, table, row) }.contains("is damaged"))
+        }
+        let newer = Vault(try keys(other, one))
+        #expect(try newer.open(sealed, .key, "1") == secret && !newer.isCurrent(sealed))
+        let wrong = sentence { _ = try Vault(try keys(other)).open(sealed, .key, "1") }
+        #expect(wrong.contains("was given only") && wrong.contains("--secrets-key-file"))
+        let none = sentence { _ = try Vault.plain.open(sealed, .key, "1") }
+        #expect(none.contains("was given none") && none.contains("TIDECAST_SECRETS_KEY"))
+    }
+
+    @Test func whatIsDamagedIsNotOpened() throws {
+        let vault = Vault(try keys(try SecretsKeys.make()))
+        let sealed = try vault.seal(secret, .key, "1")
+        for place in sealed.indices.dropFirst() {
+            var changed = sealed
+            changed[place] ^= 1
+            #expect(!sentence { _ = try vault.open(changed, .key, "1") }.isEmpty, "\(place)")
+        }
+        for count in 39..<sealed.count {
+            #expect(!sentence { _ = try vault.open(Array(sealed[..<count]), .key, "1") }.isEmpty, "\(count)")
+        }
+        #expect(!sentence { _ = try vault.open(sealed + [0], .key, "1") }.isEmpty)
+        var newer = sealed
+        newer[1] = 2
+        #expect(sentence { _ = try vault.open(newer, .key, "1") }.contains("from a newer tidecast"))
+    }
+
+    @Test func whatIsPlainStaysPlain() throws {
+        let vault = Vault(try keys("plain", try SecretsKeys.make()))
+        #expect(try vault.seal(secret, .key, "1") == secret && vault.isCurrent(secret))
+        #expect(try vault.open(secret, .key, "1") == secret)
+        // A key that begins with the mark by chance is too short to be sealed.
+        let chance = [0xE5] + [UInt8](repeating: 1, count: 31)
+        #expect(try Vault.plain.open(chance, .setting, "token-signing-key") == chance)
+    }
+}
+
+@Suite("Secrets in the catalog") struct SealedCatalogTests {
+    private let author = AuditEntry.Author(name: "the server", place: "test")
+
+    private func secrets(_ engine: MemoryEngine) throws -> [CatalogEntry] {
+        try [CatalogTable.key, .setting].flatMap { table in
+            try engine.all(table).filter { Catalog.isSecret(table, $0.key) }
+        }
+    }
+
+    private func seal(_ engine: MemoryEngine, _ vault: Vault) throws -> Int {
+        try Catalog.sealAnew(engine, vault, by: author, now: WallTime(milliseconds: 5))
+    }
+
+    /// As a server without secrets keys leaves it, with keys that were rotated and a cluster's gossip key.
+    private func plain() throws -> (MemoryEngine, Catalog.Contents) {
+        let engine = MemoryEngine()
+        var draft = try CatalogDraft(engine, .plain)
+        try draft.contents.signingKeys.rotate(
+            try Catalog.random(32), atOnce: false, now: WallTime(milliseconds: 1))
+        try Catalog.put(draft.contents.signingKeys, .plain, to: &draft.writes)
+        _ = try draft.commit()
+        _ = try Catalog.made(.setting, Catalog.gossipPlace, engine, .plain) { try Catalog.random(32) }
+        return (engine, try Catalog.load(engine, .plain))
+    }
+
+    private func gossipKey(_ engine: MemoryEngine, _ vault: Vault) throws -> [UInt8] {
+        try Catalog.made(.setting, Catalog.gossipPlace, engine, vault) { [] }
+    }
+
+    @Test func areSealedAtTheStartAndStayTheSame() throws {
+        let (engine, before) = try plain()
+        let gossip = try gossipKey(engine, .plain)
+        let vault = Vault(try keys(try SecretsKeys.make()))
+        #expect(try secrets(engine).count == 4 && secrets(engine).allSatisfy { !Vault.isSealed($0.value) })
+        #expect(try seal(engine, vault) == 4)
+        #expect(try secrets(engine).count == 4 && secrets(engine).allSatisfy { Vault.isSealed($0.value) })
+        let after = try Catalog.load(engine, vault)
+        #expect(after.signingKeys == before.signingKeys)
+        #expect(after.registrationKeys.map(\.material) == before.registrationKeys.map(\.material))
+        #expect(try gossipKey(engine, vault) == gossip)
+        // Others look when the version is another one; the audit log says what was done; once is enough.
+        #expect(after.version != before.version)
+        #expect(try Catalog.audit(engine, limit: 1).map(\.action) == ["secrets.seal"])
+        #expect(try seal(engine, vault) == 0)
+        for load in [Vault.plain, Vault(try keys(try SecretsKeys.make()))] {
+            #expect(sentence { _ = try Catalog.load(engine, load) }.contains("--secrets-key-file"))
+        }
+    }
+
+    @Test func areNeverPlainWhereThereIsAKeyFromTheBeginning() throws {
+        let engine = MemoryEngine()
+        let vault = Vault(try keys(try SecretsKeys.make()))
+        _ = try Catalog.load(engine, vault)
+        _ = try Catalog.made(.setting, Catalog.gossipPlace, engine, vault) { try Catalog.random(32) }
+        var draft = try CatalogDraft(engine, vault)
+        let now = WallTime(milliseconds: 1)
+        try draft.contents.signingKeys.rotate(try Catalog.random(32), atOnce: true, now: now)
+        try Catalog.put(draft.contents.signingKeys, draft.contents.vault, to: &draft.writes)
+        let key = try RegistrationKeyRules.next(
+            to: draft.contents.registrationKeys, try Catalog.random(32), now: now)
+        try Catalog.put(key, draft.contents.vault, to: &draft.writes)
+        let done = try #require(try draft.commit())
+        let all = try secrets(engine)
+        #expect(all.count == 5 && all.allSatisfy { vault.isCurrent($0.value) })
+        #expect(try Catalog.load(engine, vault).signingKeys == done.signingKeys)
+    }
+
+    /// New key behind the old one, then before it, then alone; and back to none.
+    @Test func goFromOneKeyToTheNext() throws {
+        let (engine, before) = try plain()
+        let (old, new) = (try SecretsKeys.make(), try SecretsKeys.make())
+        let steps: [(SecretsKeys, Int)] = [
+            (try keys("plain", old), 0), (try keys(old), 4), (try keys(old, new), 0),
+            (try keys(new, old), 4), (try keys(new), 0), (try keys("plain", new), 4), (.none, 0),
+        ]
+        for (given, count) in steps {
+            #expect(try seal(engine, Vault(given)) == count)
+            #expect(try Catalog.load(engine, Vault(given)).signingKeys == before.signingKeys)
+        }
+        #expect(try secrets(engine).allSatisfy { !Vault.isSealed($0.value) })
+    }
+
+    @Test func aDamagedOneIsNotTakenForAnother() throws {
+        let (engine, _) = try plain()
+        let vault = Vault(try keys(try SecretsKeys.make()))
+        #expect(try seal(engine, vault) == 4)
+        for entry in try engine.all(.setting) where Catalog.isSecret(.setting, entry.key) {
+            try engine.put(.setting, key: entry.key, value: Array(entry.value.dropLast()))
+            #expect(sentence { _ = try Catalog.load(engine, vault) }.contains("is damaged"), "\(entry.key)")
+            try engine.put(.setting, key: entry.key, value: entry.value)
+        }
+        // The row of another secret is none of this one's.
+        let newest = try #require(try engine.get(.setting, key: Catalog.newestPlace))
+        try engine.put(.setting, key: Catalog.gossipPlace, value: newest)
+        #expect(sentence { _ = try gossipKey(engine, vault) }.contains("is damaged"))
+    }
+}
+
+@Suite("Modes of files and folders") struct FileModesTests {
+    @Test func othersNeitherReadNorChange() {
+        for (mode, owner, isFile, reason) in [
+            (0o600, 1000, true, nil), (0o400, 1000, true, nil), (0o640, 1000, true, "read"),
+            (0o604, 1000, true, "read"), (0o620, 1000, true, "changed"), (0o666, 1000, true, "changed"),
+            (0o640, 0, true, nil), (0o440, 0, true, nil), (0o644, 0, true, "read"),
+            (0o660, 0, true, "changed"),
+            (0o700, 1000, false, nil), (0o750, 1000, false, "read"), (0o755, 1000, false, "read"),
+            (0o701, 1000, false, "read"), (0o777, 1000, false, "changed"), (0o750, 0, false, "read"),
+            (0o2700, 1000, false, nil),
+        ] as [(UInt32, UInt32, Bool, String?)] {
+            #expect(
+                FileModes.reason(mode: mode, owner: owner, isFile: isFile) == reason,
+                "\(String(mode, radix: 8)) of \(owner)")
+        }
+    }
+}

@@ -1,0 +1,327 @@
+"""The attacks of docs/threat-model.md. Each is given where the server is and for how many seconds it may go on; it returns the
+connections that are left to the server to close, or none where its clients leave by themselves."""
+import base64
+import collections
+import itertools
+import json
+import select
+import socket
+import ssl
+import time
+
+import abuse
+import frames
+import slow_clients
+
+Target = collections.namedtuple("Target", "plain secure")
+# Addresses from which a storm comes; 127.0.0.0/8 is all this machine's.
+SOURCES = 8
+
+
+def connect(port, source=None):
+    one = socket.socket()
+    if source:
+        one.bind((source, 0))
+    one.settimeout(5)
+    one.connect(("127.0.0.1", port))
+    return one
+
+
+def encrypted(port, protocol="http/1.1"):
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols([protocol])
+    return context.wrap_socket(connect(port), server_hostname="localhost")
+
+
+def post(path, body, *fields):
+    lines = [f"POST {path} HTTP/1.1", "host: localhost", f"content-length: {len(body)}", *fields, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def send_some(one, piece):
+    """As much as the socket takes now; false where the server has closed."""
+    try:
+        one.setblocking(False)
+        one.send(piece)
+    except BlockingIOError:
+        pass
+    except OSError:
+        return False
+    return True
+
+
+def pump(port, make, count, seconds):
+    """`count` connections that send what `make()` says, again and again, and read what comes; one that is closed is opened
+    anew."""
+    end, open_now, poll = time.monotonic() + seconds, {}, select.epoll()
+
+    def begin():
+        one = connect(port)
+        one.setblocking(False)
+        open_now[one.fileno()] = [one, b""]
+        poll.register(one.fileno(), select.EPOLLIN | select.EPOLLOUT)
+
+    def step(state, events):
+        one = state[0]
+        if events & ~(select.EPOLLIN | select.EPOLLOUT):
+            return False
+        if events & select.EPOLLIN and not one.recv(1 << 18):
+            return False
+        if events & select.EPOLLOUT:
+            state[1] = state[1] or make()
+            state[1] = state[1][one.send(state[1]):]
+        return True
+
+    while time.monotonic() < end:
+        while len(open_now) < count:
+            begin()
+        for descriptor, events in poll.poll(0.1):
+            state = open_now[descriptor]
+            try:
+                goes_on = step(state, events)
+            except BlockingIOError:
+                goes_on = True
+            except OSError:
+                goes_on = False
+            if not goes_on:
+                poll.unregister(descriptor)
+                open_now.pop(descriptor)[0].close()
+    for one, _ in open_now.values():
+        one.close()
+    return []
+
+
+def behind_upgrade(to, seconds, head=b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"):
+    """Up to 200 MiB behind a request that would change the protocol."""
+    one, sent, end = connect(to.plain), 0, time.monotonic() + seconds
+    one.sendall(head)
+    one.settimeout(0.5)
+    try:
+        while sent < 200 << 20 and time.monotonic() < end:
+            sent += one.send(b"A" * (1 << 16))
+    except OSError:
+        pass
+    return [one]
+
+
+def behind_connect(to, seconds):
+    """The same behind CONNECT."""
+    return behind_upgrade(to, seconds, b"CONNECT x:80 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+
+
+def unfinished_bodies(to, seconds):
+    """100 bodies over HTTP/1.1 and 100 on a connection of HTTP/2 that are never whole."""
+    left = []
+    for number in range(200):
+        one = connect(to.plain)
+        if number % 2:
+            one.sendall(post("/v1/projects/p/messages:send", b"", "authorization: Bearer owner")
+                        .replace(b"length: 0", b"length: 65000"))
+            send_some(one, b"{" * 60000)
+        else:
+            fields = frames.request("POST", "/v1/projects/p/messages:send", extra=[("authorization", "Bearer owner")])
+            one.sendall(abuse.PREFACE)
+            for stream in range(1, 200, 2):
+                piece = frames.headers(stream, fields, frames.EH) + frames.frame(frames.DATA, 0, stream, b"{" * 4000)
+                if not send_some(one, piece):
+                    break
+        left.append(one)
+    time.sleep(seconds / 2)
+    return left
+
+
+def closed_windows(to, seconds):
+    """50 connections of 100 answers each that the client's window of 0 holds back."""
+    left = []
+    for _ in range(50):
+        one = connect(to.plain)
+        one.sendall(frames.MAGIC + frames.settings((4, 0)))
+        for stream in range(1, 200, 2):
+            one.sendall(frames.headers(stream, frames.request(path="/metrics")))
+        left.append(one)
+    time.sleep(seconds / 2)
+    return left
+
+
+def unread_answers(to, seconds):
+    """100 connections that ask without end and read nothing."""
+    left, end = [connect(to.plain) for _ in range(100)], time.monotonic() + seconds
+    asks = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n" * 100
+    while time.monotonic() < end:
+        for one in left:
+            send_some(one, asks)
+        time.sleep(0.05)
+    return left
+
+
+def silence(to, seconds):
+    """1,000 connections that say nothing, half of them where TLS is spoken."""
+    left = [connect(to.secure if number % 2 else to.plain) for number in range(1000)]
+    time.sleep(seconds / 2)
+    return left
+
+
+def slow_headers(to, seconds):
+    """A byte now and then, of every kind that slow_clients.py knows."""
+    left, end = [], time.monotonic() + seconds
+    for piece, kind in slow_clients.PIECES.values():
+        for _ in range(20):
+            one = connect(to.secure if kind == "tls" else to.plain)
+            if kind == "kept":
+                one.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                one.recv(65536)
+            left.append([one, piece])
+    for place in itertools.count():
+        for one, piece in left:
+            send_some(one, piece[place:place + 1])
+        if time.monotonic() > end:
+            return [one for one, _ in left]
+        time.sleep(0.2)
+
+
+def storm(to, seconds, count=15_000):
+    """15,000 connections, some of which ask something, all of them there together as far as the server takes them."""
+    kept, said = [], [b"", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n", abuse.PREFACE + frames.headers(1), b"PRI"]
+    for number in range(count):
+        one = socket.socket()
+        one.bind((f"127.0.0.{2 + number % SOURCES}", 0))
+        one.setblocking(False)
+        one.connect_ex(("127.0.0.1", to.secure if number % 10 == 9 else to.plain))
+        kept.append((one, said[number % 4]))
+        if number % 100 == 99:
+            time.sleep(0.01)
+    for one, piece in kept:
+        send_some(one, piece)
+    time.sleep(seconds / 2)
+    for one, _ in kept:
+        one.close()
+    return []
+
+
+def short_storm(to, seconds):
+    """2,000 of the storm's connections."""
+    return storm(to, seconds, 2000)
+
+
+def rounds(to, seconds, makes):
+    """One flood after the other, each until its connection is closed."""
+    end = time.monotonic() + seconds
+    for make in itertools.cycle(makes):
+        if time.monotonic() > end:
+            return []
+        if not abuse.ends(("127.0.0.1", to.plain), make()):
+            raise SystemExit("a flood was not closed")
+
+
+def frame_floods(to, seconds):
+    """All of abuse.py's floods in turn."""
+    return rounds(to, seconds, list(abuse.FLOODS.values()))
+
+
+def rapid_reset(to, seconds):
+    """Requests that are reset at once, and those that make the server reset."""
+    return rounds(to, seconds, [abuse.FLOODS["rapid reset"], abuse.FLOODS["MadeYouReset"]])
+
+
+def hpack_bombs(to, seconds):
+    """One field of 4,000 bytes in the table, and header blocks that name it 4,000 times."""
+    def pieces():
+        bomb = frames.integer(0, 6, 0x40) + frames.string(b"x") + frames.string(b"y" * 4000)
+        yield frames.headers(1, frames.request() + bomb)
+        for stream in range(3, 4000, 2):
+            yield frames.headers(stream, frames.request() + frames.integer(62, 7, 0x80) * 4000)
+    return rounds(to, seconds, [pieces])
+
+
+def large_forms(to, seconds):
+    """Forms of 32 KiB, of many fields, and JSON of 6,000 names from whoever has no key."""
+    form = post("/token", b"&".join(b"a%d=b" % number for number in range(3000))[:32000],
+                "content-type: application/x-www-form-urlencoded")
+    names = post("/v1/projects/p/messages:send", json.dumps({f"k{number}": 1 for number in range(5000)}).encode()[:64000])
+    pieces = itertools.cycle([form, names])
+    return pump(to.plain, lambda: next(pieces), 8, seconds)
+
+
+def bad_assertions(to, seconds):
+    """Assertions whose signature has the right size and is wrong."""
+    def part(value):
+        return base64.urlsafe_b64encode(value).rstrip(b"=")
+    claims = {"iss": "a@p", "aud": "http://localhost/token", "iat": int(time.time()), "exp": int(time.time()) + 3000}
+    token = b".".join([part(b'{"alg":"RS256","typ":"JWT","kid":"k"}'), part(json.dumps(claims).encode()), part(b"\x07" * 256)])
+    body = b"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=" + token
+    piece = post("/token", body, "content-type: application/x-www-form-urlencoded")
+    return pump(to.plain, lambda: piece, 16, seconds)
+
+
+def scrapes(to, seconds):
+    """250 connections that ask for /metrics together, again as soon as they are answered."""
+    return pump(to.plain, lambda: b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n", 250, seconds)
+
+
+def garbage(to, seconds):
+    """Random bytes on the port with TLS."""
+    junk = abuse.os.urandom(4096)
+    return pump(to.secure, lambda: junk, 16, seconds)
+
+
+def handshakes(to, seconds):
+    """TLS handshakes one after the other, most of them cut off with a reset."""
+    end = time.monotonic() + seconds
+    for number in itertools.count():
+        if time.monotonic() > end:
+            return []
+        one = encrypted(to.secure, "h2" if number % 2 else "http/1.1")
+        if number % 4:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            one.send(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        one.close()
+
+
+def registrations(to, seconds):
+    """Registrations without end."""
+    piece = post("/v1/projects/flood/registrations", b"{}", "authorization: Bearer owner")
+    return pump(to.plain, lambda: piece, 8, seconds)
+
+
+def over_quota(to, seconds):
+    """Sends of one project without end."""
+    body = json.dumps({"message": {"topic": "news", "data": {"a": "b" * 100}}}).encode()
+    piece = post("/v1/projects/flood/messages:send", body, "authorization: Bearer owner")
+    return pump(to.plain, lambda: piece * 8, 16, seconds)
+
+
+def large_bodies(to, seconds):
+    """Sends of one project with 6,000 names."""
+    body = json.dumps({"message": {"topic": "news", "data": {f"k{number}": "" for number in range(6000)}}}).encode()[:60000]
+    piece = post("/v1/projects/flood/messages:send", body, "authorization: Bearer owner")
+    return pump(to.plain, lambda: piece, 8, seconds)
+
+
+def restless_device(to, seconds):
+    """One device that listens on a new connection each time."""
+    with connect(to.plain) as one:
+        one.sendall(post("/v1/projects/flood/registrations", b"{}", "authorization: Bearer owner", "connection: close"))
+        said = b""
+        while piece := one.recv(65536):
+            said += piece
+    made = json.loads(said.split(b"\r\n\r\n", 1)[1])
+    if "token" not in made:
+        return []
+    ask = (f"GET /v1/projects/flood/registrations/{made['token'].split(':')[0]}:listen HTTP/1.1\r\nhost: localhost\r\n"
+           f"authorization: Bearer {made['credential']}\r\n\r\n").encode()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with connect(to.plain) as one:
+            one.sendall(ask)
+            one.recv(200)
+    return []
+
+
+ATTACKS = {
+    "upgrade": behind_upgrade, "connect": behind_connect, "bodies": unfinished_bodies, "windows": closed_windows,
+    "unread": unread_answers, "silent": silence, "slow": slow_headers, "storm": storm, "floods": frame_floods,
+    "resets": rapid_reset, "hpack": hpack_bombs, "forms": large_forms, "assertions": bad_assertions, "scrapes": scrapes,
+    "garbage": garbage, "handshakes": handshakes, "registrations": registrations, "quota": over_quota,
+    "large": large_bodies, "device": restless_device,
+}

@@ -1,0 +1,214 @@
+"""A server, the client beside it, and what an attack makes of both; see tools/hostile."""
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+import traceback
+
+from attacks import ATTACKS, Target, short_storm
+from table_server import UNPRIVILEGED, Server
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ACCEPTANCE = os.path.join(HERE, "../acceptance")
+# Sends a second of the client beside the attacks.
+RATE = 100
+# What bodies and answers that wait may take together (EdgeConfiguration), and as much for what copies them.
+GROWTH_MIB = 768
+# The longest of the server's deadlines is 60 s for answers that are not read.
+PATIENCE = 90
+# How long memory has before it is looked at again.
+STORM_LATER, LATER = 30, 12
+
+
+def share(values, part):
+    """The value below which that part of them is; NaN of none."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else float("nan")
+
+
+class Process:
+    """What the kernel knows of it."""
+
+    def __init__(self, pid):
+        self.pid = pid
+
+    @property
+    def rss(self):
+        with open(f"/proc/{self.pid}/status", encoding="ascii") as file:
+            return int(next(line for line in file if line.startswith("VmRSS")).split()[1]) / 1024
+
+    @property
+    def cpu(self):
+        """Seconds of the processor."""
+        with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+
+class Trial:
+    def __init__(self, program, seconds, is_short):
+        self.program, self.seconds, self.is_short, self.wrong = program, seconds, is_short, []
+
+    def __enter__(self):
+        # The storm's connections, here and in the server.
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        os.umask(0o022)
+        self.work = subprocess.run([UNPRIVILEGED, "mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip()
+        self.server = Server(self.program, self.work)
+        self.target = Target(self.server.plain, self.server.secure)
+        self.process = Process(self.server.process.pid)
+        with open(f"{self.work}/beside", "wb") as out:
+            self.beside = subprocess.Popen(
+                [sys.executable, f"{HERE}/beside.py", str(self.server.plain), str(RATE)], stdout=out,
+                env={**os.environ, "PYTHONPATH": ACCEPTANCE})
+        time.sleep(2)
+        return self
+
+    def __exit__(self, kind, *_):
+        self.beside.kill()
+        self.beside.wait()
+        process = self.server.process
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if process.returncode != 0:
+            self.wrong.append(f"the server ended with {process.returncode}")
+        if self.wrong or kind:
+            with open(f"{self.work}/log", encoding="utf-8", errors="replace") as file:
+                print(*file.readlines()[-20:], sep="", end="")
+        subprocess.run(["rm", "-rf", self.work], check=True)
+
+    # One attack
+
+    def attack(self, name):
+        """Its figures."""
+        if name == "storm" and self.is_short:
+            work = short_storm
+        else:
+            work = ATTACKS[name]
+        began = time.monotonic()
+        time.sleep(1 if self.is_short else 4)
+        before, descriptors, cpu = self.process.rss, self.process.descriptors, self.process.cpu
+        attacks = time.monotonic()
+        said, child = self.start(work)
+        most, ended, rid, is_well = before, None, None, True
+        while True:
+            most = max(most, self.process.rss)
+            if select.select([said], [], [], 0.05)[0]:
+                word = os.read(said, 1)
+                if word == b"a":
+                    ended, used = time.monotonic(), self.process.cpu - cpu
+                elif word == b"r":
+                    rid = time.monotonic() - ended
+                else:
+                    is_well = word != b"f" and ended is not None
+                    break
+            self.alive(name)
+        os.close(said)
+        os.waitpid(child, 0)
+        if not is_well:
+            self.wrong.append(f"{name}: the attack itself failed")
+            ended, used = ended or time.monotonic(), 0
+        now = self.settle(descriptors)
+        self.catch_up(ended)
+        if now > descriptors + 4:
+            self.wrong.append(f"{name}: {descriptors} descriptors before, {now} after")
+        if not self.is_short:
+            time.sleep(STORM_LATER if name == "storm" else LATER)
+        if most > before + GROWTH_MIB:
+            self.wrong.append(f"{name}: memory grew from {before:.0f} to {most:.0f} MiB")
+        alone, beside = self.latencies(began, attacks), self.latencies(attacks, ended)
+        return {
+            "attack": name, "rss": [round(one, 1) for one in (before, most, self.process.rss)],
+            "p50": [round(share(one, 0.5), 2) for one in (alone[0], beside[0])],
+            "p99": [round(share(one, 0.99), 2) for one in (alone[0], beside[0])], "failed": beside[1],
+            "cpu": round(used / max(0.1, ended - attacks), 2), "rid": rid and round(rid, 1),
+            "descriptors": [descriptors, now],
+        }
+
+    def start(self, work):
+        """A process that attacks: it writes `a` when it is through, `r` when the server has closed all that it left open, `f`
+        where it failed; then its end is closed."""
+        said, say = os.pipe()
+        sys.stdout.flush()
+        child = os.fork()
+        if child:
+            os.close(say)
+            return said, child
+        try:
+            # Attackers are elsewhere: the server and the client beside it go before them.
+            os.nice(10)
+            left = work(self.target, self.seconds)
+            os.write(say, b"a")
+            if left and not self.is_short and all_closed(left):
+                os.write(say, b"r")
+        except BaseException:  # pylint: disable=broad-except
+            traceback.print_exc()
+            os.write(say, b"f")
+        finally:
+            os._exit(0)
+
+    def settle(self, wanted):
+        """Descriptors, when there are as few as before; or a while later."""
+        end = time.monotonic() + 30
+        while (now := self.process.descriptors) > wanted and time.monotonic() < end:
+            time.sleep(0.2)
+        return now
+
+    def catch_up(self, ended):
+        """Waits for the answers to all sends that were due until then."""
+        end = time.monotonic() + 30
+        while len(self.latencies(ended, float("inf"))[0]) < RATE / 4 and time.monotonic() < end:
+            time.sleep(0.2)
+
+    def alive(self, name):
+        if self.server.process.poll() is not None:
+            self.wrong.append(f"{name}: the server ended")
+            raise SystemExit(f"FAIL {name}: the server ended with {self.server.process.returncode}")
+
+    def latencies(self, begin, end):
+        """Of sends that were due in that time: milliseconds, and how many were not answered with 200."""
+        times, failed = [], 0
+        with open(f"{self.work}/beside", encoding="ascii") as file:
+            for line in file:
+                fields = line.split()
+                if len(fields) == 3 and begin <= float(fields[0]) < end:
+                    times.append(float(fields[1]))
+                    failed += fields[2] != "200"
+        return times, failed
+
+    # The table
+
+    header = (f"{'attack':14} {'RSS before':>10} {'most':>6} {'after':>6} {'p50':>6} {'beside':>7} {'p99':>6} {'beside':>7}"
+              f" {'failed':>6} {'CPU':>5} {'rid':>6} {'descriptors':>11}")
+
+    def line(self, row):
+        rid = "left" if row["rid"] is None else f"{row['rid']:.1f}"
+        (before, most, after), (p50, p50s), (p99, p99s) = row["rss"], row["p50"], row["p99"]
+        return (f"{row['attack']:14} {before:10.1f} {most:6.1f} {after:6.1f} {p50:6.1f} {p50s:7.1f} {p99:6.1f} {p99s:7.1f}"
+                f" {row['failed']:6} {row['cpu']:5.2f} {rid:>6} {row['descriptors'][0]:5}/{row['descriptors'][1]:<5}")
+
+
+def all_closed(left):
+    """Waits until the other side has closed all of them, without reading what comes; false where it does not."""
+    poll, end = select.epoll(), time.monotonic() + PATIENCE
+    still = {one.fileno() for one in left}
+    for one in still:
+        poll.register(one, select.EPOLLRDHUP)
+    while still and time.monotonic() < end:
+        for one, _ in poll.poll(0.2):
+            still.discard(one)
+            poll.unregister(one)
+    return not still
