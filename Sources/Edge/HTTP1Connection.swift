@@ -71,7 +71,10 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
             loop.counters.requests.add(1, ordering: .relaxed)
             waiting = request
             // Its pipeline hands over one request at a time: there is nothing to pause.
+            isHandling = true
             _ = loop.received(responder, bodyBytes: request.body.count)
+            isHandling = false
+            writeHeld()
         }
     }
 
@@ -79,10 +82,11 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
 
     func serve(_ responder: Responder) {
         guard responder === current, let request = waiting.take() else { return }
+        let wasHandling = isHandling
         isHandling = true
         loop.handle(request, responder)
-        isHandling = false
-        writeHeld()
+        isHandling = wasHandling
+        if !wasHandling { writeHeld() }
     }
 
     /// Bytes that make nothing whole are the beginning of a header block, whose time runs.
