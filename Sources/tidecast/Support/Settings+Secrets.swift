@@ -71,7 +71,7 @@ extension Settings {
     /// Refuses files and folders of secrets that others could read or change.
     static func checkModes(_ configuration: NodeConfiguration, _ files: [String]) throws {
         var secret = files + configuration.certificates.map(\.key)
-        if let key = configuration.cluster?.peerTLS?.keyFile { secret.append(key) }
+        if let key = configuration.cluster?.peerTLS?.certificate.key { secret.append(key) }
         for path in secret {
             if let mistake = FileModes.mistake(path, .file) { throw ValidationError("\(mistake).") }
         }
