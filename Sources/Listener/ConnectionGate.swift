@@ -36,6 +36,9 @@ public struct ConnectionGate: Sendable {
     /// After a connection could not be accepted for want of descriptors, unless one closes before.
     public static let pause: UInt64 = .seconds(1)
 
+    /// Connections that a listener accepts in one turn of its loop, where there are places enough.
+    public static let acceptedAtOnce = 16
+
     public let bounds: Bounds
     public private(set) var open = 0
     /// By the address's key; who has none open is not in it.
@@ -47,6 +50,13 @@ public struct ConnectionGate: Sendable {
 
     /// Whether a listener may accept now.
     public var isOpen: Bool { open < bounds.connectionsMax && failedUntil == nil }
+
+    /// How many connections each of so many listeners may accept in a turn, so that none is accepted beyond
+    /// the last place, also where each of them hears of it one turn later.
+    public func accepted(by listeners: Int) -> Int {
+        let left = bounds.connectionsMax - open
+        return left / (2 * ConnectionGate.acceptedAtOnce) >= listeners ? ConnectionGate.acceptedAtOnce : 1
+    }
 
     /// A connection was accepted. One that is not admitted is to be closed, and is not told as closed.
     public mutating func admit(_ client: ClientAddress?) -> Verdict {

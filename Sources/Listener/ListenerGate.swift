@@ -32,6 +32,7 @@ public final class ListenerGate: Sendable {
         var gate: ConnectionGate
         var listeners: [any Channel] = []
         var isPaused = false
+        var acceptedAtOnce = 1
     }
 
     private let state: Mutex<State>
@@ -47,8 +48,8 @@ public final class ListenerGate: Sendable {
 
     public var bounds: ConnectionGate.Bounds { state.withLock { $0.gate.bounds } }
 
-    /// Puts the gate before a listener. It accepts one connection at a time, so that none is accepted beyond
-    /// the last place.
+    /// Puts the gate before a listener. It accepts one connection in a turn of its loop, or several while
+    /// there are places enough.
     public func guarding(_ bootstrap: ServerBootstrap) -> ServerBootstrap {
         bootstrap.serverChannelOption(.maxMessagesPerRead, value: 1)
             .serverChannelInitializer { channel in
@@ -59,11 +60,9 @@ public final class ListenerGate: Sendable {
     }
 
     fileprivate func add(_ listener: any Channel) {
-        let isPaused = state.withLock { state in
-            state.listeners.append(listener)
-            return state.isPaused
-        }
-        if isPaused { ListenerGate.set(listener, isReading: false) }
+        state.withLock { $0.listeners.append(listener) }
+        follow()
+        set(listener)
     }
 
     fileprivate func remove(_ listener: any Channel) {
@@ -115,25 +114,28 @@ public final class ListenerGate: Sendable {
     /// Listeners accept or pause as the gate has it now. True where they began to pause.
     @discardableResult
     private func follow() -> Bool {
-        let (changed, isPaused) = state.withLock { state in
+        let (changed, pauses) = state.withLock { state in
             let isPaused = !state.gate.isOpen
-            guard state.isPaused != isPaused else { return ([any Channel](), isPaused) }
+            let atOnce = state.gate.accepted(by: state.listeners.count)
+            let pauses = isPaused && !state.isPaused
+            guard state.isPaused != isPaused || state.acceptedAtOnce != atOnce else {
+                return ([any Channel](), false)
+            }
             state.isPaused = isPaused
-            return (state.listeners, isPaused)
+            state.acceptedAtOnce = atOnce
+            return (state.listeners, pauses)
         }
         for listener in changed { set(listener) }
-        return isPaused && !changed.isEmpty
+        return pauses
     }
 
     /// As it is by then: of two changes the later one counts, whichever comes first.
     private func set(_ listener: any Channel) {
         let eventLoop = listener.eventLoop
         guard eventLoop.inEventLoop else { return eventLoop.execute { self.set(listener) } }
-        ListenerGate.set(listener, isReading: state.withLock { !$0.isPaused })
-    }
-
-    private static func set(_ listener: any Channel, isReading: Bool) {
-        listener.setOption(.autoRead, value: isReading).whenComplete { _ in }
+        let (isPaused, atOnce) = state.withLock { ($0.isPaused, $0.acceptedAtOnce) }
+        listener.setOption(.maxMessagesPerRead, value: UInt(atOnce)).whenComplete { _ in }
+        listener.setOption(.autoRead, value: !isPaused).whenComplete { _ in }
     }
 }
 

@@ -28,6 +28,19 @@ struct ConnectionGateTests {
         #expect(!gate.isOpen)
     }
 
+    @Test("lets listeners accept several at once while that cannot pass the last place")
+    func several() {
+        var gate = ConnectionGate(.init(connectionsMax: 70))
+        #expect(gate.accepted(by: 2) == ConnectionGate.acceptedAtOnce)
+        #expect(gate.accepted(by: 3) == 1)
+        for _ in 0..<6 { #expect(gate.admit(alice) == .admitted) }
+        #expect(gate.accepted(by: 2) == ConnectionGate.acceptedAtOnce)
+        #expect(gate.admit(alice) == .admitted)
+        #expect(gate.accepted(by: 2) == 1)
+        gate.closed(alice)
+        #expect(gate.accepted(by: 2) == ConnectionGate.acceptedAtOnce)
+    }
+
     @Test("takes no more connections of one address than its bound, and forgets who has none")
     func addresses() {
         var gate = ConnectionGate(.init(connectionsMax: 10, perAddressMax: 2))
