@@ -84,7 +84,7 @@ public struct ClusterConfiguration: Sendable {
                 do throws(EngineError) {
                     return try PostgresEngine(settings.url, options: settings.options)
                 } catch {
-                    guard case .refused(let reason) = error, reason.contains("cannot reach") else {
+                    guard case .refused(let reason) = error, PostgresEngine.isOfConnection(reason) else {
                         throw error
                     }
                     if told.pass(reason, now: Clock.monotonic()) != nil {
@@ -141,7 +141,7 @@ public struct ClusterConfiguration: Sendable {
             do throws(EngineError) {
                 return try PostgresEngine(settings.url, options: settings.options)
             } catch {
-                guard case .refused(let reason) = error, reason.contains("cannot reach") else { throw error }
+                guard case .refused(let reason) = error, PostgresEngine.isOfConnection(reason) else { throw error }
                 log.warning(
                     "a database is away: the partitions in it wait",
                     metadata: ["database": "\(place + 2)", "reason": "\(reason)"])

@@ -52,10 +52,12 @@ extension Node {
         _ engine: any Engine, _ configuration: NodeConfiguration, _ log: Logger
     ) throws -> Opened {
         if let engine = engine as? any ClusterEngine, let cluster = configuration.cluster {
-            if let mistake = try DatabaseSpread.mistake(engine, named: cluster.databaseCount) {
-                throw NodeError(mistake)
+            try patiently(log) {
+                if let mistake = try DatabaseSpread.mistake(engine, named: cluster.databaseCount) {
+                    throw NodeError(mistake)
+                }
+                try checkCompany(engine, name: configuration.name)
             }
-            try checkCompany(engine, name: configuration.name)
             try cluster.waitWhileCordoned(engine, configuration, log)
             let further = try cluster.reachFurther(log)
             return try patiently(log) { try openShared(engine, further, configuration, cluster, log) }

@@ -35,7 +35,7 @@ final class Connection {
         guard PQstatus(opened) == CONNECTION_OK else {
             let reason = PQerrorMessage(opened).map { Reply.trimmed(String(cString: $0)) } ?? ""
             PQfinish(opened)
-            throw .unsent("cannot reach the database: \(reason)")
+            throw .unsent("\(PostgresEngine.unreachable): \(reason)")
         }
         handle = opened
         // Else a server that reads nothing would hold this thread in the middle of a large statement.

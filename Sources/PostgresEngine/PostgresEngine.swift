@@ -136,12 +136,20 @@ public final class PostgresEngine: ClusterEngine {
         }
     }
 
+    static let unreachable = "cannot reach the database"
+    private static let lost = "the connection to the database was lost"
+
+    /// Whether a refusal is one of the way to the database, which may be open a moment later.
+    public static func isOfConnection(_ reason: String) -> Bool {
+        reason.contains(unreachable) || reason.contains(lost)
+    }
+
     /// What a fault means for whoever asked, of anything but an append.
     func translate(_ fault: Fault) -> EngineError {
         switch fault {
         case .engine(let error): error
         case .unsent(let reason): .refused(reason)
-        case .lost(let reason): .refused("the connection to the database was lost: \(reason); ask again")
+        case .lost(let reason): .refused("\(PostgresEngine.lost): \(reason); ask again")
         case .unconfirmed(let reason): .refused("the commit is not confirmed: \(reason); ask again")
         case .rejected(let state, let message) where State.isDamage(state):
             .corrupt("the database is damaged: \(message)")
