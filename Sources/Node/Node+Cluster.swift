@@ -141,7 +141,9 @@ public struct ClusterConfiguration: Sendable {
             do throws(EngineError) {
                 return try PostgresEngine(settings.url, options: settings.options)
             } catch {
-                guard case .refused(let reason) = error, PostgresEngine.isOfConnection(reason) else { throw error }
+                guard case .refused(let reason) = error, PostgresEngine.isOfConnection(reason) else {
+                    throw error
+                }
                 log.warning(
                     "a database is away: the partitions in it wait",
                     metadata: ["database": "\(place + 2)", "reason": "\(reason)"])

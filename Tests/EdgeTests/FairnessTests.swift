@@ -1,3 +1,4 @@
+import Glibc
 import HTTPMessages
 import Synchronization
 import Testing
