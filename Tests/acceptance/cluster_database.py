@@ -59,7 +59,7 @@ def test():
     one, two, three = (Gateway(*line.removesuffix(":8787").split(": http://")) for line in lines[-3:])
 
     def tidecast(*words):
-        return run(TOOL, "exec", "gateway-1", "tidecast", *words, "--data", "/run/tidecast")
+        return run(TOOL, "exec", "gateway-1", "tidecast", *words, "--data", "/run/tidecast/data")
 
     tidecast("project", "create", "demo", "--service-account", "/run/tidecast/account.json")
     bearer, key = (json.loads(tidecast("project", "key", "create", "demo", "--kind", kind, "--json"))["key"]

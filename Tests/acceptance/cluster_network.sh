@@ -15,7 +15,7 @@ tidy_up() {
 
 "$cluster" up > "$work/up"
 grep -q '256 partitions, 0 without an owner' "$work/up" || fail "not all partitions are owned: $(cat "$work/up")"
-tidecast() { "$cluster" exec gateway-1 tidecast "$@" --data /run/tidecast; }
+tidecast() { "$cluster" exec gateway-1 tidecast "$@" --data /run/tidecast/data; }
 tidecast project create demo --service-account "$work/account.json" > /dev/null
 bearer=$(tidecast project key create demo --kind bearer --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["key"])')
 
@@ -23,7 +23,7 @@ bearer=$(tidecast project key create demo --kind bearer --json | python3 -c 'imp
 python3 "$here/privileges.py" $(cat "$state"/{shard,gateway}-{1,2,3}.pid) > "$work/privileges" || fail "$(cat "$work/privileges")"
 
 members() {
-  "$cluster" exec "$1" tidecast cluster status --json --data /run/tidecast |
+  "$cluster" exec "$1" tidecast cluster status --json --data /run/tidecast/data |
     python3 -c 'import json, sys; view = json.load(sys.stdin); print(sorted((one["owner"], one["epoch"]) for one in view["partitions"]))'
 }
 # Some partitions may still be moving.

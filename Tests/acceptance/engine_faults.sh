@@ -76,7 +76,8 @@ children+=("$tracer")
 is_traced() { ! cat /proc/"$server"/task/*/status 2> /dev/null | grep -q '^TracerPid:[[:space:]]*0$'; }
 # A record of its own accord may have met the error already.
 has_ended() { ! grep -q '^State:[[:space:]]*[^ZX]' /proc/"$server"/status 2> /dev/null; }
-for _ in $(seq 200); do
+# A minute: strace stops one thread after the other, which takes its time on a loaded machine.
+for _ in $(seq 1200); do
   if is_traced || has_ended; then break; fi
   kill -0 "$tracer" 2> /dev/null || skip "strace may not attach to the server, so an fsync that fails was not tried"
   sleep 0.05

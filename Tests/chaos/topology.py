@@ -41,7 +41,7 @@ def _services():
         for name, service in _plain_services().items():
             service = dict(service)
             if "command" in service and "--data" not in service["command"]:
-                service["command"] = [*service["command"], "--data", "/run/tidecast"]
+                service["command"] = [*service["command"], "--data", "/run/tidecast/data"]
             _cached[name] = service
     return _cached
 

@@ -111,7 +111,7 @@ def cluster(*words):
 
 
 def owner_of_most():
-    view = json.loads(cluster("exec", "gateway-1", "tidecast", "cluster", "status", "--json", "--data", "/run/tidecast"))
+    view = json.loads(cluster("exec", "gateway-1", "tidecast", "cluster", "status", "--json", "--data", "/run/tidecast/data"))
     owners = [one["owner"] for one in view["partitions"]]
     return max(sorted(set(owners)), key=owners.count)
 

@@ -28,7 +28,7 @@ print(yaml.safe_dump(file))
 PY
 "$root/tools/cluster" up --file "$work/compose.yaml" > "$work/up"
 for gateway in gateway-1 gateway-2; do echo "127.0.0.1 $names" >> "/etc/netns/$TIDECAST_CLUSTER-$gateway/hosts"; done
-tidecast() { "$root/tools/cluster" exec gateway-1 tidecast "$@" --data /run/tidecast; }
+tidecast() { "$root/tools/cluster" exec gateway-1 tidecast "$@" --data /run/tidecast/data; }
 tidecast project create shop --service-account "$work/sa.json" --token-uri "$token_uri" > /dev/null
 export DEVICE_KEY
 DEVICE_KEY=$(tidecast project key create shop --kind device --json \
