@@ -29,6 +29,8 @@ struct QuotaAccount: Sendable {
     /// What it last asked for and did not get; counts until `hungerEnd`.
     var hunger: UInt64 = 0
     var hungerEnd = MonotonicTime(nanoseconds: 0)
+    /// How long its next leases are valid, nanoseconds: longer than others' where they ran out on their way.
+    private var lease: UInt64 = 0
     private(set) var heard = MonotonicTime(nanoseconds: 0)
 
     init(_ spender: SpenderID, spent: UInt64, shareSpent: UInt64) {
@@ -38,6 +40,13 @@ struct QuotaAccount: Sendable {
     }
 
     var leased: UInt64 { flight.reduce(held) { $0 + $1.tokens } }
+
+    func lease(_ bounds: QuotaBounds) -> UInt64 { min(max(lease, bounds.lease), bounds.share) }
+
+    /// When the last of its leases is over.
+    var leaseEnd: MonotonicTime {
+        flight.last?.leaseEnd ?? applied?.leaseEnd ?? MonotonicTime(nanoseconds: 0)
+    }
 
     var isIdle: Bool { held == 0 && flight.isEmpty && (applied?.shareRate ?? 0) == 0 }
 
@@ -83,6 +92,8 @@ struct QuotaAccount: Sendable {
         let heldMost = leased
         if let place = flight.firstIndex(where: { $0.number == request.applied }) {
             applied = flight[place]
+            // Half as long would do, with as much to spare.
+            if now.since(flight[place].granted) < lease / 4 { lease /= 2 }
             flight.removeFirst(place + 1)
         } else if request.applied != applied?.number {
             // It speaks of a grant that is forgotten: whatever that was has run out and was accounted for.
@@ -138,6 +149,8 @@ struct QuotaAccount: Sendable {
         for index in flight.indices where flight[index].tokens > 0 && flight[index].leaseEnd <= now {
             spent(flight[index].leaseEnd, flight[index].tokens, 0)
             flight[index].tokens = 0
+            // Nothing was heard of it: perhaps it is on its way still, and over when it comes.
+            lease = max(lease, min(2 * flight[index].leaseEnd.since(flight[index].granted), bounds.share))
         }
         if shareRateMax > 0, shareEnd <= now {
             spent(shareEnd, 0, accrued(until: nil))

@@ -57,7 +57,11 @@ extension QuotaAccount {
             former = grant.number
         }
         if former > number { return "a request was granted that never came" }
-        for grant in flight + [applied].compactMap({ $0 }) {
+        let grants = [applied].compactMap { $0 } + flight
+        if zip(grants, grants.dropFirst()).contains(where: { $0.leaseEnd > $1.leaseEnd }) {
+            return "a lease is over before one that was granted earlier"
+        }
+        for grant in grants {
             if grant.leaseEnd < grant.granted { return "a lease ended before it began" }
             if grant.shareRate > 0, grant.shareEnd < grant.shareStart {
                 return "a share ended before it began"

@@ -71,15 +71,18 @@ struct QuotaLedger: Sendable {
         accounts[index].hunger = isMet ? 0 : request.demand
         accounts[index].hungerEnd = now.advanced(by: bounds.lease)
         let scale = rate.scale
+        let lease = accounts[index].lease(bounds)
         let share = share(for: request, index, leased: UInt128(tokens) * scale, bounds, now)
         accounts[index].flight.append(
             QuotaAccount.Grant(
                 number: request.number, granted: now, tokens: tokens,
-                leaseEnd: now.advanced(by: bounds.lease), shareRate: share, shareStart: now,
+                // What is held of a longer one before it is not over sooner.
+                leaseEnd: max(now.advanced(by: lease), accounts[index].leaseEnd), shareRate: share,
+                shareStart: now,
                 shareEnd: now.advanced(by: share > 0 ? bounds.share : 0)))
         return QuotaGrant(
             spender: request.spender, project: request.project, kind: request.kind, number: request.number,
-            ledger: ledger, tokens: tokens, leaseLength: bounds.lease, shareRate: share,
+            ledger: ledger, tokens: tokens, leaseLength: lease, shareRate: share,
             shareLength: bounds.share, retryAfter: isMet ? 0 : retryAfter(bounds, now), rate: rate)
     }
 

@@ -41,12 +41,21 @@ struct QuotaPurse: Sendable {
     }
     /// Requests without an answer, oldest first; at most `pendingCountMax`.
     var pending: [Pending] = []
-    /// Since when the owner owes an answer; meaningful while something is pending.
+    /// The first request of the last question; those after it repeat it, and one answer to any of them is
+    /// the question's. What the others bring is taken, too.
+    var question: UInt64 = 0
+    /// The last question has no answer yet.
+    var isAsking = false
+    /// Since when the owner owes an answer; meaningful while it does.
     var owedSince = MonotonicTime(nanoseconds: 0)
     /// The last request's demand, for its repetition.
     var demand: UInt64 = 0
     var needed: UInt64 = 0
     var askedSince = MonotonicTime(nanoseconds: 0)
+    /// How often it was repeated.
+    var repeats: UInt64 = 0
+    /// How long the last answer took, nanoseconds.
+    var answerTime: UInt64 = 0
     var demandPerSecond: UInt64 = 0
 
     /// The owner had not enough: not asked again before this.
@@ -135,17 +144,24 @@ struct QuotaPurse: Sendable {
 
     var held: UInt64 { tokens + nextTokens }
 
+    /// When the last request is repeated for want of an answer: later each time, up to a lease, so that an
+    /// answer that takes longer still finds its request among the last few.
+    func repeatGap(_ bounds: QuotaBounds) -> UInt64 {
+        let first = max(bounds.tick, min(2 * answerTime, bounds.lease))
+        return min(first << min(repeats, 20), max(bounds.tick, bounds.lease))
+    }
+
     func patience(_ bounds: QuotaBounds) -> UInt64 {
         shareRate > 0 ? bounds.patience : bounds.patienceWithoutShare
     }
 
     /// The owner has not answered for so long that the share may be used.
     func ownerIsSilent(_ now: MonotonicTime, _ bounds: QuotaBounds) -> Bool {
-        !pending.isEmpty && now.since(owedSince) >= patience(bounds)
+        isAsking && now.since(owedSince) >= patience(bounds)
     }
 
     /// The owner has not answered for so long that nothing waits for it any more.
     func ownerIsGone(_ now: MonotonicTime, _ bounds: QuotaBounds) -> Bool {
-        !pending.isEmpty && now.since(owedSince) >= bounds.patienceWithoutShare
+        isAsking && now.since(owedSince) >= bounds.patienceWithoutShare
     }
 }

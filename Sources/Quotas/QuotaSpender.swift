@@ -87,7 +87,7 @@ public struct QuotaSpender: Sendable {
         let isBlocked = now < purses[index].blockedUntil
         if purses[index].held >= count {
             _ = purses[index].spend(count)
-            if purses[index].held < purses[index].lowWater, !isBlocked, purses[index].pending.isEmpty {
+            if purses[index].held < purses[index].lowWater, !isBlocked, !purses[index].isAsking {
                 ask(index, beside: 0, now, &effects)
             }
             return .admitted(count)
@@ -106,7 +106,7 @@ public struct QuotaSpender: Sendable {
             let taken = purses[index].spend(count)
             return taken > 0 ? .admitted(taken) : refuse(count, kind, index, now)
         }
-        if purses[index].pending.isEmpty { ask(index, beside: count, now, &effects) }
+        if !purses[index].isAsking { ask(index, beside: count, now, &effects) }
         purses[index].hasWaiting = true
         return .wait(until: purses[index].owedSince.advanced(by: purses[index].patience(bounds)))
     }
@@ -157,7 +157,9 @@ public struct QuotaSpender: Sendable {
     ) {
         let elapsed = max(now.since(purses[index].askedSince), .milliseconds(10))
         let asked = UInt128(purses[index].asked)
-        let estimate = UInt64(clamping: asked * UInt128(bounds.leaseCover) / UInt128(elapsed))
+        // At least until the next answer.
+        let cover = max(bounds.leaseCover, min(purses[index].answerTime, bounds.share))
+        let estimate = UInt64(clamping: asked * UInt128(cover) / UInt128(elapsed))
         let perSecond = UInt64(clamping: asked * 1_000_000_000 / UInt128(elapsed))
         purses[index].demandPerSecond =
             min(perSecond, QuotaRate.countMax) / 2 + purses[index].demandPerSecond / 2
@@ -168,6 +170,8 @@ public struct QuotaSpender: Sendable {
         purses[index].askedAtTick = 0
         purses[index].askedSince = now
         purses[index].owedSince = now
+        (purses[index].question, purses[index].isAsking) = (lastNumber + 1, true)
+        purses[index].repeats = 0
         // What the share had accrued is forgone: while the owner answers it is not needed, and the owner can
         // give it out. Only with a new question, so that a share goes on accruing while the owner is silent.
         (purses[index].shareStart, purses[index].shareUsed) = (now, 0)
@@ -214,6 +218,7 @@ public struct QuotaSpender: Sendable {
             (purses[index].spent, purses[index].shareSpent, purses[index].granted) = (0, 0, 0)
         }
         (purses[index].applied, purses[index].appliedAt) = (grant.number, now)
+        purses[index].answerTime = now.since(sent.sent)
         purses[index].rate = grant.rate
         let leaseEnd = sent.sent.advanced(by: grant.leaseLength)
         if leaseEnd > now { purses[index].add(grant.tokens, until: leaseEnd) }
@@ -237,17 +242,19 @@ public struct QuotaSpender: Sendable {
     /// The request that a grant answers, taken off the list with all before it; `nil` where it was answered
     /// already, given up, or answered by an owner that is no longer one.
     private mutating func answered(_ grant: QuotaGrant, _ index: Int) -> QuotaPurse.Pending? {
-        #if DEBUG
-            if plantedBug == .appliesTwice, grant.ledger == purses[index].ledger {
-                return .init(number: grant.number, sent: purses[index].askedSince, needed: 0)
-            }
-        #endif
         guard grant.ledger >= purses[index].ledger,
             let place = purses[index].pending.firstIndex(where: { $0.number == grant.number })
-        else { return nil }
+        else {
+            #if DEBUG
+                if plantedBug == .appliesTwice, grant.ledger == purses[index].ledger {
+                    return .init(number: grant.number, sent: purses[index].askedSince, needed: 0)
+                }
+            #endif
+            return nil
+        }
         let pending = purses[index].pending[place]
         purses[index].pending.removeFirst(place + 1)
-        if let next = purses[index].pending.first { purses[index].owedSince = next.sent }
+        if grant.number >= purses[index].question { purses[index].isAsking = false }
         return pending
     }
 
@@ -277,17 +284,20 @@ public struct QuotaSpender: Sendable {
             effects.append(.ready(numbers[index / 3], QuotaGrantor.kinds[index % 3]))
         }
         let isQuietForLong = purses[index].quietTicks >= 2
-        if let last = purses[index].pending.last {
+        if purses[index].isAsking, let last = purses[index].pending.last {
             if isQuietForLong, purses[index].ownerIsSilent(now, bounds) {
                 // Nobody wants it any more. Its late answer will not be applied.
                 purses[index].pending.removeAll()
-            } else if now.since(last.sent) >= bounds.tick {
+                purses[index].isAsking = false
+            } else if now.since(last.sent) >= purses[index].repeatGap(bounds) {
+                purses[index].repeats += 1
                 send(index, isRelease: false, now, &effects)
             }
             return
         }
         // Soon enough that a lease, asked for when half of the former was spent, has not run out by then.
         guard isQuiet else { return }
+        purses[index].pending.removeAll()
         if purses[index].held > 0 || purses[index].shareRate > 0 || purses[index].spent > 0 {
             (purses[index].tokens, purses[index].nextTokens, purses[index].shareRate) = (0, 0, 0)
             send(index, isRelease: true, now, &effects)

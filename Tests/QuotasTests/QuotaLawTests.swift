@@ -85,6 +85,15 @@ struct QuotaLawTests {
                 account.flight = Array(repeating: grant, count: QuotaBounds().flightCountMax + 1)
             }
         }
+        isSeen("over before one that was granted earlier") { world in
+            change(&world) { account in
+                guard var grant = account.flight.first else { return }
+                grant.number += 1
+                grant.leaseEnd = grant.granted
+                account.number = max(account.number, grant.number)
+                account.flight = [account.flight[0], grant]
+            }
+        }
         isSeen("a lease ended before it began") { world in
             change(&world) { $0.flight[0].leaseEnd = MonotonicTime(nanoseconds: 0) }
         }

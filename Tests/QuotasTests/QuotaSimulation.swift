@@ -22,6 +22,7 @@ import Testing
         options.handovers = [0, 5].randomElement(using: &random) ?? 0
         options.cuts = [0, 5].randomElement(using: &random) ?? 0
         options.tokensMax = [1, 1, 50].randomElement(using: &random) ?? 1
+        options.delayMin = [0, options.delayMax / 2].randomElement(using: &random) ?? 0
         return options
     }
 
@@ -93,6 +94,22 @@ import Testing
             world.run(for: .seconds(5))
             #expect(world.refused == 0, "seed \(seed) \(world.history.count)")
         }
+    }
+
+    @Test(
+        "with an owner that is far, or slow to answer, most of what is wanted is admitted",
+        arguments: [30, 60, 120, 180] as [UInt64], [50, 500] as [UInt64])
+    func far(milliseconds: UInt64, offered: UInt64) {
+        var options = QuotaWorld.Options()
+        options.spenders = 2
+        options.rate = QuotaRate(count: 10_000, burst: 40_000)
+        options.offered = offered
+        (options.delayMin, options.delayMax) = (.milliseconds(milliseconds), .milliseconds(milliseconds + 1))
+        var world = QuotaWorld(options, seed: 1)
+        world.run(for: .seconds(10))
+        let total = QuotaChecker(rate: options.rate).total(world.history)
+        #expect(world.refused == 0)
+        #expect(total >= 2 * 10 * offered * 8 / 10, "\(total) of \(2 * 10 * offered)")
     }
 
     @Test("cut off from the owner, spenders admit for a second by their shares, then nothing")

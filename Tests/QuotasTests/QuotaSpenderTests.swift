@@ -87,7 +87,7 @@ import Testing
         var effects: [QuotaSpender.Effect] = []
         _ = spender.take(1, .sends, project, now: at(0), into: &effects)
         var requests: [QuotaRequest] = []
-        for _ in 0..<6 {
+        while requests.count < 7 {
             var wake: MonotonicTime?
             for effect in effects {
                 if case .request(let request) = effect { requests.append(request) }
@@ -98,17 +98,19 @@ import Testing
             _ = take(&spender, 1, now: wake.nanoseconds)
             spender.woke(now: wake, into: &effects)
         }
-        #expect(requests.count == 6)
-        #expect(Set(requests.map(\.number)).count == 6)
-        #expect(requests[5].floor == requests[2].number)
-        // Seven have left; the third is given up, the fourth is not.
-        spender.receive(grant(requests[2], 1), now: at(.milliseconds(149)), into: &effects)
-        guard case .wait = take(&spender, 1, now: .milliseconds(149)) else {
+        #expect(Set(requests.map(\.number)).count == 7)
+        #expect(requests[6].floor == requests[3].number)
+        // Seven have left, at 0, 25, 75, 175 ms and so on; the third is given up, the fourth is not.
+        var answer = grant(requests[2], 1)
+        answer.leaseLength = .seconds(1)
+        spender.receive(answer, now: at(.milliseconds(499)), into: &effects)
+        guard case .wait = take(&spender, 1, now: .milliseconds(499)) else {
             Issue.record("it applied what it had given up")
             return
         }
-        spender.receive(grant(requests[3], 1), now: at(.milliseconds(150)), into: &effects)
-        #expect(take(&spender, 1, now: .milliseconds(151)) == .admitted(1))
+        answer.number = requests[3].number
+        spender.receive(answer, now: at(.milliseconds(500)), into: &effects)
+        #expect(take(&spender, 1, now: .milliseconds(501)) == .admitted(1))
     }
 
     @Test("an owner that never answers: a wait with an end, and no word of a used-up quota")

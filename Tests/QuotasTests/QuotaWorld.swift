@@ -11,6 +11,7 @@ struct QuotaWorld {
         /// Of a thousand messages.
         var lost = 0
         var doubled = 0
+        var delayMin: UInt64 = 0
         var delayMax: UInt64 = .milliseconds(1)
         /// Operations offered a second, by each spender.
         var offered: UInt64 = 4_000
@@ -120,7 +121,9 @@ struct QuotaWorld {
         if let spender, spenders[spender].isCut { return }
         if Int.random(in: 0..<1_000, using: &random) < options.lost { return }
         let copies = Int.random(in: 0..<1_000, using: &random) < options.doubled ? 2 : 1
-        for _ in 0..<copies { schedule(UInt64.random(in: 0...options.delayMax, using: &random), event) }
+        for _ in 0..<copies {
+            schedule(UInt64.random(in: options.delayMin...options.delayMax, using: &random), event)
+        }
     }
 
     mutating func run(for length: UInt64) {
