@@ -7,7 +7,9 @@ extension FairQueue {
     func brokenInvariant(isWhole: Bool) -> String? {
         if count < 0 || work < count * bounds.request { return "less work waits than its requests are" }
         if work > bounds.allMax { return "more work waits than may" }
-        if spent >= bounds.turn + bounds.lineMax { return "a turn went on past its bound" }
+        if spent >= max(bounds.turn, bounds.turnAlone) + bounds.lineMax {
+            return "a turn went on past its bound"
+        }
         if (count == 0) != (work == 0) { return "work waits without a request" }
         guard isWhole else { return nil }
         return brokenInLines ?? brokenInRing

@@ -21,12 +21,19 @@ struct FairQueue<Item> {
         var request = 4 << 10
         /// Work that a line may do before the next one's turn.
         var quantum = 64 << 10
-        /// Work of a loop's turn: some 2 ms.
+        /// Work of a loop's turn: some 2 ms. Where all that waits is of one share, and has been for a while,
+        /// there is more of it: what is done in one turn goes into one commit.
         var turn = 1 << 20
+        var turnAlone = 4 << 20
+        /// Nanoseconds for which a share is not alone after another's work was there too.
+        var alone: UInt64 = 1_000_000_000
         /// Work that waits in one line, past which those who add to it are asked to wait themselves; past the
-        /// second bound, and past that of all lines, nothing is added.
+        /// second bound nothing is added.
         var full = 8 << 20
         var lineMax = 64 << 20
+        /// Work that waits in all lines, past which nothing is added to one that has a quantum; past the
+        /// second bound nothing is added at all. So the lines that fill the first leave room for all others.
+        var longMax = 96 << 20
         var allMax = 128 << 20
         /// Nanoseconds that a line owes for each refusal: 5,000 a second.
         var refusal: UInt64 = 200_000
@@ -76,6 +83,9 @@ struct FairQueue<Item> {
     private(set) var work = 0
     /// Work of this turn.
     private(set) var spent = 0
+    /// Until when there are several shares.
+    private var sharedUntil: UInt64 = 0
+    private var turnMax: Int
     /// Turns that have begun.
     private(set) var turn: UInt64 = 0
     /// Turns whose bound was reached, lines that were held, requests that were not added: since ever.
@@ -84,14 +94,17 @@ struct FairQueue<Item> {
     private(set) var refused = 0
     var laws = LawWatch()
 
-    init(_ bounds: Bounds = Bounds()) { self.bounds = bounds }
+    init(_ bounds: Bounds = Bounds()) {
+        self.bounds = bounds
+        turnMax = bounds.turnAlone
+    }
 
     /// The work of a request whose body has so many bytes.
     func cost(bodyBytes: Int) -> Int { bounds.request + bodyBytes }
 
     /// Whether a request need not wait: nobody does, nobody is held, and the turn has room.
     mutating func takesAtOnce(_ cost: Int) -> Bool {
-        guard count == 0, held.isEmpty, spent < bounds.turn else { return false }
+        guard count == 0, held.isEmpty, spent < turnMax else { return false }
         spent += cost
         return true
     }
@@ -103,11 +116,14 @@ struct FairQueue<Item> {
     mutating func add(_ item: Item, of share: UInt64, cost: Int, now: UInt64) -> Added {
         defer { checkInvariants() }
         let waiting = lines[share]?.work ?? 0
-        guard waiting + cost <= bounds.lineMax, work + cost <= bounds.allMax else {
+        let isShort = waiting == 0 || waiting + cost <= bounds.quantum
+        guard waiting + cost <= bounds.lineMax, work + cost <= (isShort ? bounds.allMax : bounds.longMax)
+        else {
             refused += 1
             return .refused
         }
         let line = line(share)
+        if count > line.waiting.count { (sharedUntil, turnMax) = (now + bounds.alone, bounds.turn) }
         if line.waiting.isEmpty, !line.isHeld { ring.append(line) }
         line.waiting.append((item, cost, turn, now))
         line.work += cost
@@ -124,6 +140,7 @@ struct FairQueue<Item> {
         defer { checkInvariants() }
         turn += 1
         spent = 0
+        if now >= sharedUntil, ring.count <= 1 { turnMax = bounds.turnAlone }
         guard !held.isEmpty else { return }
         let due = held.filter { $0.owesUntil <= now + bounds.debt / 2 }
         guard !due.isEmpty else { return }
@@ -139,7 +156,7 @@ struct FairQueue<Item> {
     mutating func next(now: UInt64) -> Served? {
         defer { checkInvariants() }
         while let line = ring.first, let cost = line.waiting.first?.cost {
-            guard spent < bounds.turn else {
+            guard spent < turnMax else {
                 turnsCut += 1
                 return nil
             }

@@ -10,9 +10,10 @@ private struct Desk {
 
     init(_ change: (inout FairQueue<Int>.Bounds) -> Void = { _ in }) {
         var bounds = FairQueue<Int>.Bounds()
-        (bounds.request, bounds.quantum, bounds.turn) = (1, 4, 16)
-        (bounds.full, bounds.lineMax, bounds.allMax) = (100, 2000, 5000)
+        (bounds.request, bounds.quantum, bounds.turn, bounds.turnAlone) = (1, 4, 16, 0)
+        (bounds.full, bounds.lineMax, bounds.longMax, bounds.allMax) = (100, 2000, 5000, 6000)
         change(&bounds)
+        bounds.turnAlone = max(bounds.turnAlone, bounds.turn)
         queue = FairQueue(bounds)
     }
 
@@ -109,6 +110,19 @@ struct FairQueueTests {
         #expect(desk.queue.turnsCut == 2)
     }
 
+    @Test("of one project alone have a longer turn, until others' were there for a moment")
+    func alone() {
+        var desk = Desk { ($0.turnAlone, $0.alone) = (32, 100) }
+        desk.add(0..<100, of: 1)
+        same(desk.turn().count, 32)
+        desk.add([-1], of: 2)
+        same(desk.turn().count, 16)
+        desk.now += 99
+        same(desk.turn().count, 16)
+        desk.now += 1
+        same(desk.turn().count, 32)
+    }
+
     @Test("are told how many turns they waited")
     func waited() {
         var desk = Desk()
@@ -146,6 +160,22 @@ struct FairQueueTests {
         for _ in 0..<500 { desk.turn() }
         #expect(desk.queue.count == 0)
         #expect(desk.queue.hasRoom(1))
+    }
+
+    @Test("are taken in where lines of others are as long as they may be")
+    func room() {
+        var desk = Desk { ($0.lineMax, $0.longMax, $0.allMax) = (100, 160, 256) }
+        for stranger in UInt64(1)...16 { desk.add(0..<100, of: stranger) }
+        // Two long lines, and 14 of a quantum.
+        same(desk.queue.work, 160 + 14 * 4)
+        // One however large, and small ones up to a quantum.
+        same(desk.add([0], of: 98, bytes: 19), .waits)
+        same(desk.add(0..<4, of: 99), .waits)
+        same(desk.add([4], of: 99), .refused)
+        for project in UInt64(100)..<110 { desk.add([0], of: project) }
+        same(desk.add([0], of: 111, bytes: 5), .waits)
+        same(desk.queue.work, 256)
+        same(desk.add([0], of: 112), .refused)
     }
 
     @Test("are held where too many were refused, and go on when half of what is owed is over")
