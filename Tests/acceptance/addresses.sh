@@ -38,7 +38,7 @@ says 'Too many assertions'
 answers 400 /token "${bad[@]}" -H 'X-Forwarded-For: 192.0.2.2'
 echo "ok: refused assertions of one address"
 
-"$unprivileged" "$tidecast" project quota demo --devices 7 --data "$data" | grep -q 'devices *7' || fail "the limit is not shown"
+"$unprivileged" "$tidecast" project quota demo --devices 7 --data "$data" | contains 'devices *7' || fail "the limit is not shown"
 for _ in 1 2; do answers 200 $registrations -H "authorization: Bearer $bearer" -d '{}'; done
 answers 429 $registrations -H "authorization: Bearer $bearer" -d '{}'
 says DevicesPerProject
@@ -46,7 +46,7 @@ says DevicesPerProject
 answers 200 $registrations -H "authorization: Bearer $bearer" -d '{}'
 echo "ok: devices of a project"
 
-curl -s "$url/metrics" | grep -q 'tidecast_refused_by_address_total{what="registrations"} 2' || fail "registrations are not counted"
-curl -s "$url/metrics" | grep -q 'tidecast_refused_by_address_total{what="assertions"} 1' || fail "assertions are not counted"
+curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="registrations"} 2' || fail "registrations are not counted"
+curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="assertions"} 1' || fail "assertions are not counted"
 stop_server
 echo "ok: metrics"

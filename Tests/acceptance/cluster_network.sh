@@ -72,8 +72,8 @@ until_true() {
   fail "$what: $("$cluster" status)"
 }
 sends() { [ "$(grep -c 'one to each topic' "$work/sends")" -gt 0 ]; }
-is_gone() { ! "$cluster" status | grep -q '^shard-1'; }
-is_back() { "$cluster" status | grep -Eq '^shard-1 +alive +shard +[1-9]'; }
+is_gone() { ! "$cluster" status | contains '^shard-1'; }
+is_back() { "$cluster" status | contains -E '^shard-1 +alive +shard +[1-9]'; }
 until_true "nothing is sent" sends
 # The second service of the file is shard-1, so its port at the switch is port1.
 ip -n cut-switch link set port1 down

@@ -26,7 +26,7 @@ refused 'is there already' "${tidecast[@]}" project create second --service-acco
 refused 'is not a plain file' "${tidecast[@]}" project create second --service-account "$work/link" --force "${on[@]}"
 refused 'cannot be written: No such file' "${tidecast[@]}" project create second --service-account "$work/no/file" "${on[@]}"
 [ "$(cat "$work/there")" = precious ] || fail "a file was replaced"
-"${tidecast[@]}" project list "${on[@]}" | grep -q second && fail "a project was made whose key is lost"
+"${tidecast[@]}" project list "${on[@]}" | contains second && fail "a project was made whose key is lost"
 "${tidecast[@]}" project create second --service-account "$work/there" --force "${on[@]}" > /dev/null
 [ "$(stat -c %a "$work/there")" = 600 ] || fail "mode $(stat -c %a "$work/there")"
 [ "$(field "$work/there" project_id)" = second ] || fail "not written"
@@ -44,7 +44,7 @@ def typed(descriptor):
 sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[2:], stdin_read=typed)))' "$@" < /dev/null
 }
 refused 'nothing was done' on_terminal no "${tidecast[@]}" project delete second "${on[@]}"
-"${tidecast[@]}" project list "${on[@]}" | grep -q second || fail "a project was deleted without consent"
+"${tidecast[@]}" project list "${on[@]}" | contains second || fail "a project was deleted without consent"
 on_terminal second "${tidecast[@]}" project delete second "${on[@]}" > "$work/out" || fail "$(cat "$work/out")"
 refused 'does not exist' "${tidecast[@]}" project delete second --yes "${on[@]}"
 echo "ok: a project is deleted only by somebody who says so"

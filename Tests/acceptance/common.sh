@@ -36,6 +36,13 @@ skip() { echo "skipped: $*"; exit 77; }
 needs_namespaces() {
   unshare --net --mount true 2> /dev/null || skip "this user may not make network namespaces, root may"
 }
+# COMMAND | contains [OPTION…] PATTERN: `grep -q` that reads to the end. One that stops at its first match ends the command by SIGPIPE,
+# and with pipefail the match then counts as none.
+contains() {
+  local text
+  text=$(cat)
+  [ -n "$text" ] && grep -q "$@" <<< "$text"
+}
 free_port() { python3 "$here/ports.py"; }
 
 # start_server [OPTION…]: a development server on $data; its process is $server.

@@ -73,7 +73,7 @@ before=$(device_count)
 strace -f -o /dev/null -e trace=fdatasync,fsync -e inject=fdatasync,fsync:error=EIO -p "$server" 2> "$work/strace" &
 tracer=$!
 children+=("$tracer")
-is_traced() { ! cat /proc/"$server"/task/*/status 2> /dev/null | grep -q '^TracerPid:[[:space:]]*0$'; }
+is_traced() { ! grep -qs '^TracerPid:[[:space:]]*0$' /proc/"$server"/task/*/status; }
 # A record of its own accord may have met the error already.
 has_ended() { ! grep -q '^State:[[:space:]]*[^ZX]' /proc/"$server"/status 2> /dev/null; }
 # A minute: strace stops one thread after the other, which takes its time on a loaded machine.

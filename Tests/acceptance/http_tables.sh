@@ -9,7 +9,7 @@ for version in 1 2; do
 done
 start_server
 [ "$(curl -s --http2 --max-time 10 "$url/healthz" "$url/healthz")" = $'ok\nok' ] || fail "curl --http2 was not answered twice"
-if curl --version | grep -q HTTP2; then
+if curl --version | contains HTTP2; then
   curl -sf --http2-prior-knowledge --max-time 10 -I -o /dev/null "$url/healthz" || fail "HEAD over HTTP/2: curl ended with $?"
 fi
 # An answer that comes while the body is still on its way is read, whatever the protocol.

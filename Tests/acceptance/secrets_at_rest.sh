@@ -69,12 +69,12 @@ start_server --secrets-key-file "$work/key"
 grep -q '"secrets were sealed anew"' "$log" || fail "the log does not say that secrets were sealed"
 if holds "$work/plain"; then fail "a secret is left in the data folder while the server runs"; fi
 known || fail "the device is not known any more"
-"$unprivileged" "$tidecast" audit --data "$data" | grep -q 'secrets.seal' || fail "the audit log does not say that secrets were sealed"
+"$unprivileged" "$tidecast" audit --data "$data" | contains 'secrets.seal' || fail "the audit log does not say that secrets were sealed"
 kill -9 "$server"
 wait "$server" 2> /dev/null || true
 server=
 if holds "$work/plain"; then fail "a secret is left in the data folder after kill -9"; fi
-keys | grep -qv ' e501' && fail "not sealed: $(keys)"
+keys | contains -v ' e501' && fail "not sealed: $(keys)"
 echo "ok: plain secrets are sealed at the start, and none is left in the folder"
 
 refused 'was given none: give it to every node, by --secrets-key-file or TIDECAST_SECRETS_KEY' "${serve[@]}"
@@ -99,20 +99,20 @@ start_server --secrets-key-file "$work/other"
 known || fail "the device is gone with the first key"
 "$unprivileged" "$tidecast" key rotate registration --data "$data" > /dev/null
 stop_server
-keys | grep -qv ' e501' && fail "what is made later is not sealed: $(keys)"
+keys | contains -v ' e501' && fail "what is made later is not sealed: $(keys)"
 start_server --secrets-key-file "$work/back"
 stop_server
 start_server
 known || fail "the device is gone without keys"
 stop_server
-keys | grep -q ' e501' && fail "still sealed: $(keys)"
+keys | contains ' e501' && fail "still sealed: $(keys)"
 echo "ok: keys are changed, and given up, without a loss"
 
 # A server that has its key from the beginning never writes a secret as it is.
 rm -r "$data"
 start_server --secrets-key-file "$work/key"
 stop_server
-keys | grep -qv ' e501' && fail "not sealed from the beginning: $(keys)"
+keys | contains -v ' e501' && fail "not sealed from the beginning: $(keys)"
 echo "ok: with a key from the beginning nothing is ever plain"
 
 # Modes.

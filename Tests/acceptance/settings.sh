@@ -83,7 +83,7 @@ wait_ready "http://127.0.0.1:$a" || fail "the server with --dev-host does not li
 refused 'does not speak TLS on this port' env TIDECAST_TOKEN=x "$unprivileged" "$tidecast" topic list --project demo --server "https://127.0.0.1:$a"
 refused 'the server wants a token' "$unprivileged" "$tidecast" topic list --project demo --server "http://127.0.0.1:$a"
 refused 'does not take this token' env TIDECAST_TOKEN=x "$unprivileged" "$tidecast" topic list --project demo --server "http://127.0.0.1:$a"
-"$unprivileged" "$tidecast" topic info nosuch --project demo --data "$work/data" | grep -q 'nobody is subscribed to nosuch' || fail "a topic without members"
+"$unprivileged" "$tidecast" topic info nosuch --project demo --data "$work/data" | contains 'nobody is subscribed to nosuch' || fail "a topic without members"
 answers 200
 answers 200 -H 'Origin: http://localhost:3000'
 answers 200 -H 'Host: app.test:8787' -H 'Origin: https://app.test'

@@ -96,7 +96,7 @@ done_with "killed and started again: the acknowledged stays away, the rest comes
 [ "$(nghttp "$url/healthz")" = ok ] || fail "nghttp got $(nghttp "$url/healthz")"
 echo '{"message":{"topic":"none"}}' > "$work/body"
 nghttp -nv "$url/v1/projects/demo/messages:send" -H 'Authorization: Bearer owner' -d "$work/body" \
-  | sed 's/\x1b\[[0-9;]*m//g' | grep -q ':status: 200' || fail "nghttp could not send"
+  | sed 's/\x1b\[[0-9;]*m//g' | contains ':status: 200' || fail "nghttp could not send"
 done_with "nghttp gets answers over HTTP/2"
 
 stop_server

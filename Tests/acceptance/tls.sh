@@ -19,14 +19,14 @@ client() { timeout 20 openssl s_client -connect "127.0.0.1:$tls" "$@" < /dev/nul
 
 for suite in ECDHE-ECDSA-AES128-SHA ECDHE-ECDSA-AES256-SHA ECDHE-ECDSA-AES128-SHA256 ECDHE-ECDSA-AES256-SHA384 \
   ECDHE-ECDSA-AES128-CCM AES128-SHA AES128-GCM-SHA256 DHE-RSA-AES128-GCM-SHA256; do
-  if client -tls1_2 -cipher "$suite@SECLEVEL=0" | grep -q "Cipher    : $suite"; then fail "$suite is taken"; fi
+  if client -tls1_2 -cipher "$suite@SECLEVEL=0" | contains "Cipher    : $suite"; then fail "$suite is taken"; fi
 done
 for suite in ECDHE-ECDSA-AES128-GCM-SHA256 ECDHE-ECDSA-AES256-GCM-SHA384 ECDHE-ECDSA-CHACHA20-POLY1305; do
-  client -tls1_2 -cipher "$suite" | grep -q "Cipher    : $suite" || fail "$suite is not taken"
+  client -tls1_2 -cipher "$suite" | contains "Cipher    : $suite" || fail "$suite is not taken"
 done
-client -tls1_3 | grep -q 'New, TLSv1.3, Cipher is TLS_' || fail "TLS 1.3 is not taken"
+client -tls1_3 | contains 'New, TLSv1.3, Cipher is TLS_' || fail "TLS 1.3 is not taken"
 for version in -tls1 -tls1_1; do
-  if client "$version" -cipher 'ALL:@SECLEVEL=0' | grep -q 'Cipher is ECDHE'; then fail "$version is taken"; fi
+  if client "$version" -cipher 'ALL:@SECLEVEL=0' | contains 'Cipher is ECDHE'; then fail "$version is taken"; fi
 done
 echo "ok: suites and versions"
 
@@ -137,13 +137,13 @@ begin() { # FOLDER: a server on it
 }
 # resumes FILE WORD VERSION: what becomes of the session in FILE at the server.
 resumes() {
-  client "$3" -servername localhost -sess_in "$1" | grep -q "^$2, TLSv" || fail "$3: a session is not $2 here"
+  client "$3" -servername localhost -sess_in "$1" | contains "^$2, TLSv" || fail "$3: a session is not $2 here"
 }
 # keep FILE VERSION: a session, with the ticket that came behind the handshake.
 keep() {
   { sleep 1; } | timeout 20 openssl s_client -connect "127.0.0.1:$tls" "$2" -servername localhost -sess_out "$1" > "$work/kept" 2>&1 || true
   [ -s "$1" ] || fail "$2: no session was given"
-  if openssl sess_id -in "$1" -noout -text | grep -i 'early data' | grep -qv ': 0'; then fail "$2: early data is allowed"; fi
+  if openssl sess_id -in "$1" -noout -text | grep -i 'early data' | contains -v ': 0'; then fail "$2: early data is allowed"; fi
 }
 begin data
 for version in -tls1_3 -tls1_2; do
