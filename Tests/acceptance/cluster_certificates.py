@@ -88,12 +88,20 @@ def authority(folder):
     secret = os.path.join(os.path.dirname(folder), "passphrase")
     with open(secret, "w", encoding="ascii") as file:
         file.write(PASSPHRASE + "\n")
-    cert("make", "--cluster", "--out", folder, "--node", "one", "two", "--passphrase-file", secret)
+    os.chown(secret, os.stat(os.path.dirname(folder)).st_uid, -1)
+    os.chmod(secret, 0o644)
+    making = ("make", "--cluster", "--out", folder, "--node", "one", "two", "--passphrase-file", secret)
+    cert(*making, fails="can be read by others")
+    os.chmod(secret, 0o600)
+    cert(*making)
     for file in ("ca.key", "one.key", "two.key"):
         check(os.stat(f"{folder}/{file}").st_mode & 0o777 == 0o600, f"{file} is its owner's alone")
     with open(f"{folder}/ca.key", encoding="ascii") as file:
         check("ENCRYPTED PRIVATE KEY" in file.read(), "the authority's key is encrypted")
     cert("sign", "three", "--authority", folder, fails="is encrypted")
+    os.chmod(f"{folder}/ca.key", 0o644)
+    cert("sign", "three", "--authority", folder, passphrase=PASSPHRASE, fails="can be read by others")
+    os.chmod(f"{folder}/ca.key", 0o600)
     cert("sign", "three", "--authority", folder, passphrase="another one", fails="does not open")
     cert("sign", "one", "--authority", folder, passphrase=PASSPHRASE, fails="would be replaced")
     cert("sign", "../three", "--authority", folder, passphrase=PASSPHRASE, fails="no name of a node")

@@ -83,9 +83,10 @@ struct Cert: ParsableCommand {
         func validate() throws { try Cert.check(nodes: nodes) }
 
         func run() throws {
+            let key = "\(authority)/ca.key"
+            try Settings.demandPrivate(key, .file, ProcessInfo.processInfo.environment)
             let signer = try CertificateAuthority(
-                certificateFile: "\(authority)/ca.pem", keyFile: "\(authority)/ca.key",
-                passphrase: try secret.read())
+                certificateFile: "\(authority)/ca.pem", keyFile: key, passphrase: try secret.read())
             let folder = CertificateFolder(out ?? authority)
             let files = nodes.flatMap { ["\($0).pem", "\($0).key"] }
             try folder.prepare(
@@ -112,10 +113,7 @@ struct Cert: ParsableCommand {
         func read() throws -> String? {
             let text: String
             if let passphraseFile {
-                guard let whole = try? String(contentsOfFile: passphraseFile, encoding: .utf8) else {
-                    throw ClientError("\(passphraseFile) cannot be read")
-                }
-                text = String(whole.prefix { !$0.isNewline })
+                text = String(try Settings.privateText(in: passphraseFile).prefix { !$0.isNewline })
             } else if let said = ProcessInfo.processInfo.environment[Self.variable] {
                 text = said
             } else {

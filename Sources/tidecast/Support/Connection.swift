@@ -48,11 +48,9 @@ struct Connection: ParsableArguments {
     private func bearer() throws -> String? {
         if tokenFile == nil, let token = Connection.variable("TIDECAST_TOKEN") { return token }
         guard let tokenFile = tokenFile ?? Connection.variable("TIDECAST_TOKEN_FILE") else { return nil }
-        try Settings.demandPrivate(tokenFile, .file, ProcessInfo.processInfo.environment)
-        guard let text = try? String(contentsOfFile: tokenFile, encoding: .utf8),
-            let line = text.split(whereSeparator: \.isNewline).first
-        else { throw ClientError("\(tokenFile) cannot be read, or is empty") }
-        return line.trimmingCharacters(in: .whitespaces)
+        let token = Settings.line(try Settings.privateText(in: tokenFile))
+        guard !token.isEmpty else { throw ClientError("\(tokenFile) is empty") }
+        return token
     }
 
     func client(mayMakeFolder: Bool = false) throws -> Client {

@@ -11,9 +11,21 @@ extension Settings {
         guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
             throw ValidationError("\(path) cannot be read: \(String(cString: strerror(errno))).")
         }
-        guard isLine else { return text }
-        return text.split(whereSeparator: \.isNewline).first.map { $0.trimmingCharacters(in: .whitespaces) }
-            ?? ""
+        return isLine ? line(text) : text
+    }
+
+    /// The first line in which something stands.
+    static func line(_ text: String) -> String {
+        text.split(whereSeparator: \.isNewline).first.map { $0.trimmingCharacters(in: .whitespaces) } ?? ""
+    }
+
+    /// A command's file of a secret; refused where others could read or change it.
+    static func privateText(in path: String) throws -> String {
+        try demandPrivate(path, .file, ProcessInfo.processInfo.environment)
+        guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
+            throw ClientError("\(path) cannot be read")
+        }
+        return text
     }
 
     /// A database's URL, from wherever it came. Nothing of it is shown: perhaps there is a password in it.
