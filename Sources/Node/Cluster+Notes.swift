@@ -64,7 +64,7 @@ extension Cluster {
         case .refusedGossip(let reason):
             shared.counters.gossipRepeated.add(1, ordering: .relaxed)
             // Networks double datagrams, and who begins anew hears what was for its former life.
-            guard let reason = newRefusal(reason) else { break }
+            guard isNew(reason) else { break }
             log.notice("gossip was refused", metadata: ["reason": "\(reason)"])
         case .silentSeed(let address):
             log.warning(
@@ -88,15 +88,12 @@ extension Cluster {
     /// A datagram that is none of this cluster's: counted, and told once a minute for each reason.
     func refused(_ reason: String, _ from: String) {
         shared.counters.gossipRefused.add(1, ordering: .relaxed)
-        guard let reason = newRefusal(reason) else { return }
+        guard isNew(reason) else { return }
         log.warning("gossip was refused", metadata: ["reason": "\(reason)", "from": "\(from)"])
     }
 
-    /// `nil` where it was told within the last minute.
-    private func newRefusal(_ reason: String) -> String? {
-        let now = Clock.monotonic()
-        if let last = refusalsTold[reason], now.since(last) < .seconds(60) { return nil }
-        refusalsTold[reason] = now
-        return reason
+    /// Whether it was not told within the last minute.
+    private func isNew(_ reason: String) -> Bool {
+        refusalsTold.pass(reason, now: Clock.monotonic()) != nil
     }
 }

@@ -41,8 +41,8 @@ final class Cluster: @unchecked Sendable {
     let socket: GossipSocket
     private let seeds: [String]
     var catalogVersion: [UInt8]
-    /// When each reason to refuse gossip was logged last.
-    var refusalsTold: [String: MonotonicTime] = [:]
+    /// Of lines that say why gossip was refused.
+    var refusalsTold = LogLimit<String>()
     /// Of lines that say how a node seems to be: a few a minute for each node and state.
     var changesTold = LogLimit<String>(linesMax: 3)
     var whenLeft: [@Sendable () -> Void] = []

@@ -47,15 +47,7 @@ public struct ClusterConfiguration: Sendable {
     }
 
     /// What a database's URL is, before anything is done with it.
-    public static func look(_ url: String) -> DatabaseURL {
-        switch ConnectionString.look(url) {
-        case .plain: .plain
-        case .withPassword: .withPassword
-        case .malformed: .malformed
-        }
-    }
-
-    public enum DatabaseURL: Sendable { case plain, withPassword, malformed }
+    public static func look(_ url: String) -> ConnectionString.Finding { ConnectionString.look(url) }
 
     /// Databases of a cluster, the home counted.
     public static let databasesMax = EngineShare.countMax

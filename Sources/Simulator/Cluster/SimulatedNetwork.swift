@@ -37,19 +37,7 @@ final class SimulatedNetwork {
         var to: Int
     }
 
-    /// A datagram as it was sent.
-    private final class Recorded {
-        let bytes: [UInt8]
-        let to: Int
-        /// The processes that took it.
-        var taken: Set<UInt32> = []
-        init(_ bytes: [UInt8], to: Int) {
-            self.bytes = bytes
-            self.to = to
-        }
-    }
-    /// What somebody who hears everything may send again.
-    private var records: [Recorded] = []
+    private var heard = HeardDatagrams()
 
     private unowned let world: ClusterSimulation
     var connections: [Connection] = []
@@ -168,7 +156,7 @@ final class SimulatedNetwork {
             !isCut(from.place, place), !world.chance(lostPerMille)
         else { return }
         let name = world.slots[from.place].name
-        let datagram = Recorded(packet, to: place)
+        let datagram = SentDatagram(packet, to: place)
         for _ in 0..<(world.chance(lostPerMille) ? 2 : 1) {
             world.after(latency(from.place, place), .network) { self.hand(datagram, from: name) }
         }
@@ -176,25 +164,21 @@ final class SimulatedNetwork {
     }
 
     /// Somebody who hears datagrams sends one of them again, from another address, soon or much later.
-    private func replay(after datagram: Recorded, from name: String) {
+    private func replay(after datagram: SentDatagram, from name: String) {
         guard world.options.replayedPerMille > 0, !world.isHealing else { return }
-        if records.count < 256 {
-            records.append(datagram)
-        } else {
-            records[Int(world.roll(256))] = datagram
-        }
+        heard.hear(datagram, world.roll)
         guard world.chance(world.options.replayedPerMille) else { return }
-        let old = records[Int(world.roll(UInt64(records.count)))]
+        let old = heard.any(world.roll)
         world.after(world.roll(.seconds(2)), .network) { self.hand(old, from: name) }
     }
 
-    private func hand(_ datagram: Recorded, from name: String) {
+    private func hand(_ datagram: SentDatagram, from name: String) {
         guard let process = world.slots[datagram.to].process else { return }
         world.after(0, .arrived, process) {
             let before = process.refusedDatagrams
             process.handle(.datagram(datagram.bytes, from: name))
             guard process.refusedDatagrams == before else { return self.world.count("datagrams refused") }
-            guard datagram.taken.insert(process.life).inserted else {
+            guard datagram.taken.insert(UInt64(process.life)).inserted else {
                 return self.world.violate("gossip", "a process believed a datagram twice")
             }
         }

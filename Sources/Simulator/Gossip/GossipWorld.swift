@@ -42,21 +42,9 @@ public final class GossipWorld {
         var traffic = Traffic()
     }
 
-    /// A datagram as it was sent.
-    final class Recorded {
-        let bytes: [UInt8]
-        let to: Int
-        /// The lives that took it.
-        var taken: Set<UInt64> = []
-        init(_ bytes: [UInt8], to: Int) {
-            self.bytes = bytes
-            self.to = to
-        }
-    }
-
     enum Happening {
         case wake(node: Int, life: UInt64)
-        case datagram(to: Int, from: Int, Recorded)
+        case datagram(to: Int, from: Int, SentDatagram)
         case stream(to: Int, [UInt8])
     }
 
@@ -70,7 +58,7 @@ public final class GossipWorld {
     /// How often a process believed a datagram that it had believed before, and how many it refused.
     public private(set) var takenTwice = 0
     public private(set) var refused = 0
-    private var records: [Recorded] = []
+    private var heard = HeardDatagrams()
     var nodes: [Node] = []
     private var random: SeededGenerator
     private var queue = EventQueue<Happening>()
@@ -183,7 +171,7 @@ public final class GossipWorld {
         }
     }
 
-    private func hand(_ datagram: Recorded, _ from: Int, _ node: Int) {
+    private func hand(_ datagram: SentDatagram, _ from: Int, _ node: Int) {
         let before = refused
         feed(node, .datagram(datagram.bytes, from: nodes[from].name))
         guard refused == before else { return }
@@ -234,20 +222,16 @@ public final class GossipWorld {
     private func transmit(_ bytes: [UInt8], _ from: Int, _ to: Int) {
         guard !isCut(from, to) else { return }
         if network.lost > 0, random.next(upperBound: UInt64(1000)) < network.lost { return }
-        let datagram = Recorded(bytes, to: to)
+        let datagram = SentDatagram(bytes, to: to)
         push(delay(), .datagram(to: to, from: from, datagram))
         if network.doubled > 0, random.next(upperBound: UInt64(1000)) < network.doubled {
             push(delay() * 4, .datagram(to: to, from: from, datagram))
         }
         guard network.replayed > 0 else { return }
-        if records.count < 256 {
-            records.append(datagram)
-        } else {
-            records[Int(random.next(upperBound: UInt64(256)))] = datagram
-        }
+        heard.hear(datagram) { random.next(upperBound: $0) }
         // Sent again by somebody who heard it, from another address.
         if random.next(upperBound: UInt64(1000)) < network.replayed {
-            let old = records[Int(random.next(upperBound: UInt64(records.count)))]
+            let old = heard.any { random.next(upperBound: $0) }
             push(delay() * 40, .datagram(to: old.to, from: from, old))
         }
     }
