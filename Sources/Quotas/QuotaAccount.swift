@@ -29,8 +29,9 @@ struct QuotaAccount: Sendable {
     /// What it last asked for and did not get; counts until `hungerEnd`.
     var hunger: UInt64 = 0
     var hungerEnd = MonotonicTime(nanoseconds: 0)
-    /// How long its next leases are valid, nanoseconds: longer than others' where they ran out on their way.
-    private var lease: UInt64 = 0
+    /// How long its next leases are valid, nanoseconds, within bounds: long at first, shorter as answers turn
+    /// out to come soon, longer again where they ran out on their way.
+    private var lease = UInt64.max
     private(set) var heard = MonotonicTime(nanoseconds: 0)
 
     init(_ spender: SpenderID, spent: UInt64, shareSpent: UInt64) {
@@ -93,7 +94,8 @@ struct QuotaAccount: Sendable {
         if let place = flight.firstIndex(where: { $0.number == request.applied }) {
             applied = flight[place]
             // Half as long would do, with as much to spare.
-            if now.since(flight[place].granted) < lease / 4 { lease /= 2 }
+            let length = lease(bounds)
+            if now.since(flight[place].granted) < length / 4 { lease = length / 2 }
             flight.removeFirst(place + 1)
         } else if request.applied != applied?.number {
             // It speaks of a grant that is forgotten: whatever that was has run out and was accounted for.

@@ -54,8 +54,9 @@ struct QuotaPurse: Sendable {
     var askedSince = MonotonicTime(nanoseconds: 0)
     /// How often it was repeated.
     var repeats: UInt64 = 0
-    /// How long the last answer took, nanoseconds.
+    /// How long the last answer took, nanoseconds, and for how long what it brought was valid.
     var answerTime: UInt64 = 0
+    var lease: UInt64 = 0
     var demandPerSecond: UInt64 = 0
 
     /// The owner had not enough: not asked again before this.
@@ -67,6 +68,8 @@ struct QuotaPurse: Sendable {
     var isActive = false
     /// Operations were let wait and have not been woken since.
     var hasWaiting = false
+    /// Since when nobody looks after it; meaningful while nobody does.
+    var inactiveSince = MonotonicTime(nanoseconds: 0)
     /// Ticks since the last operation.
     var quietTicks = 0
     var askedAtTick: UInt64 = 0
@@ -91,7 +94,10 @@ struct QuotaPurse: Sendable {
     /// Drops what ran out.
     mutating func lapse(_ now: MonotonicTime) {
         if now >= expires { tokens = 0 }
-        if now >= nextExpires { nextTokens = 0 }
+        if now >= nextExpires, nextTokens > 0 {
+            nextTokens = 0
+            setLowWater(lowWater)
+        }
         if tokens == 0, nextTokens > 0 { beginNext() }
         if now >= shareEnd { shareRate = 0 }
     }
@@ -142,13 +148,19 @@ struct QuotaPurse: Sendable {
         }
     }
 
+    func isForgettable(_ now: MonotonicTime, _ bounds: QuotaBounds) -> Bool {
+        !isActive && (ledger == Epoch(0) || now.since(inactiveSince) >= bounds.share)
+    }
+
     var held: UInt64 { tokens + nextTokens }
 
-    /// When the last request is repeated for want of an answer: later each time, up to a lease, so that an
-    /// answer that takes longer still finds its request among the last few.
+    /// When the last request is repeated for want of an answer: later each time, so that an answer that takes
+    /// longer still finds its request among the last few. Past half of the longest lease it would bring
+    /// little.
     func repeatGap(_ bounds: QuotaBounds) -> UInt64 {
-        let first = max(bounds.tick, min(2 * answerTime, bounds.lease))
-        return min(first << min(repeats, 20), max(bounds.tick, bounds.lease))
+        let most = max(bounds.tick, bounds.share / 2)
+        let first = max(bounds.tick, min(2 * min(answerTime, bounds.share), most))
+        return min(first << min(repeats, 20), most)
     }
 
     func patience(_ bounds: QuotaBounds) -> UInt64 {

@@ -48,6 +48,7 @@ extension QuotaPurse {
         if !isActive, held > 0 || shareRate > 0 || !pending.isEmpty || hasWaiting {
             return "something is held or awaited, and nobody looks after it"
         }
+        if hasWaiting, !isAsking { return "an operation waits, and nothing was asked for it" }
         if isAsking, pending.isEmpty { return "an answer is awaited to no request" }
         if pending.count > bounds.pendingCountMax { return "more requests are awaited than may be" }
         if zip(pending, pending.dropFirst()).contains(where: { $0.number >= $1.number }) {

@@ -78,7 +78,7 @@ public struct QuotaSpender: Sendable {
             return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: bounds.retryMax))
         }
         guard count > 0 else { return .admitted(0) }
-        guard let index = purse(kind, project) else {
+        guard let index = purse(kind, project, now) else {
             return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: bounds.retryMax))
         }
         purses[index].lapse(now)
@@ -157,8 +157,8 @@ public struct QuotaSpender: Sendable {
     ) {
         let elapsed = max(now.since(purses[index].askedSince), .milliseconds(10))
         let asked = UInt128(purses[index].asked)
-        // At least until the next answer.
-        let cover = max(bounds.leaseCover, min(purses[index].answerTime, bounds.share))
+        // Until the answer to the next question, which goes out when half is spent.
+        let cover = max(bounds.leaseCover, min(3 * purses[index].answerTime, purses[index].lease / 4 * 3))
         let estimate = UInt64(clamping: asked * UInt128(cover) / UInt128(elapsed))
         let perSecond = UInt64(clamping: asked * 1_000_000_000 / UInt128(elapsed))
         purses[index].demandPerSecond =
@@ -209,6 +209,7 @@ public struct QuotaSpender: Sendable {
             return
         }
         let index = place * 3 + Int(grant.kind.rawValue)
+        let wasAsking = purses[index].isAsking
         guard let sent = answered(grant, index) else { return }
         purses[index].lapse(now)
         if grant.ledger > purses[index].ledger {
@@ -218,7 +219,7 @@ public struct QuotaSpender: Sendable {
             (purses[index].spent, purses[index].shareSpent, purses[index].granted) = (0, 0, 0)
         }
         (purses[index].applied, purses[index].appliedAt) = (grant.number, now)
-        purses[index].answerTime = now.since(sent.sent)
+        (purses[index].answerTime, purses[index].lease) = (now.since(sent.sent), grant.leaseLength)
         purses[index].rate = grant.rate
         let leaseEnd = sent.sent.advanced(by: grant.leaseLength)
         if leaseEnd > now { purses[index].add(grant.tokens, until: leaseEnd) }
@@ -226,6 +227,11 @@ public struct QuotaSpender: Sendable {
         purses[index].shareStart = now
         purses[index].shareEnd = sent.sent.advanced(by: grant.shareLength)
         purses[index].shareUsed = 0
+        // What a repetition brings is taken; whether there is enough, the last question's answer says.
+        guard wasAsking, grant.number >= purses[index].question else {
+            purses[index].setLowWater(purses[index].lowWater)
+            return wakeWaiting(index, &effects)
+        }
         let isMet = grant.tokens >= sent.needed
         // What is there beside what operations wait for is there to be ahead of demand; no more is asked for
         // before half of it is spent.
@@ -233,10 +239,13 @@ public struct QuotaSpender: Sendable {
         purses[index].setLowWater(isMet ? ahead / 2 : 0)
         purses[index].blockedSince = now
         purses[index].blockedUntil = isMet ? now : now.advanced(by: grant.retryAfter)
-        if purses[index].hasWaiting {
-            purses[index].hasWaiting = false
-            effects.append(.ready(grant.project, grant.kind))
-        }
+        wakeWaiting(index, &effects)
+    }
+
+    private mutating func wakeWaiting(_ index: Int, _ effects: inout [Effect]) {
+        guard purses[index].hasWaiting else { return }
+        purses[index].hasWaiting = false
+        effects.append(.ready(numbers[index / 3], QuotaGrantor.kinds[index % 3]))
     }
 
     /// The request that a grant answers, taken off the list with all before it; `nil` where it was answered
@@ -279,11 +288,8 @@ public struct QuotaSpender: Sendable {
         let isQuiet = purses[index].asked == purses[index].askedAtTick
         purses[index].askedAtTick = purses[index].asked
         purses[index].quietTicks = isQuiet ? purses[index].quietTicks + 1 : 0
-        if purses[index].ownerIsSilent(now, bounds), purses[index].hasWaiting {
-            purses[index].hasWaiting = false
-            effects.append(.ready(numbers[index / 3], QuotaGrantor.kinds[index % 3]))
-        }
-        let isQuietForLong = purses[index].quietTicks >= 2
+        let isQuietForLong = purses[index].quietTicks >= 2 && !purses[index].hasWaiting
+        if purses[index].ownerIsSilent(now, bounds) { wakeWaiting(index, &effects) }
         if purses[index].isAsking, let last = purses[index].pending.last {
             if isQuietForLong, purses[index].ownerIsSilent(now, bounds) {
                 // Nobody wants it any more. Its late answer will not be applied.
@@ -303,6 +309,7 @@ public struct QuotaSpender: Sendable {
             send(index, isRelease: true, now, &effects)
         }
         purses[index].isActive = false
+        purses[index].inactiveSince = now
         purses[index].quietTicks = 0
     }
 
@@ -322,9 +329,11 @@ public struct QuotaSpender: Sendable {
 
     // MARK: Places
 
-    private mutating func purse(_ kind: QuotaKind, _ project: ProjectNumber) -> Int? {
+    private mutating func purse(
+        _ kind: QuotaKind, _ project: ProjectNumber, _ now: MonotonicTime
+    ) -> Int? {
         if let place = table.place(of: project) { return place * 3 + Int(kind.rawValue) }
-        if free.isEmpty, numbers.count >= bounds.projectCountMax { forgetIdle() }
+        if free.isEmpty, numbers.count >= bounds.projectCountMax { forgetIdle(now) }
         let place: Int
         if let reused = free.popLast() {
             place = reused
@@ -339,8 +348,10 @@ public struct QuotaSpender: Sendable {
         return place * 3 + Int(kind.rawValue)
     }
 
-    private mutating func forgetIdle() {
-        for place in numbers.indices where !(0..<3).contains(where: { purses[place * 3 + $0].isActive }) {
+    /// What was spent of a project is forgotten when its owner has surely heard of it, or taken it for spent.
+    private mutating func forgetIdle(_ now: MonotonicTime) {
+        for place in numbers.indices
+        where (0..<3).allSatisfy({ purses[place * 3 + $0].isForgettable(now, bounds) }) {
             table.remove(numbers[place])
             for kind in 0..<3 { purses[place * 3 + kind] = QuotaPurse() }
             free.append(place)

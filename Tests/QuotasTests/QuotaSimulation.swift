@@ -98,7 +98,7 @@ import Testing
 
     @Test(
         "with an owner that is far, or slow to answer, most of what is wanted is admitted",
-        arguments: [30, 60, 120, 180] as [UInt64], [50, 500] as [UInt64])
+        arguments: [30, 60, 120, 180, 400] as [UInt64], [50, 300] as [UInt64])
     func far(milliseconds: UInt64, offered: UInt64) {
         var options = QuotaWorld.Options()
         options.spenders = 2
@@ -110,6 +110,50 @@ import Testing
         let total = QuotaChecker(rate: options.rate).total(world.history)
         #expect(world.refused == 0)
         #expect(total >= 2 * 10 * offered * 8 / 10, "\(total) of \(2 * 10 * offered)")
+    }
+
+    private func farWorld(_ milliseconds: UInt64, _ rate: QuotaRate) -> QuotaWorld {
+        var options = QuotaWorld.Options()
+        (options.spenders, options.rate, options.offered) = (1, rate, 1)
+        (options.delayMin, options.delayMax) = (.milliseconds(milliseconds), .milliseconds(milliseconds + 1))
+        return QuotaWorld(options, seed: 1)
+    }
+
+    @Test(
+        "a far gateway's first operation of a thousand tokens is admitted whole, from a bucket of three thousand",
+        arguments: [1, 60, 100, 200, 400] as [UInt64])
+    func farFirst(milliseconds: UInt64) {
+        var world = farWorld(milliseconds, QuotaRate(count: 3_000, burst: 3_000))
+        world.offer(1_000, 0)
+        world.run(for: .milliseconds(5 * milliseconds))
+        #expect(world.refused == 0)
+        #expect(world.history.contains { $0.count == 1_000 }, "\(world.history)")
+    }
+
+    @Test(
+        "a far gateway with one operation at a time, and a share, waits an answer for each at most",
+        arguments: [25, 40, 60, 120] as [UInt64])
+    func farAndAlone(milliseconds: UInt64) {
+        var world = farWorld(milliseconds, QuotaRate(count: 10_000, burst: 40_000))
+        for _ in 0..<40 {
+            world.offer(100, 0)
+            world.run(for: .milliseconds(2 * milliseconds + 30))
+        }
+        let whole = world.history.count { $0.count == 100 }
+        #expect(world.refused == 0 && whole >= 38, "\(whole)")
+    }
+
+    @Test(
+        "a far gateway at seven tenths of its rate is refused next to nothing",
+        arguments: [1, 30, 60, 120, 180] as [UInt64])
+    func farAndBusy(milliseconds: UInt64) {
+        var options = QuotaWorld.Options()
+        (options.spenders, options.rate, options.offered) = (2, QuotaRate(count: 700, burst: 2_000), 245)
+        (options.delayMin, options.delayMax) = (.milliseconds(milliseconds), .milliseconds(milliseconds + 1))
+        var world = QuotaWorld(options, seed: 1)
+        world.run(for: .seconds(20))
+        let total = QuotaChecker(rate: options.rate).total(world.history)
+        #expect(world.refused <= 10 && total > 9_000, "\(world.refused) refused, \(total) admitted")
     }
 
     @Test("cut off from the owner, spenders admit for a second by their shares, then nothing")

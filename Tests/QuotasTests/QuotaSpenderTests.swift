@@ -183,6 +183,27 @@ import Testing
         }
     }
 
+    @Test("what was spent of a project is remembered while its owner may not have heard of it")
+    func rememberedProject() throws {
+        var bounds = QuotaBounds()
+        bounds.projectCountMax = 1
+        var spender = QuotaSpender(SpenderID(1), bounds)
+        let request = try #require(asked(&spender, 2, now: 0))
+        var effects: [QuotaSpender.Effect] = []
+        spender.receive(grant(request, 2), now: at(1), into: &effects)
+        #expect(take(&spender, 2, now: 2) == .admitted(2))
+        for step in 1...4 as ClosedRange<UInt64> {
+            spender.woke(now: at(.milliseconds(25) * step), into: &effects)
+        }
+        #expect(!spender.purses[0].isActive)
+        let now = spender.purses[0].inactiveSince
+        let other = ProjectNumber(2)
+        let early = spender.take(1, .sends, other, now: now.advanced(by: bounds.share - 1), into: &effects)
+        guard case .refused = early else { return #expect(Bool(false), "\(early)") }
+        let late = spender.take(1, .sends, other, now: now.advanced(by: bounds.share), into: &effects)
+        guard case .wait = late else { return #expect(Bool(false), "\(late)") }
+    }
+
     @Test("the project table is a dictionary")
     func table() {
         var random = SeededRandom(state: 8)
