@@ -15,6 +15,7 @@ struct FairnessTests {
         (configuration.fairness.turn, configuration.fairness.quantum) = (16 << 10, 8 << 10)
         configuration.fairness.wait = .max
         change(&configuration.fairness)
+        configuration.fairness.turnAlone = configuration.fairness.turn
         return configuration
     }
 
@@ -30,9 +31,8 @@ struct FairnessTests {
         Frames.read(client.received).count { $0.kind == 1 }
     }
 
-    /// Polls what other threads change.
-    /// Keeps its thread, like what reads of clients here: a test that gave it up beside the whole suite
-    /// would have it back minutes later.
+    /// Polls what other threads change, and keeps its own, as what reads of clients here does: a test that
+    /// gave it up beside the whole suite would have it back minutes later.
     private func until(_ isSo: () -> Bool) {
         for _ in 0..<6000 where !isSo() { usleep(10_000) }
     }
