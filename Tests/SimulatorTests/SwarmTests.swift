@@ -111,6 +111,33 @@ struct SwarmTests {
                     + " unknown 14, latency-us 28666, failed-calls 7, operations 2,"
                     + " unreachable-pause-ms 2, share-min 2, quota-lease-ms 6"
             ),
+            // A database that was away for a fifth of a second, and a renewal that was tried again after half.
+            (
+                623_683,
+                "nodes 3, partitions 7, devices 17, topics 13, seconds 23, pause-ms 1138,"
+                    + " body-bytes 4096, burst-size 1, companions-per-mille 1000, crash 1, reset 1,"
+                    + " isolation 1, databaseAway 1, stalledConnection 1, supersession 1, clockLeaps 1,"
+                    + " clockDrifts 1, fault-gap-ms 3428, unknown 64, latency-us 7520, lost-datagrams 6,"
+                    + " failed-calls 4, snapshot-bytes 101, bookkeeping-ms 399, outbox-retry-ms 100,"
+                    + " refusal-retry-min-ms 1, quota-waiters 8, moved-retry-max-ms 2,"
+                    + " unreachable-pause-ms 5, ping-ms 208, backoff-min-ms 31, backoff-max-ms 19,"
+                    + " standstill 1, snapshot-slice-bytes 5, snapshot-pause-us 398, topics-max 5,"
+                    + " quota-lease-ms 158, quota-share-ms 57, quota-inflow-ms 7, quota-tick-ms 9,"
+                    + " quota-patience-ms 84, poll-ms 216, probe-ms 107, ack 54, helpers 2,"
+                    + " suspicion-alone-ms 41, isolation-ms 215, healing-ms 54, sync-ms 521, health-max"
+                    + " 0"
+            ),
+            // What a machine that stood still had spent was charged to its heir's bucket.
+            (
+                621_927,
+                "nodes 2, loops 4, projects 2, devices 22, topics 15, seconds 12, pause-ms 676,"
+                    + " body-bytes 1500, burst-size 1, companions-per-mille 1000, tight 1, reset 1, cut"
+                    + " 1, clockDrifts 1, fault-gap-ms 2824, stalls 12, latency-us 100000, full-streams"
+                    + " 1, snapshot-bytes 115, bookkeeping-ms 3, silence-ms 54, frame-bytes 3,"
+                    + " unreachable-pause-ms 33, connect-ms 106, standstill 1, snapshot-slice-bytes"
+                    + " 10868, topics-max 3, registrations 1, quota-lease-ms 242, quota-share-ms 2,"
+                    + " isolation-ms 642, healing-ms 59, replayed-datagrams 10"
+            ),
         ] as [(UInt64, String)])
     func former(seed: UInt64, line: String) throws {
         let draw = try #require(SwarmDraw(seed: seed, line))

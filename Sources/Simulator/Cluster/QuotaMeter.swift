@@ -14,6 +14,8 @@ struct QuotaMeter {
         /// Tokens beyond that, of machines that stood still, and until when they may be spent.
         var forgiven: UInt64 = 0
         var forgivenUntil: UInt64 = 0
+        /// Tokens that were taken from the bucket meanwhile.
+        var taken: UInt64 = 0
 
         init(_ rate: QuotaRate, _ projects: Int) {
             let count = UInt64(projects)
@@ -25,19 +27,39 @@ struct QuotaMeter {
 
         /// False where it does not hold so many.
         mutating func take(_ count: Int, _ now: UInt64) -> Bool {
-            units = min(units + (now - at) * rate.count, rate.burst * scale)
-            at = now
+            if now > forgivenUntil { settle() }
+            refill(now)
             let wanted = UInt64(count) * scale
             defer { units -= min(units, wanted) }
-            guard wanted > units else { return true }
+            guard wanted > units else {
+                taken += UInt64(count)
+                return true
+            }
+            taken += units / scale
             let missing = (wanted - units + scale - 1) / scale
             guard now <= forgivenUntil, missing <= forgiven else { return false }
             forgiven -= missing
             return true
         }
 
+        private mutating func refill(_ now: UInt64) {
+            units = min(units + (now - at) * rate.count, rate.burst * scale)
+            at = now
+        }
+
+        /// Which machine spent what is not known here. So what is left of the tokens beyond may have been
+        /// spent, and what they were charged to is in its owner's bucket still.
+        private mutating func settle() {
+            if forgiven > 0 {
+                refill(max(at, forgivenUntil))
+                units = min(units + min(forgiven, taken) * scale, rate.burst * scale)
+            }
+            (forgiven, taken) = (0, 0)
+        }
+
         mutating func forgive(_ count: UInt64, now: UInt64, until end: UInt64) {
-            forgiven = now <= forgivenUntil ? forgiven + count : count
+            if now > forgivenUntil { settle() }
+            forgiven += count
             forgivenUntil = max(forgivenUntil, end)
         }
     }

@@ -1,0 +1,50 @@
+import Quotas
+import Testing
+
+@testable import Simulator
+
+/// The checker of G6, on buckets of 30 tokens and 8 a second.
+@Suite("What is admitted, against burst + rate × window")
+struct QuotaMeterTests {
+    private func meter() -> QuotaMeter { QuotaMeter(.tight, projects: 1) }
+
+    private func take(_ meter: inout QuotaMeter, _ count: Int, milliseconds: UInt64) -> Bool {
+        meter.take(count, .subscriptionChanges, .milliseconds(milliseconds))
+    }
+
+    private func same(_ seen: Bool, _ wanted: Bool, _ location: SourceLocation = #_sourceLocation) {
+        #expect(seen == wanted, sourceLocation: location)
+    }
+
+    @Test("is more than a burst, or than a burst and what flowed in")
+    func plain() {
+        var meter = meter()
+        same(take(&meter, 30, milliseconds: 1), true)
+        same(take(&meter, 1, milliseconds: 2), false)
+        same(take(&meter, 8, milliseconds: 1_003), true)
+        same(take(&meter, 1, milliseconds: 1_004), false)
+    }
+
+    @Test("may be more by what a machine that stood still may spend, for as long, and no more")
+    func forgiven() {
+        var meter = meter()
+        meter.forgive(27, .subscriptionChanges, now: 0, until: .seconds(1))
+        same(take(&meter, 30 + 27, milliseconds: 1), true)
+        same(take(&meter, 1, milliseconds: 2), false)
+        meter.forgive(27, .subscriptionChanges, now: .seconds(2), until: .seconds(3))
+        same(take(&meter, 30 + 27, milliseconds: 6_800), false)
+    }
+
+    @Test("does not count as its heir's what such a machine spent, and nothing twice")
+    func heir() {
+        var meter = meter()
+        meter.forgive(27, .subscriptionChanges, now: 0, until: .seconds(1))
+        // By the machine, while the heir's bucket is full.
+        same(take(&meter, 27, milliseconds: 100), true)
+        same(take(&meter, 30, milliseconds: 1_100), true)
+        same(take(&meter, 1, milliseconds: 1_100), false)
+        var strict = self.meter()
+        same(take(&strict, 27, milliseconds: 100), true)
+        same(take(&strict, 30, milliseconds: 1_100), false)
+    }
+}
