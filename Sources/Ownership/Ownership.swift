@@ -154,9 +154,7 @@ public struct Ownership {
     }
 
     /// The next poll, after so many nanoseconds, or at once where something happened meanwhile.
-    private mutating func schedule(
-        _ now: MonotonicTime, after gap: UInt64, _ effects: inout [Effect]
-    ) {
+    private mutating func schedule(_ now: MonotonicTime, after gap: UInt64, _ effects: inout [Effect]) {
         isPolling = false
         nextPoll = now.advanced(by: gap)
         if pollAgain {

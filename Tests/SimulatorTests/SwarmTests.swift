@@ -111,7 +111,7 @@ struct SwarmTests {
                     + " unknown 14, latency-us 28666, failed-calls 7, operations 2,"
                     + " unreachable-pause-ms 2, share-min 2, quota-lease-ms 6"
             ),
-            // A database that was away for a fifth of a second, and a renewal that was tried again after half.
+            // A renewal was tried again after the usual time, its database having been away for a moment.
             (
                 623_683,
                 "nodes 3, partitions 7, devices 17, topics 13, seconds 23, pause-ms 1138,"
