@@ -38,6 +38,8 @@ struct QuotaLawTests {
         isSeen("is not looked after") { $0.spenders[0].purses[0].isActive = false }
         isSeen("does not go together") { $0.spenders[0].active = [] }
         isSeen("looked after twice") { $0.spenders[0].active += $0.spenders[0].active }
+        isSeen("nothing was asked for it") { $0.spenders[0].purses[0].hasWaiting = true }
+        isSeen("awaited to no request") { $0.spenders[0].purses[0].isAsking = true }
         isSeen("more requests are awaited") { world in
             world.spenders[0].purses[0].pending = (0..<5).map { _ in
                 .init(number: 1, sent: world.now, needed: 0)

@@ -3,7 +3,7 @@
 # answered 200, and by the server's own count none waited for more than a few turns of its loop. Nothing waits at the end, also
 # where the flood's connections are cut.
 . "$(dirname "$0")/common.sh"
-start_server
+start_server --loops 2
 for project in flood calm; do
   "$unprivileged" "$tidecast" project create "$project" --data "$data" --service-account "$work/$project.json" > /dev/null
   "$unprivileged" "$tidecast" project key create "$project" --kind bearer --data "$data" > "$work/$project.key"
