@@ -32,6 +32,13 @@ public struct LawWatch: Sendable {
         if let broken { preconditionFailure(broken) }
     }
 
+    /// Looks at a machine where its holder keeps it: a property of a class, read, would be copied as a whole.
+    public static func look<Machine>(
+        at machine: inout Machine, _ brokenInvariant: (inout Machine) -> String?
+    ) -> String? {
+        brokenInvariant(&machine)
+    }
+
     /// Whether a look at all of a machine's `size` entries is due. Asked for each event.
     public mutating func isWholeDue(size: Int) -> Bool {
         saved += LawWatch.entries

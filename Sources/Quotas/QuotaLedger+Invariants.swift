@@ -23,7 +23,7 @@ extension QuotaGrantor {
     }
 
     /// The projects whose buckets are here.
-    public var openProjects: some Swift.Sequence<ProjectNumber> { projects.keys }
+    public var openProjects: [ProjectNumber] { Array(projects.keys) }
 
     mutating func checkInvariants() {
         #if DEBUG

@@ -7,7 +7,8 @@ import Quotas
 extension Router {
     /// The first law that does not hold; `nil` where all do. `isWhole`: also those of every request.
     public func brokenInvariant(isWhole: Bool) -> String? {
-        if let broken = brokenInWaking ?? admission.brokenInvariant(isWhole: isWhole) { return broken }
+        let inAdmission = LawWatch.look(at: &admission) { $0.brokenInvariant(isWhole: isWhole) }
+        if let broken = brokenInWaking ?? inAdmission { return broken }
         guard isWhole else { return nil }
         return pending.brokenInvariant ?? brokenInRequests ?? brokenInLines
     }

@@ -10,10 +10,14 @@ extension ControlCore {
         if isViewStale { return "what is shown of the cluster is old" }
         if membership.ownSession != options.session { return "gossip speaks of another session" }
         if awayTold != tables.awayDatabases { return "the loops do not know which databases are away" }
-        if let broken = ownership.brokenInvariant { return "ownership: \(broken)" }
-        if let broken = membership.brokenInvariant(isWhole: isWhole) { return "membership: \(broken)" }
+        if let broken = LawWatch.look(at: &ownership, { $0.brokenInvariant }) {
+            return "ownership: \(broken)"
+        }
+        if let broken = LawWatch.look(at: &membership, { $0.brokenInvariant(isWhole: isWhole) }) {
+            return "membership: \(broken)"
+        }
         if let broken = links.brokenInvariant { return "links: \(broken)" }
-        return tables.brokenInvariant
+        return LawWatch.look(at: &tables) { $0.brokenInvariant }
     }
 
     /// Whether laws are looked at. On a server they are not.

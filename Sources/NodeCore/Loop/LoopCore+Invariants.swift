@@ -91,9 +91,12 @@ extension LoopCore {
         let isRouterWhole = router.laws.isWholeDue(size: router.lawSize)
         if let broken = router.brokenInvariant(isWhole: isRouterWhole) { return "router: \(broken)" }
         let isStreamsWhole = streams.laws.isWholeDue(size: streams.lawSize)
-        if let broken = streams.brokenInvariant(isWhole: isStreamsWhole) { return "streams: \(broken)" }
+        if let broken = LawWatch.look(at: &streams, { $0.brokenInvariant(isWhole: isStreamsWhole) }) {
+            return "streams: \(broken)"
+        }
         let isGrantorWhole = grantor.laws.isWholeDue(size: grantor.lawSize)
-        return grantor.brokenInvariant(isWhole: isGrantorWhole).map { "grantor: \($0)" }
+        let inGrantor = LawWatch.look(at: &grantor) { $0.brokenInvariant(isWhole: isGrantorWhole) }
+        return inGrantor.map { "grantor: \($0)" }
     }
 
     private func report(_ broken: String?) {

@@ -138,7 +138,7 @@ extension ClusterSimulation {
             let to = running[Int(roll(UInt64(running.count)))]
             let from = running[Int(roll(UInt64(running.count)))]
             after(roll(.seconds(1)), .arrived, to) {
-                to.received(bytes, from: from.life, after: to.clock.monotonic)
+                to.received(bytes, from: from.life, after: to.monotonic)
             }
         }
         run(until: now + .seconds(3))

@@ -102,7 +102,7 @@ extension ClusterSimulation {
         let valid = options.ownership.lease + options.quotas.share + options.quotas.lease
         for kind in [QuotaKind.sends, .subscriptionChanges] {
             let count = process.loops.reduce(0) {
-                $0 + $1.core.tokensAtHand(kind, for: valid, now: process.clock.monotonic)
+                $0 + $1.core.tokensAtHand(kind, for: valid, now: process.monotonic)
             }
             meter.forgive(count, kind, now: now, until: now + valid)
         }

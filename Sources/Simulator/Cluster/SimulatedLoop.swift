@@ -285,7 +285,7 @@ extension SimulatedLoop: LoopHost {
         case deleted(Position)
     }
 
-    var monotonic: MonotonicTime { process.clock.monotonic }
+    var monotonic: MonotonicTime { process.monotonic }
     var authority: MonotonicTime { process.authority }
     func pressure(ofLoop number: Int) -> Pressure { process.loops[number].inbox.pressure }
     func pressure(ofPeer life: UInt32) -> Pressure { peers[life]?.backlog.pressure ?? .none }

@@ -131,7 +131,7 @@ final class SimulatedNetwork {
     /// The listening end asks for a sign of life, again and again.
     private func ping(_ connection: Connection) {
         guard !connection.isDead, connection.isOpenAtTo else { return }
-        answer(connection, connection.to.clock.monotonic)
+        answer(connection, connection.to.monotonic)
         world.after(timing.ping, .network, connection.to) { self.ping(connection) }
     }
 
@@ -211,7 +211,7 @@ final class SimulatedNetwork {
         }
         world.after(latency(from.place, place) + latency(place, from.place), .network, from.process) {
             guard target.isRunning, from.peers[life] != nil else { return self.failed(from, life) }
-            let after = target.clock.monotonic.nanoseconds - self.timing.waitMax
+            let after = target.monotonic.nanoseconds - self.timing.waitMax
             let connection = Connection(from: from, to: target, after: MonotonicTime(nanoseconds: after))
             self.connections.append(connection)
             self.world.debug("\(from.life) is connected to \(life)")

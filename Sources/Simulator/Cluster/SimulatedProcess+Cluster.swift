@@ -16,7 +16,7 @@ extension SimulatedProcess {
 
     /// On the control side's thread.
     func handle(_ event: ControlEvent) {
-        core.handle(event, now: clock.monotonic)
+        core.handle(event, now: monotonic)
         var effects: [ControlEffect] = []
         swap(&effects, &core.effects)
         for effect in effects { carryOut(effect) }
@@ -71,7 +71,7 @@ extension SimulatedProcess {
 
     private func poll(_ info: Ownership.NodeInfo) {
         let session = session
-        let asked = clock.monotonic
+        let asked = monotonic
         lanes[0].lease.perform(.write) { database in
             try database.engine.renewLease(session, info: info.encoded)
             let poll = Ownership.Poll(

@@ -100,17 +100,23 @@ final class SimulatedProcess {
 
     /// Its clocks, read now.
     var clock: Instant {
-        Instant(
-            monotonic: MonotonicTime(nanoseconds: (standsSince ?? world.now) + clockOffset - stoodStill),
+        let world = world
+        return Instant(
+            monotonic: monotonic,
             wall: WallTime(milliseconds: world.slots[place].clock.reading(world.wall, world.now) + wallError))
     }
 
-    func delay(to time: MonotonicTime) -> UInt64 { time.since(clock.monotonic) }
+    /// Its monotonic clock, read now.
+    var monotonic: MonotonicTime {
+        MonotonicTime(nanoseconds: (standsSince ?? world.now) + clockOffset - stoodStill)
+    }
+
+    func delay(to time: MonotonicTime) -> UInt64 { time.since(monotonic) }
 
     /// Happens when its own clock shows the time, which may have stood still meanwhile.
     func wake(at time: MonotonicTime, _ body: @escaping () -> Void) {
         world.after(delay(to: time), .timer, self) {
-            if self.clock.monotonic < time { return self.wake(at: time, body) }
+            if self.monotonic < time { return self.wake(at: time, body) }
             body()
         }
     }
