@@ -37,7 +37,7 @@ extension EdgeLoop {
             return nil
         }
         guard let request = responder.transport?.request(of: responder) else { return nil }
-        let share = handler.share(of: request).number
+        let share = handler.share(of: request)
         let added = queue.add(responder, of: share, cost: cost, now: now)
         if case .refused = added {
             counters.fairness.add(queue, &told)
@@ -61,13 +61,8 @@ extension EdgeLoop {
         plans += 1
     }
 
-    /// Hands a request to the handler. What is refused for a quota is remembered of its share.
-    func handle(_ request: HTTPRequest, _ responder: Responder) {
-        handler.handle(request, responder)
-        guard responder.status == 429 else { return }
-        let share = handler.share(of: request)
-        if share.isPaced { queue.noteRefused(share.number, now: now) }
-    }
+    /// A request of the share is refused for a quota, in its turn or later.
+    func noteRefused(_ share: UInt64) { queue.noteRefused(share, now: now) }
 
     /// `connection` is not read until less of the share waits.
     func notePaused(_ connection: any PausableConnection, _ share: UInt64) {

@@ -78,13 +78,15 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         }
     }
 
+    func noteRefused(_ share: UInt64) { loop.noteRefused(share) }
+
     func request(of responder: Responder) -> HTTPRequest? { waiting }
 
     func serve(_ responder: Responder) {
         guard responder === current, let request = waiting.take() else { return }
         let wasHandling = isHandling
         isHandling = true
-        loop.handle(request, responder)
+        loop.handler.handle(request, responder)
         isHandling = wasHandling
         if !wasHandling { writeHeld() }
     }

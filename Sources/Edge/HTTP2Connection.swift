@@ -157,6 +157,8 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         return request.body.count
     }
 
+    func noteRefused(_ share: UInt64) { loop.noteRefused(share) }
+
     func request(of responder: Responder) -> HTTPRequest? { responder.reading }
 
     func resume() {
@@ -169,7 +171,9 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         markDirty()
     }
 
-    func handle(_ request: HTTPRequest, _ responder: Responder) { loop.handle(request, responder) }
+    func handle(_ request: HTTPRequest, _ responder: Responder) {
+        loop.handler.handle(request, responder)
+    }
 
     func closed(_ responder: Responder) {
         if !responder.isReceived { receiving -= 1 }

@@ -1,22 +1,10 @@
 import HTTPMessages
 
-/// With whom a request shares a loop's time.
-public struct RequestShare: Hashable, Sendable {
-    /// Requests with the same number wait in one line, and each line has its turn.
-    public var number: UInt64
-    /// Whether its refusals for a quota (429) are spread over time.
-    public var isPaced: Bool
-
-    public init(number: UInt64, isPaced: Bool) {
-        self.number = number
-        self.isPaced = isPaced
-    }
-}
-
 /// What a loop does with requests. Called on its loop only.
 public protocol RequestHandler: AnyObject {
-    /// Whose share of the loop's time a whole request takes. Asked where requests have to wait.
-    func share(of request: HTTPRequest) -> RequestShare
+    /// The number of whose share of the loop's time a whole request takes: those of one share wait in one
+    /// line, and each line has its turn. Asked where requests have to wait.
+    func share(of request: HTTPRequest) -> UInt64
     /// The whole request is there, and its turn. Answer through `responder`, now or later, on the same event
     /// loop, at most once.
     func handle(_ request: HTTPRequest, _ responder: Responder)
@@ -37,6 +25,8 @@ protocol ResponderTransport: AnyObject {
     /// The turn of its request, which is whole, has come.
     func serve(_ responder: Responder)
     func openStream(_ responder: Responder, status: Int, fields: [(name: String, value: String)])
+    /// A request of the share is refused for a quota.
+    func noteRefused(_ share: UInt64)
     /// Chunks were queued, or the stream was ended.
     func wake(_ responder: Responder)
     /// Who is at the other end.
@@ -53,8 +43,6 @@ public final class Responder {
     public var userTag: UInt64 = 0
     /// Nanoseconds for which the whole request waited until it was handed to the handler.
     public internal(set) var waited: UInt64 = 0
-    /// Of the answer; 0 before there is one.
-    private(set) var status: Int16 = 0
     public internal(set) var isOpen = true
 
     /// Until it is closed, which every connection does to all that it has when it ends. A weak reference
@@ -109,8 +97,13 @@ public final class Responder {
     public func respond(_ response: HTTPResponse) {
         guard isOpen, state == .waiting else { return }
         state = .answered
-        status = Int16(clamping: response.status)
         transport?.respond(self, response)
+    }
+
+    /// Answers what a quota refuses. Its share pays for it in time.
+    public func refuse(_ response: HTTPResponse, of share: UInt64) {
+        transport?.noteRefused(share)
+        respond(response)
     }
 
     /// Begins a streaming answer.

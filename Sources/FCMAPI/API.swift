@@ -160,6 +160,7 @@ public final class API {
 
     /// `isAdmin`: the request came over the admin socket. `id` is for the message, if it is one.
     public func route(_ request: HTTPRequest, isAdmin: Bool, now: WallTime, id: MessageID) -> APIAction {
+        authenticator.begin()
         if settings.isDev, !isAdmin, let refusal = settings.devHosts.refusal(of: request) {
             return .respond(refusal.response())
         }

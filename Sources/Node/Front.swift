@@ -20,7 +20,7 @@ final class Front {
     private struct Ticket {
         /// For telling whether a ticket is still the same request's.
         var generation: UInt32 = 0
-        var request: (responder: Responder, form: ResponseForm, began: MonotonicTime)?
+        var request: (responder: Responder, form: ResponseForm, payer: Share?, began: MonotonicTime)?
     }
     private var tickets: [Ticket] = []
     private var freeTickets: [Int] = []
@@ -59,9 +59,8 @@ final class Front {
     // MARK: Requests
 
     /// Whose share of the loop's time a request takes that did not come over the admin socket.
-    func share(of request: HTTPRequest) -> RequestShare {
-        let share = api.share(of: request, now: loop.core.believed(loop.now).wall)
-        return RequestShare(number: share.number, isPaced: share.isProject)
+    func share(of request: HTTPRequest) -> UInt64 {
+        api.share(of: request, now: loop.core.believed(loop.now).wall).number
     }
 
     func handle(_ request: HTTPRequest, _ responder: Responder, isAdmin: Bool) {
@@ -93,7 +92,7 @@ final class Front {
         _ action: APIAction, _ request: HTTPRequest, _ responder: Responder, isAdmin: Bool
     ) {
         switch action {
-        case .respond(let response): responder.respond(response)
+        case .respond(let response): respond(response, api.payer, responder)
         case .operation(let operation, let form):
             loop.submit(operation, ticket: open(responder, form))
         case .listen(let listen): self.listen(listen, responder)
@@ -195,21 +194,31 @@ final class Front {
         // From its last byte on, also while it waited for its turn.
         let now = loop.now.monotonic.nanoseconds
         let arrived = MonotonicTime(nanoseconds: now - min(now, responder.waited))
-        tickets[place].request = (responder, form, arrived)
+        tickets[place].request = (responder, form, api.payer, arrived)
         return UInt64(tickets[place].generation) << 32 | UInt64(place)
     }
 
     func finish(_ ticket: UInt64, _ outcome: Outcome) {
         let place = Int(ticket & 0xFFFF_FFFF)
         guard place < tickets.count, tickets[place].generation == UInt32(ticket >> 32),
-            let (responder, form, began) = tickets[place].request.take()
+            let (responder, form, payer, began) = tickets[place].request.take()
         else { return }
         latencies.record(loop.now.monotonic.since(began))
         tickets[place].generation &+= 1
         freeTickets.append(place)
         if case .accepted = outcome { loop.shared.counters.sendsAccepted.add(1, ordering: .relaxed) }
         guard responder.isOpen else { return }
-        responder.respond(api.render(outcome, form))
+        respond(api.render(outcome, form), payer, responder)
+    }
+
+    /// What a quota refuses the project whose bearer the request showed costs that project time, whether it
+    /// is known at once or when the owner of its buckets has answered.
+    private func respond(_ response: HTTPResponse, _ payer: Share?, _ responder: Responder) {
+        if response.status == 429, let payer {
+            responder.refuse(response, of: payer.number)
+        } else {
+            responder.respond(response)
+        }
     }
 
     // MARK: Streams
@@ -328,9 +337,7 @@ final class EdgeHandler: RequestHandler {
         self.isAdmin = isAdmin
     }
 
-    func share(of request: HTTPRequest) -> RequestShare {
-        isAdmin ? RequestShare(number: 0, isPaced: false) : front.share(of: request)
-    }
+    func share(of request: HTTPRequest) -> UInt64 { isAdmin ? 0 : front.share(of: request) }
     func handle(_ request: HTTPRequest, _ responder: Responder) {
         front.handle(request, responder, isAdmin: isAdmin)
     }

@@ -43,7 +43,7 @@ final class WaitingRoom: Sendable {
         private let room: WaitingRoom
         init(_ room: WaitingRoom) { self.room = room }
 
-        func share(of request: HTTPRequest) -> RequestShare { RequestShare(number: 0, isPaced: false) }
+        func share(of request: HTTPRequest) -> UInt64 { 0 }
 
         func handle(_ request: HTTPRequest, _ responder: Responder) {
             let reason = room.current

@@ -39,7 +39,7 @@ struct BrokenConnectionTests {
             asked = Atomic(0)
             self.answering = answering
         }
-        func share(of request: HTTPRequest) -> RequestShare { RequestShare(number: 0, isPaced: false) }
+        func share(of request: HTTPRequest) -> UInt64 { 0 }
         func handle(_ request: HTTPRequest, _ responder: Responder) {
             if isInside { wasCalledInside = true }
             asked.add(1, ordering: .relaxed)

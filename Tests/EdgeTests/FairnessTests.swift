@@ -1,5 +1,7 @@
 import Glibc
 import HTTPMessages
+import NIOCore
+import NIOPosix
 import Synchronization
 import Testing
 
@@ -29,6 +31,11 @@ struct FairnessTests {
     /// How many answers' header blocks came.
     private func answers(_ client: RawClient) -> Int {
         Frames.read(client.received).count { $0.kind == 1 }
+    }
+
+    /// Refuses a request for a quota.
+    private func refuse(_ request: HTTPRequest, _ responder: Responder) {
+        responder.refuse(HTTPResponse(status: 429), of: RawServer.share(of: request))
     }
 
     /// Polls what other threads change, and keeps its own, as what reads of clients here does: a test that
@@ -77,8 +84,10 @@ struct FairnessTests {
         let server = try RawServer(
             configuration { ($0.refusal, $0.debt) = (1_000_000_000, 4_000_000_000) }
         ) { request, responder in
-            let isPaced = request.target.starts(with: "/paced".utf8)
-            responder.respond(HTTPResponse(status: isPaced ? 429 : 200))
+            guard request.target.starts(with: "/paced".utf8) else {
+                return responder.respond(HTTPResponse(status: 200))
+            }
+            refuse(request, responder)
         }
         defer { server.end() }
         let fairness = server.edge.counters.fairness
@@ -99,7 +108,7 @@ struct FairnessTests {
     func paused() throws {
         let server = try RawServer(
             configuration { ($0.refusal, $0.debt, $0.full) = (500_000, 2_000_000, 80 << 10) }
-        ) { $1.respond(HTTPResponse(status: 429)) }
+        ) { refuse($0, $1) }
         defer { server.end() }
         let clients = try (0..<4).map { _ in try RawClient(port: server.port) }
         for client in clients { client.send(requests(200) { _ in "/paced" }) }
@@ -108,11 +117,26 @@ struct FairnessTests {
         #expect(server.asked.count == 800)
     }
 
+    @Test("makes a share pay for what is refused after its turn, too")
+    func later() throws {
+        let server = try RawServer(
+            configuration { ($0.refusal, $0.debt) = (1_000_000, 20_000_000) }
+        ) { request, responder in
+            guard let loop = MultiThreadedEventLoopGroup.currentEventLoop else { return }
+            loop.assumeIsolated().execute { refuse(request, responder) }
+        }
+        defer { server.end() }
+        let client = try RawClient(port: server.port)
+        client.send(requests(200) { _ in "/paced" })
+        #expect(client.read { answers($0) == 200 })
+        #expect(server.edge.counters.fairness.holds.load(ordering: .relaxed) > 0)
+    }
+
     @Test("answers 503 past what may wait, to HTTP/1.1 and HTTP/2")
     func full() throws {
         let server = try RawServer(
             configuration { ($0.refusal, $0.debt, $0.lineMax) = (1_000_000, 2_000_000, 40 << 10) }
-        ) { $1.respond(HTTPResponse(status: 429)) }
+        ) { refuse($0, $1) }
         defer { server.end() }
         let client = try RawClient(port: server.port)
         client.send(requests(100) { _ in "/paced" })

@@ -98,6 +98,11 @@ final class RawServer {
     let port: Int
     let asked = Counter()
 
+    /// That of the path's first letters.
+    static func share(of request: HTTPRequest) -> UInt64 {
+        request.target.prefix(6).reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
     final class Counter: Sendable {
         let requests = Atomic<Int>(0)
         var count: Int { requests.load(ordering: .relaxed) }
@@ -112,11 +117,7 @@ final class RawServer {
             self.asked = asked
             self.bodyMax = bodyMax
         }
-        /// That of the path's first letters; those of `/paced…` are paced.
-        func share(of request: HTTPRequest) -> RequestShare {
-            let number = request.target.prefix(6).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-            return RequestShare(number: number, isPaced: request.target.starts(with: "/paced".utf8))
-        }
+        func share(of request: HTTPRequest) -> UInt64 { RawServer.share(of: request) }
         func handle(_ request: HTTPRequest, _ responder: Responder) {
             asked.requests.add(1, ordering: .relaxed)
             answer(request, responder)

@@ -30,6 +30,8 @@ final class Authenticator {
     private var verified: [Verified] = []
     private var nextPlace = 0
     var uses = UseNotes()
+    /// What the last look found, since the request that is being routed was begun.
+    private(set) var shown: Principal?
 
     init(_ signingKeys: SigningKeys, isDev: Bool) {
         self.signingKeys = signingKeys
@@ -39,8 +41,16 @@ final class Authenticator {
     /// The directory changed: what was verified under the old one counts no more.
     func forget() { verified.removeAll(keepingCapacity: true) }
 
+    /// Another request is routed: nothing of it was looked at.
+    func begin() { shown = nil }
+
     /// `nil` where nobody is shown to speak.
     func principal(_ request: HTTPRequest, _ directory: Directory, now: WallTime) -> Principal? {
+        shown = find(request, directory, now: now)
+        return shown
+    }
+
+    private func find(_ request: HTTPRequest, _ directory: Directory, now: WallTime) -> Principal? {
         guard let field = request.fields["authorization"], let token = Authenticator.bearer(field) else {
             return nil
         }
