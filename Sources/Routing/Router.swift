@@ -286,7 +286,7 @@ public final class Router {
         guard now.monotonic.since(began) < options.bounds.deadline else {
             return finish(ticket, .refused(Router.late), &effects)
         }
-        let deadline = Deadline(now.monotonic.advanced(by: options.bounds.deadline))
+        let deadline = Deadline(began.advanced(by: options.bounds.deadline))
         let number = pending.add(
             Pending(
                 ticket: ticket, kind: kind, partition: partition, deadline: deadline, began: began,

@@ -142,6 +142,24 @@ extension [ControlEffect] {
         #expect(back.away == [])
     }
 
+    /// A home that refuses is asked again four times as soon, and says nothing of how slow the others are.
+    @Test("does not count looks at a home that does not answer against the others")
+    func homeAway() {
+        let desk = ControlDesk()
+        desk.hear(.begin(seeds: []))
+        desk.hear(.tableRead(database: 1, look: 1, desk.rows(of: 1)))
+        desk.hear(.polled(desk.poll, asked: desk.now))
+        for _ in 0..<6 {
+            desk.pass(milliseconds: 500)
+            desk.hear(.ownership(.nudged))
+            desk.hear(.ownership(.pollFailed("refused")))
+        }
+        #expect(desk.core.tables.look > 4)
+        desk.pass(milliseconds: 500)
+        desk.hear(.ownership(.nudged))
+        #expect(desk.hear(.polled(desk.poll, asked: desk.now)).databasesAway.isEmpty)
+    }
+
     @Test("counts a database that cannot be reached as away at once")
     func failure() {
         let desk = ControlDesk()

@@ -135,6 +135,29 @@ import Testing
         #expect(effects.closing.isEmpty && desk.turn().isEmpty, "it is not read again")
     }
 
+    /// A partition that stays where it is, and is served no more, looks alive to every gateway.
+    @Test("that is quarantined ends its streams, and begins no others")
+    func listeners() throws {
+        let desk = LoopDesk()
+        desk.serve()
+        let row = try #require(desk.turn(LoopDesk.registration(deadline: deadline(desk))).rows.first)
+        desk.turn(.resolved(Resolved(row, .durable)))
+        let device = Registration(
+            project: LoopDesk.project, partition: LoopDesk.partition, index: DeviceIndex(0), nonce: 1, key: 0)
+        let first = desk.core.attach(device, by: .backend, resume: nil)
+        desk.turn()
+        #expect(desk.core.partitions[LoopDesk.partition]?.listeners.map(\.number) == [first])
+        let body = [UInt8](repeating: 0, count: RecordCodec.bodyBytesMax + 1)
+        desk.core.partitionEffects = [.append(Sequence(3), body: body)]
+        desk.core.carryOut(of: LoopDesk.partition)
+        desk.turn()
+        #expect(desk.host.refused == [first])
+        let second = desk.core.attach(device, by: .backend, resume: nil)
+        desk.turn()
+        #expect(desk.host.refused == [first, second], "it would be asked for ten times a second")
+        #expect(desk.core.reattaching.isEmpty)
+    }
+
     /// At the start of a node of its own nobody has asked the loop to load it.
     @Test("that is damaged at the start of a node is read again, then quarantined")
     func damagedAtStart() {

@@ -103,6 +103,34 @@ struct LostBodyTests {
         #expect(house.takeEvents().filter { $0 == "deleted" }.count == 3)
     }
 
+    /// A stream that was full asks for more while the record that says what is gone is on its way.
+    @Test("that are gone are told to who was behind when they went")
+    func goneForWhoIsBehind() throws {
+        let house = House(count: 1)
+        let devices = try (0..<2).map { _ in try #require(house.register(in: 0)) }
+        _ = house.change(.subscribe, "news", devices.map(\.0))
+        house.publish("m", to: "news")
+        let index = devices[1].0.index
+        let record = try #require(
+            house.partitions[0].state.log.waiting(for: index.rawValue, after: .zero, limit: 1).first)
+        house.journal[0].removeAll { $0.0 == record.record }
+        try house.succeedFromSnapshot(0)
+        house.holdsReads = true
+        house.listen(devices[1].0, devices[1].1, stream: 2)
+        let stream = StreamID(gateway: House.gateway, number: 2)
+        house.send(.stream(.fellBehind(stream, index, written: .zero)), to: PartitionID(0))
+        house.listen(devices[0].0, devices[0].1, stream: 1)
+        house.holdsAppends = true
+        house.releaseReads()
+        house.send(.stream(.caughtUp(stream, index)), to: PartitionID(0))
+        house.settle()
+        #expect(!house.takeEvents().contains("deleted"), "it is not durable")
+        house.holdsAppends = false
+        house.releaseAppends()
+        house.settle()
+        #expect(house.takeEvents().filter { $0 == "deleted" }.count == 2)
+    }
+
     @Test("that are many bytes are read in several goes, one at a time")
     func inPortions() {
         var reads = BodyReads()

@@ -278,4 +278,18 @@ struct PartitionTests {
         house.listen(device, credential, stream: 10)
         #expect(house.takeEvents() == ["refused"])
     }
+
+    /// An owner that is fenced meanwhile would end a stream of a device that is registered still.
+    @Test("ends the stream of a device that is unregistered when that is durable")
+    func unregistered() throws {
+        let house = House()
+        let (device, credential) = try #require(house.register(in: 1))
+        house.listen(device, credential, stream: 1)
+        #expect(house.takeEvents() == ["attached"])
+        house.holdsAppends = true
+        #expect(house.request(.unregister(device, by: .backend), of: device.partition) == nil)
+        #expect(house.takeEvents().isEmpty)
+        house.releaseAppends()
+        #expect(house.takeEvents() == ["ended"])
+    }
 }

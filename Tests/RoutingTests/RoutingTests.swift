@@ -374,6 +374,7 @@ struct RouterTests {
     @Test("has one deadline for all that a listing and a registration ask one after the other")
     func oneDeadline() {
         let desk = Desk()
+        let end = Deadline(desk.now.monotonic.advanced(by: .seconds(25)))
         desk.submit(.topics(project: desk.project, page: nil, limit: 1000), ticket: 1)
         desk.submit(.register(project: desk.project), ticket: 2)
         for _ in 0..<2 {
@@ -388,6 +389,7 @@ struct RouterTests {
             }
         }
         #expect(desk.asked.count == 4 && desk.finished.count == 2)
+        #expect(Set(desk.deadlines) == [end], "who is asked last may do it no later than who is asked first")
         for outcome in desk.finished.values {
             guard case .refused(.unavailable("not answered in time")) = outcome else {
                 Issue.record("\(outcome)")

@@ -8,8 +8,10 @@ import Testing
 struct QuotaMeterTests {
     private func meter() -> QuotaMeter { QuotaMeter(.tight, projects: 1) }
 
-    private func take(_ meter: inout QuotaMeter, _ count: Int, milliseconds: UInt64) -> Bool {
-        meter.take(count, .subscriptionChanges, .milliseconds(milliseconds))
+    private func take(
+        _ meter: inout QuotaMeter, _ count: Int, by machine: UInt32 = 1, milliseconds: UInt64
+    ) -> Bool {
+        meter.take(count, .subscriptionChanges, by: machine, .milliseconds(milliseconds))
     }
 
     private func same(_ seen: Bool, _ wanted: Bool, _ location: SourceLocation = #_sourceLocation) {
@@ -28,23 +30,31 @@ struct QuotaMeterTests {
     @Test("may be more by what a machine that stood still may spend, for as long, and no more")
     func forgiven() {
         var meter = meter()
-        meter.forgive(27, .subscriptionChanges, now: 0, until: .seconds(1))
+        meter.forgive(27, .subscriptionChanges, of: 1, until: .seconds(1))
         same(take(&meter, 30 + 27, milliseconds: 1), true)
         same(take(&meter, 1, milliseconds: 2), false)
-        meter.forgive(27, .subscriptionChanges, now: .seconds(2), until: .seconds(3))
+        meter.forgive(27, .subscriptionChanges, of: 1, until: .seconds(3))
         same(take(&meter, 30 + 27, milliseconds: 6_800), false)
     }
 
     @Test("does not count as its heir's what such a machine spent, and nothing twice")
     func heir() {
         var meter = meter()
-        meter.forgive(27, .subscriptionChanges, now: 0, until: .seconds(1))
+        meter.forgive(27, .subscriptionChanges, of: 1, until: .seconds(1))
         // By the machine, while the heir's bucket is full.
         same(take(&meter, 27, milliseconds: 100), true)
-        same(take(&meter, 30, milliseconds: 1_100), true)
-        same(take(&meter, 1, milliseconds: 1_100), false)
+        same(take(&meter, 30, by: 2, milliseconds: 1_100), true)
+        same(take(&meter, 1, by: 2, milliseconds: 1_100), false)
         var strict = self.meter()
         same(take(&strict, 27, milliseconds: 100), true)
-        same(take(&strict, 30, milliseconds: 1_100), false)
+        same(take(&strict, 30, by: 2, milliseconds: 1_100), false)
+    }
+
+    @Test("gives an heir nothing of what such a machine did not spend")
+    func unspent() {
+        var meter = meter()
+        meter.forgive(27, .subscriptionChanges, of: 1, until: .seconds(1))
+        same(take(&meter, 30, by: 2, milliseconds: 500), true)
+        same(take(&meter, 10, by: 2, milliseconds: 1_001), false)
     }
 }

@@ -14,6 +14,9 @@ struct PartitionTables {
         var askedIn: UInt64?
         /// The last look that was answered.
         var answeredIn: UInt64 = 0
+        /// Looks since then that the home answered. Others say nothing of this database: while the home is
+        /// away they come faster than any answer.
+        var missed: UInt64 = 0
         /// What the last question came to, if not to an answer.
         var failure: String?
         var isAway = false
@@ -73,6 +76,7 @@ struct PartitionTables {
         tables[place].rows = rows
         tables[place].isRegistered = true
         tables[place].answeredIn = look
+        tables[place].missed = 0
         tables[place].failure = nil
     }
 
@@ -102,7 +106,10 @@ struct PartitionTables {
         var poll = waiting.poll
         for place in tables.indices {
             poll.partitions += tables[place].rows
-            if tables[place].answeredIn != look { poll.old.formUnion(tables[place].rows.map(\.id)) }
+            if tables[place].answeredIn != look {
+                tables[place].missed += 1
+                poll.old.formUnion(tables[place].rows.map(\.id))
+            }
             judge(place, &notes)
         }
         if !tables.isEmpty { poll.partitions.sort { $0.id < $1.id } }
@@ -114,8 +121,7 @@ struct PartitionTables {
     }
 
     private mutating func judge(_ place: Int, _ notes: inout [ControlNote]) {
-        let isSlow = look - tables[place].answeredIn >= looksMissed
-        let isAway = tables[place].failure != nil || isSlow
+        let isAway = tables[place].failure != nil || tables[place].missed >= looksMissed
         guard tables[place].isAway != isAway else { return }
         tables[place].isAway = isAway
         let database = tables[place].database

@@ -36,15 +36,23 @@ extension LoopCore {
     private func refuse(_ event: PartitionEvent, _ partition: PartitionID) {
         switch event {
         case .request(let id, _):
-            if let why = quarantined[partition] {
-                return answer(
-                    id, .refused(.unavailable("partition \(partition.rawValue) is quarantined: \(why)")))
-            }
+            if let refusal = quarantine(of: partition) { return answer(id, .refused(refusal)) }
             let reason = "the partition is being read from its journal"
             answer(id, .refused(options.isClustered ? absence(of: partition) : .unavailable(reason)))
-        case .stream(.attach(let stream, _, _, _)) where options.isClustered:
-            tellStream(stream.gateway, .refused(stream, .moved), from: partition)
+        case .stream(.attach(let stream, _, _, _)):
+            // Nobody else serves a quarantined one: who waits for that is told so, and does not ask again.
+            if let refusal = quarantine(of: partition) {
+                tellStream(stream.gateway, .refused(stream, refusal), from: partition)
+            } else if options.isClustered {
+                tellStream(stream.gateway, .refused(stream, .moved), from: partition)
+            }
         default: break
+        }
+    }
+
+    private func quarantine(of partition: PartitionID) -> PartitionRefusal? {
+        quarantined[partition].map {
+            .unavailable("partition \(partition.rawValue) is quarantined: \($0)")
         }
     }
 
@@ -112,6 +120,9 @@ extension LoopCore {
             for loop in 0..<options.map.loopCount { send(.endStreams(of: id), toLoop: loop) }
         }
         quarantine(id, reason: reason)
+        // Its place does not change, so no gateway would notice that those who listen hear nothing any more.
+        guard options.isClustered, let refusal = quarantine(of: id) else { return }
+        for stream in partition.listeners { tellStream(stream.gateway, .refused(stream, refusal), from: id) }
     }
 
     // MARK: Answers of the engine
@@ -244,7 +255,11 @@ extension LoopCore {
         servedSince[partition.id] = now.monotonic
         lives &+= 1
         partition.begin(now: believed(now), life: lives, into: &partitionEffects)
-        partition.forgetWindows(living: livingSessions)
+        if options.isClustered {
+            partition.forgetWindows(living: livingSessions)
+        } else {
+            partition.forgetWindows()
+        }
         dirty.insert(partition.id)
         carryOut(of: partition.id)
     }

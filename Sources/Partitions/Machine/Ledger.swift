@@ -47,6 +47,8 @@ struct Answer {
         case stream(StreamID)
         /// A stream that may begin.
         case beginning(StreamID, DeviceIndex)
+        /// A stream whose device is unregistered.
+        case end(StreamID, DeviceIndex)
     }
     var to: Recipient
     var reply: Reply
@@ -91,6 +93,16 @@ struct Ledger {
     var openEntryBytes: Int { cursor.entryBytes }
     /// The newest record that holds anything, durable or not.
     var newest: Sequence { isOpenEmpty ? Sequence(openSequence.rawValue - 1) : openSequence }
+
+    /// A stream goes on when a record is durable that is not yet.
+    mutating func continues(_ reader: (stream: StreamID, device: UInt32), behind record: Sequence) {
+        if let place = inFlight.firstIndex(where: { $0.sequence == record }) {
+            inFlight[place].gated.continuing.append(reader)
+        } else {
+            gated.continuing.append(reader)
+            isUrgent = true
+        }
+    }
 
     /// Folds a fact into the state and writes it into the open record.
     mutating func propose(_ fact: Fact, to state: inout PartitionState) {

@@ -126,7 +126,7 @@ extension Partition {
         let homes = state.homes(of: registration.index.rawValue)
         guard homes.allSatisfy(hasRoom) else { return refuse(id, Partition.topicBehind) }
         propose(.end(index: registration.index.rawValue))
-        endStream(of: registration.index, &effects)
+        endStream(of: registration.index)
         answerWithOpenRecord(Answer(to: .request(id), reply: .done))
     }
 

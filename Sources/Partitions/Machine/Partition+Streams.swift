@@ -91,6 +91,11 @@ extension Partition {
         }
     }
 
+    /// On a node of its own no request comes twice, and those who asked before it began are gone.
+    public func forgetWindows() {
+        for incarnation in state.windows.keys.sorted() { propose(.bury(session: incarnation)) }
+    }
+
     static let deadWindowsMax = 128
 
     private func attach(
@@ -178,9 +183,15 @@ extension Partition {
         propose(.pass([ReadUpTo(position: last.position, devices: DeviceSet(index))]))
     }
 
-    func endStream(of device: DeviceIndex, _ effects: inout [PartitionEffect]) {
+    /// The streams of its devices, live or not, by device.
+    public var listeners: [StreamID] {
+        streams.attachments.sorted { $0.key < $1.key }.map(\.value.stream)
+    }
+
+    /// The device has ended in the open record; its stream hears so when that is durable.
+    func endStream(of device: DeviceIndex) {
         guard let attachment = streams.detach(device.rawValue) else { return }
-        say(.ended(attachment.stream, device), to: attachment.stream.gateway, &effects)
+        answerWithOpenRecord(Answer(to: .end(attachment.stream, device), reply: .done))
     }
 
     /// Only what rests on durable records is said, so what is durable now is proof enough.
@@ -200,6 +211,9 @@ extension Partition {
             if options.planted.contains(.tellLossOfNothing) { told = told ?? waiting.last?.position }
         #endif
         if waiting.isEmpty, told == nil {
+            if let loss = state.overflowed[index], loss.told > attachment.written {
+                return waitForLoss(loss.record, attachment.stream, index)
+            }
             guard !streams.isFull(attachment.stream.gateway, options.pushWindow) else {
                 return waitForWindow(index, attachment.stream.gateway, &effects)
             }
@@ -221,6 +235,13 @@ extension Partition {
         streams.setReading(index)
         sendWaiting(index, attachment, waiting[...], told, &effects)
         catchUp(index, now, &effects)
+    }
+
+    /// The device lost something by a record that is not durable yet. A stream that is live before would
+    /// hear of what comes behind, and an acknowledgement of that would cover what it was never told.
+    private func waitForLoss(_ record: Sequence, _ stream: StreamID, _ index: UInt32) {
+        streams.setReading(index, isLosing: true)
+        ledger.continues((stream, index), behind: record)
     }
 
     /// What waits for the device and rests on durable records, without what is past its time to live. What a

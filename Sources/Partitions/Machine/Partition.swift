@@ -338,6 +338,9 @@ public final class Partition {
             let told = ConditionAnswer(ticket: question.ticket, place: question.place, members: members)
             effects.append(.tell(question.asker, Proven(told, restingOn: .zero, by: proof)))
         case .beginning: break
+        case .end(let stream, let device):
+            effects.append(
+                .stream(stream.gateway, Proven(.ended(stream, device), restingOn: .zero, by: proof)))
         case .stream(let stream):
             guard case .refused(let refusal) = answer.reply else { return }
             effects.append(

@@ -11,11 +11,8 @@ struct QuotaMeter {
         var units: UInt64
         var at: UInt64 = 0
         var scale: UInt64 { UInt64(rate.seconds) * 1_000_000_000 }
-        /// Tokens beyond that, of machines that stood still, and until when they may be spent.
-        var forgiven: UInt64 = 0
-        var forgivenUntil: UInt64 = 0
-        /// Tokens that were taken from the bucket meanwhile.
-        var taken: UInt64 = 0
+        /// Tokens beyond that, of each machine that stood still, and until when it may spend them.
+        private var beyond: [UInt32: (tokens: UInt64, until: UInt64)] = [:]
 
         init(_ rate: QuotaRate, _ projects: Int) {
             let count = UInt64(projects)
@@ -25,42 +22,30 @@ struct QuotaMeter {
             units = rate.burst * UInt64(rate.seconds) * 1_000_000_000
         }
 
-        /// False where it does not hold so many.
-        mutating func take(_ count: Int, _ now: UInt64) -> Bool {
-            if now > forgivenUntil { settle() }
-            refill(now)
-            let wanted = UInt64(count) * scale
-            defer { units -= min(units, wanted) }
-            guard wanted > units else {
-                taken += UInt64(count)
-                return true
-            }
-            taken += units / scale
-            let missing = (wanted - units + scale - 1) / scale
-            guard now <= forgivenUntil, missing <= forgiven else { return false }
-            forgiven -= missing
-            return true
-        }
-
-        private mutating func refill(_ now: UInt64) {
+        /// False where it does not hold so many. A machine that stood still spends its own first; what it
+        /// granted to others is theirs to spend, when the bucket is empty.
+        mutating func take(_ count: Int, by machine: UInt32, _ now: UInt64) -> Bool {
             units = min(units + (now - at) * rate.count, rate.burst * scale)
             at = now
+            beyond = beyond.filter { now <= $0.value.until }
+            let left = spend(UInt64(count), of: machine)
+            let wanted = left * scale
+            defer { units -= min(units, wanted) }
+            guard wanted > units else { return true }
+            var missing = (wanted - units + scale - 1) / scale
+            for other in beyond.keys.sorted() where missing > 0 { missing = spend(missing, of: other) }
+            return missing == 0
         }
 
-        /// Which machine spent what is not known here. So what is left of the tokens beyond may have been
-        /// spent, and what they were charged to is in its owner's bucket still.
-        private mutating func settle() {
-            if forgiven > 0 {
-                refill(max(at, forgivenUntil))
-                units = min(units + min(forgiven, taken) * scale, rate.burst * scale)
-            }
-            (forgiven, taken) = (0, 0)
+        /// What is left of `count` when the machine's own are spent.
+        private mutating func spend(_ count: UInt64, of machine: UInt32) -> UInt64 {
+            let spent = min(count, beyond[machine]?.tokens ?? 0)
+            beyond[machine]?.tokens -= spent
+            return count - spent
         }
 
-        mutating func forgive(_ count: UInt64, now: UInt64, until end: UInt64) {
-            if now > forgivenUntil { settle() }
-            forgiven += count
-            forgivenUntil = max(forgivenUntil, end)
+        mutating func forgive(_ count: UInt64, of machine: UInt32, until end: UInt64) {
+            beyond[machine] = ((beyond[machine]?.tokens ?? 0) + count, end)
         }
     }
     private var sends: Bucket
@@ -71,16 +56,17 @@ struct QuotaMeter {
         changes = Bucket(limits.subscriptionChanges, projects)
     }
 
-    mutating func forgive(_ count: UInt64, _ kind: QuotaKind, now: UInt64, until end: UInt64) {
+    mutating func forgive(_ count: UInt64, _ kind: QuotaKind, of machine: UInt32, until end: UInt64) {
         if kind == .sends {
-            sends.forgive(count, now: now, until: end)
+            sends.forgive(count, of: machine, until: end)
         } else {
-            changes.forgive(count, now: now, until: end)
+            changes.forgive(count, of: machine, until: end)
         }
     }
 
-    mutating func take(_ count: Int, _ kind: QuotaKind, _ now: UInt64) -> Bool {
-        kind == .sends ? sends.take(count, now) : changes.take(count, now)
+    mutating func take(_ count: Int, _ kind: QuotaKind, by machine: UInt32, _ now: UInt64) -> Bool {
+        kind == .sends
+            ? sends.take(count, by: machine, now) : changes.take(count, by: machine, now)
     }
 }
 
@@ -104,7 +90,7 @@ extension ClusterSimulation {
             let count = process.loops.reduce(0) {
                 $0 + $1.core.tokensAtHand(kind, for: valid, now: process.monotonic)
             }
-            meter.forgive(count, kind, now: now, until: now + valid)
+            meter.forgive(count, kind, of: process.life, until: now + valid)
         }
     }
 
@@ -118,9 +104,9 @@ extension ClusterSimulation {
         }
     }
 
-    func admitted(_ count: Int, _ kind: QuotaKind) {
+    func admitted(_ count: Int, _ kind: QuotaKind, by process: SimulatedProcess) {
         self.count("admitted \(kind)", count)
-        if !meter.take(count, kind, now) {
+        if !meter.take(count, kind, by: process.life, now) {
             violate("G6", "\(count) \(kind) are admitted past burst + rate × window")
         }
     }

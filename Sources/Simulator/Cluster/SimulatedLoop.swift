@@ -346,8 +346,8 @@ private final class SimulatedObserver: LoopObserver {
     }
 
     override func admits(sends: Int, changes: Int) {
-        if sends > 0 { world.admitted(sends, .sends) }
-        if changes > 0 { world.admitted(changes, .subscriptionChanges) }
+        if sends > 0 { world.admitted(sends, .sends, by: loop.process) }
+        if changes > 0 { world.admitted(changes, .subscriptionChanges, by: loop.process) }
     }
 
     override func carriesOut(_ id: RequestID) {
