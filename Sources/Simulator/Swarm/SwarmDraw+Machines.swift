@@ -8,11 +8,11 @@ extension SwarmDraw {
     typealias Bound = WritableKeyPath<Options, Int> & Sendable
     typealias Length = WritableKeyPath<Options, UInt64> & Sendable
 
-    /// Every other bound stays at its default, so that the small ones are met each for itself. Large ones are
-    /// met by nobody here.
+    /// Every other bound stays at its default, so that the small ones are met each for itself. Most of the
+    /// rest are small, since large ones are met by nobody here; some are anywhere between.
     private mutating func draw(_ name: String, _ key: any Bound, from: Int, to most: Int = 64) {
         let plain = Options(seed: 0)[keyPath: key]
-        let small = magnitude(UInt64(from), UInt64(min(plain, most)))
+        let small = magnitude(UInt64(from), UInt64(roll(4) == 0 ? plain : min(plain, most)))
         add(name, UInt64(plain), roll(2) == 0 ? small : UInt64(plain)) { $0[keyPath: key] = Int($1) }
     }
 

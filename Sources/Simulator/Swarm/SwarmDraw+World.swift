@@ -107,6 +107,7 @@ extension SwarmDraw {
         bound("device-hour", UInt64(limits.devicePerHour), from: 1) {
             $0.limits.devicePerHour = UInt32($1)
         }
+        bound("project-devices", limits.devices, from: 1) { $0.limits.devices = $1 }
         bound("registrations", limits.registrations.count, from: 1) {
             $0.limits.registrations = QuotaRate(count: $1, burst: $1)
         }

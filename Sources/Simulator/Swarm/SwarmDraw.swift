@@ -180,10 +180,10 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
     }
 
     private mutating func drawPartitionBounds() {
-        /// Every other bound is as it is by default, so that the small ones are met each for itself. Large
-        /// ones are met by nobody here.
+        /// Every other bound is as it is by default, so that the small ones are met each for itself. Most of
+        /// the rest are small, since large ones are met by nobody here; some are anywhere between.
         func bound(_ from: Int, _ to: Int) -> UInt64 {
-            let top = min(to, to > 10_000 ? 20_000 : 64)
+            let top = roll(4) == 0 ? to : min(to, to > 10_000 ? 20_000 : 64)
             return roll(2) == 0 ? magnitude(UInt64(from), UInt64(top)) : UInt64(to)
         }
         let plain = PartitionOptions(partitionCount: 1)
