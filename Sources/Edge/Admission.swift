@@ -22,9 +22,10 @@ enum EdgeAnswer {
             #"{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":"\#(word)"}"#
         let body =
             #"{"error":{"code":\#(code),"message":"\#(message)","status":"\#(word)","details":[\#(detail)]}}"#
-        return HTTPResponse(
-            status: code, fields: [("content-type", "application/json; charset=UTF-8")],
-            body: Array(body.utf8))
+        var fields = [(name: "content-type", value: "application/json; charset=UTF-8")]
+        // SDKs that repeat a 503 wait so many seconds before.
+        if code == 503 { fields.append((name: "retry-after", value: "1")) }
+        return HTTPResponse(status: code, fields: fields, body: Array(body.utf8))
     }
 
     /// The answer to a method that no path has (RFC 9110 §9.1), if it is one.

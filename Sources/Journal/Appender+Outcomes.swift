@@ -99,6 +99,8 @@ extension Appender {
 
     // MARK: Giving partitions up
 
+    /// Drops what waits of the partition. What is in flight, or in doubt, is settled before `tellClosed`
+    /// names it (rule: given-up-through-the-writer).
     mutating func close(_ partition: PartitionID, _ resolved: inout [Resolved]) {
         for row in removeWaiting(of: { $0 == partition }) {
             resolved.append(Resolved(row, .refused("the partition is being given up")))

@@ -1,7 +1,7 @@
 import Model
 
 // What the engine refused is known not to be in. It stays here and is appended again, so that a disk that is
-// full for a minute costs a minute and nothing else.
+// full for a minute costs a minute and nothing else (rule: refusals-cost-time).
 
 extension Appender {
     /// A partition of which the engine refused a record: that record, and everything behind it.

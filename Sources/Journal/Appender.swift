@@ -39,12 +39,12 @@ public struct Resolved: Hashable, Sendable {
 /// everything that came in meanwhile, up to a bound. So the batch grows with the load, and nobody waits for a
 /// timer.
 ///
-/// **A reply that is lost** (design 5.4) leaves the batch neither in nor out. It is appended again at the
-/// same sequences under the same batch id, as often as it takes; a refusal of the repeat says nothing about
-/// the first try, so it is repeated as well. Places that turn out taken are looked at: under our batch id the
-/// first try went in. Its own commit was never acknowledged, and a database that fails over may forget it;
-/// the repeat's was, and implies everything that the repeat saw, so it is in for good. No later append does
-/// that: between a look and it the database may fail over, and what was seen is gone.
+/// **A reply that is lost** (rule: unknown-is-an-outcome) leaves the batch neither in nor out. It is appended
+/// again at the same sequences under the same batch id, as often as it takes; a refusal of the repeat says
+/// nothing about the first try, so it is repeated as well. Places that turn out taken are looked at: under
+/// our batch id the first try went in. Its own commit was never acknowledged, and a database that fails over
+/// may forget it; the repeat's was, and implies everything that the repeat saw, so it is in for good. No
+/// later append does that: between a look and it the database may fail over, and what was seen is gone.
 ///
 /// **What the engine refuses** (a full disk, a lock, a connection that cannot be made) is known not to be in.
 /// It is kept and appended again, each partition by a back-off of its own, while others go on.

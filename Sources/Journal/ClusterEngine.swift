@@ -19,7 +19,7 @@ public struct SessionRow: Hashable, Sendable {
 }
 
 /// Tells one past of a database from another: a failover or a restored copy begins a new one, and what was
-/// acknowledged at the end of the old one may not be in it (design 5.6).
+/// acknowledged at the end of the old one may not be in it (rule: lost-ends-raise-the-generation).
 public struct EnginePast: Hashable, Sendable {
     /// Of the database cluster; copies of it have the same.
     public var system: UInt64

@@ -101,7 +101,7 @@ public struct SnapshotRow: Hashable, Sendable {
 ///
 /// Writing is granted by the engine alone: an append goes in under a *living session*, at sequences that
 /// nobody has taken. Snapshots, the floor and trimming demand a living session that *owns the partition*
-/// (design 5.1).
+/// (rule: fenced-snapshots).
 public protocol Engine: AnyObject {
     /// Why the engine has given up for good, if it has; from then on every call fails with `ioFailure`, and
     /// an append is `unknown`. Whoever drives the engine looks here after each call and stops acknowledging.
@@ -111,7 +111,7 @@ public protocol Engine: AnyObject {
     func beginSession(node: String) throws(EngineError) -> SessionID
     /// Marks the session dead; nothing that it sends later goes in. Fencing a dead session is no error.
     func fence(_ session: SessionID) throws(EngineError)
-    /// Whether the session lives: the read that confirms an epoch (design 5.3).
+    /// Whether the session lives: the read that confirms an epoch (rule: proven-answers).
     func isAlive(_ session: SessionID) throws(EngineError) -> Bool
 
     /// Makes the partitions on first start, one history each. Their number never changes afterwards: the same

@@ -36,7 +36,7 @@ struct DatagramMark: Hashable, Sendable {
 }
 
 /// Which datagrams a process has taken already: of each sender's session a window of numbers, as in IPsec
-/// (RFC 4303 §3.4.3), kept in a ring of words (RFC 6479).
+/// (RFC 4303 §3.4.3), kept in a ring of words (RFC 6479) (rule: datagrams-are-believed-once).
 ///
 /// A session is one life of a process, and none comes back: what was sent to a former life of this process,
 /// or by a life that a later one of its name has replaced, is old without a look at any clock.

@@ -51,8 +51,8 @@ public struct MessageID: Hashable, Sendable {
 }
 
 /// Where in a partition's delivery log an entry stands. Microseconds since 1970, made strictly increasing,
-/// so that an event id orders and resumes, but tells nobody how much went to others (design: "ids leak
-/// nothing").
+/// so that an event id orders and resumes, but tells nobody how much went to others
+/// (rule: ids-leak-nothing).
 public struct Position: Hashable, Comparable, Sendable {
     public let rawValue: UInt64
     public init(_ rawValue: UInt64) { self.rawValue = rawValue }

@@ -13,7 +13,8 @@ import SQLiteEngine
 struct DatabaseLane: Sendable {
     let number: Int
     /// Renews the lease and reads the tables, and does nothing else: others judge by the lease whether this
-    /// node is there, so it waits for nothing that the node itself asks for.
+    /// node is there, so it waits for nothing that the node itself asks for
+    /// (rule: lease-waits-for-nothing).
     let lease: EngineThread
     /// Takes, releases, fences: one after the other, each of which may wait long for its commit.
     let control: EngineThread

@@ -5,7 +5,7 @@ import NodeCore
 
 /// How often the cluster's database may have lost the end of what it acknowledged. The number stands in the
 /// ids of events, so that a device which says that it has read up to a lost event is not believed to have
-/// read what came in its place (design 5.6).
+/// read what came in its place (rule: lost-ends-raise-the-generation).
 enum Generation {
     fileprivate static let key = "generation"
     private static let version: UInt8 = 1

@@ -1,7 +1,7 @@
 import Model
 
-// Handover by following (design 3.5): before a partition is given up, its heir reads it while the owner still
-// serves; what then remains to be read is what came in between.
+// Handover by following (rule: partitions-go-where-they-belong): before a partition is given up, its heir
+// reads it while the owner still serves; what then remains to be read is what came in between.
 
 /// Who is to inherit what, and what this node reads for others. Nothing here grants anything: an heir that
 /// has read nothing, or something old, reads again when it is owner; an owner whose heir says nothing gives

@@ -134,8 +134,8 @@ extension Ownership {
         case poll(NodeInfo)
         case fence(SessionID)
         case take(PartitionRow)
-        /// Owned since this epoch: read it and serve.
-        case load(PartitionID, Epoch, History)
+        /// Owned since this epoch: read it and serve. The former owner may grant tokens until then.
+        case load(PartitionID, Epoch, grantsAfter: MonotonicTime?)
         /// End the partition's machine when nothing of it is in flight, then give its row up.
         case release(PartitionID)
         /// Tell the heir that it is about to inherit the partition.

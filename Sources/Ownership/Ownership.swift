@@ -8,8 +8,8 @@ import Placement
 /// What it knows comes from polls of the engine's small tables, every half second, each of which renews the
 /// node's own lease first. From the sessions that seem to be there it computes where each partition should
 /// be; all nodes compute the same. The wish grants nothing: a partition is taken by the engine's word alone,
-/// after its owner's session is dead, and given up only by its owner (design 3.5). So two nodes that see
-/// different clusters, or a node that slept, cost moves and never a record.
+/// after its owner's session is dead, and given up only by its owner (rule: fence-before-take). So two nodes
+/// that see different clusters, or a node that slept, cost moves and never a record.
 ///
 /// No I/O, no clock: events and the time come in, effects go out.
 public struct Ownership {
@@ -45,12 +45,13 @@ public struct Ownership {
     var unsure: Set<PartitionID> = []
     private(set) var seen: [SessionID: Seen] = [:]
     /// Who is said to be gone, since when.
-    private var suspects: [SessionID: MonotonicTime] = [:]
-    private var isolatedSince: MonotonicTime?
+    private(set) var suspects: [SessionID: MonotonicTime] = [:]
+    private(set) var isolatedSince: MonotonicTime?
     /// What gossip knows of partitions and the table did not show yet.
     var heard: [PartitionID: Route] = [:]
     var fencing: Set<SessionID> = []
     var following = Following()
+    var formers: Formers
     var last = Poll(sessions: [], partitions: [])
     var members: [Member] = []
     var strangers: [String: String] = [:]
@@ -75,6 +76,7 @@ public struct Ownership {
         self.name = name
         self.info = info
         self.options = options
+        formers = Formers(now)
         candidatesSince = now
         nextPoll = now
         pollingSince = now
@@ -185,6 +187,7 @@ public struct Ownership {
             seen[row.id] = Seen(counter: row.counter, since: now)
         }
         let living = Set(poll.sessions.map(\.id))
+        formers.note(seen, of: last.sessions, living, now, options)
         seen = seen.filter { living.contains($0.key) }
         suspects = suspects.filter { living.contains($0.key) }
         fencing.formIntersection(living)
@@ -237,7 +240,7 @@ public struct Ownership {
             let held = holdings[row.id]
             if row.owner == session, held == nil {
                 holdings[row.id] = .loading(row.epoch)
-                effects.append(.load(row.id, row.epoch, row.history))
+                effects.append(.load(row.id, row.epoch, grantsAfter: formers.grantsAfter[row.id]))
             } else if let epoch = held?.epoch,
                 row.epoch > epoch || (row.epoch == epoch && row.owner != session)
             {
@@ -274,24 +277,6 @@ public struct Ownership {
     }
 
     // MARK: Who is gone
-
-    /// Whether this node sees less than half of those whose leases still move. Whoever is not seen counts
-    /// only while its lease moves: the dead are no majority. On a tie the half with the lowest session stays.
-    private func isMinority(_ asked: MonotonicTime) -> Bool {
-        var visible: [SessionID] = [session]
-        var hidden: [SessionID] = []
-        for row in last.sessions where row.id != session {
-            let since = [suspects[row.id], isolatedSince].compactMap { $0 }.min()
-            guard let since else {
-                visible.append(row.id)
-                continue
-            }
-            guard let seen = seen[row.id], asked.since(seen.since) < options.lease else { continue }
-            if seen.since > since { hidden.append(row.id) }
-        }
-        guard visible.count <= hidden.count else { return false }
-        return visible.count < hidden.count || (hidden.min() ?? session) < (visible.min() ?? session)
-    }
 
     /// Whether the other has stood still for so long that it counts as gone. A look that was `asked` for
     /// before this node fell asleep says nothing of what the other did meanwhile.
@@ -338,6 +323,7 @@ public struct Ownership {
                 else { continue }
                 taking += 1
                 holdings[row.id] = .taking
+                formers.noteTaking(row, from: last.sessions, options)
                 effects.append(.take(row))
             case .serving(let epoch):
                 guard let wished, wished != name, info.isLeaving || info.isCutOff || isStable else {
@@ -369,12 +355,12 @@ public struct Ownership {
         guard case .taking = holdings[id] else { return }
         changed[id] = now
         _ = following.end(id)
-        guard let epoch, let row = last.partitions.first(where: { $0.id == id }) else {
+        guard let epoch else {
             holdings[id] = nil
             return
         }
         holdings[id] = .loading(epoch)
-        effects.append(.load(id, epoch, row.history))
+        effects.append(.load(id, epoch, grantsAfter: formers.grantsAfter[id]))
         effects.append(.nudge)
         pollAgain = true
     }

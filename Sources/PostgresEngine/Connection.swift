@@ -114,7 +114,7 @@ final class Connection {
     ///
     /// A server that is frozen, or a network that swallows everything, is not waited for without end: the
     /// connection counts as lost then, and what was asked as unknown. The server is not told to cancel: a
-    /// commit that waits for a standby goes on waiting (design 5.4).
+    /// commit that waits for a standby goes on waiting (rule: unknown-is-an-outcome).
     private func answer(_ isSent: Int32) throws(Fault) -> OpaquePointer? {
         guard isSent == 1 else { throw .lost(connectionMessage) }
         while true {

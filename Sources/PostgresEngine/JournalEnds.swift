@@ -4,7 +4,8 @@ import Synchronization
 
 /// How far the journals of a database went when it last acknowledged something to this process, over
 /// whichever connection. A disk that was restored, or a failover that lost something, shows on the next
-/// connection by journals that end earlier: before anything is written behind a hole (design 5.6).
+/// connection by journals that end earlier: before anything is written behind a hole
+/// (rule: lost-ends-raise-the-generation).
 public final class JournalEnds: Sendable {
     private let ends = Mutex<[PartitionID: Sequence]>([:])
 

@@ -6,7 +6,7 @@ import Model
 extension PostgresEngine {
     /// Moves the session's counter and gives it back. Throws `fenced` for a dead session. With each renewal
     /// the database's settings are read back; where commits are less durable than was asked for, the engine
-    /// gives up (design 5.11).
+    /// gives up (rule: durability-is-verified).
     public func renewLease(_ session: SessionID) throws(EngineError) -> UInt64 {
         try renew(session, info: nil)
     }

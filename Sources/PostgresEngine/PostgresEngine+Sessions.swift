@@ -1,7 +1,7 @@
 import Journal
 import Model
 
-// Sessions and partitions: who may write.
+// Sessions and partitions: who may write (rule: sessions-never-return).
 
 extension PostgresEngine {
     /// Two processes that begin a session of one node at once: the second finds the first one's, and again.

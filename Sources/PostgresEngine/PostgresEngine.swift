@@ -4,7 +4,7 @@ import Model
 /// Journals in PostgreSQL, for a cluster: it brings its own replication, failover and backup.
 ///
 /// One connection, used synchronously; everything that is asked in normal work is *one statement*, so that a
-/// process that freezes holds no lock. The tables are in `Schema`.
+/// process that freezes holds no lock (rule: no-lock-outlives-a-statement). The tables are in `Schema`.
 ///
 /// **Writing** takes a shared lock on the writer's session row, if that session lives, and inserts at places
 /// that nobody has taken. Fencing updates that row, so it waits for the append in flight; whoever waited for

@@ -45,7 +45,7 @@ public struct PostgresSettings: Hashable, Sendable {
         current_setting('server_version_num')::int4, pg_is_in_recovery()
         """
 
-    /// Why commits are less durable than was asked for, or `nil` (design 5.11).
+    /// Why commits are less durable than was asked for, or `nil` (rule: durability-is-verified).
     func weakness(asked options: PostgresEngine.Options) -> String? {
         guard !options.allowsVolatile else { return nil }
         let commit = SynchronousCommit(rawValue: synchronousCommit)
@@ -67,7 +67,8 @@ public struct PostgresSettings: Hashable, Sendable {
             lossSeen: lossSeen)
     }
 
-    /// Why what `self` says cannot follow what was known before, or `nil` (design 5.6).
+    /// Why what `self` says cannot follow what was known before, or `nil`
+    /// (rule: lost-ends-raise-the-generation).
     func contradiction(to before: PostgresSettings) -> String? {
         guard systemIdentifier == before.systemIdentifier else {
             return "another database answers: its system identifier is \(systemIdentifier), and was"

@@ -1,6 +1,6 @@
 import Model
 
-/// What one project may still have of one kind, and who holds how much of it.
+/// What one project may still have of one kind, and who holds how much of it (rule: tokens-are-leased).
 ///
 /// The bucket counts what is *known to be spent*, or must be taken for spent. What is out is not spent yet,
 /// but it is not to be had twice either. There are two kinds of it:

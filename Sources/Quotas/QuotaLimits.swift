@@ -1,4 +1,5 @@
-/// What a project may do. The defaults are FCM's, where FCM states one (fcm-wire §4; design §3.8).
+/// What a project may do. The defaults are FCM's, where FCM states one (fcm-wire §4;
+/// rule: tokens-are-leased).
 public struct QuotaLimits: Hashable, Sendable {
     /// No device limit is larger.
     public static let deviceCountMax: UInt32 = 1_000_000

@@ -3,9 +3,9 @@ import Model
 /// Until when a request may be carried out.
 ///
 /// A gateway answers an operation that was not answered in time as unavailable, and whoever asked may then
-/// ask for the opposite: from then on nothing of the first may take effect (design 5.4). So the deadline goes
-/// with the request, and whoever is asked looks at it before anything else. What it then does is with the
-/// engine, which may take its time.
+/// ask for the opposite: from then on nothing of the first may take effect (rule: unknown-is-an-outcome). So
+/// the deadline goes with the request, and whoever is asked looks at it before anything else. What it then
+/// does is with the engine, which may take its time.
 ///
 /// Clocks of two machines are not compared. A request says how much of its time was left when it was written;
 /// its reader knows a moment that was certainly before that, on its own clock: when it last asked for a sign

@@ -158,7 +158,7 @@ public struct GatewayStreams {
     }
 
     /// Frames come in the order of their numbers. Where one is missing, so is what its streams were to get:
-    /// they are told anew, and read from the log what they missed.
+    /// they are told anew, and read from the log what they missed (rule: numbered-pushes).
     private mutating func notice(
         _ number: UInt64, _ partition: PartitionID, _ commands: inout [StreamCommand]
     ) {
@@ -203,7 +203,7 @@ public struct GatewayStreams {
 
     /// The partition has another owner, or the way to it was broken: each of its streams is told to it
     /// anew. What was written stays written: the owner begins with what was not acknowledged, and of that
-    /// only what is above the last written goes out again (design 5.8).
+    /// only what is above the last written goes out again (rule: streams-outlive-owners).
     public mutating func reattach(_ partition: PartitionID) -> [StreamCommand] {
         reattach(partition) { _, _ in true }
     }

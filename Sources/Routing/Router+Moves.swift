@@ -3,7 +3,7 @@ import Partitions
 
 // In a cluster the owner of a partition changes. A request that did not reach one, or of which nobody knows
 // whether it did, is asked again under its own number: sends carry a key by which a partition knows a
-// repeat, everything else may be done twice.
+// repeat, everything else may be done twice (rule: numbers-for-copies-only).
 //
 // A link that breaks is told of on the side that wrote into it, and a reply may be lost on its way while the
 // way of the requests stands: when its sender does not know this process yet, or could not connect to it. So

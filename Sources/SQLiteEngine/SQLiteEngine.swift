@@ -64,7 +64,7 @@ public final class SQLiteEngine: Engine {
         try verifyDurability()
     }
 
-    /// Reads back that commits are synced as they should be (design 5.11).
+    /// Reads back that commits are synced as they should be (rule: durability-is-verified).
     public func verifyDurability() throws(EngineError) {
         let mode = try database.text("PRAGMA journal_mode")
         let synchronous = try database.number("PRAGMA synchronous")

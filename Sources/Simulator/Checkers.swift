@@ -33,7 +33,7 @@ private struct SubscriptionView {
     }
 }
 
-/// The guarantees of the design, each checked over a history alone.
+/// The guarantees of docs/protocol.md, each checked over a history alone.
 public struct Checkers {
     private let history: History
     private let rules: Rules
@@ -159,8 +159,8 @@ public struct Checkers {
         return found
     }
 
-    /// A send that its gateway repeated is accepted once (design 5.5): it stands at one place of a device's
-    /// log.
+    /// A send that its gateway repeated is accepted once (rule: repeats-do-not-double): it stands at one
+    /// place of a device's log.
     func acceptedOnce() -> [Violation] {
         struct Arrival: Hashable {
             var device: Int

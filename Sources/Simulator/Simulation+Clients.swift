@@ -117,7 +117,7 @@ extension Simulation {
                 } else {
                     self.history.changes[place].outcome = .ok(at: at)
                 }
-            // It may have taken effect, and its answer not: design 5.4.
+            // It may have taken effect, and its answer not: rule: unknown-is-an-outcome
             case .refused(.unavailable): break
             default: self.history.changes[place].outcome = .refused(at: at)
             }

@@ -19,7 +19,7 @@ extension Simulation {
     }
 
     func finish() -> (history: History, violations: [Violation]) {
-        if let broken { return (history, [Violation(guarantee: "I4", description: broken)]) }
+        if let broken { return (history, [Violation(guarantee: "journals", description: broken)]) }
         for (number, client) in clients.enumerated() {
             guard let registration = client.registration else { continue }
             history.final[number] = []
@@ -56,7 +56,8 @@ extension Simulation {
         if bodiesGone > 0 {
             violations.append(
                 Violation(
-                    guarantee: "5.1", description: "\(bodiesGone) bodies of messages that waited are gone"))
+                    guarantee: "bodies", description: "\(bodiesGone) bodies of messages that waited are gone")
+            )
         }
         violations += brokenLaws.map { Violation(guarantee: "invariant", description: $0) }
         violations += imagesDiffer()
@@ -68,14 +69,15 @@ extension Simulation {
     private func fanoutsLeft() -> [Violation] {
         var found: [Violation] = []
         if unfinishedMost > options.fanoutsMax {
-            found.append(Violation(guarantee: "5.9", description: "\(unfinishedMost) unfinished fan-outs"))
+            found.append(
+                Violation(guarantee: "bounded-fanouts", description: "\(unfinishedMost) unfinished fan-outs"))
         }
         for case let partition? in partitions {
             let left = partition.unfinished(Simulation.project)
             if left != (0, 0) {
                 found.append(
                     Violation(
-                        guarantee: "5.9",
+                        guarantee: "bounded-fanouts",
                         description: "partition \(partition.id.rawValue) ends with \(left.counted) fan-outs"))
             }
         }
@@ -94,7 +96,7 @@ extension Simulation {
             where folded(number, snapshot: snapshot, records)?.image() != lived {
                 found.append(
                     Violation(
-                        guarantee: "I4",
+                        guarantee: "journals",
                         description: "partition \(number) is not the fold of its journal"
                             + (snapshot == nil ? "" : " behind a snapshot")))
             }

@@ -30,6 +30,25 @@ import Testing
         }
     }
 
+    /// Code cites the rules of docs/protocol.md by name, as `rule:` and the rule's name.
+    @Test("each rule of the protocol is cited, and each that is cited is there")
+    func protocolRules() throws {
+        let page = try String(
+            contentsOf: HouseRulesTests.root.appending(path: "docs/protocol.md"), encoding: .utf8)
+        let names = page.split(separator: "\n").filter { $0.hasPrefix("### ") }
+            .map { String($0.dropFirst(4)) }
+        #expect(names.count > 30 && Set(names).count == names.count)
+        var cited: Set<String> = []
+        for file in HouseRulesTests.all {
+            for match in file.lines.joined(separator: "\n").matches(of: /rule: ([a-z]+(?:-[a-z]+)+)/) {
+                let name = String(match.1)
+                cited.insert(name)
+                #expect(names.contains(name), "\(file.path) cites \(name)")
+            }
+        }
+        for name in names where !cited.contains(name) { Issue.record("nothing cites \(name)") }
+    }
+
     @Test("no source breaks a rule of the house", arguments: Rule.all.map(\.name))
     func rules(name: String) {
         let files = HouseRulesTests.all

@@ -92,8 +92,8 @@ struct RegistrationKeyTests {
         RegistrationKey(number: 2, material: Array(33...64)),
     ])
 
-    /// Ids show no counts (design 5.13): those of devices that follow each other have no more in common than
-    /// any two.
+    /// Ids show no counts (rule: ids-leak-nothing): those of devices that follow each other have no more in
+    /// common than any two.
     @Test("look unrelated for devices that follow each other")
     func unrelated() {
         var last: [UInt8] = []

@@ -3,7 +3,8 @@ import Testing
 
 @testable import Partitions
 
-/// Ids leak nothing (design 5.13): what one project's devices are shown does not tell what others do.
+/// Ids leak nothing (rule: ids-leak-nothing): what one project's devices are shown does not tell what others
+/// do.
 @Suite struct LeakTests {
     /// The positions of one device's events, a millisecond apart, with so many messages of another project to
     /// the same partition between two of them.

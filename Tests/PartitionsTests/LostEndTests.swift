@@ -3,7 +3,8 @@ import Testing
 
 @testable import Partitions
 
-/// One of several databases loses its end, the others do not (design 5.6): what is left fits together again.
+/// One of several databases loses its end, the others do not (rule: lost-ends-raise-the-generation): what is
+/// left fits together again.
 @Suite("A database that lost its end, of several")
 struct LostEndTests {
     /// Partitions in databases of their own, and devices that subscribe and are sent to at random.

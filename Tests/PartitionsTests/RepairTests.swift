@@ -3,7 +3,7 @@ import Testing
 
 @testable import Partitions
 
-/// Two ends of a pair that do not agree any more are told again (design 5.7).
+/// Two ends of a pair that do not agree any more are told again (rule: fingerprints-repair).
 @Suite("Repair of pairs")
 struct RepairTests {
     static let topics = (0..<12).map { "topic-\($0)" }

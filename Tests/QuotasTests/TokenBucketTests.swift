@@ -137,7 +137,7 @@ struct DumbBucket {
 }
 
 @Suite struct QuotaLimitsTests {
-    @Test("the defaults are the design's")
+    @Test("the defaults are those of docs/api.md")
     func defaults() {
         let limits = QuotaLimits.standard
         expect(limits.sends == QuotaRate(count: 10_000, burst: 600_000))

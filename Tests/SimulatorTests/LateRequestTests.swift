@@ -7,7 +7,7 @@ import Testing
 @testable import NodeCore
 @testable import Simulator
 
-/// Requests that lie on their way or in a process that sleeps (design 5.12).
+/// Requests that lie on their way or in a process that sleeps (rule: deadlines-travel).
 @Suite("A late request")
 struct LateRequestTests {
     enum Hindrance: CaseIterable {
@@ -80,13 +80,13 @@ struct LateRequestTests {
         #expect(world.violations.isEmpty, "\(world.violations)")
         #expect(world.counts["late requests"] == nil)
         let late = try ask(.standstill, hurry: .seconds(6))
-        #expect(late.violations.contains { $0.guarantee == "5.12" })
+        #expect(late.violations.contains { $0.guarantee == "deadlines-travel" })
     }
 
     @Test("is seen where it is done nevertheless", arguments: [Hindrance.cut, .sleep])
     func planted(_ hindrance: Hindrance) throws {
         let world = try ask(hindrance, .ignoreDeadlines)
-        #expect(world.violations.contains { $0.guarantee == "5.12" })
+        #expect(world.violations.contains { $0.guarantee == "deadlines-travel" })
     }
 
     /// The request was sent to the owner of an earlier epoch, which is the same process.
@@ -107,6 +107,6 @@ struct LateRequestTests {
     @Test("to the owner of an earlier epoch is not done by the same process as owner anew")
     func formerEpoch() throws {
         #expect(try askTheFormer([]).violations.isEmpty)
-        #expect(try askTheFormer(.ignoreEpochs).violations.contains { $0.guarantee == "5.12" })
+        #expect(try askTheFormer(.ignoreEpochs).violations.contains { $0.guarantee == "deadlines-travel" })
     }
 }

@@ -70,6 +70,14 @@ struct SwarmTests {
                     + " bookkeeping-ms 1, outbox-retry-ms 491, batch-bytes 1, journal-rows 1,"
                     + " journal-bytes 13, refusal-retry-min-ms 3, refusal-retry-soon-ms 1"
             ),
+            // A superseded process that does not hear of it grants tokens beside its heir.
+            (
+                1_000_335,
+                "nodes 1, partitions 11, loops 3, databases 3, projects 2, devices 22, topics 6, seconds 6,"
+                    + " pause-ms 814, burst-size 1, tight 1, stalledConnection 1, supersession 1,"
+                    + " unknown 197, full-streams 9, snapshot-bytes 100, snapshot-slice-bytes 234, quota-tick-ms 12,"
+                    + " lease-polls 5"
+            ),
             // A gateway that takes one operation: the simulation stopped asking while its questions paused.
             (
                 31673,

@@ -1,4 +1,5 @@
-/* Outboxes with marks and histories (design 3.1, 5.2, 5.3, 5.6): D tells T who is subscribed, by entries in order, each once.
+/* Outboxes with marks and histories (rule: devices-decide, outbox-order, proven-answers): D tells T who is subscribed, by
+ * entries in order, each once.
  *
  * What is modelled. D writes records one after another; the record of a change is an entry of its outbox to T, whose number is
  * the record's sequence (a new owner's barrier takes a sequence too, so numbers have gaps), and which names the entry before it.

@@ -1,5 +1,5 @@
-/* Bounded records, and entries that are received in parts (design 5.2): what one record of T makes for D may be longer than any
- * record of D. It goes with outbox.pml, which has histories, lost ends and answers, and entries of one item.
+/* Bounded records, and entries that are received in parts (rule: outbox-order): what one record of T makes for D may be longer
+ * than any record of D. It goes with outbox.pml, which has histories, lost ends and answers, and entries of one item.
  *
  * What is modelled. T puts messages into its open record, up to a bound; the record becomes one entry of its outbox to D, with all
  * of its messages. At D each of them weighs more, by its targets, and D's records have a bound too. So D applies an entry in as many

@@ -1,4 +1,5 @@
-/* Streams (design 3.2, 5.3, 5.8, 5.14): a device listens through gateways to the partition D that has its log, and acknowledges.
+/* Streams (rule: durable-acknowledgements, numbered-pushes, catch-up-before-live): a device listens through gateways to the
+ * partition D that has its log, and acknowledges.
  *
  * What is modelled. D appends messages for one device, at positions 1, 2, ...; a first owner is succeeded by a second at any
  * moment, and goes on as a sleeper that does not know. The device opens one connection after the other, each at the other gateway,

@@ -1,6 +1,6 @@
-/* Takeover (design 3.5, 5.1, 5.4; decision 0014): node 0 owns a partition, the next owner takes it: node 1 after it has fenced
- * node 0, or whoever comes first, node 0 with a new machine included, after node 0 has given the partition up alive. Node 0 may
- * sleep anywhere and wake at any time.
+/* Takeover (rule: checked-append, fence-before-take; decision 0014): node 0 owns a partition, the next owner takes it: node 1
+ * after it has fenced node 0, or whoever comes first, node 0 with a new machine included, after node 0 has given the partition
+ * up alive. Node 0 may sleep anywhere and wake at any time.
  *
  * Node 0 is a machine and the journal's writer. The machine offers records, up to two that are not settled yet; the writer
  * sends what waits as one batch, whose statement the database carries out at any time after that, and once more whenever the

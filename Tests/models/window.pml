@@ -1,5 +1,5 @@
-/* The window of pushes (design 5.8): a partition pushes to the streams of one gateway, and cuts them off when the gateway confirms
- * too little. It goes with streams.pml, which has one device, takeovers and lost frames, and no bounds.
+/* The window of pushes (rule: catch-up-before-live): a partition pushes to the streams of one gateway, and cuts them off when
+ * the gateway confirms too little. It goes with streams.pml, which has one device, takeovers and lost frames, and no bounds.
  *
  * What is modelled. Two devices listen at one gateway, each on one connection. Messages are for one of them or both; one push has
  * all targets that are live, and counts against the window until the gateway confirms it. When the window is full all live

@@ -1,7 +1,7 @@
 import HTTPMessages
 
 /// What is known of a request by its method, path and fields, before its body is read: how long the body may
-/// be, or that the request is refused whatever stands in it.
+/// be, or that the request is refused whatever stands in it (rule: bounds-before-work).
 public enum BodyBound: Sendable {
     case bytes(Int)
     case answer(HTTPResponse)

@@ -163,9 +163,9 @@ public final class ControlCore {
         case .poll(let info): poll(info)
         case .fence(let session): fence(session)
         case .take(let row): take(row)
-        case .load(let id, let epoch, _):
+        case .load(let id, let epoch, let grantsAfter):
             publish(.owner, number: UInt32(id.rawValue), version: epoch.rawValue, session.rawValue)
-            effects.append(.order(.serve(id, epoch), of: id))
+            effects.append(.order(.serve(id, epoch, grantsAfter: grantsAfter), of: id))
         case .release(let id): release(id)
         case .offer(let id, let heir): effects.append(.say(.follow(id), to: [heir.life]))
         case .follow(let id): effects.append(.follow(id))

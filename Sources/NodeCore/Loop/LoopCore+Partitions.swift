@@ -230,7 +230,7 @@ extension LoopCore {
     }
 
     /// What was verified by checksum and still cannot be folded would stop the next owner as well. It stays
-    /// here, unserved and unwritten, while the node serves the rest.
+    /// here, unserved and unwritten, while the node serves the rest (rule: damage-is-quarantined).
     private func quarantine(_ id: PartitionID, reason: String) {
         loading[id] = nil
         failedLoads[id] = nil

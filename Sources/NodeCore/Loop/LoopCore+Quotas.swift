@@ -62,6 +62,7 @@ extension LoopCore {
         // Only the owner of the project's home partition grants.
         let home = home(of: project)
         guard var since = servedSince[home] else { return false }
+        since = max(since, grantsAfter[home] ?? since)
         guard projects.contains(project) else {
             // Made on another node a moment ago.
             effects.append(.look)

@@ -59,7 +59,11 @@ extension LoopCore {
 
     /// Whether a request may be carried out here and now. The process may have slept since the turn began.
     func takes(_ asked: RequestID, _ mandate: Mandate, _ partition: PartitionID) -> Bool {
-        guard options.isClustered else { return true }
+        guard options.isClustered else {
+            // Its client may have been told that it is not done.
+            if mandate.deadline.isPast(now: now.monotonic) { effects.append(.noted(.requestLate)) }
+            return !mandate.deadline.isPast(now: now.monotonic)
+        }
         switch standing(of: mandate, at: partition) {
         case .valid: return true
         case .late: effects.append(.noted(.requestLate))
@@ -182,7 +186,9 @@ extension LoopCore {
 
     func handle(_ order: LoopOrder) {
         switch order {
-        case .serve(let id, let epoch): serve(id, epoch)
+        case .serve(let id, let epoch, let grantsAfter):
+            self.grantsAfter[id] = grantsAfter
+            serve(id, epoch)
         case .release(let id): release(id)
         case .drop(let id): drop(id)
         case .unfollow(let id): followed[id] = nil

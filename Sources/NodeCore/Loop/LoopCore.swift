@@ -48,11 +48,11 @@ public struct LoopOptions: Sendable {
 /// Everything that one loop of a node decides: the partitions that live on it, the requests and the streams
 /// of the clients that are connected to it, and the machines between them.
 ///
-/// Messages come in, effects go out; it does no I/O. What comes in is handled in turns: a turn handles all
-/// that has come and what that leads to here, then lets each partition that had work close its record, and
-/// hands over what goes to others in one piece for each. So a thousand requests that came with one wake-up
-/// share one record a partition, one hand-over to the engine, one wake-up of another loop and one frame to
-/// another process.
+/// Messages come in, effects go out; it does no I/O (rule: one-core-in-two-worlds). What comes in is handled
+/// in turns: a turn handles all that has come and what that leads to here, then lets each partition that had
+/// work close its record, and hands over what goes to others in one piece for each. So a thousand requests
+/// that came with one wake-up share one record a partition, one hand-over to the engine, one wake-up of
+/// another loop and one frame to another process.
 ///
 /// Between turns the shell may submit operations and attach streams. After each call it carries out
 /// `effects`, in their order, and sees to it that a turn follows.
@@ -117,6 +117,8 @@ public final class LoopCore<Host: LoopHost> {
     var owed: [UInt32: Int] = [:]
     /// When each partition that is here began to be served.
     var servedSince: [PartitionID: MonotonicTime] = [:]
+    /// Until when the former owner of a partition may grant tokens of its projects.
+    var grantsAfter: [PartitionID: MonotonicTime] = [:]
     /// Partitions of which rows are being deleted, slice by slice, and what is to go.
     var trims: [PartitionID: Trim] = [:]
 

@@ -41,23 +41,24 @@ open class LoopObserver {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
 
-        /// A new owner of buckets begins with full ones (design 3.8).
+        /// A new owner of buckets begins with full ones (rule: heirs-of-buckets-wait).
         public static let fullBuckets = PlantedInNode(rawValue: 1)
-        /// A new owner of buckets does not wait until what the former one granted is void (design 3.8).
+        /// A new owner of buckets does not wait until what the former one granted is void
+        /// (rule: heirs-of-buckets-wait).
         public static let hastyBuckets = PlantedInNode(rawValue: 2)
-        /// Streams are not told to a partition's new owner (design 5.8).
+        /// Streams are not told to a partition's new owner (rule: streams-outlive-owners).
         public static let forgetStreams = PlantedInNode(rawValue: 4)
-        /// What was asked of a former owner is not asked again (design 3.5).
+        /// What was asked of a former owner is not asked again (rule: ask-the-next-owner).
         public static let forgetRequests = PlantedInNode(rawValue: 8)
-        /// What is past its deadline is done nevertheless (design 5.12).
+        /// What is past its deadline is done nevertheless (rule: deadlines-travel).
         public static let ignoreDeadlines = PlantedInNode(rawValue: 16)
-        /// What was asked of an owner is done by it when it is owner anew (design 3.5).
+        /// What was asked of an owner is done by it when it is owner anew (rule: named-owner).
         public static let ignoreEpochs = PlantedInNode(rawValue: 32)
         /// A process that loses what was said to another does not tell it.
         public static let oweNothing = PlantedInNode(rawValue: 64)
-        /// A suspicion is enough to fence (design 3.5).
+        /// A suspicion is enough to fence (rule: leases-only-save-moves).
         public static let hastyFence = PlantedInNode(rawValue: 128)
-        /// What belongs on another node is not given up (design 3.5).
+        /// What belongs on another node is not given up (rule: partitions-go-where-they-belong).
         public static let keepPartitions = PlantedInNode(rawValue: 256)
         /// Who is far behind is asked and told as if it were not.
         public static let ignorePressure = PlantedInNode(rawValue: 512)

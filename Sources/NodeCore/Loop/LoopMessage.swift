@@ -65,8 +65,9 @@ public enum EngineAnswer: Sendable {
 
 /// What the node's control side tells a loop.
 public enum LoopOrder: Sendable {
-    /// This node owns the partition since the epoch: load it, and serve it.
-    case serve(PartitionID, Epoch)
+    /// This node owns the partition since the epoch: load it, and serve it. Its former owner may grant tokens
+    /// until then.
+    case serve(PartitionID, Epoch, grantsAfter: MonotonicTime? = nil)
     /// Take no more work for the partition; when nothing of it is in flight, give it up.
     case release(PartitionID)
     /// The partition is another's: throw its machine away.

@@ -65,8 +65,8 @@ enum Fact: Sendable {
 }
 
 /// Part of what one partition should have of another's devices, told again because the fingerprints of the
-/// two differed (design 5.7). The topics are dealt into `count` slices by their hash, so that no record grows
-/// with the pair; within its slice a topic that is not named has none of the devices.
+/// two differed (rule: fingerprints-repair). The topics are dealt into `count` slices by their hash, so that
+/// no record grows with the pair; within its slice a topic that is not named has none of the devices.
 public struct PairSlice: Sendable {
     public struct Members: Sendable {
         public var project: ProjectNumber

@@ -1,7 +1,7 @@
 import Model
 
-/// The messages of each project that some partition has not taken over yet (design 5.9). A condition that
-/// is not resolved counts too.
+/// The messages of each project that some partition has not taken over yet (rule: bounded-fanouts). A
+/// condition that is not resolved counts too.
 struct Fanouts {
     private var counts = RecentMap<UInt32, Int>()
     /// How many partitions have not taken over a message, where they are more than one: most messages have a

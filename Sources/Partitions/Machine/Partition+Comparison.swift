@@ -1,10 +1,11 @@
 import Model
 
-// What happens when a database may have lost its end (design 5.6). Where all partitions are in one, all went
-// back to one moment, at which they fitted together. Of several, one may lose its end alone: a receiver then
-// lacks what its sender has forgotten long ago, or has what its sender will never say; and neither notices,
-// because numbers are given anew. So numbers mean something only within a generation, a frame says what is
-// left of former ones, and every two partitions of different databases are compared once in a new one.
+// What happens when a database may have lost its end (rule: lost-ends-raise-the-generation). Where all
+// partitions are in one, all went back to one moment, at which they fitted together. Of several, one may lose
+// its end alone: a receiver then lacks what its sender has forgotten long ago, or has what its sender will
+// never say; and neither notices, because numbers are given anew. So numbers mean something only within a
+// generation, a frame says what is left of former ones, and every two partitions of different databases are
+// compared once in a new one.
 
 /// Partitions that are to be compared with this one, and when they were last asked.
 struct Comparison {

@@ -1,8 +1,8 @@
 import Model
 
 // When the two ends of a pair do not agree on who is in the topics, the devices' side, which is the
-// authority, says it again, slice by slice (design 5.7). A slice replaces what the other side has in one
-// step, so no send meets a set that is half empty.
+// authority, says it again, slice by slice (rule: fingerprints-repair). A slice replaces what the other side
+// has in one step, so no send meets a set that is half empty.
 
 /// A pair that is being told again.
 struct Repair {

@@ -161,8 +161,8 @@ extension Partition {
     }
 
     /// The position that an event id acknowledges: of a former generation of the database at most where that
-    /// ended, since what came there afterwards its device has not seen (design 5.6). `nil` where it belongs
-    /// to a history of which nothing is known.
+    /// ended, since what came there afterwards its device has not seen
+    /// (rule: lost-ends-raise-the-generation). `nil` where it belongs to a history of which nothing is known.
     func clamp(_ event: EventID) -> Position? {
         func isOf(_ generation: UInt64) -> Bool {
             event.history == UInt16(truncatingIfNeeded: history.rawValue &+ generation)

@@ -72,10 +72,10 @@ extension Partition {
         streams.forget(where: isGone)
     }
 
-    /// Forgets the windows of requests of gateway loops whose sessions live no more (design 5.5), but for the
-    /// latest `deadWindowsMax`: a gateway that was fenced may not have heard of it, and ask again. An
-    /// incarnation is its session and its loop's number. Whoever is newer than all that are known may only
-    /// not be known yet. They go with a record, so the caller flushes.
+    /// Forgets the windows of requests of gateway loops whose sessions live no more
+    /// (rule: repeats-do-not-double), but for the latest `deadWindowsMax`: a gateway that was fenced may not
+    /// have heard of it, and ask again. An incarnation is its session and its loop's number. Whoever is newer
+    /// than all that are known may only not be known yet. They go with a record, so the caller flushes.
     public func forgetWindows(living: Set<SessionID>) {
         guard let newest = living.max() else { return }
         let dead = state.windows.keys.filter { incarnation in

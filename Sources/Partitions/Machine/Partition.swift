@@ -233,7 +233,8 @@ public final class Partition {
         beginSnapshot()
     }
 
-    /// Whether the open record takes no more: it is long, or one of the outbox entries that it makes is.
+    /// Whether the open record takes no more: it is long, or one of the outbox entries that it makes is
+    /// (rule: bounded-bytes).
     private var isFull: Bool {
         ledger.openBytes >= options.recordBytesMax || ledger.openEntryBytes >= options.entryBytesMax
     }

@@ -16,7 +16,8 @@ struct PartitionState: ~Copyable {
     /// The newest record that was folded in.
     var applied: Sequence = .zero
     var epoch = Epoch(0)
-    /// How often a database has lost its end (design 5.6), and where what was left of it ended then.
+    /// How often a database has lost its end (rule: lost-ends-raise-the-generation), and where what was left
+    /// of it ended then.
     var generation: UInt64 = 0
     var formerGenerations: [FormerGeneration] = []
     /// Up to which of them other partitions were compared with this one.

@@ -7,57 +7,62 @@ import Model
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
 
-        /// An answer leaves while its record is only in memory (design 5.14).
+        /// An answer leaves while its record is only in memory (rule: nothing-on-memory-alone).
         public static let answerBeforeDurable = Planted(rawValue: 1)
-        /// Outbox entries are offered before their record is durable (design 5.2).
+        /// Outbox entries are offered before their record is durable (rule: outbox-order).
         public static let offerBeforeDurable = Planted(rawValue: 2)
-        /// A receiver acknowledges what it has only in memory (design 5.2).
+        /// A receiver acknowledges what it has only in memory (rule: outbox-order).
         public static let acknowledgeVolatile = Planted(rawValue: 4)
-        /// A receiver applies an entry that does not follow its mark (design 5.2).
+        /// A receiver applies an entry that does not follow its mark (rule: outbox-order).
         public static let skipPredecessor = Planted(rawValue: 8)
-        /// A new owner forgets how far others' outboxes were applied (design 5.2).
+        /// A new owner forgets how far others' outboxes were applied (rule: outbox-order).
         public static let forgetMarks = Planted(rawValue: 16)
-        /// A message is pushed before its record is durable (design 5.14).
+        /// A message is pushed before its record is durable (rule: nothing-on-memory-alone).
         public static let pushBeforeDurable = Planted(rawValue: 32)
-        /// A device's acknowledgement is answered without a record (design 3.2).
+        /// A device's acknowledgement is answered without a record (rule: durable-acknowledgements).
         public static let acknowledgeUnrecorded = Planted(rawValue: 64)
-        /// A new owner does not offer again what was not acknowledged (design 3.1).
+        /// A new owner does not offer again what was not acknowledged (rule: devices-decide).
         public static let forgetOutboxes = Planted(rawValue: 128)
-        /// "It was so already" is said without waiting for the topic's partition (design 5.3).
+        /// "It was so already" is said without waiting for the topic's partition (rule: proven-answers).
         public static let unprovenRepeat = Planted(rawValue: 256)
-        /// A pair whose fingerprints differ is not told again (design 5.7).
+        /// A pair whose fingerprints differ is not told again (rule: fingerprints-repair).
         public static let noRepair = Planted(rawValue: 1024)
-        /// A device is told of a loss that is only in memory (design 5.14).
+        /// A device is told of a loss that is only in memory (rule: nothing-on-memory-alone).
         public static let tellVolatileLoss = Planted(rawValue: 2048)
-        /// A repeated request is taken for a new one (design 5.5).
+        /// A repeated request is taken for a new one (rule: repeats-do-not-double).
         public static let forgetWindow = Planted(rawValue: 4096)
-        /// A send whose fate is not known is answered as refused (design 5.4).
+        /// A send whose fate is not known is answered as refused (rule: unknown-is-an-outcome).
         public static let unknownAsRefused = Planted(rawValue: 16384)
-        /// A snapshot is named before the records that it covers are durable (design 5.1).
+        /// A snapshot is named before the records that it covers are durable (rule: fenced-snapshots).
         public static let snapshotVolatile = Planted(rawValue: 8192)
-        /// A stream is taken for live though something waits for it (design 5.8).
+        /// A stream is taken for live though something waits for it (rule: catch-up-before-live).
         public static let skipCatchUp = Planted(rawValue: 512)
-        /// A message whose time to live is over is delivered nevertheless (design 5.9).
+        /// A message whose time to live is over is delivered nevertheless (rule: bounded-fanouts).
         public static let deliverLate = Planted(rawValue: 32768)
-        /// Bodies that somebody waits for are trimmed away (design 5.1).
+        /// Bodies that somebody waits for are trimmed away (rule: delete-on-durable-only).
         public static let forgetBodies = Planted(rawValue: 65536)
-        /// The journal is trimmed to the newest snapshot, so that only one is worth anything (design 5.1).
+        /// The journal is trimmed to the newest snapshot, so that only one is worth anything
+        /// (rule: fenced-snapshots).
         public static let trimToNewest = Planted(rawValue: 131_072)
-        /// Unfinished fan-outs are not bounded (design 5.9).
+        /// Unfinished fan-outs are not bounded (rule: bounded-fanouts).
         public static let unboundedFanouts = Planted(rawValue: 262_144)
-        /// A message that a partition has taken over still counts as unfinished (design 5.9).
+        /// A message that a partition has taken over still counts as unfinished (rule: bounded-fanouts).
         public static let leakFanouts = Planted(rawValue: 524_288)
-        /// Numbers of outboxes go on as they were when a database has lost its end (design 5.6).
+        /// Numbers of outboxes go on as they were when a database has lost its end
+        /// (rule: lost-ends-raise-the-generation).
         public static let keepNumbers = Planted(rawValue: 2_097_152)
-        /// Partitions of different databases are not compared then (design 5.6).
+        /// Partitions of different databases are not compared then (rule: lost-ends-raise-the-generation).
         public static let skipComparison = Planted(rawValue: 4_194_304)
-        /// The windows of a gateway that is fenced go at once, and it may not have heard of it (design 5.5).
+        /// The windows of a gateway that is fenced go at once, and it may not have heard of it
+        /// (rule: repeats-do-not-double).
         public static let buryAtOnce = Planted(rawValue: 1_048_576)
-        /// Who waits for a record with others is not answered: only the first of them is (design 5.3).
+        /// Who waits for a record with others is not answered: only the first of them is
+        /// (rule: proven-answers).
         public static let forgetAnswers = Planted(rawValue: 8_388_608)
-        /// Who is brought up to date is told of a loss, though nothing was dropped (design 3.3).
+        /// Who is brought up to date is told of a loss, though nothing was dropped (rule: losses-are-told).
         public static let tellLossOfNothing = Planted(rawValue: 16_777_216)
-        /// Whose stream took the place of another is not told to that one's gateway (design 5.8).
+        /// Whose stream took the place of another is not told to that one's gateway
+        /// (rule: one-state-on-two-sides).
         public static let keepReplaced = Planted(rawValue: 33_554_432)
         /// A record that is full takes more.
         public static let growRecords = Planted(rawValue: 67_108_864)

@@ -1,11 +1,11 @@
 import Model
 
-/// The clock on the wall, as far as it is believed.
+/// The clock on the wall, as far as it is believed (rule: wall-time-is-a-witness).
 ///
 /// It can be set, to anything, and a machine that slept goes on with another time. So it is compared with the
 /// clock that only runs: when the two have come apart by more than `leapMax` within an hour, the time that is
 /// told goes on with the latter until they agree again, or somebody vouches for the new one. The time that is
-/// told never falls.
+/// told falls only when somebody vouches for an earlier one.
 public struct TrustedClock: Sendable {
     /// Milliseconds.
     public static let leapMax: Int64 = 3_600_000

@@ -213,9 +213,9 @@ extension QuotaLimits {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
 
-        /// A dead node's partitions are taken without ending its session (design 3.5).
+        /// A dead node's partitions are taken without ending its session (rule: fence-before-take).
         public static let skipFence = PlantedInCluster(rawValue: 1)
-        /// The database takes appends of sessions that are dead (design 3.5).
+        /// The database takes appends of sessions that are dead (rule: checked-append).
         public static let appendUnchecked = PlantedInCluster(rawValue: 2)
         /// A lease waits for takes and releases, on the same connection.
         public static let leaseBehindTakes = PlantedInCluster(rawValue: 4)

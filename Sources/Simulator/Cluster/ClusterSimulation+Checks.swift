@@ -22,7 +22,7 @@ extension ClusterSimulation {
                 } catch {
                     found.append(
                         Violation(
-                            guarantee: "I4",
+                            guarantee: "journals",
                             description: "partition \(id.rawValue) cannot be read: \(error)"))
                 }
                 let past = database(of: id).records(of: id)
@@ -30,7 +30,7 @@ extension ClusterSimulation {
                 for stored in kept where (try? stored.folded(options).image()) != lived {
                     found.append(
                         Violation(
-                            guarantee: "I4",
+                            guarantee: "journals",
                             description: "partition \(id.rawValue) is not the fold of its journal"
                                 + (stored.snapshot == nil ? "" : " behind a snapshot")))
                 }
@@ -69,7 +69,8 @@ extension ClusterSimulation {
         ]
     }
 
-    /// When nothing is under way a gateway and the owner of a partition agree on who listens (design 5.8).
+    /// When nothing is under way a gateway and the owner of a partition agree on who listens
+    /// (rule: one-state-on-two-sides).
     func streamsDiffer() -> [Violation] {
         let running = slots.compactMap(\.process).filter(\.isRunning)
         let lives = Set(running.map(\.life))

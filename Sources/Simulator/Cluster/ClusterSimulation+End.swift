@@ -63,7 +63,7 @@ extension ClusterSimulation {
         return changes.map { .change($0) } + ends.map { .end($0) }
     }
 
-    /// Who listens gets what is sent now, without coming back (design 5.8).
+    /// Who listens gets what is sent now, without coming back (rule: streams-outlive-owners).
     private func sendToAll() {
         for client in clients.indices {
             clients[client].wantsToListen = true

@@ -184,14 +184,15 @@ final class SimulatedLoop {
         case .frameLost: world.count("frames lost")
         case .partitionLost: world.count("partitions lost")
         case .dropped: break
-        case .quarantined(let id, let reason): world.violate("I4", "partition \(id.rawValue): \(reason)")
+        case .quarantined(let id, let reason):
+            world.violate("journals", "partition \(id.rawValue): \(reason)")
         case .fingerprintsDiffer(let id, let with):
             world.violate("G1", "partitions \(id.rawValue) and \(with.rawValue) differ in their members")
         case .clockDoubted(let isDoubted): world.count("clocks doubted", isDoubted ? 1 : 0)
         case .partition(_, .clockLeapt), .partition(_, .clockAgrees): break
         case .partition(_, .journalRefuses): world.count("partitions refused")
         case .partition(_, .journalTakes): break
-        case .partition(let id, let notice): world.violate("5.1", "partition \(id.rawValue): \(notice)")
+        case .partition(let id, let notice): world.violate("bodies", "partition \(id.rawValue): \(notice)")
         }
     }
 
@@ -316,8 +317,8 @@ extension SimulatedLoop: LoopHost {
     func endForReconnect(_ stream: UInt64) { ended(stream) }
 }
 
-/// Looks into a loop's core for the checkers: what is asked and carried out until when (5.12), and what a
-/// project is admitted (G6).
+/// Looks into a loop's core for the checkers: what is asked and carried out until when
+/// (rule: deadlines-travel), and what a project is admitted (G6).
 private final class SimulatedObserver: LoopObserver {
     private unowned let loop: SimulatedLoop
     private unowned let world: ClusterSimulation
@@ -353,7 +354,8 @@ private final class SimulatedObserver: LoopObserver {
     override func carriesOut(_ id: RequestID) {
         let late = world.now - min(world.now, world.deadlines[id] ?? .max)
         if late > 0, late > world.stoodStill(loop.process, id) {
-            world.violate("5.12", "\(loop.place) carries out request \(id.number) past its deadline")
+            world.violate(
+                "deadlines-travel", "\(loop.place) carries out request \(id.number) past its deadline")
         }
     }
 

@@ -1,0 +1,68 @@
+import Journal
+import Model
+import Testing
+
+@testable import Ownership
+
+/// An owner of buckets grants for a lease's length after a renewal, whatever becomes of its session.
+@Suite("Who takes a partition, and what its former owner may grant") struct FormerTests {
+    private let own = SessionID(3)
+    private let former = SessionID(1)
+    private let later = SessionID(9)
+    private let lease = Ownership.Options().lease
+
+    private func at(_ milliseconds: UInt64) -> MonotonicTime {
+        MonotonicTime(nanoseconds: .milliseconds(10_000 + milliseconds))
+    }
+
+    private func poll(_ sessions: [(SessionID, node: String, counter: UInt64)]) -> Ownership.Poll {
+        let info = Ownership.NodeInfo(isShard: true, isGateway: true, peer: "127.0.0.1:1", gossip: "")
+        return Ownership.Poll(
+            sessions: sessions.map {
+                SessionRow(id: $0.0, node: $0.node, counter: $0.counter, info: info.encoded)
+            },
+            partitions: (0..<8).map {
+                PartitionRow(
+                    id: PartitionID($0), history: History(1), owner: former, epoch: Epoch(4),
+                    floor: Sequence(1))
+            })
+    }
+
+    /// What the node says of each partition that it takes, after these looks half a second apart.
+    private func grantsAfter(_ looks: [Ownership.Poll]) -> Set<MonotonicTime?> {
+        let info = Ownership.NodeInfo(isShard: true, isGateway: true, peer: "127.0.0.1:3", gossip: "")
+        var ownership = Ownership(session: own, name: "c", info: info, now: at(0))
+        var said: Set<MonotonicTime?> = []
+        for (place, look) in looks.enumerated() {
+            let now = at(500 * UInt64(place) + 1)
+            var effects: [Ownership.Effect] = []
+            ownership.handle(.polled(look, asked: now), now: now, into: &effects)
+            for effect in effects {
+                guard case .take(let row) = effect else { continue }
+                ownership.handle(.taken(row.id, Epoch(row.epoch.rawValue + 1)), now: now, into: &effects)
+            }
+            for case .load(_, _, let grantsAfter) in effects { said.insert(grantsAfter) }
+        }
+        return said
+    }
+
+    @Test("waits until a lease is over where another of the owner's name has begun")
+    func superseded() {
+        let looks = [
+            poll([(own, "c", 1), (former, "a", 1)]), poll([(own, "c", 2), (former, "a", 2)]),
+            poll([(own, "c", 3), (later, "a", 1)]),
+        ]
+        #expect(grantsAfter(looks) == [at(501).advanced(by: lease)])
+    }
+
+    @Test("waits for nothing where the owner was fenced: its lease was over before")
+    func fenced() {
+        let looks = [poll([(own, "c", 1), (former, "a", 1)]), poll([(own, "c", 2)])]
+        #expect(grantsAfter(looks) == [nil])
+    }
+
+    @Test("waits for a lease from its own beginning where it never saw the owner")
+    func superseder() {
+        #expect(grantsAfter([poll([(own, "c", 1)])]) == [at(0).advanced(by: lease)])
+    }
+}
