@@ -31,6 +31,7 @@ extension EdgeLoop {
     /// the share of which too much waits, if any: its connection is to be read no further.
     func received(_ responder: Responder, bodyBytes: Int) -> UInt64? {
         let cost = queue.cost(bodyBytes: bodyBytes)
+        responder.bodyBytes = Int32(clamping: bodyBytes)
         if queue.takesAtOnce(cost) {
             scheduleFlush()
             responder.transport?.serve(responder)
@@ -62,7 +63,9 @@ extension EdgeLoop {
     }
 
     /// A request of the share is refused for a quota, in its turn or later.
-    func noteRefused(_ share: UInt64) { queue.noteRefused(share, now: now) }
+    func noteRefused(_ share: UInt64, bodyBytes: Int) {
+        queue.noteRefused(share, bodyBytes: bodyBytes, now: now)
+    }
 
     /// `connection` is not read until less of the share waits.
     func notePaused(_ connection: any PausableConnection, _ share: UInt64) {

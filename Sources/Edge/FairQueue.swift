@@ -35,8 +35,10 @@ struct FairQueue<Item> {
         /// second bound nothing is added at all. So the lines that fill the first leave room for all others.
         var longMax = 96 << 20
         var allMax = 128 << 20
-        /// Nanoseconds that a line owes for each refusal: 5,000 a second.
+        /// Nanoseconds that a line owes for each refusal, and once more for so many bytes of its body, which
+        /// were read: 5,000 a second of short ones, 1,000 of the longest.
         var refusal: UInt64 = 200_000
+        var refusalBytes = 16 << 10
         /// Nanoseconds that a line may owe without being held.
         var debt: UInt64 = 20_000_000
         /// Nanoseconds for which a request may wait for its turn; past it nobody listens any more.
@@ -203,11 +205,12 @@ struct FairQueue<Item> {
         return line
     }
 
-    /// A request of the share was refused for its quota.
-    mutating func noteRefused(_ share: UInt64, now: UInt64) {
+    /// A request of the share, whose body had so many bytes, was refused for its quota.
+    mutating func noteRefused(_ share: UInt64, bodyBytes: Int = 0, now: UInt64) {
         defer { checkInvariants() }
         let line = line(share)
-        line.owesUntil = max(line.owesUntil, now) + bounds.refusal
+        let more = bounds.refusal * UInt64(max(0, bodyBytes)) / UInt64(bounds.refusalBytes)
+        line.owesUntil = max(line.owesUntil, now) + bounds.refusal + more
         guard !line.isHeld, line.owesUntil - now > bounds.debt else { return }
         line.isHeld = true
         line.isPaced = true

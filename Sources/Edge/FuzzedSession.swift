@@ -20,7 +20,7 @@ public final class FuzzedSession {
             session?.respond(responder, response, date: "")
         }
         func openStream(_ responder: Responder, status: Int, fields: [(name: String, value: String)]) {}
-        func noteRefused(_ share: UInt64) {}
+        func noteRefused(_ share: UInt64, bodyBytes: Int) {}
         func wake(_ responder: Responder) {}
     }
 

@@ -78,7 +78,9 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         }
     }
 
-    func noteRefused(_ share: UInt64) { loop.noteRefused(share) }
+    func noteRefused(_ share: UInt64, bodyBytes: Int) {
+        loop.noteRefused(share, bodyBytes: bodyBytes)
+    }
 
     func request(of responder: Responder) -> HTTPRequest? { waiting }
 

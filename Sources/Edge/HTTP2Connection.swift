@@ -157,7 +157,9 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         return request.body.count
     }
 
-    func noteRefused(_ share: UInt64) { loop.noteRefused(share) }
+    func noteRefused(_ share: UInt64, bodyBytes: Int) {
+        loop.noteRefused(share, bodyBytes: bodyBytes)
+    }
 
     func request(of responder: Responder) -> HTTPRequest? { responder.reading }
 

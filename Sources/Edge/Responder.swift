@@ -25,8 +25,8 @@ protocol ResponderTransport: AnyObject {
     /// The turn of its request, which is whole, has come.
     func serve(_ responder: Responder)
     func openStream(_ responder: Responder, status: Int, fields: [(name: String, value: String)])
-    /// A request of the share is refused for a quota.
-    func noteRefused(_ share: UInt64)
+    /// A request of the share, whose body had so many bytes, is refused for a quota.
+    func noteRefused(_ share: UInt64, bodyBytes: Int)
     /// Chunks were queued, or the stream was ended.
     func wake(_ responder: Responder)
     /// Who is at the other end.
@@ -61,6 +61,8 @@ public final class Responder {
     var isUnread = false
     /// The handler has the request.
     var isReceived = false
+    /// Of the whole request's body.
+    var bodyBytes: Int32 = 0
     /// The method was HEAD: the answer has no body.
     var isHead = false
     /// The session's second in which a part of its answer was sent last, or begun.
@@ -102,7 +104,7 @@ public final class Responder {
 
     /// Answers what a quota refuses. Its share pays for it in time.
     public func refuse(_ response: HTTPResponse, of share: UInt64) {
-        transport?.noteRefused(share)
+        transport?.noteRefused(share, bodyBytes: Int(bodyBytes))
         respond(response)
     }
 

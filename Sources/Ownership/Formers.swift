@@ -4,8 +4,8 @@ import Model
 /// Until when former owners may grant tokens of what this node owns now.
 ///
 /// An owner of buckets grants for a lease's length after a renewal (rule: heirs-of-buckets-wait). Who is
-/// fenced has not renewed for longer than that. Who is *superseded*, by another process of its name that begins
-/// while it runs, may have renewed a moment ago, and may not hear of it: its heirs wait.
+/// fenced has not renewed for longer than that. Who is *superseded*, by another process of its name that
+/// begins while it runs, may have renewed a moment ago, and may not hear of it: its heirs wait.
 struct Formers {
     private struct Former {
         var name: String

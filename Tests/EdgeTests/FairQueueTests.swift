@@ -198,6 +198,14 @@ struct FairQueueTests {
         same(desk.turn(), Array(17...32))
     }
 
+    @Test("makes who is refused owe more for a long body than for a short one")
+    func longBodies() {
+        var queue = FairQueue<Int>()
+        queue.noteRefused(1, bodyBytes: 0, now: 0)
+        queue.noteRefused(2, bodyBytes: 64 << 10, now: 0)
+        #expect(queue.lines[1]?.owesUntil == 200_000 && queue.lines[2]?.owesUntil == 1_000_000)
+    }
+
     @Test("of a project that is refused are answered at its pace, and others' at once")
     func pace() {
         var desk = Desk { ($0.refusal, $0.debt, $0.turn) = (200_000, 20_000_000, 256) }

@@ -73,10 +73,10 @@ struct SwarmTests {
             // A superseded process that does not hear of it grants tokens beside its heir.
             (
                 1_000_335,
-                "nodes 1, partitions 11, loops 3, databases 3, projects 2, devices 22, topics 6, seconds 6,"
-                    + " pause-ms 814, burst-size 1, tight 1, stalledConnection 1, supersession 1,"
-                    + " unknown 197, full-streams 9, snapshot-bytes 100, snapshot-slice-bytes 234, quota-tick-ms 12,"
-                    + " lease-polls 5"
+                "nodes 1, partitions 11, loops 3, databases 3, projects 2, devices 22, topics 6,"
+                    + " seconds 6, pause-ms 814, burst-size 1, tight 1, stalledConnection 1,"
+                    + " supersession 1, unknown 197, full-streams 9, snapshot-bytes 100,"
+                    + " snapshot-slice-bytes 234, quota-tick-ms 12, lease-polls 5"
             ),
             // A gateway that takes one operation: the simulation stopped asking while its questions paused.
             (
