@@ -56,9 +56,14 @@ def ask(node, method, path, body=None, bearer="owner"):
     return json.loads(answer)
 
 
-def command(node, *words):
-    done = subprocess.run([cluster.UNPRIVILEGED, cluster.BINARY, *words, "--json", "--data", node.folder], check=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+def command(node, *words, token=None):
+    """Over the network with an operator's token, if one is given."""
+    way = ["--server", f"http://{node.host}:{node.port}"] if token else ["--data", node.folder]
+    done = subprocess.run([cluster.UNPRIVILEGED, cluster.BINARY, *words, "--json", *way], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60, check=False,
+                          env={**os.environ, **({"TIDECAST_TOKEN": token} if token else {})})
+    if done.returncode != 0:
+        raise SystemExit(f"FAIL: {' '.join(words)}: {done.stderr[:500]}")
     return json.loads(done.stdout)
 
 
@@ -156,8 +161,29 @@ def acknowledge_much(node, other, is_enough):
     command(node, "project", "quota", "shop", "--sends-per-minute", str(SENDS_PER_MINUTE))
     for _ in range(SENDS_PER_MINUTE - 10):
         ask(node, "POST", "/v1/projects/shop/messages:send", {"message": {"topic": "a"}}, keys["bearer"])
-    return {"recorded": time.time(), "devices": devices, "ended": ended["token"], "keys": keys,
+    lives = {name: command(node, "key", "create", "shop", "--kind", "bearer", "--name", name, "--expires", "90d")
+             for name in ("expiring", "revoked")}
+    lives["operator"] = command(node, "key", "create", "--kind", "operator", "--role", "read", "--name", "operator")
+    command(node, "key", "revoke", lives["revoked"]["id"])
+    for own in ("registration", "signing"):
+        command(node, "key", "rotate", own)
+    return {"recorded": time.time(), "lives": lives, "devices": devices, "ended": ended["token"], "keys": keys,
             "registered": registered(node, "demo")}
+
+
+def demand_lives(node, other, lives):
+    """Credentials that end, or have ended; the audit log; the server's own keys. The first revision has none."""
+    for name, wanted in (("expiring", 200), ("revoked", 401)):
+        status, answer = other.call("POST", "/v1/projects/shop/messages:send", {"message": {"topic": "a"}},
+                                    {"authorization": f"Bearer {lives[name]['key']}", "content-type": "application/json"})
+        # The quota of the project is spent; whose key it is comes first.
+        check(status in {wanted, 429 if wanted == 200 else wanted}, f"the {name} key: {status} {answer[:200]}")
+    listed = {one["name"]: one for one in command(other, "key", "list", "shop", token=lives["operator"]["key"])}
+    check(listed["expiring"]["expireTime"] == lives["expiring"]["expireTime"], "an operator's token lists when a key ends")
+    done = {entry["action"] for entry in command(node, "audit")}
+    check({"key.create", "key.revoke", "key.rotate"} <= done, f"the audit log says what was done: {sorted(done)}")
+    own = command(node, "key", "server")
+    check(len(own["registration"]) == 2 and len(own["signing"]) >= 1, "rotated keys of the server are there")
 
 
 def topics_known(number):
@@ -197,6 +223,8 @@ def demand(node, other, known):
     status, _ = other.call("POST", "/v1/projects/shop/messages:send", {"message": {"topic": "a"}},
                            {"authorization": f"Bearer {keys['device']}", "content-type": "application/json"})
     check(status in (401, 403), "the device key does not")
+    if "lives" in known:
+        demand_lives(node, other, known["lives"])
 
 
 # What is stored.
