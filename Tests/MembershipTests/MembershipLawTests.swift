@@ -45,6 +45,18 @@ struct MembershipLawTests {
                 machine.facts[key] = .init(key: key, version: 1, value: 1)
             }
         }
+        let relay = Membership.Relay(
+            requester: SessionID(3), address: "c", number: 1, nackAt: MonotonicTime(nanoseconds: 0),
+            endsAt: MonotonicTime(nanoseconds: 0))
+        isSeen("for a probe that was asked for") { $0.relays[1] = relay }
+        isSeen("more probes are made for others") { machine in
+            for number in 0...UInt32(Membership.Options().relaysMax) { machine.relays[number] = relay }
+        }
+        isSeen("more seeds are asked") { machine in
+            for number in 0...UInt32(Membership.Options().seedQuestionsMax) {
+                machine.seedQuestions[number] = "d"
+            }
+        }
         isSeen("woken to probe") { machine in
             machine.probe = nil
             machine.nextProbe = MonotonicTime(nanoseconds: 0)

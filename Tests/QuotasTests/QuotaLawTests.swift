@@ -96,6 +96,13 @@ struct QuotaLawTests {
                 account.flight = [account.flight[0], grant]
             }
         }
+        isSeen("a share ended before it began") { world in
+            change(&world) { account in
+                account.flight[0].shareRate = 1
+                account.flight[0].shareEnd = MonotonicTime(nanoseconds: 0)
+                account.flight[0].shareStart = MonotonicTime(nanoseconds: 1)
+            }
+        }
         isSeen("a lease ended before it began") { world in
             change(&world) { $0.flight[0].leaseEnd = MonotonicTime(nanoseconds: 0) }
         }

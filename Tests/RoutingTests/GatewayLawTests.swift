@@ -73,6 +73,7 @@ struct GatewayLawTests {
         }
         try isSeen("nobody asks it again") { $0.lanes = [:] }
         try isSeen("counted wrongly") { $0.pending.count += 1 }
+        try isSeen("more requests are under way") { $0.pending.count = .max }
         try isSeen("a number that was not given") { router in
             let number = try asked(router)
             let message = Envelope(
