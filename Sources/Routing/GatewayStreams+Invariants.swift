@@ -10,7 +10,13 @@ extension GatewayStreams {
             return "streams that outlive owners are not those that are there"
         }
         guard isWhole else { return nil }
+        if members.values.reduce(0, { $0 + $1.count }) != streams.count {
+            return "partitions have other streams than there are"
+        }
         for (number, stream) in streams {
+            if !(members[stream.partition]?.contains(number) ?? false) {
+                return "stream \(number) is not its partition's"
+            }
             if number > lastNumber { return "stream \(number) has a number that was not given" }
             if outlivesOwners, listeners[number] == nil {
                 return "stream \(number) would not outlive an owner"

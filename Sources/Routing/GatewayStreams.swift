@@ -46,6 +46,9 @@ public struct GatewayStreams {
 
     private let gateway: GatewayID
     var streams: [UInt64: Stream] = [:]
+    /// The numbers of each partition's streams: a new owner is told of its own, and one node may take over
+    /// a hundred partitions at once.
+    var members: [PartitionID: Set<UInt64>] = [:]
     /// Stream number by device index, in pages, for each partition; 0 for none.
     private(set) var byDevice: [PartitionID: [[UInt64]]] = [:]
     private(set) var lastNumber: UInt64 = 0
@@ -92,6 +95,7 @@ public struct GatewayStreams {
         defer { checkInvariants() }
         lastNumber += 1
         streams[lastNumber] = Stream(partition: registration.partition, device: registration.index)
+        members[registration.partition, default: []].insert(lastNumber)
         if outlivesOwners {
             listeners[lastNumber] = Listener(device: registration, authority: authority, resume: resume)
         }
@@ -316,7 +320,7 @@ public struct GatewayStreams {
 
     /// In the order in which they came.
     private func streams(of partition: PartitionID) -> [(key: UInt64, value: Stream)] {
-        streams.filter { $0.value.partition == partition }.sorted { $0.key < $1.key }
+        (members[partition] ?? []).sorted().compactMap { number in streams[number].map { (number, $0) } }
     }
 
     private mutating func place(_ number: UInt64, _ partition: PartitionID, _ device: DeviceIndex) {
@@ -331,6 +335,8 @@ public struct GatewayStreams {
 
     private mutating func forget(_ number: UInt64) -> Stream? {
         guard let stream = streams.removeValue(forKey: number) else { return nil }
+        members[stream.partition]?.remove(number)
+        if members[stream.partition]?.isEmpty ?? false { members[stream.partition] = nil }
         if outlivesOwners { listeners[number] = nil }
         unplace(number, stream)
         return stream

@@ -139,6 +139,7 @@ struct GatewayLawTests {
         isSeen("which is gone") { streams in
             streams.streams = [:]
             streams.listeners = [:]
+            streams.members = [:]
         }
         isSeen("which is behind") { $0.streams[1]?.isBehind = true }
         isSeen("is not behind") { $0.streams[1]?.isWaiting = true }
@@ -147,6 +148,9 @@ struct GatewayLawTests {
         isSeen("was not given") { streams in
             streams.streams[9] = streams.streams.removeValue(forKey: 1)
             streams.listeners[9] = streams.listeners.removeValue(forKey: 1)
+            streams.members[PartitionID(0)] = [9]
         }
+        isSeen("other streams than there are") { $0.members = [:] }
+        isSeen("is not its partition's") { $0.members[PartitionID(0)] = [2] }
     }
 }
