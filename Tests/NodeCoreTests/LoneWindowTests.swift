@@ -6,7 +6,7 @@ import Testing
 @testable import NodeCore
 @testable import Partitions
 
-@Suite("A node of its own")
+@Suite("A node of its own, of requests")
 struct LoneWindowTests {
     private func send(_ desk: LoopDesk, incarnation: UInt64) -> LoopMessage {
         .request(
@@ -43,5 +43,17 @@ struct LoneWindowTests {
         let next = LoopDesk(isClustered: false)
         next.turn(.engine(.loaded(stored, Epoch(0), quotas: [:])))
         #expect(next.core.partitions[LoopDesk.partition]?.state.windows.count == 0)
+    }
+
+    /// Its client was told that it is not done, and may have asked for the opposite.
+    @Test("does nothing of what lay in an inbox past its deadline")
+    func late() {
+        let desk = LoopDesk(isClustered: false)
+        desk.turn(.engine(.loaded(LoopDesk.stored(), Epoch(0), quotas: [:])))
+        let request = send(desk, incarnation: 1)
+        desk.pass(milliseconds: 6000)
+        let effects = desk.turn(request)
+        #expect(effects.rows.isEmpty)
+        #expect(effects.contains { if case .noted(.requestLate) = $0 { true } else { false } })
     }
 }
