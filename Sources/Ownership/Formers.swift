@@ -38,6 +38,12 @@ struct Formers {
         grantsAfter[row.id] = row.owner.flatMap { end(of: $0, living, options) }
     }
 
+    /// Whether the partition's former owner may grant still. Until then it is given to nobody, who would not
+    /// know.
+    func mayGrant(_ id: PartitionID, _ now: MonotonicTime) -> Bool {
+        grantsAfter[id].map { now < $0 } ?? false
+    }
+
     private func end(
         of owner: SessionID, _ living: [SessionRow], _ options: Ownership.Options
     ) -> MonotonicTime? {

@@ -326,7 +326,9 @@ public struct Ownership {
                 formers.noteTaking(row, from: last.sessions, options)
                 effects.append(.take(row))
             case .serving(let epoch):
-                guard let wished, wished != name, info.isLeaving || info.isCutOff || isStable else {
+                guard let wished, wished != name, info.isLeaving || info.isCutOff || isStable,
+                    !formers.mayGrant(row.id, now)
+                else {
                     following.settle(row.id)
                     continue
                 }

@@ -55,6 +55,41 @@ import Testing
         #expect(grantsAfter(looks) == [at(501).advanced(by: lease)])
     }
 
+    @Test("gives it to nobody else before, who would not know")
+    func handingOn() {
+        let info = Ownership.NodeInfo(isShard: true, isGateway: true, peer: "127.0.0.1:3", gossip: "")
+        var ownership = Ownership(session: own, name: "c", info: info, now: at(0))
+        var released: [UInt64] = []
+        for milliseconds in stride(from: UInt64(1), to: 3000, by: 500) {
+            let now = at(milliseconds)
+            var effects: [Ownership.Effect] = []
+            // It takes all that there is, and leaves; another one is there to have it.
+            if milliseconds > 1 { ownership.handle(.leave, now: now, into: &effects) }
+            var look = poll([(own, "c", milliseconds), (later, "a", milliseconds)])
+            if milliseconds == 1 { look.sessions.removeLast() }
+            if milliseconds > 1 {
+                for place in look.partitions.indices {
+                    look.partitions[place].owner = own
+                    look.partitions[place].epoch = Epoch(5)
+                }
+            }
+            ownership.handle(.polled(look, asked: now), now: now, into: &effects)
+            for effect in effects {
+                switch effect {
+                case .take(let row):
+                    ownership.handle(.taken(row.id, Epoch(5)), now: now, into: &effects)
+                    ownership.handle(.serving(row.id), now: now, into: &effects)
+                case .offer(let id, let heir):
+                    ownership.handle(.isFollowed(id, by: heir), now: now, into: &effects)
+                default: break
+                }
+            }
+            let releases = effects.count { if case .release = $0 { true } else { false } }
+            if releases > 0 { released.append(milliseconds) }
+        }
+        #expect(released.min().map { at($0) >= at(0).advanced(by: lease) } ?? false, "\(released)")
+    }
+
     @Test("waits for nothing where the owner was fenced: its lease was over before")
     func fenced() {
         let looks = [poll([(own, "c", 1), (former, "a", 1)]), poll([(own, "c", 2)])]
