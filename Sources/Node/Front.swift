@@ -72,7 +72,7 @@ final class Front {
         api.moment = loop.now.monotonic
         let action = api.route(request, isAdmin: isAdmin, now: now, id: id)
         if let refused = api.takeRefusedOperator() { tell(refused, responder.peer, now) }
-        carryOut(action, request, responder, isAdmin: isAdmin)
+        carryOut(action, request, responder, payer: api.payer, isAdmin: isAdmin)
     }
 
     /// In the audit log, as far as its bounds go.
@@ -89,12 +89,12 @@ final class Front {
     }
 
     private func carryOut(
-        _ action: APIAction, _ request: HTTPRequest, _ responder: Responder, isAdmin: Bool
+        _ action: APIAction, _ request: HTTPRequest, _ responder: Responder, payer: Share?, isAdmin: Bool
     ) {
         switch action {
-        case .respond(let response): respond(response, api.payer, responder)
+        case .respond(let response): respond(response, payer, responder)
         case .operation(let operation, let form):
-            loop.submit(operation, ticket: open(responder, form))
+            loop.submit(operation, ticket: open(responder, form, payer))
         case .listen(let listen): self.listen(listen, responder)
         case .makeProject(let name):
             let place = park(Parked(request: request, responder: responder, isAdmin: isAdmin))
@@ -118,7 +118,7 @@ final class Front {
             loop.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) { [loop] in
                 guard responder.isOpen else { return }
                 loop.beginTurn()
-                loop.front.carryOut(action, request, responder, isAdmin: isAdmin)
+                loop.front.carryOut(action, request, responder, payer: payer, isAdmin: isAdmin)
             }
         }
     }
@@ -183,7 +183,7 @@ final class Front {
 
     // MARK: Tickets
 
-    private func open(_ responder: Responder, _ form: ResponseForm) -> UInt64 {
+    private func open(_ responder: Responder, _ form: ResponseForm, _ payer: Share?) -> UInt64 {
         let place: Int
         if let free = freeTickets.popLast() {
             place = free
@@ -194,7 +194,7 @@ final class Front {
         // From its last byte on, also while it waited for its turn.
         let now = loop.now.monotonic.nanoseconds
         let arrived = MonotonicTime(nanoseconds: now - min(now, responder.waited))
-        tickets[place].request = (responder, form, api.payer, arrived)
+        tickets[place].request = (responder, form, payer, arrived)
         return UInt64(tickets[place].generation) << 32 | UInt64(place)
     }
 

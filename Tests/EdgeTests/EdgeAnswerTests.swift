@@ -11,6 +11,7 @@ import Testing
         (EdgeAnswer.tooManyAnswers, 503, "UNAVAILABLE"),
     ]) func isFCMsEnvelope(answer: HTTPResponse, code: Int, word: String) throws {
         #expect(answer.status == code)
+        #expect(answer.fields.contains { $0 == ("retry-after", "1") } == (code == 503))
         #expect(
             answer.fields.contains { $0.name == "content-type" && $0.value.hasPrefix("application/json") })
         let read = try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any]

@@ -61,8 +61,9 @@ extension LoopCore {
     func takes(_ asked: RequestID, _ mandate: Mandate, _ partition: PartitionID) -> Bool {
         guard options.isClustered else {
             // Its client may have been told that it is not done.
-            if mandate.deadline.isPast(now: now.monotonic) { effects.append(.noted(.requestLate)) }
-            return !mandate.deadline.isPast(now: now.monotonic)
+            let isLate = mandate.deadline.isPast(now: now.monotonic)
+            if isLate { effects.append(.noted(.requestLate)) }
+            return !isLate
         }
         switch standing(of: mandate, at: partition) {
         case .valid: return true
