@@ -197,7 +197,9 @@ def no_descriptors():
 def one_address():
     """A bound for each address, which counts this machine's own where it was set."""
     server = Server("--connections-per-address", "5")
-    clients = [Client(server) for _ in range(5)]
+    clients = [Client(server)]
+    wait(lambda: clients[0].metric("tidecast_connections") == 1, "the connection that asked for readiness is gone")
+    clients += [Client(server) for _ in range(4)]
     for one in clients:
         check(one.call("GET", "/healthz")[0] == 200, "one of five connections of an address is served")
     sixth = socket.create_connection(("127.0.0.1", server.port))
