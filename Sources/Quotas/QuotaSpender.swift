@@ -140,13 +140,12 @@ public struct QuotaSpender: Sendable {
                 retryDelay: max(delay, purse.blockedUntil.since(now), bounds.retryMin)))
     }
 
-    /// What is held of all projects together: leased tokens, and what shares come to.
-    public func atHand(_ kind: QuotaKind) -> UInt64 {
-        guard kind.rawValue < 3 else { return 0 }
-        return stride(from: Int(kind.rawValue), to: purses.count, by: 3).reduce(0) { sum, index in
-            let share = UInt128(purses[index].shareRate) * UInt128(bounds.share) / 1_000_000_000
-            return sum + purses[index].held + UInt64(clamping: share)
-        }
+    /// What is held of a project: leased tokens, and what shares come to.
+    public func atHand(_ kind: QuotaKind, _ project: ProjectNumber) -> UInt64 {
+        guard kind.rawValue < 3, let place = table.place(of: project) else { return 0 }
+        let purse = purses[place * 3 + Int(kind.rawValue)]
+        let share = UInt128(purse.shareRate) * UInt128(bounds.share) / 1_000_000_000
+        return purse.held + UInt64(clamping: share)
     }
 
     // MARK: Asking

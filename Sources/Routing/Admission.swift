@@ -12,11 +12,20 @@ public struct Admission {
         case wait(until: MonotonicTime)
     }
 
+    public struct Admitted: Hashable, Sendable {
+        public let project: ProjectNumber
+        public let kind: QuotaKind
+        public let count: Int
+
+        public init(project: ProjectNumber, kind: QuotaKind, count: Int) {
+            (self.project, self.kind, self.count) = (project, kind, count)
+        }
+    }
+
     private var spender: QuotaSpender
     private var limits: [ProjectNumber: QuotaLimits] = [:]
-    /// How many sends and changes were admitted, for a check of all gateways together.
-    public private(set) var admittedSends = 0
-    public private(set) var admittedChanges = 0
+    /// What was admitted, where somebody checks all gateways together; who reads it takes it away.
+    public var tally: [Admitted]?
     /// What the spender wants done; taken by the router after each call.
     var effects: [QuotaSpender.Effect] = []
 
@@ -34,7 +43,7 @@ public struct Admission {
         -> Decision
     {
         switch spender.take(UInt64(count), kind, project, now: now, into: &effects) {
-        case .admitted(let taken): admitted(Int(taken), kind)
+        case .admitted(let taken): admitted(Int(taken), kind, project)
         case .refused(let refusal): .refused(refusal)
         case .unanswered: .unanswered
         case .wait(let until): .wait(until: until)
@@ -46,12 +55,8 @@ public struct Admission {
         spender.refusal(of: kind, project, now: now)
     }
 
-    private mutating func admitted(_ count: Int, _ kind: QuotaKind) -> Decision {
-        switch kind {
-        case .sends: admittedSends += count
-        case .subscriptionChanges: admittedChanges += count
-        default: break
-        }
+    private mutating func admitted(_ count: Int, _ kind: QuotaKind, _ project: ProjectNumber) -> Decision {
+        tally?.append(Admitted(project: project, kind: kind, count: count))
         return .admitted(count)
     }
 
@@ -60,8 +65,10 @@ public struct Admission {
     }
     mutating func woke(now: MonotonicTime) { spender.woke(now: now, into: &effects) }
 
-    /// What is held of all projects together.
-    public func atHand(_ kind: QuotaKind) -> UInt64 { spender.atHand(kind) }
+    /// What is held of a project.
+    public func atHand(_ kind: QuotaKind, _ project: ProjectNumber) -> UInt64 {
+        spender.atHand(kind, project)
+    }
 
     // MARK: Laws
 

@@ -87,14 +87,17 @@ struct LegalDrawTests {
     @Test("does not make the meter of quotas blind")
     func meter() {
         let limits = QuotaLimits(sends: QuotaRate(count: 1, burst: 2))
-        var meter = QuotaMeter(limits, projects: 1)
-        func takes(_ count: Int, _ now: UInt64) -> Bool { meter.take(count, .sends, by: 1, now) }
+        let project = ProjectNumber(1)
+        var meter = QuotaMeter(limits, projects: [project])
+        func takes(_ count: Int, _ now: UInt64) -> Bool {
+            meter.take(Admission.Admitted(project: project, kind: .sends, count: count), by: 1, now)
+        }
         #expect(takes(2, 0))
         #expect(!takes(1, 1))
-        meter.forgive(3, .sends, of: 1, until: 10)
+        meter.forgive(3, .sends, in: project, of: 1, until: 10)
         #expect(takes(3, 2))
         #expect(!takes(1, 3))
-        meter.forgive(3, .sends, of: 1, until: 10)
+        meter.forgive(3, .sends, in: project, of: 1, until: 10)
         #expect(!takes(1, 11), "it is over")
     }
 }

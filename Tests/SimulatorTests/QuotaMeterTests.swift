@@ -1,4 +1,6 @@
+import Model
 import Quotas
+import Routing
 import Testing
 
 @testable import Simulator
@@ -6,12 +8,19 @@ import Testing
 /// The checker of G6, on buckets of 30 tokens and 8 a second.
 @Suite("What is admitted, against burst + rate × window")
 struct QuotaMeterTests {
-    private func meter() -> QuotaMeter { QuotaMeter(.tight, projects: 1) }
+    private func meter() -> QuotaMeter { QuotaMeter(.tight, projects: [ProjectNumber(1), ProjectNumber(2)]) }
 
     private func take(
-        _ meter: inout QuotaMeter, _ count: Int, by machine: UInt32 = 1, milliseconds: UInt64
+        _ meter: inout QuotaMeter, _ count: Int, by machine: UInt32 = 1, of project: UInt32 = 1,
+        milliseconds: UInt64
     ) -> Bool {
-        meter.take(count, .subscriptionChanges, by: machine, .milliseconds(milliseconds))
+        let admitted = Admission.Admitted(
+            project: ProjectNumber(project), kind: .subscriptionChanges, count: count)
+        return meter.take(admitted, by: machine, .milliseconds(milliseconds))
+    }
+
+    private func forgive(_ meter: inout QuotaMeter, until end: UInt64) {
+        meter.forgive(27, .subscriptionChanges, in: ProjectNumber(1), of: 1, until: end)
     }
 
     private func same(_ seen: Bool, _ wanted: Bool, _ location: SourceLocation = #_sourceLocation) {
@@ -27,20 +36,29 @@ struct QuotaMeterTests {
         same(take(&meter, 1, milliseconds: 1_004), false)
     }
 
+    @Test("is not what flowed in for another project")
+    func otherProject() {
+        var meter = meter()
+        same(take(&meter, 30, milliseconds: 1), true)
+        same(take(&meter, 1, milliseconds: 2), false)
+        same(take(&meter, 30, of: 2, milliseconds: 2), true)
+        same(take(&meter, 1, of: 2, milliseconds: 3), false)
+    }
+
     @Test("may be more by what a machine that stood still may spend, for as long, and no more")
     func forgiven() {
         var meter = meter()
-        meter.forgive(27, .subscriptionChanges, of: 1, until: .seconds(1))
+        forgive(&meter, until: .seconds(1))
         same(take(&meter, 30 + 27, milliseconds: 1), true)
         same(take(&meter, 1, milliseconds: 2), false)
-        meter.forgive(27, .subscriptionChanges, of: 1, until: .seconds(3))
+        forgive(&meter, until: .seconds(3))
         same(take(&meter, 30 + 27, milliseconds: 6_800), false)
     }
 
     @Test("does not count as its heir's what such a machine spent, and nothing twice")
     func heir() {
         var meter = meter()
-        meter.forgive(27, .subscriptionChanges, of: 1, until: .seconds(1))
+        forgive(&meter, until: .seconds(1))
         // By the machine, while the heir's bucket is full.
         same(take(&meter, 27, milliseconds: 100), true)
         same(take(&meter, 30, by: 2, milliseconds: 1_100), true)
@@ -53,7 +71,7 @@ struct QuotaMeterTests {
     @Test("gives an heir nothing of what such a machine did not spend")
     func unspent() {
         var meter = meter()
-        meter.forgive(27, .subscriptionChanges, of: 1, until: .seconds(1))
+        forgive(&meter, until: .seconds(1))
         same(take(&meter, 30, by: 2, milliseconds: 500), true)
         same(take(&meter, 10, by: 2, milliseconds: 1_001), false)
     }

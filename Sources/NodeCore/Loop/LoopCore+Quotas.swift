@@ -140,14 +140,14 @@ extension LoopCore {
     }
 
     /// What this loop may admit, and grant to others, within some nanoseconds as long as it hears of nobody:
-    /// what it holds, and what is in the buckets here and flows in. For the simulator's checkers.
-    public func tokensAtHand(_ kind: QuotaKind, for length: UInt64, now: MonotonicTime) -> UInt64 {
-        let held = router.admission.atHand(kind)
-        return grantor.openProjects.reduce(held) { sum, project in
-            let level = grantor.level(of: kind, project, now: now) ?? 0
-            let inflow = (limits[project] ?? .standard).rate(of: kind)?.inflow(in: length) ?? 0
-            return sum + level + inflow
-        }
+    /// what it holds, and what is in the project's bucket here and flows in. For the simulator's checkers.
+    public func tokensAtHand(
+        _ kind: QuotaKind, of project: ProjectNumber, for length: UInt64, now: MonotonicTime
+    ) -> UInt64 {
+        let held = router.admission.atHand(kind, project)
+        guard let level = grantor.level(of: kind, project, now: now) else { return held }
+        let inflow = (limits[project] ?? .standard).rate(of: kind)?.inflow(in: length) ?? 0
+        return held + level + inflow
     }
 
     /// Asks for what is in a project's buckets. Answered by `levels` with the number of the question.

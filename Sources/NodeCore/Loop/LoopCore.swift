@@ -63,7 +63,7 @@ public final class LoopCore<Host: LoopHost> {
     // Safe: a loop owns both its core and its core's host, and lets go of both at once.
     unowned(unsafe) let host: Host
     let proofs: any DeviceProofMaker
-    public var observer: LoopObserver?
+    public var observer: LoopObserver? { didSet { router.admission.tally = observer.map { _ in [] } } }
     let names = TopicNames()
 
     public internal(set) var partitions: [PartitionID: Partition] = [:]
@@ -134,7 +134,6 @@ public final class LoopCore<Host: LoopHost> {
     var lives: UInt32 = 0
     var partitionEffects: [PartitionEffect] = []
     private var routerEffects: [RouterEffect] = []
-    private var admissionsTold = (sends: 0, changes: 0)
     var now: Instant
 
     /// What the shell is to carry out, in this order; it takes them away.
@@ -375,10 +374,8 @@ public final class LoopCore<Host: LoopHost> {
     }
 
     private func tellAdmissions(_ observer: LoopObserver) {
-        let (sends, changes) = (router.admission.admittedSends, router.admission.admittedChanges)
-        guard (sends, changes) != admissionsTold else { return }
-        observer.admits(sends: sends - admissionsTold.sends, changes: changes - admissionsTold.changes)
-        admissionsTold = (sends, changes)
+        for admitted in router.admission.tally ?? [] { observer.admits(admitted) }
+        router.admission.tally?.removeAll(keepingCapacity: true)
     }
 
     func reroute(_ affected: [Bool]) {

@@ -25,7 +25,7 @@ open class LoopObserver {
     /// Whoever was asked has replied, and an answer to this copy is still waited for.
     open func hears(_ reply: Reply, to id: RequestID) {}
     /// A project's clients were admitted so many more operations.
-    open func admits(sends: Int, changes: Int) {}
+    open func admits(_ admitted: Admission.Admitted) {}
     /// The loop hands a request to the partition that it serves.
     open func carriesOut(_ id: RequestID) {}
     /// A law of the core does not hold.

@@ -112,7 +112,7 @@ public final class ClusterSimulation {
         (writeMax, latencyMax) = (options.writeMax, options.latencyMax)
         projects = (1...options.projectCount).map { ProjectNumber(UInt32($0)) }
         let most = options.limitsGapMax > 0 ? options.limits.times(3) : options.limits
-        meter = QuotaMeter(most, projects: options.projectCount)
+        meter = QuotaMeter(most, projects: projects)
         map = NodeMap(
             partitionCount: options.partitionCount, loopCount: options.loopCount,
             databaseCount: options.databaseCount)

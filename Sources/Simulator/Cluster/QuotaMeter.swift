@@ -1,8 +1,9 @@
 import Model
 import NodeCore
 import Quotas
+import Routing
 
-/// Holds what all projects were admitted, over all gateways together, against burst + rate × window, over
+/// Holds what each project was admitted, over all gateways together, against burst + rate × window, over
 /// every window (G6): a bucket that is full at first and that no admission may overdraw.
 struct QuotaMeter {
     private struct Bucket {
@@ -14,10 +15,7 @@ struct QuotaMeter {
         /// Tokens beyond that, of each machine that stood still, and until when it may spend them.
         private var beyond: [UInt32: (tokens: UInt64, until: UInt64)] = [:]
 
-        init(_ rate: QuotaRate, _ projects: Int) {
-            let count = UInt64(projects)
-            let rate = QuotaRate(
-                count: rate.count * count, perSeconds: rate.seconds, burst: rate.burst * count)
+        init(_ rate: QuotaRate) {
             self.rate = rate
             units = rate.burst * UInt64(rate.seconds) * 1_000_000_000
         }
@@ -48,25 +46,30 @@ struct QuotaMeter {
             beyond[machine] = ((beyond[machine]?.tokens ?? 0) + count, end)
         }
     }
-    private var sends: Bucket
-    private var changes: Bucket
-
-    init(_ limits: QuotaLimits, projects: Int) {
-        sends = Bucket(limits.sends, projects)
-        changes = Bucket(limits.subscriptionChanges, projects)
+    private struct Key: Hashable {
+        var project: ProjectNumber
+        var kind: QuotaKind
     }
+    static let kinds = [QuotaKind.sends, .subscriptionChanges, .registrations]
+    private var buckets: [Key: Bucket] = [:]
 
-    mutating func forgive(_ count: UInt64, _ kind: QuotaKind, of machine: UInt32, until end: UInt64) {
-        if kind == .sends {
-            sends.forgive(count, of: machine, until: end)
-        } else {
-            changes.forgive(count, of: machine, until: end)
+    init(_ limits: QuotaLimits, projects: [ProjectNumber]) {
+        for project in projects {
+            for kind in Self.kinds {
+                buckets[Key(project: project, kind: kind)] = limits.rate(of: kind).map { Bucket($0) }
+            }
         }
     }
 
-    mutating func take(_ count: Int, _ kind: QuotaKind, by machine: UInt32, _ now: UInt64) -> Bool {
-        kind == .sends
-            ? sends.take(count, by: machine, now) : changes.take(count, by: machine, now)
+    mutating func forgive(
+        _ count: UInt64, _ kind: QuotaKind, in project: ProjectNumber, of machine: UInt32, until end: UInt64
+    ) {
+        buckets[Key(project: project, kind: kind)]?.forgive(count, of: machine, until: end)
+    }
+
+    mutating func take(_ admitted: Admission.Admitted, by machine: UInt32, _ now: UInt64) -> Bool {
+        buckets[Key(project: admitted.project, kind: admitted.kind)]?.take(admitted.count, by: machine, now)
+            ?? false
     }
 }
 
@@ -86,11 +89,13 @@ extension ClusterSimulation {
     /// had passed, until it hears that it has no lease any more: so much, and no more.
     func forgiveQuotas(of process: SimulatedProcess) {
         let valid = options.ownership.lease + options.quotas.share + options.quotas.lease
-        for kind in [QuotaKind.sends, .subscriptionChanges] {
-            let count = process.loops.reduce(0) {
-                $0 + $1.core.tokensAtHand(kind, for: valid, now: process.monotonic)
+        for project in projects {
+            for kind in QuotaMeter.kinds {
+                let count = process.loops.reduce(0) {
+                    $0 + $1.core.tokensAtHand(kind, of: project, for: valid, now: process.monotonic)
+                }
+                meter.forgive(count, kind, in: project, of: process.life, until: now + valid)
             }
-            meter.forgive(count, kind, of: process.life, until: now + valid)
         }
     }
 
@@ -104,10 +109,11 @@ extension ClusterSimulation {
         }
     }
 
-    func admitted(_ count: Int, _ kind: QuotaKind, by process: SimulatedProcess) {
-        self.count("admitted \(kind)", count)
-        if !meter.take(count, kind, by: process.life, now) {
-            violate("G6", "\(count) \(kind) are admitted past burst + rate × window")
+    func check(_ admitted: Admission.Admitted, by process: SimulatedProcess) {
+        count("admitted \(admitted.kind)", admitted.count)
+        if !meter.take(admitted, by: process.life, now) {
+            let (count, kind, project) = (admitted.count, admitted.kind, admitted.project.rawValue)
+            violate("G6", "project \(project): \(count) \(kind) are admitted past burst + rate × window")
         }
     }
 }

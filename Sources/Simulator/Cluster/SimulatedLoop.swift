@@ -346,10 +346,7 @@ private final class SimulatedObserver: LoopObserver {
         world.copies[message]?[id, default: 0] -= 1
     }
 
-    override func admits(sends: Int, changes: Int) {
-        if sends > 0 { world.admitted(sends, .sends, by: loop.process) }
-        if changes > 0 { world.admitted(changes, .subscriptionChanges, by: loop.process) }
-    }
+    override func admits(_ admitted: Admission.Admitted) { world.check(admitted, by: loop.process) }
 
     override func carriesOut(_ id: RequestID) {
         let late = world.now - min(world.now, world.deadlines[id] ?? .max)
