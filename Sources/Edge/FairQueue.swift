@@ -76,9 +76,9 @@ struct FairQueue<Item> {
 
     let bounds: Bounds
     /// Those in which something waits, and those that owe.
-    private(set) var lines: [UInt64: Line] = [:]
+    var lines: [UInt64: Line] = [:]
     /// Those in which something waits and that are not held, in the order of their turns.
-    private(set) var ring = CircularBuffer<Line>()
+    var ring = CircularBuffer<Line>()
     private(set) var held: [Line] = []
     /// Requests that wait, and their work.
     private(set) var count = 0

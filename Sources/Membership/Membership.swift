@@ -49,7 +49,7 @@ public struct Membership: Sendable {
     var nextSync: MonotonicTime
     var lastSync: MonotonicTime?
     /// When the shell was asked to come back.
-    private(set) var armed: MonotonicTime?
+    var armed: MonotonicTime?
     /// The highest incarnation that was ever said of this node.
     var incarnationTold: UInt32 = 0
     public var laws = LawWatch()

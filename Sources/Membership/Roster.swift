@@ -6,7 +6,7 @@ struct Roster: Sendable {
     private(set) var latest: [String: SessionID] = [:]
     /// Each living member once a round.
     private(set) var round: [SessionID] = []
-    private(set) var place = 0
+    var place = 0
     private(set) var deadCount = 0
     /// Those that have left.
     private(set) var goneCount = 0

@@ -4,7 +4,7 @@ import Model
 struct Suspicion: Sendable {
     let incarnation: UInt32
     /// Who has said so, the first of them first.
-    private(set) var accusers: [SessionID]
+    var accusers: [SessionID]
     private var since: MonotonicTime
     /// How many others could share it.
     private let confirmationsMax: Int

@@ -64,7 +64,7 @@ public struct Ownership {
     private(set) var hasPolled = false
     private var failingSince: MonotonicTime?
     /// When the last look that succeeded was asked for.
-    private(set) var lastLook: MonotonicTime?
+    var lastLook: MonotonicTime?
     private var status = Status.joining
     private var nextPoll: MonotonicTime
     public var laws = LawWatch()

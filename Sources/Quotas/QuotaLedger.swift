@@ -22,7 +22,7 @@ import Model
 /// So the bucket's depth is burst minus what is out on lease, at most rate × lease length when spenders ask
 /// for what they need, and nothing when nobody holds a lease: an idle project has its whole burst.
 struct QuotaLedger: Sendable {
-    private(set) var bucket: TokenBucket
+    var bucket: TokenBucket
     /// By the order in which they came.
     var accounts: [QuotaAccount] = []
     #if DEBUG

@@ -35,7 +35,7 @@ public struct QuotaSpender: Sendable {
     public let id: SpenderID
     public let bounds: QuotaBounds
     private(set) var table = ProjectTable()
-    private(set) var numbers: [ProjectNumber] = []
+    var numbers: [ProjectNumber] = []
     /// Three for each place, as in `QuotaGrantor.kinds`.
     var purses: [QuotaPurse] = []
     private(set) var free: [Int] = []

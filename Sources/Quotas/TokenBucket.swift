@@ -8,7 +8,7 @@ import Model
 public struct TokenBucket: Hashable, Sendable {
     public private(set) var rate: QuotaRate
     /// Invariant: units <= rate.burstUnits.
-    private(set) var units: UInt128
+    var units: UInt128
     /// Up to when the refill has been added. A time before it adds nothing.
     private(set) var refilled: MonotonicTime
 

@@ -8,8 +8,8 @@ struct PendingTable {
         var number: UInt64
         var pending: Router.Pending?
     }
-    private(set) var slots: [Slot] = []
-    private(set) var free: [Int] = []
+    var slots: [Slot] = []
+    var free: [Int] = []
     var count = 0
     private var lastTurn: UInt64 = 0
     private let placeBits: UInt64

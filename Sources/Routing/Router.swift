@@ -62,7 +62,7 @@ public final class Router {
     var placements: [UInt32: DevicePlacement] = [:]
     /// Projects that have all the devices that they may have, and when their partitions are asked again.
     var fullUntil: [UInt32: MonotonicTime] = [:]
-    private(set) var wakeAt: MonotonicTime?
+    var wakeAt: MonotonicTime?
     /// Requests that wait for their partition to have an owner.
     var lanes: [PartitionID: WaitingLane] = [:]
     var retryAt: MonotonicTime?
