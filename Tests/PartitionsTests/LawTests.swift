@@ -9,8 +9,8 @@ import Testing
 struct LawTests {
     /// Partition 0 has two devices in three topics: one listens, the other has messages waiting, with and
     /// without a collapse key. Partition 1 hears nothing, so something for it waits.
-    private func house() throws -> House {
-        let house = House(count: 3)
+    func house(_ options: (inout PartitionOptions) -> Void) throws -> House {
+        let house = House(count: 3, options)
         let (first, credential) = try #require(house.register(in: 0))
         let (second, _) = try #require(house.register(in: 0))
         house.listen(first, credential, stream: 1)
@@ -30,51 +30,55 @@ struct LawTests {
         return house
     }
 
-    private func topic(_ house: House, at home: PartitionID) throws -> String {
+    func topic(_ house: House, at home: PartitionID) throws -> String {
         try #require((0..<1000).lazy.map { "topic-\($0)" }.first { house.home($0) == home })
     }
 
-    private func device(_ index: UInt32, _ partition: Partition) throws -> (page: DevicePage, place: Int) {
+    func device(_ index: UInt32, _ partition: Partition) throws -> (page: DevicePage, place: Int) {
         let found = partition.state.devices.find(index)
         return try #require(found)
     }
 
-    private func isSeen(
+    func isSeen(
         _ law: String, sourceLocation: SourceLocation = #_sourceLocation,
+        options: (inout PartitionOptions) -> Void = { _ in },
         _ change: (Partition, House) throws -> Void
     ) throws {
-        let house = try house()
+        let house = try house(options)
         try change(house.partitions[0], house)
         let broken = house.partitions[0].brokenInvariant(isWhole: true)
         #expect(
-            broken?.contains(law) ?? false, "\(law), seen: \(broken ?? "none")",
+            broken == law || broken?.hasSuffix(": \(law)") ?? false, "\(law), seen: \(broken ?? "none")",
             sourceLocation: sourceLocation)
     }
 
     @Test("of its journal are seen to be broken")
     func journal() throws {
-        try isSeen("does not follow what is folded") { partition, _ in
+        try isSeen("the open record does not follow what is folded") { partition, _ in
             partition.state.applied = partition.state.applied.next
         }
-        try isSeen("waits for a record that is empty") { partition, _ in
+        try isSeen("something waits for a record that is empty") { partition, _ in
             partition.ledger.gated.bodiesGone = 1
         }
-        try isSeen("waits for a record that is empty") { partition, _ in partition.ledger.isUrgent = true }
+        try isSeen("something waits for a record that is empty") { partition, _ in
+            partition.ledger.isUrgent = true
+        }
         try isSeen("the open record waits for nothing") { partition, _ in
             partition.propose(.expire(now: WallTime(milliseconds: 0)))
         }
-        try isSeen("nobody asked for") { partition, _ in
+        try isSeen("answers wait for a confirmation that nobody asked for") { partition, _ in
             partition.confirmations.append(
                 (1, Answer(to: .request(RequestID(gateway: House.gateway, number: 1)), reply: .done)))
         }
-        try isSeen("awaited for nobody") { partition, _ in partition.confirmInFlight = true }
-        try isSeen("wait for a record in flight") { partition, house in
+        try isSeen("a confirmation is awaited for nobody") { partition, _ in partition.confirmInFlight = true
+        }
+        try isSeen("frames wait for a record in flight, and there is none") { partition, house in
             partition.deferred = [house.partitions[2].frame([], to: PartitionID(0))]
         }
-        try isSeen("snapshots cover") { partition, _ in
+        try isSeen("snapshots cover what is not folded") { partition, _ in
             partition.snapshots.restored(partition.applied.next, bytes: 1)
         }
-        try isSeen("not newer than the last") { partition, _ in
+        try isSeen("a snapshot is made that is not newer than the last") { partition, _ in
             partition.snapshots.begin(partition.id, covering: .zero, token: 1)
         }
     }
@@ -82,37 +86,37 @@ struct LawTests {
     @Test("of its outboxes are seen to be broken")
     func outboxes() throws {
         let other = PartitionID(1)
-        try isSeen("not offered to it") { partition, _ in partition.offered[other] = nil }
-        try isSeen("was never sent") { partition, _ in
+        try isSeen("what is durable is not offered to it") { partition, _ in partition.offered[other] = nil }
+        try isSeen("it has acknowledged what was never sent") { partition, _ in
             partition.state.outboxes[PartitionID(2)] = nil
         }
-        try isSeen("has acknowledged what is not durable") { partition, _ in
+        try isSeen("it has acknowledged what is not durable") { partition, _ in
             partition.acknowledged[other] = partition.applied.next
         }
-        try isSeen("not durable was offered") { partition, _ in
+        try isSeen("what is not durable was offered to it") { partition, _ in
             partition.offered[other]?.upTo = partition.applied.next
         }
-        try isSeen("woken to offer") { partition, _ in partition.wakeAt = nil }
+        try isSeen("nobody is woken to offer to it again") { partition, _ in partition.wakeAt = nil }
         try isSeen("its mark is forgotten") { partition, _ in
             partition.durableMarks[other] = InboxMark(history: History(1), number: .zero, fingerprint: 0)
             partition.state.marks[other] = nil
         }
-        try isSeen("ahead of its mark") { partition, _ in
+        try isSeen("its durable mark is ahead of its mark") { partition, _ in
             let own = PartitionID(0)
             let number = try #require(partition.state.marks[own]?.number)
             partition.durableMarks[own]?.number = number.next
         }
-        try isSeen("a part of no entry") { partition, _ in
+        try isSeen("a part of no entry of partition 0 is applied") { partition, _ in
             partition.state.marks[PartitionID(0)]?.part = InboxMark.Part(
                 entry: Sequence(1), items: 1, fingerprint: 0)
         }
-        try isSeen("who is to be there") { partition, _ in
+        try isSeen("the newest entry does not say who is to be there") { partition, _ in
             partition.state.outboxes[other]?.fingerprint ^= 1
         }
-        try isSeen("others than are subscribed") { partition, _ in
+        try isSeen("partition 2 is to have others than are subscribed") { partition, _ in
             partition.state.outboxes[PartitionID(2)]?.fingerprint ^= 1
         }
-        try isSeen("does not name the one before") { partition, _ in
+        try isSeen("an entry does not name the one before") { partition, _ in
             let outbox = try #require(partition.state.outboxes[other])
             let entry = try #require(outbox.unacknowledged.last)
             let next = OutboxEntry(
@@ -131,28 +135,28 @@ struct LawTests {
             let waiters = try #require(partition.outboxWaiters[other])
             partition.outboxWaiters[PartitionID(2)] = waiters
         }
-        try isSeen("brings its repair further") { partition, _ in
+        try isSeen("nothing brings its repair further") { partition, _ in
             partition.repairs[other] = Repair(count: 2, began: MonotonicTime(nanoseconds: 0))
         }
-        try isSeen("is not clear") { partition, _ in
+        try isSeen("whether its repair is at its end is not clear") { partition, _ in
             partition.repairs[other] = Repair(count: 2, next: 2, began: MonotonicTime(nanoseconds: 0))
         }
-        try isSeen("unfinished messages") { partition, _ in
+        try isSeen("the unfinished messages of project 7 are counted wrongly") { partition, _ in
             partition.state.fanouts.begin(House.project, MessageID(time: 1, random: 1), parts: 1)
         }
     }
 
     @Test("of devices and what waits for them are seen to be broken")
     func devices() throws {
-        try isSeen("counted wrongly") { partition, _ in
+        try isSeen("what waits for device 1 is counted wrongly") { partition, _ in
             let (page, place) = try device(1, partition)
             page.waiting[place] += 1
         }
-        try isSeen("counted wrongly") { partition, _ in
+        try isSeen("what waits for device 1 is counted wrongly") { partition, _ in
             let (page, place) = try device(1, partition)
             page.collapsible[place] = 0
         }
-        try isSeen("devices of a page") { partition, _ in
+        try isSeen("the devices of a page are counted wrongly") { partition, _ in
             let (page, _) = try device(1, partition)
             page.used += 1
         }
@@ -160,14 +164,16 @@ struct LawTests {
             let (page, place) = try device(1, partition)
             page.projects[place] = 0
         }
-        try isSeen("is gone, and to be told") { partition, _ in
+        try isSeen("device 99 is gone, and to be told of a loss") { partition, _ in
             partition.state.overflowed[99] = .init(told: Position(1), record: Sequence(1))
         }
-        try isSeen("a loss to come") { partition, _ in
+        try isSeen("device 1 is to be told of a loss to come") { partition, _ in
             partition.state.overflowed[1] = .init(told: Position(.max), record: Sequence(1))
         }
-        try isSeen("a stranger's message") { partition, _ in partition.state.devices.remove(index: 1) }
-        try isSeen("a topic of another partition") { partition, house in
+        try isSeen("a stranger's message waits for 1") { partition, _ in
+            partition.state.devices.remove(index: 1)
+        }
+        try isSeen("a topic of another partition has members here") { partition, house in
             let strange = try topic(house, at: PartitionID(1))
             let name = try #require(TopicName(strange))
             _ = partition.state.topics.join(house.names, House.project, name, PartitionID(0), [1])
@@ -179,24 +185,28 @@ struct LawTests {
         func block(_ partition: Partition) throws -> LogBlock {
             try #require(partition.state.log.spans.first?.blocks.first)
         }
-        try isSeen("do not rise") { partition, _ in
+        try isSeen("positions of waiting messages do not rise") { partition, _ in
             try block(partition).entries[1].position = Position(1)
         }
-        try isSeen("not found by its device") { partition, _ in
+        try isSeen("a waiting message is not found by its device") { partition, _ in
             try block(partition).union.subtract(Bitmap(sorted: [1]))
         }
-        try isSeen("messages of a block") { partition, _ in try block(partition).occupied += 1 }
-        try isSeen("bodies stand in a record") { partition, _ in
+        try isSeen("the messages of a block are counted wrongly") { partition, _ in
+            try block(partition).occupied += 1
+        }
+        try isSeen("messages whose bodies stand in a record are counted wrongly") { partition, _ in
             try block(partition).entries[0].record = Sequence(1)
         }
-        try isSeen("bytes of waiting messages") { partition, _ in
+        try isSeen("bytes of waiting messages are counted wrongly") { partition, _ in
             try block(partition).entries[0].bytes += 1
         }
-        try isSeen("cached bodies") { partition, _ in try block(partition).entries[0].body = nil }
-        try isSeen("expire in a minute") { partition, _ in
+        try isSeen("bytes of cached bodies are counted wrongly") { partition, _ in
+            try block(partition).entries[0].body = nil
+        }
+        try isSeen("messages that expire in a minute are counted wrongly") { partition, _ in
             try block(partition).entries[0].expires = WallTime(milliseconds: 0)
         }
-        try isSeen("of a collapse key") { partition, _ in
+        try isSeen("the messages of a collapse key are counted wrongly") { partition, _ in
             let block = try block(partition)
             let place = try #require(
                 block.entries.indices.first {
@@ -214,28 +224,32 @@ struct LawTests {
         try isSeen("nothing lets device 0 go on") { partition, _ in
             partition.streams.setReading(0, isLosing: true)
         }
-        try isSeen("its link does not say so") { partition, _ in
+        try isSeen("device 0 is cut off, and its link does not say so") { partition, _ in
             partition.streams.attachments[0]?.state = .cutOff
         }
-        try isSeen("neither live nor cut off") { partition, _ in
+        try isSeen("device 0 is neither live nor cut off at its link") { partition, _ in
             partition.streams.attachments[0]?.state = .behind
         }
-        try isSeen("other streams than there are") { partition, _ in partition.streams.attachments = [:] }
-        try isSeen("without a link") { partition, _ in partition.streams.links = [:] }
+        try isSeen("links count other streams than there are") { partition, _ in
+            partition.streams.attachments = [:]
+        }
+        try isSeen("device 0 listens at a gateway without a link") { partition, _ in
+            partition.streams.links = [:]
+        }
         try isSeen("its live streams are counted wrongly") { partition, _ in
             partition.streams.links[House.gateway]?.liveCount = 2
         }
-        try isSeen("confirmed what was not sent") { partition, _ in
+        try isSeen("it has confirmed what was not sent") { partition, _ in
             partition.streams.links[House.gateway]?.processed = 1000
         }
-        try isSeen("frames are out of order") { partition, _ in
+        try isSeen("its frames are out of order") { partition, _ in
             partition.streams.links[House.gateway]?.outstanding = [(1000, .zero)]
         }
-        try isSeen("brings back who was cut off") { partition, _ in
+        try isSeen("nothing brings back who was cut off") { partition, _ in
             partition.streams.setCutOff(0)
             partition.streams.links[House.gateway]?.outstanding = []
         }
-        try isSeen("is gone, and listens") { partition, _ in
+        try isSeen("device 9 is gone, and listens") { partition, _ in
             partition.streams.attach(9, StreamID(gateway: House.gateway, number: 2), after: .zero)
         }
     }
@@ -244,7 +258,7 @@ struct LawTests {
     func conditions() throws {
         let condition = try Condition.parse(Array("'a' in topics".utf8))
         let ticket = ConditionTicket(record: Sequence(1), ordinal: 0)
-        try isSeen("nobody asks for the members") { partition, house in
+        try isSeen("nobody asks for the members of a condition of record 1") { partition, house in
             let message = house.envelope("c")
             partition.state.conditions[ticket] = PendingCondition(
                 project: House.project, condition: condition, message: message)

@@ -16,7 +16,7 @@ struct CollapseKeys {
         var small: [UInt32: Position] = [:]
         var large: [Position] = []
     }
-    private(set) var numbers: [Name: UInt32] = [:]
+    var numbers: [Name: UInt32] = [:]
     private(set) var keys: [UInt32: Key] = [:]
     private var next: UInt32 = 1
     /// The names of keys that were forgotten while a snapshot of before is being written.

@@ -21,7 +21,7 @@ struct DeliveryLog: ~Copyable {
     private(set) var count = 0
     /// The position of the newest entry ever appended.
     private(set) var last: Position = .zero
-    private(set) var keys = CollapseKeys()
+    var keys = CollapseKeys()
     /// How many entries have their body in each record.
     private(set) var records = RecentMap<UInt64, Int>()
     /// Bytes of waiting bodies of each project.
@@ -29,7 +29,7 @@ struct DeliveryLog: ~Copyable {
     /// Entries by the minute in which they expire.
     private(set) var expiring = RecentMap<Int64, Expiring>()
     /// None of them is earlier than this minute.
-    private(set) var earliest: Int64?
+    var earliest: Int64?
     private(set) var cachedBytes = 0
     private var cacheSweep: Position = .zero
     /// Whether a block lost its last entry since the last pruning.

@@ -72,7 +72,7 @@ struct Ledger {
         var marks: [(partition: PartitionID, mark: InboxMark)]
     }
     private(set) var durable: Sequence
-    private(set) var inFlight: [InFlight] = []
+    var inFlight: [InFlight] = []
     /// The facts of the record that is still open.
     private var writer = ByteWriter()
     private var cursor: PartitionState.Cursor

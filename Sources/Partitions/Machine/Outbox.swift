@@ -12,7 +12,7 @@ struct Outbox {
     /// The number of the newest entry ever made; 0 for none.
     private(set) var last: Sequence = .zero
     /// Bytes of the entries that are not acknowledged.
-    private(set) var weight = 0
+    var weight = 0
     /// XOR over the members that the receiver should have of this partition, after `last`.
     var fingerprint: UInt64 = 0
 

@@ -1,0 +1,144 @@
+import Journal
+import Model
+import Testing
+
+@testable import Partitions
+
+// Of a partition's machine: what it writes, awaits and owes to others.
+
+extension LawTests {
+    /// Closes a record of which the journal has not heard.
+    private func seal(_ partition: Partition) {
+        partition.propose(.expire(now: WallTime(milliseconds: 0)))
+        #expect(partition.ledger.seal(&partition.state) != nil)
+    }
+
+    @Test("of records in flight are seen to be broken")
+    func inFlight() throws {
+        try isSeen("more records are in flight than may be", options: { $0.recordsInFlightMax = 2 }) {
+            partition, _ in
+            for _ in 0..<3 { seal(partition) }
+        }
+        try isSeen("the records in flight do not follow each other") { partition, _ in
+            for _ in 0..<2 { seal(partition) }
+            partition.ledger.inFlight.removeFirst()
+        }
+        try isSeen("what is folded is neither durable nor in flight") { partition, _ in
+            seal(partition)
+            partition.ledger.inFlight = []
+        }
+        try isSeen("nobody is woken to close the open record") { partition, house in
+            partition.propose(.expire(now: WallTime(milliseconds: 0)))
+            partition.bookkeepingDue = house.now.monotonic
+            partition.wakeAt = nil
+        }
+        try isSeen("a snapshot is written of what is not durable") { partition, _ in
+            seal(partition)
+            partition.snapshots.begin(partition.id, covering: partition.applied, token: 1)
+            partition.snapshots.current?.parts = 1
+        }
+        try isSeen("a snapshot's last part is written, and it does not end") { partition, _ in
+            partition.snapshots.begin(partition.id, covering: partition.applied, token: 1)
+            partition.snapshots.current?.isLast = true
+        }
+    }
+
+    @Test("of confirmations are seen to be broken")
+    func confirmations() throws {
+        func wait(_ tokens: [UInt64], _ partition: Partition) {
+            let answer = Answer(to: .request(RequestID(gateway: House.gateway, number: 1)), reply: .done)
+            partition.confirmations = tokens.map { ($0, answer) }
+            partition.confirmInFlight = true
+        }
+        try isSeen("confirmations are out of order") { partition, _ in wait([1, 1], partition) }
+        try isSeen("a token was never given") { partition, _ in wait([1000], partition) }
+    }
+
+    @Test("of frames that wait are seen to be broken")
+    func deferred() throws {
+        func wait(_ count: Int, _ partition: Partition, _ house: House) throws {
+            let outbox = try #require(partition.state.outboxes[PartitionID(1)])
+            let frame = partition.frame(Array(outbox.unacknowledged), to: PartitionID(1))
+            seal(partition)
+            partition.deferred = Array(repeating: frame, count: count)
+        }
+        try isSeen("more bytes of frames wait than may", options: { $0.deferredBytesMax = 1 }) {
+            try wait(1, $0, $1)
+        }
+        try isSeen("two frames of a partition wait") { try wait(2, $0, $1) }
+    }
+
+    @Test("of what others are told are seen to be broken")
+    func told() throws {
+        let other = PartitionID(1)
+        try isSeen("nothing is offered to it") { partition, house in
+            partition.offered[PartitionID(2)] = .init(upTo: .zero, at: house.now.monotonic)
+        }
+        try isSeen("more entries are offered than its window takes") { partition, house in
+            let (second, _) = try #require(house.register(in: 0))
+            let topic = try topic(house, at: other)
+            for number in 0..<64 {
+                _ = house.change(number % 2 == 0 ? .subscribe : .unsubscribe, topic, [second])
+            }
+            #expect(partition.brokenInvariant(isWhole: true) == nil)
+            let last = try #require(partition.state.outboxes[other]?.last)
+            partition.offered[other]?.upTo = last
+        }
+        try isSeen("an empty list of answers waits for it") { partition, _ in
+            partition.outboxWaiters[PartitionID(2)] = []
+        }
+        try isSeen("more slices were told than there are") { partition, house in
+            partition.repairs[other] = Repair(count: 2, next: 3, began: house.now.monotonic)
+        }
+        try isSeen("nobody is woken to compare the pairs that are left") { partition, house in
+            partition.comparison = Comparison(left: [other], at: house.now.monotonic)
+            partition.wakeAt = nil
+        }
+        try isSeen("a comparison with nobody is under way") { partition, house in
+            partition.comparison = Comparison(left: [], at: house.now.monotonic)
+            partition.wakeAt = MonotonicTime(nanoseconds: 0)
+        }
+        try isSeen("partitions are compared again") { partition, house in
+            partition.comparison = Comparison(left: [other], at: house.now.monotonic)
+            partition.wakeAt = MonotonicTime(nanoseconds: 0)
+        }
+    }
+
+    @Test("of who is asked for members are seen to be broken")
+    func asked() throws {
+        let condition = try Condition.parse(Array("'a' in topics".utf8))
+        let ticket = ConditionTicket(record: Sequence(1), ordinal: 0)
+        func ask(_ members: [[PartitionTargets]?], _ partition: Partition, _ house: House) {
+            let message = house.envelope("c")
+            partition.state.conditions[ticket] = PendingCondition(
+                project: House.project, condition: condition, message: message)
+            partition.state.fanouts.begin(House.project, message.id, parts: 1)
+            partition.resolutions[ticket] = Resolution(members: members, askedAt: house.now.monotonic)
+            partition.wakeAt = MonotonicTime(nanoseconds: 0)
+        }
+        try isSeen("members of other topics are asked for") { ask([nil, nil], $0, $1) }
+        try isSeen("all members are known, and awaited") { ask([[]], $0, $1) }
+        try isSeen("nobody is woken to ask for members again") { partition, house in
+            ask([nil], partition, house)
+            #expect(partition.brokenInvariant(isWhole: true) == nil)
+            partition.wakeAt = nil
+        }
+    }
+
+    @Test("of links to gateways are seen to be broken")
+    func links() throws {
+        try isSeen("device 0 is live, and its link does not say so") { partition, _ in
+            _ = partition.streams.links[House.gateway]?.live.remove(0)
+        }
+        try isSeen("device 0 is live since a frame that was not sent") { partition, _ in
+            partition.streams.attachments[0]?.state = .live(since: 1000)
+        }
+        try isSeen("the positions of its frames fall") { partition, _ in
+            let sent = try #require(partition.streams.links[House.gateway]?.sent)
+            partition.streams.links[House.gateway]?.sent = sent + 1
+            partition.streams.links[House.gateway]?.processed = sent
+            partition.streams.links[House.gateway]?.processedPosition = Position(2)
+            partition.streams.links[House.gateway]?.outstanding = [(sent + 1, Position(1))]
+        }
+    }
+}
