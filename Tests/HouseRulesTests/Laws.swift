@@ -1,0 +1,98 @@
+// The laws of the machines, as they stand in the sources: what `brokenInvariant` says of one that is broken.
+
+/// A text between quotes, cut where something is put into it.
+struct Literal: Hashable {
+    /// Counted from 0.
+    var line: Int
+    /// Between them stand numbers and names; one more than there are of those.
+    var parts: [String]
+
+    /// Whether `text` is this one with something in each gap.
+    func isSaid(by text: String) -> Bool {
+        guard let first = parts.first, let last = parts.last, parts.count > 1 else {
+            return parts.first == text
+        }
+        guard text.hasPrefix(first) else { return false }
+        var rest = text.dropFirst(first.count)
+        for part in parts.dropFirst().dropLast() {
+            guard let place = rest.firstRange(of: part) else { return false }
+            rest = rest[place.upperBound...]
+        }
+        return rest.hasSuffix(last) && rest.count > last.count
+    }
+}
+
+extension SourceFile {
+    /// The texts of each line; of those that take several lines, none.
+    var literals: [Literal] {
+        lines.indices.flatMap { index in
+            code[index].contains("\"") ? SourceFile.literals(in: lines[index], at: index) : []
+        }
+    }
+
+    private static func literals(in line: String, at index: Int) -> [Literal] {
+        var found: [Literal] = []
+        var open: Literal?
+        /// Of what is put into a text.
+        var depth = 0
+        var isEscaped = false
+        var former: Character = " "
+        for character in line {
+            if depth > 0 {
+                depth += character == "(" ? 1 : character == ")" ? -1 : 0
+            } else if var literal = open {
+                if isEscaped, character == "(" {
+                    depth = 1
+                    literal.parts.append("")
+                } else if isEscaped || !"\\\"".contains(character) {
+                    literal.parts[literal.parts.count - 1].append(character)
+                }
+                let isClosed = character == "\"" && !isEscaped
+                isEscaped = character == "\\" && !isEscaped
+                if isClosed { found.append(literal) }
+                open = isClosed ? nil : literal
+            } else if character == "\"" {
+                open = Literal(line: index, parts: [""])
+            } else if character == "/", former == "/" {
+                break
+            }
+            former = character
+        }
+        return found
+    }
+
+    /// The sentences of `X+Invariants.swift`, and of `brokenInvariant` where that stands elsewhere. What only
+    /// says whose law it is, and passes that on, is none.
+    var laws: [Literal] {
+        guard !isTest else { return [] }
+        let isWhole = path.hasSuffix("+Invariants.swift")
+        let bodies = isWhole ? [] : lawBodies
+        return literals.filter { literal in
+            guard isWhole || bodies.contains(where: { $0.contains(literal.line) }) else { return false }
+            return !(literal.parts.last == "" && literal.parts.dropLast().last?.hasSuffix(": ") ?? false)
+        }
+    }
+
+    /// The lines of what is declared as `broken…`, and says what.
+    private var lawBodies: [Range<Int>] {
+        var found: [Range<Int>] = []
+        for (start, line) in code.enumerated() {
+            guard line.contains("var broken") || line.contains("func broken"),
+                line.contains("String? {")
+            else { continue }
+            var depth = 0
+            let end = code[start...].firstIndex { line in
+                depth += line.reduce(0) { $0 + ($1 == "{" ? 1 : $1 == "}" ? -1 : 0) }
+                return depth == 0
+            }
+            found.append(start..<(end ?? start) + 1)
+        }
+        return found
+    }
+
+    /// A test in which machines are broken.
+    var breaksLaws: Bool {
+        isTest && module != "HouseRulesTests"
+            && code.contains { $0.contains("rokenInvariant") || $0.contains("isSeen(") }
+    }
+}
