@@ -80,15 +80,40 @@ struct ByteBudget {
     }
 }
 
+/// What one connection has written that its client does not read.
+struct PendingBytes {
+    private let shared: SharedBudget
+    private var held = 0
+
+    init(_ shared: SharedBudget) { self.shared = shared }
+
+    /// So many bytes more wait for the kernel. False where they are too many: then nothing is counted.
+    mutating func add(_ bytes: Int) -> Bool {
+        guard shared.take(bytes) else { return false }
+        held += bytes
+        return true
+    }
+
+    /// The kernel has taken what waited, or the connection is gone.
+    mutating func clear() {
+        guard held > 0 else { return }
+        shared.give(held)
+        held = 0
+    }
+}
+
 /// What all connections of a server hold together.
 final class EdgeBudgets: Sendable {
     /// Of bodies that are not whole.
     let bodies: SharedBudget
     /// Of answers that are not sent.
     let answers: SharedBudget
+    /// Of what is written to connections and not yet handed to the kernel, where that waits.
+    let pending: SharedBudget
 
     init(_ configuration: EdgeConfiguration) {
         bodies = SharedBudget(bytesMax: configuration.bodyBytesOfAllMax)
         answers = SharedBudget(bytesMax: configuration.answerBytesOfAllMax)
+        pending = SharedBudget(bytesMax: configuration.pendingBytesOfAllMax)
     }
 }

@@ -9,7 +9,8 @@ public struct EdgeConfiguration: Sendable {
     public var headerFieldsMax = 100
     /// Bytes of a body that any request may have without the handler being asked.
     public var smallBodyBytes = 4 << 10
-    /// Bytes of unfinished bodies on one connection, and on all together. Past it a body is answered 503.
+    /// Bytes of unfinished requests on one connection, and on all together: of their bodies, and over HTTP/2
+    /// of their fields. Past it a request is answered 503.
     public var bodyBytesMax = 1 << 20
     public var bodyBytesOfAllMax = 256 << 20
     /// Bytes of unsent answers on one HTTP/2 connection, and on all together. At half of a connection's no
@@ -22,7 +23,9 @@ public struct EdgeConfiguration: Sendable {
     public var connectionWindow = 16 << 20
     /// Bytes that a connection may have written and not yet handed to the kernel; past it nothing more is
     /// produced.
-    public var pendingBytesMax = 1 << 20
+    public var pendingBytesMax = 128 << 10
+    /// The same on all connections whose clients do not read; past it such a connection is closed.
+    public var pendingBytesOfAllMax = 256 << 20
     /// The kernel's send buffer for one connection.
     public var sendBufferBytes: Int32 = 256 << 10
     /// Seconds from a connection's beginning to its first whole header block, TLS included, and for the
@@ -32,8 +35,8 @@ public struct EdgeConfiguration: Sendable {
     public var bodySeconds = 30
     /// Seconds that a connection may stay without an open request or stream.
     public var idleSeconds = 120
-    /// Seconds for which a client may leave what was written to it unread, or hold an answer back by its
-    /// window.
+    /// Seconds for which a client may leave what was written to it unread, or hold the next 16 KiB of an
+    /// answer back by its window.
     public var stuckSeconds = 60
     /// Seconds for which what a client still sends is read and thrown away behind a last answer: a
     /// connection that is closed while bytes of it are unread takes the answer with it (RFC 9112 §9.6).

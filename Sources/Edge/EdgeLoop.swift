@@ -1,3 +1,4 @@
+import CNghttp2
 import Glibc
 import NIOCore
 
@@ -176,19 +177,25 @@ struct ConnectionDeadlines {
 
     /// Tells the state of now; true where the connection is to be closed.
     /// `heading` and `receiving`: when the oldest request began whose header block, or whose body, is not
-    /// whole. `unsent`: when anything was last sent of that answer which has waited the longest.
-    mutating func isOver(
-        _ second: Int, open: Int, heading: Int?, receiving: Int?, unsent: Int?, stuck: Bool
-    ) -> Bool {
+    /// whole.
+    mutating func isOver(_ second: Int, open: Int, heading: Int?, receiving: Int?, stuck: Bool) -> Bool {
         idleSince = open > 0 ? nil : idleSince ?? second
         stuckSince = stuck ? stuckSince ?? second : nil
         if !hadRequest, second - opened > configuration.handshakeSeconds { return true }
         if let idleSince, second - idleSince > configuration.idleSeconds { return true }
         if let heading, second - heading > configuration.handshakeSeconds { return true }
         if let receiving, second - receiving > configuration.bodySeconds { return true }
-        if let unsent, second - unsent > configuration.stuckSeconds { return true }
         if let stuckSince, second - stuckSince > configuration.stuckSeconds { return true }
         return false
+    }
+
+    /// With which error an HTTP/2 stream ends whose request or answer has taken too long. Its connection goes
+    /// on: others' streams may be on it, behind a balancer.
+    func isOver(_ stream: Responder, _ second: Int) -> nghttp2_error_code? {
+        if stream.owes, stream.isUnread { return NGHTTP2_NO_ERROR }
+        if stream.owes, second - stream.movedAt > configuration.stuckSeconds { return NGHTTP2_CANCEL }
+        let isReading = !stream.isReceived && stream.reading != nil
+        return isReading && second - stream.began > configuration.bodySeconds ? NGHTTP2_CANCEL : nil
     }
 
     /// Whether any request was begun.

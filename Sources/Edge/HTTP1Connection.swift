@@ -27,6 +27,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     private var bodyMax = 0
     private var isAdmitted = false
     private var bodies: ByteBudget
+    private var pending: PendingBytes
     /// An answer that waits until its client has read those before it, or until they are written.
     private var held: (responder: Responder, response: HTTPResponse)?
     private var isWriting = false
@@ -45,6 +46,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         self.loop = loop
         deadlines = ConnectionDeadlines(loop.configuration, second: opened)
         bodies = ByteBudget(loop.budgets.bodies, bytesMax: loop.configuration.bodyBytesMax)
+        pending = PendingBytes(loop.budgets.pending)
         self.isSecure = isSecure
         self.client = client
     }
@@ -188,6 +190,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         request = nil
         waiting = nil
         bodies.end()
+        pending.clear()
         if let responder = current { end(responder) }
     }
 
@@ -207,7 +210,9 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        guard context.channel.isWritable, !isWriting else { return }
+        guard context.channel.isWritable else { return }
+        pending.clear()
+        guard !isWriting else { return }
         if held != nil {
             writeHeld()
         } else if let responder = current, responder.state != .waiting {
@@ -226,7 +231,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         guard let context else { return }
         let isOver = deadlines.isOver(
             second, open: current == nil ? 0 : 1, heading: headingSince,
-            receiving: isReceiving ? current?.began : nil, unsent: nil, stuck: !context.channel.isWritable)
+            receiving: isReceiving ? current?.began : nil, stuck: !context.channel.isWritable)
         let hasLingered = lingerSince.map { second - $0 >= loop.configuration.lingerSeconds } ?? false
         if isOver || hasLingered { context.close(promise: nil) }
     }
@@ -268,10 +273,16 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         while let (responder, response) = next, let context {
             writeOne(responder, response, context)
             if held == nil || !context.channel.isWritable { context.flush() }
+            if !context.channel.isWritable { notePending(response.body.count) }
             next = context.channel.isWritable ? held.take() : nil
         }
         isWriting = false
         if isEnding { finish() }
+    }
+
+    private func notePending(_ bytes: Int) {
+        guard let context else { return }
+        if !pending.add(bytes) { context.close(promise: nil) }
     }
 
     private func writeOne(
@@ -325,6 +336,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         if held != nil { return writeHeld() }
         guard let context, let responder = current, context.channel.isWritable else { return }
         let limit = loop.configuration.pendingBytesMax
+        var written = 0
         if responder.hasQueued {
             var buffer = context.channel.allocator.buffer(capacity: 1024)
             while responder.hasQueued, buffer.readableBytes < limit {
@@ -333,6 +345,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
                     return responder.take(base, raw.count)
                 }
             }
+            written = buffer.readableBytes
             context.write(wrapOutboundOut(.body(.byteBuffer(buffer))), promise: nil)
         }
         if responder.noteDrained() { loop.handler.drained(responder) }
@@ -343,6 +356,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
             context.close(promise: nil)
         } else {
             context.flush()
+            if !context.channel.isWritable { notePending(written) }
         }
     }
 }

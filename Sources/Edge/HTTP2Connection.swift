@@ -21,13 +21,13 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     /// Nothing is read because too much of its share waits.
     private var isPaused = false
     private var deadlines: ConnectionDeadlines
-    /// Requests that are not wholly there.
-    private var receiving = 0
+    private var pending: PendingBytes
 
     /// `opened`: the second in which the connection was made.
     init(loop: EdgeLoop, opened: Int, isSecure: Bool, client: ClientAddress?) {
         self.loop = loop
         deadlines = ConnectionDeadlines(loop.configuration, second: opened)
+        pending = PendingBytes(loop.budgets.pending)
         self.isSecure = isSecure
         self.client = client
     }
@@ -57,6 +57,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
 
     private func lose() {
         loop.connections.remove(self)
+        pending.clear()
         isClosing = true
         let ending = session
         session = nil
@@ -68,7 +69,10 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
         isWritable = context.channel.isWritable
-        if isWritable { markDirty() }
+        if isWritable {
+            pending.clear()
+            markDirty()
+        }
     }
 
     func drain() {
@@ -79,24 +83,17 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     func sweep(_ second: Int) {
         guard let context, let session else { return }
         session.second = second
-        let open = session.open.count
-        var unsent: Int?
-        for responder in session.open where responder.owes {
-            unsent = min(unsent ?? .max, responder.movedAt)
-            guard responder.isUnread else { continue }
-            session.reset(responder.streamID, NGHTTP2_NO_ERROR)
-            markDirty()
-        }
-        var oldest: (heading: Int?, receiving: Int?)
-        if receiving > 0 {
-            for responder in session.open where !responder.isReceived {
-                oldest.receiving = min(oldest.receiving ?? .max, responder.began)
-                if !responder.isHeaded { oldest.heading = min(oldest.heading ?? .max, responder.began) }
+        var heading: Int?
+        for responder in session.open {
+            if !responder.isHeaded {
+                heading = min(heading ?? .max, responder.began)
+            } else if let code = deadlines.isOver(responder, second) {
+                session.reset(responder.streamID, code)
+                markDirty()
             }
         }
         let isOver = deadlines.isOver(
-            second, open: open, heading: oldest.heading, receiving: oldest.receiving,
-            unsent: unsent, stuck: !isWritable)
+            second, open: session.open.count, heading: heading, receiving: nil, stuck: !isWritable)
         if isOver { context.close(promise: nil) }
     }
 
@@ -111,11 +108,16 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     func flush() {
         isDirty = false
         guard let context, let session, isWritable || isClosing else { return }
+        var written = 0
         loop.write { buffer in
             session.produce(limit: loop.configuration.pendingBytesMax) { buffer.writeBytes($0) }
+            written = buffer.readableBytes
         } to: {
             context.writeAndFlush(wrapOutboundOut($0), promise: nil)
         }
+        // A write that fails has ended the connection already.
+        guard self.context != nil else { return }
+        if !isWritable, written > 0, !pending.add(written) { return context.close(promise: nil) }
         if isClosing || !session.wantsToGoOn { context.close(promise: nil) }
     }
 
@@ -124,7 +126,6 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     // MARK: Requests
 
     func began(_ responder: Responder) {
-        receiving += 1
         responder.began = loop.second
     }
 
@@ -140,7 +141,6 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     }
 
     func received(_ responder: Responder) {
-        receiving -= 1
         loop.counters.requests.add(1, ordering: .relaxed)
         guard let full = loop.received(responder, bodyBytes: bodyBytes(of: responder)), !isPaused else {
             return
@@ -154,8 +154,11 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         guard let request = responder.reading else { return 0 }
         request.isSecure = isSecure
         request.client = client
-        return request.body.count
+        // Fields that come by a byte each wait as a body does.
+        return request.body.count + max(0, request.head.bytes - HTTP2Connection.usualFieldBytes)
     }
+
+    private static let usualFieldBytes = 4 << 10
 
     func noteRefused(_ share: UInt64, bodyBytes: Int) {
         loop.noteRefused(share, bodyBytes: bodyBytes)
@@ -178,7 +181,6 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     }
 
     func closed(_ responder: Responder) {
-        if !responder.isReceived { receiving -= 1 }
         let mustTell = responder.state != .answered
         responder.close()
         if mustTell { loop.handler.cancelled(responder) }

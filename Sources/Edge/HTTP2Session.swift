@@ -109,7 +109,7 @@ final class HTTP2Session {
 
     func respond(_ responder: Responder, _ response: HTTPResponse, date: String) {
         guard session != nil else { return }
-        responder.movedAt = second
+        responder.noteMoved(second: second)
         responder.offset = 0
         let length = response.body.count
         if length == 0 || responder.isHead {
@@ -127,12 +127,12 @@ final class HTTP2Session {
     func openStream(
         _ responder: Responder, status: Int, fields: [(name: String, value: String)], date: String
     ) {
-        responder.movedAt = second
+        responder.noteMoved(second: second)
         submit(responder, status, fields, length: nil, date, hasBody: !responder.isHead)
     }
 
     func wake(_ responder: Responder) {
-        if responder.movedAt == Responder.unknown { responder.movedAt = second }
+        if responder.movedAt == Responder.unknown { responder.noteMoved(second: second) }
         guard let session, responder.isDeferred else { return }
         responder.isDeferred = false
         nghttp2_session_resume_data(session, responder.streamID)
@@ -190,7 +190,7 @@ final class HTTP2Session {
 
     /// So many bytes of the answer are asked for.
     func noteSent(_ responder: Responder, _ length: Int) {
-        responder.movedAt = second
+        responder.noteSent(length, second: second)
         if responder.state == .answered { answers.give(min(length, responder.body.count - responder.offset)) }
     }
 
@@ -300,7 +300,7 @@ final class HTTP2Session {
 
     /// Answers before the whole request is there, and lets go of what is.
     private func refuse(_ responder: Responder, _ request: IncomingRequest, _ response: HTTPResponse) {
-        bodies.give(request.body.count)
+        bodies.give(request.held)
         responder.reading = nil
         responder.respond(response)
     }
@@ -343,7 +343,7 @@ final class HTTP2Session {
             reset(responder.streamID, NGHTTP2_PROTOCOL_ERROR)
             return false
         }
-        bodies.give(request.body.count)
+        bodies.give(request.held)
         return true
     }
 
@@ -362,7 +362,14 @@ final class HTTP2Session {
             refuse(responder, request, refusal)
             return false
         }
-        guard !isEnd, let length = request.head.contentLength, length > configuration.smallBodyBytes else {
+        if isEnd { return true }
+        // An indexed field costs its sender a byte, and is kept as long as the body is waited for.
+        guard bodies.take(request.head.bytes) else {
+            refuse(responder, request, EdgeAnswer.tooManyBodies)
+            return false
+        }
+        request.fieldBytes = request.head.bytes
+        guard let length = request.head.contentLength, length > configuration.smallBodyBytes else {
             return true
         }
         return admit(responder, request, length)
@@ -370,7 +377,7 @@ final class HTTP2Session {
 
     func closed(_ stream: Int32) -> Int32 {
         guard let session, let responder = responder(stream) else { return 0 }
-        if let request = responder.reading, !responder.isReceived { bodies.give(request.body.count) }
+        if let request = responder.reading, !responder.isReceived { bodies.give(request.held) }
         if responder.state == .answered { answers.give(responder.body.count - responder.offset) }
         nghttp2_session_set_stream_user_data(session, stream, nil)
         if heading?.stream == stream { heading = nil }

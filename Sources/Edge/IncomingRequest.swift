@@ -5,6 +5,10 @@ final class IncomingRequest: HTTPRequest {
     private(set) var head = RequestHead()
     /// Bytes that the body may have, once the handler was asked.
     var bodyMax: Int?
+    /// Bytes of its fields that count as its body's do, since it is not whole with them.
+    var fieldBytes = 0
+    /// Bytes that it holds of the bound of unfinished requests.
+    var held: Int { fieldBytes + body.count }
 
     init() {
         super.init(method: .get, target: [])
@@ -29,6 +33,7 @@ final class IncomingRequest: HTTPRequest {
         reset()
         head = RequestHead()
         bodyMax = nil
+        fieldBytes = 0
     }
 }
 

@@ -65,8 +65,12 @@ public final class Responder {
     var bodyBytes: Int32 = 0
     /// The method was HEAD: the answer has no body.
     var isHead = false
-    /// The session's second in which a part of its answer was sent last, or begun.
-    var movedAt = Responder.unknown
+    /// The session's second in which its answer was begun, or the last part of it that counts was sent.
+    private(set) var movedAt = Responder.unknown
+    /// Bytes that were sent since.
+    private var sentSince: Int32 = 0
+    /// A part of an answer that counts: whoever takes a byte now and then does not take it.
+    static let partBytes = 16 << 10
     /// There was nothing to send before; the session puts its second in place of it.
     static let unknown = -1
     /// Whether there is something of the answer that is to be sent.
@@ -139,6 +143,17 @@ public final class Responder {
         guard isOpen, state == .streaming else { return }
         state = .ending
         transport?.wake(self)
+    }
+
+    func noteMoved(second: Int) {
+        movedAt = second
+        sentSince = 0
+    }
+
+    func noteSent(_ bytes: Int, second: Int) {
+        let sent = Int(sentSince) + bytes
+        guard sent >= Responder.partBytes else { return sentSince = Int32(sent) }
+        noteMoved(second: second)
     }
 
     var hasQueued: Bool { first != nil }

@@ -19,7 +19,7 @@ public final class TLSHandler: ChannelDuplexHandler {
 
     private let ssl: OpaquePointer
     private let incoming: OpaquePointer
-    private let outgoing: OpaquePointer
+    private var outgoing: OpaquePointer
     /// Called once with what ALPN chose; empty where the client offered nothing. Says whether something will
     /// be written within this turn, so that the end of the handshake goes out together with it.
     private let established: (ChannelHandlerContext, String) throws -> Bool
@@ -233,6 +233,7 @@ public final class TLSHandler: ChannelDuplexHandler {
         cipher.writeWithUnsafeMutableBytes(minimumWritableBytes: pending) { raw in
             max(0, Int(BIO_read(outgoing, raw.baseAddress, Int32(clamping: pending))))
         }
+        if pending > TLSHandler.keptBytesMax, isEstablished { replaceOutgoing() }
         guard isEstablished, !promises.isEmpty else {
             return context.writeAndFlush(wrapOutboundOut(cipher), promise: nil)
         }
@@ -241,6 +242,16 @@ public final class TLSHandler: ChannelDuplexHandler {
         let written = context.eventLoop.makePromise(of: Void.self)
         written.futureResult.whenComplete { result in for promise in sent { promise.completeWith(result) } }
         context.writeAndFlush(wrapOutboundOut(cipher), promise: written)
+    }
+
+    /// Bytes that a connection keeps for what it may write next.
+    private static let keptBytesMax = 32 << 10
+
+    /// A BIO never gives memory back, and this one has grown.
+    private func replaceOutgoing() {
+        guard let fresh = BIO_new(BIO_s_mem()) else { return }
+        SSL_set0_wbio(ssl, fresh)
+        outgoing = fresh
     }
 
     public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {

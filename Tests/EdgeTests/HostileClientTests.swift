@@ -1,3 +1,4 @@
+import Glibc
 import HTTPMessages
 import NIOCore
 import NIOPosix
@@ -134,6 +135,27 @@ struct HostileHTTP2ClientTests {
         #expect(client.read { $0.count(of: "ok\n") == 7 })
     }
 
+    @Test("may have only so many bytes of fields of requests that are not whole")
+    func fields() throws {
+        var configuration = EdgeConfiguration()
+        configuration.bodyBytesMax = 20_000
+        let server = try RawServer(configuration)
+        defer { server.end() }
+        let client = try client(server)
+        // 2,027 bytes each, as RFC 9113 counts them.
+        let fields = Array(repeating: ("x-y", String(repeating: "y", count: 120)), count: 12)
+        for stream in 0..<20 {
+            client.send(Frames.headers(1 + 2 * stream, "POST", "/", isEnd: false, fields))
+        }
+        #expect(client.read { $0.count(of: "Too many bytes of unfinished bodies.") == 11 })
+        // Those that are in are served on, and make room.
+        for stream in 0..<9 { client.send(Frames.frame(0, flags: 1, stream: 1 + 2 * stream, [0])) }
+        #expect(client.read { $0.count(of: "ok\n") == 9 })
+        client.send(Frames.headers(101, "POST", "/", isEnd: false, fields))
+        client.send(Frames.frame(0, flags: 1, stream: 101, [0]))
+        #expect(client.read { $0.count(of: "ok\n") == 10 })
+    }
+
     @Test("leaves others their share of what all may have")
     func all() throws {
         var configuration = EdgeConfiguration()
@@ -152,7 +174,14 @@ struct HostileHTTP2ClientTests {
         #expect(usual.read { $0.text.contains("ok\n") })
     }
 
-    @Test("is closed when its window holds an answer back for too long")
+    /// Whether the server reset the stream with CANCEL.
+    private func isCancelled(_ stream: Int, _ client: RawClient) -> Bool {
+        Frames.read(client.received).contains {
+            $0.kind == 3 && $0.stream == stream && Array($0.payload) == [0, 0, 0, 8]
+        }
+    }
+
+    @Test("loses the stream whose window holds an answer back for too long, and no other")
     func window() throws {
         var configuration = EdgeConfiguration()
         configuration.stuckSeconds = 1
@@ -160,12 +189,69 @@ struct HostileHTTP2ClientTests {
         defer { server.end() }
         let client = try client(server)
         client.send(Frames.setting(4, 0) + Frames.headers(1, "GET", "/", isEnd: true))
-        #expect(client.read())
+        #expect(client.read { isCancelled(1, $0) })
+        client.send(Frames.headers(3, "GET", "/", isEnd: true) + Frames.frame(8, stream: 3, [0, 0, 0, 9]))
+        #expect(client.read { $0.text.contains("ok\n") })
+        #expect(!client.isClosed)
         // One that takes its answer, and then waits, is left alone.
         let honest = try self.client(server)
         honest.send(Frames.headers(1, "GET", "/", isEnd: true))
         #expect(honest.read { $0.text.contains("ok\n") })
         #expect(!honest.read(within: 4))
+    }
+
+    @Test("loses a stream of whose answer it takes a few bytes now and then")
+    func trickle() throws {
+        var configuration = EdgeConfiguration()
+        configuration.stuckSeconds = 2
+        let answer = HTTPResponse(status: 200, body: [UInt8](repeating: 0x41, count: 60_000))
+        let server = try RawServer(configuration) { $1.respond(answer) }
+        defer { server.end() }
+        let client = try client(server)
+        client.send(Frames.setting(4, 0) + Frames.headers(1, "GET", "/", isEnd: true))
+        for _ in 0..<60 where !isCancelled(1, client) {
+            client.send(Frames.frame(8, stream: 1, [0, 0, 0, 100]))
+            client.read(within: 0.5)
+        }
+        #expect(isCancelled(1, client))
+    }
+
+    @Test("loses the stream of a request that takes too long, and no other")
+    func slowBody() throws {
+        var configuration = EdgeConfiguration()
+        configuration.bodySeconds = 1
+        let server = try RawServer(configuration)
+        defer { server.end() }
+        let client = try client(server)
+        client.send(Frames.headers(1, "POST", "/", isEnd: false) + Frames.frame(0, stream: 1, [0]))
+        #expect(client.read { isCancelled(1, $0) })
+        client.send(Frames.headers(3, "GET", "/", isEnd: true))
+        #expect(client.read { $0.text.contains("ok\n") })
+        #expect(!client.isClosed)
+    }
+
+    @Test(
+        "is closed when it and others read too little of what was written to them",
+        arguments: [true, false], [64 << 10, 256 << 20])
+    func unread(isHTTP2: Bool, bound: Int) throws {
+        var configuration = EdgeConfiguration()
+        configuration.answerBytesMax = 64 << 20
+        configuration.pendingBytesOfAllMax = bound
+        // More than the sockets of both ends hold.
+        let answer = HTTPResponse(status: 200, body: [UInt8](repeating: 0x41, count: 30 << 20))
+        let server = try RawServer(configuration) { $1.respond(answer) }
+        defer { server.end() }
+        let client = try isHTTP2 ? client(server) : RawClient(port: server.port)
+        if isHTTP2 {
+            client.send(Frames.setting(4, 1 << 30) + Frames.frame(8, [0x40, 0, 0, 0]))
+            client.send(Frames.headers(1, "GET", "/", isEnd: true))
+        } else {
+            client.send(get)
+        }
+        // The write is stuck when the request is answered.
+        while server.asked.count == 0 { usleep(10_000) }
+        client.read { $0.isClosed || $0.received.count > 30 << 20 }
+        #expect((client.received.count > 30 << 20) == (bound > 1 << 20))
     }
 
     @Test("may hold an event stream's window shut while there is nothing to send, and for a while then")

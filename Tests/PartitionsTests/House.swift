@@ -144,6 +144,31 @@ final class House {
         return replies[nextRequest]
     }
 
+    /// Events that come before any of what they make is carried out: in one turn, and so into one record, or
+    /// in a turn each.
+    func sendTogether(_ events: [PartitionEvent], to id: PartitionID, inTurns: Bool = false) {
+        let partition = partitions[Int(id.rawValue)]
+        var effects: [PartitionEffect] = []
+        for event in events {
+            partition.handle(event, now: now, into: &effects)
+            if inTurns { partition.flush(now: now, into: &effects) }
+        }
+        partition.flush(now: now, into: &effects)
+        carryOut(effects, of: id)
+        send(.woke, to: id)
+    }
+
+    func publishTogether(_ texts: [String], to topic: String) {
+        let requests = texts.map { text -> PartitionEvent in
+            nextRequest += 1
+            let request = Request.sendToTopic(
+                nil, project: House.project, TopicName(checked: Array(topic.utf8)), envelope(text),
+                fanoutsMax: 1000)
+            return .request(RequestID(gateway: House.gateway, number: nextRequest), request)
+        }
+        sendTogether(requests, to: home(topic))
+    }
+
     private func carryOut(_ effects: [PartitionEffect], of id: PartitionID) {
         for effect in effects {
             switch effect {

@@ -176,3 +176,20 @@ extension Partition {
         }
     }
 }
+
+@Suite("The comparison of partitions")
+struct ComparisonTurnTests {
+    @Test("goes on with the next ones while the first do not answer")
+    func turns() throws {
+        let house = House(count: 6) {
+            $0.databaseCount = 3
+            $0.comparedAtOnce = 2
+        }
+        // All of database 1.
+        house.away = [PartitionID(1), PartitionID(4)]
+        try house.succeedAll(generation: 1)
+        for _ in 0..<6 { house.settle() }
+        let left = (0..<6).filter { house.partitions[0].isBeingCompared(PartitionID($0)) }
+        #expect(left == [1, 4])
+    }
+}

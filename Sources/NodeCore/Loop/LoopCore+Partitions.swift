@@ -162,9 +162,9 @@ extension LoopCore {
         case .loadFailed(let id, let epoch, let isDamaged, let reason):
             guard isExpected(id, epoch) else { return }
             loading[id] = self.epoch(of: id)
+            guard isDamaged else { return wake(.loadAgain(id), in: options.bounds.loadRetry) }
             let tries = failedLoads[id, default: 0]
             failedLoads[id] = tries + 1
-            guard isDamaged else { return wake(.loadAgain(id), in: options.bounds.loadRetry) }
             // What is damaged may be a reader's bad moment, once or twice.
             guard tries >= options.bounds.damagedLoadsMax else {
                 return wake(.loadAgain(id), in: options.bounds.loadRetry << tries)
@@ -199,6 +199,8 @@ extension LoopCore {
         epochs[Int(id.rawValue)] = epoch
         loading[id] = epoch
         closing[id] = nil
+        failedLoads[id] = nil
+        forgetHandedOver(id)
         let known = followed.removeValue(forKey: id)
         inherited[id] = known?.partition
         effects.append(.load(id, epoch, behind: known?.mark))
@@ -301,7 +303,8 @@ extension LoopCore {
         inherited[id] = nil
         quarantined[id] = nil
         loading[id] = nil
-        guard partitions[id] != nil else { return close(id, left: [:]) }
+        // Of a machine that was lost, buckets that nobody asked for are as they came.
+        guard partitions[id] != nil else { return close(id, left: takeBuckets(of: id)) }
         leaving.insert(id)
     }
 
@@ -337,6 +340,7 @@ extension LoopCore {
         inherited[id] = nil
         quarantined[id] = nil
         loading[id] = nil
+        forgetHandedOver(id)
         effects.append(.noted(.dropped(id)))
         guard let partition = remove(id) else { return }
         var replies: [(RequestID, Reply)] = []

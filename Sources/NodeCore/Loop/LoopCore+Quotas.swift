@@ -92,6 +92,11 @@ extension LoopCore {
         return left
     }
 
+    /// What came with the partition is another owner's word of another time.
+    func forgetHandedOver(_ id: PartitionID) {
+        handedOver = handedOver.filter { home(of: $0.key) != id }
+    }
+
     /// On a node of its own: what is left in the buckets of this loop, as the node ends.
     public func remainders(now: Instant) -> [ProjectNumber: [UInt64]] {
         self.now = now
@@ -145,9 +150,18 @@ extension LoopCore {
         _ kind: QuotaKind, of project: ProjectNumber, for length: UInt64, now: MonotonicTime
     ) -> UInt64 {
         let held = router.admission.atHand(kind, project)
-        guard let level = grantor.level(of: kind, project, now: now) else { return held }
-        let inflow = (limits[project] ?? .standard).rate(of: kind)?.inflow(in: length) ?? 0
-        return held + level + inflow
+        guard servedSince[home(of: project)] != nil,
+            let rate = (limits[project] ?? .standard).rate(of: kind)
+        else { return held }
+        let level = grantor.level(of: kind, project, now: now) ?? levelAtOpening(kind, project, rate)
+        return held + level + rate.inflow(in: length)
+    }
+
+    /// What a bucket holds when it is opened for whoever asks first.
+    private func levelAtOpening(_ kind: QuotaKind, _ project: ProjectNumber, _ rate: QuotaRate) -> UInt64 {
+        if births[project] == epoch(of: home(of: project)) { return rate.burst }
+        guard let left = handedOver[project], left.indices.contains(Int(kind.rawValue)) else { return 0 }
+        return left[Int(kind.rawValue)]
     }
 
     /// Asks for what is in a project's buckets. Answered by `levels` with the number of the question.

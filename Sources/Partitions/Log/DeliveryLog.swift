@@ -176,11 +176,14 @@ struct DeliveryLog: ~Copyable {
     // MARK: Reading
 
     /// What waits for a device, in order of position, from above `after`.
-    func waiting(for index: UInt32, after: Position, limit: Int) -> [LogEntry] {
+    func waiting(
+        for index: UInt32, after: Position, limit: Int, where isWanted: (LogEntry) -> Bool = { _ in true }
+    ) -> [LogEntry] {
         var found: [LogEntry] = []
         for span in spans where span.last > after && span.union.contains(index) {
             for block in span.blocks where block.last > after && block.union.contains(index) {
                 for entry in block.entries where entry.position > after && entry.targets.contains(index) {
+                    guard isWanted(entry) else { continue }
                     found.append(entry)
                     if found.count == limit { return found }
                 }
@@ -190,11 +193,15 @@ struct DeliveryLog: ~Copyable {
     }
 
     /// The same with what has left by records that are not durable yet.
-    func durablyWaiting(for index: UInt32, after: Position, limit: Int) -> [LogEntry] {
-        var found = waiting(for: index, after: after, limit: limit)
+    func durablyWaiting(
+        for index: UInt32, after: Position, limit: Int, where isWanted: (LogEntry) -> Bool = { _ in true }
+    ) -> [LogEntry] {
+        var found = waiting(for: index, after: after, limit: limit, where: isWanted)
         guard !shadows.isEmpty else { return found }
         for place in shadows.indices
-        where shadows[place].entry.position > after && shadows[place].devices.contains(index) {
+        where shadows[place].entry.position > after && shadows[place].devices.contains(index)
+            && isWanted(shadows[place].entry)
+        {
             found.append(shadows[place].entry)
         }
         found.sort { $0.position < $1.position }

@@ -84,10 +84,13 @@ extension Partition {
         compare(&effects)
     }
 
-    /// Asks some of those that are left for their marks.
+    /// Asks some of those that are left for their marks, and others the next time: many may be away.
     private func compare(_ effects: inout [PartitionEffect]) {
+        guard let left = comparison?.left else { return }
         let proof = ledger.confirmed()
-        for partition in (comparison?.left ?? []).prefix(options.comparedAtOnce) {
+        let asked = left.prefix(options.comparedAtOnce)
+        comparison?.left = Array(left[asked.endIndex...] + asked)
+        for partition in asked {
             effects.append(
                 .offer(to: partition, Proven(frame([], to: partition), restingOn: .zero, by: proof)))
         }

@@ -250,8 +250,9 @@ extension Partition {
     func durableWaiting(_ index: UInt32, after: Position, _ now: Instant) -> [LogEntry] {
         let durable = ledger.durable
         let limit = Int(options.delivery.waitingHardMax)
-        return state.log.durablyWaiting(for: index, after: after, limit: limit)
-            .filter { $0.record <= durable && ($0.expires > now.wall || deliversLate) }
+        return state.log.durablyWaiting(for: index, after: after, limit: limit) {
+            $0.record <= durable && ($0.expires > now.wall || deliversLate)
+        }
     }
 
     /// What the device is to be told of messages that it lost, if that rests on a durable record. If it does

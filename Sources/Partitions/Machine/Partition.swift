@@ -42,6 +42,8 @@ public final class Partition {
     var bodyReads = BodyReads()
     var confirmations: [(token: UInt64, answer: Answer)] = []
     var lastToken: UInt64 = 0
+    /// Of a token, those that count within one machine; the others are its life's: 24 of them.
+    static let tokenBits = 40
     /// Which of the partition's machines in this process it is.
     public private(set) var life: UInt32 = 0
     /// When this owner began, and for whom something waited then. Later it is looked at for each device of
@@ -147,7 +149,7 @@ public final class Partition {
     public func begin(now: Instant, life: UInt32 = 0, into effects: inout [PartitionEffect]) {
         clock = TrustedClock(now)
         self.life = life
-        lastToken = UInt64(life) << 32
+        lastToken = UInt64(life) << Partition.tokenBits
         (begunAt, hadWaiting) = (now.monotonic, state.log.union())
         #if DEBUG
             if options.planted.contains(.forgetMarks) { state.marks = PartitionMap() }
@@ -298,7 +300,7 @@ public final class Partition {
     }
 
     private func onConfirmed(_ token: UInt64, _ now: Instant, _ effects: inout [PartitionEffect]) {
-        guard token >> 32 == lastToken >> 32 else { return }
+        guard token >> Partition.tokenBits == lastToken >> Partition.tokenBits else { return }
         confirmInFlight = false
         let proof = ledger.confirmed()
         while let first = confirmations.first, first.token <= token {

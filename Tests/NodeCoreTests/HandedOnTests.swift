@@ -1,0 +1,84 @@
+import Journal
+import Model
+import Quotas
+import Testing
+
+@testable import NodeCore
+
+@Suite("What an owner left in a project's buckets")
+struct HandedOnTests {
+    private let desk = LoopDesk()
+    private let left: [UInt64] = [5000, 50, 5]
+
+    /// A project whose buckets live with the partition.
+    private func project() throws -> ProjectNumber {
+        let map = NodeMap(partitionCount: 4, loopCount: 1)
+        let found = (1...100).lazy.map { ProjectNumber($0) }.first { map.home(of: $0) == LoopDesk.partition }
+        return try #require(found)
+    }
+
+    /// Takes the partition of an owner who left something, and loses the machine before anybody asks for it.
+    private func takeAndLose(_ project: ProjectNumber) {
+        desk.core.adopt(projects: [project], limits: [:], births: [:], now: desk.now)
+        desk.turn(.order(.serve(LoopDesk.partition, Epoch(3))))
+        desk.turn(.engine(.loaded(LoopDesk.stored(), Epoch(3), quotas: [project: left])))
+        desk.turn(.lost(LoopDesk.partition, mayHaveAppended: false, reason: "a test"))
+    }
+
+    @Test("goes on to the next owner, also when the machine that took it was lost")
+    func handedOn() throws {
+        let project = try project()
+        takeAndLose(project)
+        desk.turn(.order(.release(LoopDesk.partition)))
+        let effects = desk.turn(.engine(.closed(LoopDesk.partition)))
+        let said = effects.compactMap { effect -> [UInt64]? in
+            if case .gaveUp(LoopDesk.partition, _, let left) = effect { left[project] } else { nil }
+        }
+        #expect(said == [left])
+        #expect(desk.core.handedOver.isEmpty)
+    }
+
+    @Test(
+        "is forgotten by an owner who loses the partition to another, or takes it anew",
+        arguments: [true, false])
+    func forgotten(isDropped: Bool) throws {
+        takeAndLose(try project())
+        if isDropped {
+            desk.turn(.order(.drop(LoopDesk.partition)))
+        } else {
+            desk.turn(.order(.serve(LoopDesk.partition, Epoch(5))))
+        }
+        #expect(desk.core.handedOver.isEmpty)
+    }
+
+    /// The simulator's meter of G6 forgives that to a machine that stood still.
+    @Test("counts as at hand before anybody asks for it, as a new project's whole burst does")
+    func atHand() throws {
+        let project = try project()
+        takeAndLose(project)
+        func sends() -> UInt64 {
+            desk.core.tokensAtHand(.sends, of: project, for: 0, now: desk.host.monotonic)
+        }
+        #expect(sends() == 0, "it is served no longer")
+        desk.turn(.order(.serve(LoopDesk.partition, Epoch(5))))
+        desk.turn(.engine(.loaded(LoopDesk.stored(), Epoch(5), quotas: [project: left])))
+        #expect(sends() == 5000)
+        desk.core.adopt(projects: [project], limits: [:], births: [project: Epoch(5)], now: desk.now)
+        #expect(sends() == QuotaLimits.standard.sends.burst)
+    }
+
+    @Test("reads that fail because the database is away do not count as damage")
+    func awayIsNotDamage() {
+        desk.turn(.order(.serve(LoopDesk.partition, Epoch(3))))
+        func fails(isDamaged: Bool) -> Bool {
+            let answer = EngineAnswer.loadFailed(
+                LoopDesk.partition, Epoch(3), isDamaged: isDamaged, reason: "a test")
+            return desk.turn(.engine(answer)).contains {
+                if case .noted(.quarantined) = $0 { true } else { false }
+            }
+        }
+        for _ in 0..<5 { #expect(!fails(isDamaged: false)) }
+        for _ in 0..<3 { #expect(!fails(isDamaged: true)) }
+        #expect(fails(isDamaged: true))
+    }
+}
