@@ -1,23 +1,46 @@
+import HTTPMessages
+import Listener
 import Synchronization
 
-/// Bytes of one kind that all connections of a server may hold together, beyond what each of them has free.
+/// Bytes of one kind that all connections of a server may hold together, beyond what each of them has free;
+/// those of one address may hold a quarter, so that nobody takes all of it alone.
 final class SharedBudget: Sendable {
     private let bytesMax: Int
     private let taken = Atomic<Int>(0)
+    /// By the address's key; who holds none is not in it.
+    private let byAddress = Mutex<[UInt64: Int]>([:])
 
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
     /// Bytes that are taken.
     var bytes: Int { taken.load(ordering: .relaxed) }
 
-    func take(_ bytes: Int) -> Bool {
+    /// `address`: the key of the client's, where it is one that is counted.
+    func take(_ bytes: Int, for address: UInt64?) -> Bool {
         let (_, now) = taken.add(bytes, ordering: .relaxed)
-        guard now > bytesMax else { return true }
+        if now <= bytesMax, mayHold(bytes, address) { return true }
         taken.subtract(bytes, ordering: .relaxed)
         return false
     }
 
-    func give(_ bytes: Int) { taken.subtract(bytes, ordering: .relaxed) }
+    private func mayHold(_ bytes: Int, _ address: UInt64?) -> Bool {
+        guard let address else { return true }
+        return byAddress.withLock { held in
+            let now = (held[address] ?? 0) + bytes
+            if now > bytesMax / 4 { return false }
+            held[address] = now
+            return true
+        }
+    }
+
+    func give(_ bytes: Int, for address: UInt64?) {
+        taken.subtract(bytes, ordering: .relaxed)
+        guard let address, bytes > 0 else { return }
+        byAddress.withLock { held in
+            let left = (held[address] ?? 0) - bytes
+            held[address] = left > 0 ? left : nil
+        }
+    }
 }
 
 /// Bytes of one kind that one connection holds: of bodies that are not whole, or of answers that are not
@@ -28,13 +51,15 @@ struct ByteBudget {
     static let stepBytes = 64 << 10
 
     private let shared: SharedBudget
+    private let address: UInt64?
     private let bytesMax: Int
     private(set) var held = 0
     private let free: Int
     private var granted: Int
 
-    init(_ shared: SharedBudget, bytesMax: Int) {
+    init(_ shared: SharedBudget, for address: UInt64? = nil, bytesMax: Int) {
         self.shared = shared
+        self.address = address
         self.bytesMax = bytesMax
         free = min(ByteBudget.freeBytes, bytesMax)
         granted = free
@@ -54,7 +79,7 @@ struct ByteBudget {
         guard wanted <= bytesMax else { return false }
         let steps = (wanted - granted + ByteBudget.stepBytes - 1) / ByteBudget.stepBytes
         let more = min(steps * ByteBudget.stepBytes, bytesMax - granted)
-        guard shared.take(more) else { return false }
+        guard shared.take(more, for: address) else { return false }
         granted += more
         held = wanted
         return true
@@ -75,7 +100,7 @@ struct ByteBudget {
     }
 
     private mutating func giveBack() {
-        shared.give(granted - free)
+        shared.give(granted - free, for: address)
         granted = free
     }
 }
@@ -83,13 +108,14 @@ struct ByteBudget {
 /// What one connection has written that its client does not read.
 struct PendingBytes {
     private let shared: SharedBudget
+    private let address: UInt64?
     private var held = 0
 
-    init(_ shared: SharedBudget) { self.shared = shared }
+    init(_ shared: SharedBudget, for address: UInt64?) { (self.shared, self.address) = (shared, address) }
 
     /// So many bytes more wait for the kernel. False where they are too many: then nothing is counted.
     mutating func add(_ bytes: Int) -> Bool {
-        guard shared.take(bytes) else { return false }
+        guard shared.take(bytes, for: address) else { return false }
         held += bytes
         return true
     }
@@ -97,7 +123,7 @@ struct PendingBytes {
     /// The kernel has taken what waited, or the connection is gone.
     mutating func clear() {
         guard held > 0 else { return }
-        shared.give(held)
+        shared.give(held, for: address)
         held = 0
     }
 }
@@ -110,10 +136,15 @@ final class EdgeBudgets: Sendable {
     let answers: SharedBudget
     /// Of what is written to connections and not yet handed to the kernel, where that waits.
     let pending: SharedBudget
+    private let connections: ConnectionGate.Bounds
 
-    init(_ configuration: EdgeConfiguration) {
+    /// An address is counted where its connections are.
+    init(_ configuration: EdgeConfiguration, _ connections: ConnectionGate.Bounds = .init()) {
+        self.connections = connections
         bodies = SharedBudget(bytesMax: configuration.bodyBytesOfAllMax)
         answers = SharedBudget(bytesMax: configuration.answerBytesOfAllMax)
         pending = SharedBudget(bytesMax: configuration.pendingBytesOfAllMax)
     }
+
+    func key(of client: ClientAddress?) -> UInt64? { connections.key(of: client) }
 }

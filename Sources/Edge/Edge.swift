@@ -56,7 +56,7 @@ public final class Edge: Sendable {
         sendBufferBytes = configuration.sendBufferBytes
         self.gate = gate
         let counters = counters
-        let budgets = EdgeBudgets(configuration)
+        let budgets = EdgeBudgets(configuration, gate.bounds)
         var loops: [ObjectIdentifier: NIOLoopBound<EdgeLoop>] = [:]
         for eventLoop in group.makeIterator() {
             loops[ObjectIdentifier(eventLoop)] = try eventLoop.submit {

@@ -45,8 +45,9 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     init(loop: EdgeLoop, opened: Int, isSecure: Bool, client: ClientAddress?) {
         self.loop = loop
         deadlines = ConnectionDeadlines(loop.configuration, second: opened)
-        bodies = ByteBudget(loop.budgets.bodies, bytesMax: loop.configuration.bodyBytesMax)
-        pending = PendingBytes(loop.budgets.pending)
+        let address = loop.budgets.key(of: client)
+        bodies = ByteBudget(loop.budgets.bodies, for: address, bytesMax: loop.configuration.bodyBytesMax)
+        pending = PendingBytes(loop.budgets.pending, for: address)
         self.isSecure = isSecure
         self.client = client
     }

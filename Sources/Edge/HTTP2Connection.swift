@@ -27,7 +27,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     init(loop: EdgeLoop, opened: Int, isSecure: Bool, client: ClientAddress?) {
         self.loop = loop
         deadlines = ConnectionDeadlines(loop.configuration, second: opened)
-        pending = PendingBytes(loop.budgets.pending)
+        pending = PendingBytes(loop.budgets.pending, for: loop.budgets.key(of: client))
         self.isSecure = isSecure
         self.client = client
     }
@@ -36,7 +36,8 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         self.context = context
         isWritable = context.channel.isWritable
         session = HTTP2Session(
-            delegate: self, configuration: loop.configuration, budgets: loop.budgets, pool: loop.pool)
+            delegate: self, configuration: loop.configuration, budgets: loop.budgets,
+            address: loop.budgets.key(of: client), pool: loop.pool)
         session?.second = loop.second
         loop.connections.insert(self)
         markDirty()

@@ -41,13 +41,13 @@ final class HTTP2Session {
 
     init(
         delegate: any HTTP2SessionDelegate, configuration: EdgeConfiguration, budgets: EdgeBudgets,
-        pool: RequestPool = RequestPool()
+        address: UInt64? = nil, pool: RequestPool = RequestPool()
     ) {
         self.delegate = delegate
         self.configuration = configuration
         self.pool = pool
-        bodies = ByteBudget(budgets.bodies, bytesMax: configuration.bodyBytesMax)
-        answers = ByteBudget(budgets.answers, bytesMax: configuration.answerBytesMax)
+        bodies = ByteBudget(budgets.bodies, for: address, bytesMax: configuration.bodyBytesMax)
+        answers = ByteBudget(budgets.answers, for: address, bytesMax: configuration.answerBytesMax)
         nghttp2_session_server_new2(
             &session, HTTP2Session.callbacks, Unmanaged.passUnretained(self).toOpaque(),
             HTTP2Session.options)

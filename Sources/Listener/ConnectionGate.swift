@@ -24,6 +24,14 @@ public struct ConnectionGate: Sendable {
             self.perAddressMax = perAddressMax
             self.countsLoopback = countsLoopback
         }
+
+        /// Under which key an address is counted; `nil` for one that is not.
+        public func key(of client: ClientAddress?) -> UInt64? {
+            guard perAddressMax != nil, let client, countsLoopback || !client.isLoopback,
+                !exempt.contains(where: { $0.contains(client) })
+            else { return nil }
+            return client.key
+        }
     }
 
     public enum Verdict: Hashable, Sendable {
@@ -61,7 +69,7 @@ public struct ConnectionGate: Sendable {
     /// A connection was accepted. One that is not admitted is to be closed, and is not told as closed.
     public mutating func admit(_ client: ClientAddress?) -> Verdict {
         guard open < bounds.connectionsMax else { return .full }
-        if let key = key(client), let most = bounds.perAddressMax {
+        if let key = bounds.key(of: client), let most = bounds.perAddressMax {
             let count = byAddress[key] ?? 0
             guard count < most else { return .tooManyOfAddress }
             byAddress[key] = count + 1
@@ -74,7 +82,7 @@ public struct ConnectionGate: Sendable {
     public mutating func closed(_ client: ClientAddress?) {
         open -= 1
         failedUntil = nil
-        guard let key = key(client), let count = byAddress[key] else { return }
+        guard let key = bounds.key(of: client), let count = byAddress[key] else { return }
         byAddress[key] = count > 1 ? count - 1 : nil
     }
 
@@ -88,13 +96,6 @@ public struct ConnectionGate: Sendable {
     /// The time may have come that `failed` said.
     public mutating func look(now: MonotonicTime) {
         if let until = failedUntil, until <= now { failedUntil = nil }
-    }
-
-    private func key(_ client: ClientAddress?) -> UInt64? {
-        guard bounds.perAddressMax != nil, let client, bounds.countsLoopback || !client.isLoopback,
-            !bounds.exempt.contains(where: { $0.contains(client) })
-        else { return nil }
-        return client.key
     }
 
     /// Addresses that are counted, for tests.

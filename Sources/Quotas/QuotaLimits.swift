@@ -55,7 +55,9 @@ public struct QuotaLimits: Hashable, Sendable {
         case .sends: sends
         case .subscriptionChanges: subscriptionChanges
         case .registrations: registrations
-        case .fanouts, .deviceMinute, .deviceHour, .addressMinute, .addressDay, .devices: nil
+        case .fanouts, .deviceMinute, .deviceHour, .addressMinute, .addressDay, .devices,
+            .addressChangesMinute, .addressChangesDay:
+            nil
         }
     }
 

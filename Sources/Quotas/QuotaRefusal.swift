@@ -16,6 +16,9 @@ public enum QuotaKind: UInt8, CaseIterable, Hashable, Sendable {
     case addressMinute, addressDay
     /// Devices that a project has.
     case devices
+    /// Subscriptions that devices make or end from one address, in a minute and in a day. Known to the node
+    /// that refuses only.
+    case addressChangesMinute, addressChangesDay
 }
 
 /// Says which quota refused, what it allows, and when it is worth asking again.
@@ -23,7 +26,7 @@ public struct QuotaRefusal: Hashable, Sendable {
     public var kind: QuotaKind
     /// The limit in the unit in which it is set: sends a minute, other operations a second, unfinished
     /// operations for `fanouts`, messages a minute or hour for the device limits, devices for `devices`,
-    /// registrations a minute or day for the address limits.
+    /// registrations or subscription changes a minute or day for the address limits.
     public var limit: UInt64
     /// Nanoseconds until the bucket will hold what was asked for, by its own refill alone.
     public var retryDelay: UInt64

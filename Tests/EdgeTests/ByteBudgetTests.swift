@@ -42,6 +42,33 @@ struct ByteBudgetTests {
         #expect(shared.bytes == 0)
     }
 
+    @Test("of one address are held to a quarter together, and leave the rest to others")
+    func address() {
+        let shared = SharedBudget(bytesMax: 8 * ByteBudget.stepBytes)
+        var budgets = (0..<3).map { _ in ByteBudget(shared, for: 7, bytesMax: 1 << 20) }
+        let more = ByteBudget.freeBytes + ByteBudget.stepBytes
+        #expect(take(&budgets[0], more))
+        #expect(take(&budgets[1], more))
+        #expect(!take(&budgets[2], more))
+        var other = ByteBudget(shared, for: 8, bytesMax: 1 << 20)
+        #expect(take(&other, more))
+        // One that is not counted.
+        var balancer = ByteBudget(shared, bytesMax: 1 << 20)
+        #expect(take(&balancer, more + 3 * ByteBudget.stepBytes))
+        budgets[0].end()
+        #expect(take(&budgets[2], more))
+        for place in budgets.indices { budgets[place].end() }
+        other.end()
+        balancer.end()
+        #expect(shared.bytes == 0)
+        var pending = PendingBytes(shared, for: 7)
+        let isQuarterTaken = pending.add(2 * ByteBudget.stepBytes)
+        let isMoreTaken = pending.add(1)
+        #expect(isQuarterTaken && !isMoreTaken)
+        pending.clear()
+        #expect(shared.bytes == 0)
+    }
+
     @Test("counts what is added whatever it is, and then takes nothing")
     func added() {
         let shared = SharedBudget(bytesMax: .max)

@@ -65,6 +65,30 @@ struct ClientLimitTests {
         #expect(register(bench, from: "192.0.2.1") == nil)
     }
 
+    @Test("are so many subscription changes with what looks like a device's credential")
+    func changes() throws {
+        let bench = bench { $0.changesPerMinute = 2 }
+        let path = "/v1/projects/shop/registrations/\(bench.token())/topicSubscriptions/news:subscribe"
+        let credential = ("authorization", "Bearer AAAAAAAAAAAAAAAAAAAAAA")
+        func change(_ client: String, _ header: (String, String)) -> HTTPResponse? {
+            ask(bench, path, from: client, [header])
+        }
+        for _ in 0..<2 { #expect(change("192.0.2.1", credential) == nil) }
+        let refused = try #require(change("192.0.2.1", credential))
+        #expect(refused.status == 429)
+        let text = String(decoding: refused.body, as: UTF8.self)
+        #expect(text.contains("SubscriptionChangesPerMinutePerAddress"))
+        let form = "token=\(bench.token())&X-gcm.topic=/topics/news"
+        let login = ("authorization", "AidLogin 1:AAAAAAAAAAAAAAAAAAAAAA")
+        let classic = ask(bench, "/iid/register", form, from: "192.0.2.1", [login])
+        #expect(classic.map { String(decoding: $0.body, as: UTF8.self) } == "Error=QUOTA_EXCEEDED")
+        #expect(bench.api.settings.clients.changesRefused == 2)
+        #expect(change("192.0.2.2", credential) == nil)
+        #expect(change("192.0.2.1", ("authorization", "Bearer tcb_secret")) == nil)
+        let none = self.bench { $0.changesPerMinute = 0 }
+        for _ in 0..<4000 { #expect(ask(none, path, from: "192.0.2.1", [credential]) == nil) }
+    }
+
     @Test("are a day's registrations, too; a key that is none costs nothing")
     func day() throws {
         let bench = bench { $0.registrationsPerDay = 1 }

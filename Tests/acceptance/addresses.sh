@@ -3,7 +3,7 @@
 # bound the answer is 429 and says which it was, and others go on.
 . "$(dirname "$0")/common.sh"
 "$unprivileged" "$tidecast" server --data "$data" --listen "127.0.0.1:$port" --proxy 127.0.0.0/8 \
-  --address-registrations-per-minute 3 --address-bad-assertions-per-minute 4 2>> "$log" &
+  --address-registrations-per-minute 3 --address-changes-per-minute 2 --address-bad-assertions-per-minute 4 2>> "$log" &
 server=$!
 wait_ready "$url" || fail "the server was not ready within 10 s"
 "$unprivileged" "$tidecast" project create demo --service-account "$work/demo.json" --data "$data" > /dev/null
@@ -31,6 +31,18 @@ answers 200 $registrations "${app[@]}" -H 'X-Forwarded-For: 192.0.2.2'
 answers 200 $registrations -H "authorization: Bearer $bearer" -d '{}' -H 'X-Forwarded-For: 192.0.2.1'
 echo "ok: registrations of one address"
 
+# The credential is wrong, and is counted all the same.
+name=$(curl -s -X POST "$url$registrations" -H "authorization: Bearer $bearer" -d '{}' | sed -n 's/.*"name": *"\([^"]*\)".*/\1/p')
+[ -n "$name" ] || fail "no device was registered"
+changed=/v1/$name/topicSubscriptions/news:subscribe
+wrong=(-H 'authorization: Bearer AAAAAAAAAAAAAAAAAAAAAA' -d '{}')
+for _ in 1 2; do answers 403 "$changed" "${wrong[@]}" -H 'X-Forwarded-For: 192.0.2.1'; done
+answers 429 "$changed" "${wrong[@]}" -H 'X-Forwarded-For: 192.0.2.1'
+says SubscriptionChangesPerMinutePerAddress
+answers 403 "$changed" "${wrong[@]}" -H 'X-Forwarded-For: 192.0.2.2'
+answers 200 "$changed" -H "authorization: Bearer $bearer" -d '{}' -H 'X-Forwarded-For: 192.0.2.1'
+echo "ok: subscription changes of one address"
+
 bad=(-d 'grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=a.b.c')
 for _ in 1 2 3 4; do answers 400 /token "${bad[@]}" -H 'X-Forwarded-For: 192.0.2.1'; done
 answers 429 /token "${bad[@]}" -H 'X-Forwarded-For: 192.0.2.1'
@@ -38,15 +50,16 @@ says 'Too many assertions'
 answers 400 /token "${bad[@]}" -H 'X-Forwarded-For: 192.0.2.2'
 echo "ok: refused assertions of one address"
 
-"$unprivileged" "$tidecast" project quota demo --devices 7 --data "$data" | contains 'devices *7' || fail "the limit is not shown"
+"$unprivileged" "$tidecast" project quota demo --devices 8 --data "$data" | contains 'devices *8' || fail "the limit is not shown"
 for _ in 1 2; do answers 200 $registrations -H "authorization: Bearer $bearer" -d '{}'; done
 answers 429 $registrations -H "authorization: Bearer $bearer" -d '{}'
 says DevicesPerProject
-"$unprivileged" "$tidecast" project quota demo --devices 8 --data "$data" > /dev/null
+"$unprivileged" "$tidecast" project quota demo --devices 9 --data "$data" > /dev/null
 answers 200 $registrations -H "authorization: Bearer $bearer" -d '{}'
 echo "ok: devices of a project"
 
 curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="registrations"} 2' || fail "registrations are not counted"
 curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="assertions"} 1' || fail "assertions are not counted"
+curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="subscription changes"} 1' || fail "changes are not counted"
 stop_server
 echo "ok: metrics"

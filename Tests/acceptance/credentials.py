@@ -144,7 +144,8 @@ def keys(one, nodes):
                   ["expire", bearer["id"], "1h"], ["create", "shop", "--kind", "x"], ["create", "none", "--kind", "bearer"],
                   ["create", "shop", "--kind", "bearer", "--name", "\x1b[2J"], ["rotate", bearer["id"]],
                   ["create", "shop", "--kind", "service-account"], ["expire", old["id"], "soon"],
-                  ["create", "shop", "--kind", "bearer", "--service-account", "-"]):
+                  ["create", "shop", "--kind", "bearer", "--service-account", "-"],
+                  ["rotate", "signing", "--overlap", "1h"], ["rotate", "registration", "--service-account", "-"]):
         code, said, error = one.run("key", *words)
         check(code != 0 and not said and "Error" in error, f"refused: {' '.join(words)!r}")
     return bearer, old

@@ -58,6 +58,7 @@ refused 'HOST:PORT' "$unprivileged" "$tidecast" server --data "$work/data" --lis
 refused 'loopback' "$unprivileged" "$tidecast" server --data "$work/data" --dev --listen 0.0.0.0:1
 refused 'has no host' "$unprivileged" "$tidecast" server --data "$work/data" --listen :1
 refused 'needs --engine' "$unprivileged" "$tidecast" server --data "$work/data" --node a
+TIDECAST_NODE=a refused '--node is for a node of a cluster' "$unprivileged" "$tidecast" server --data "$work/data"
 refused 'postgres://' "$unprivileged" "$tidecast" server --engine mysql://x/y --node a --peer 127.0.0.1:1
 refused 'trace, debug, info' env TIDECAST_LOG_LEVEL=loud "$unprivileged" "$tidecast" server --data "$work/data"
 refused 'and their number never changes' "$unprivileged" "$tidecast" server --data "$work/data" --partitions 7

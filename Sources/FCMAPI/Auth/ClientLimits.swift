@@ -5,33 +5,46 @@ import Quotas
 import Synchronization
 
 /// What one client's address may do without a credential of its own: register with the app's key, which
-/// everybody has who has the app, and show assertions that are refused. One for all loops of a process.
+/// everybody has who has the app; change subscriptions with what it says is a device's credential, which is
+/// looked at only where the device lives; and show assertions that are refused. One for all loops of a
+/// process.
 public final class ClientLimits: Sendable {
     /// `nil`: the default, which does not count this machine's own addresses; 0: no bound.
     public struct Settings: Sendable {
         public var registrationsPerMinute: Int?
         public var registrationsPerDay: Int?
+        public var changesPerMinute: Int?
         public var badAssertionsPerMinute: Int?
         /// Who speaks for others and says for whom, in `X-Forwarded-For`.
         public var proxies: [AddressRange] = []
         public init() {}
+
+        /// No bound is larger.
+        public static let countMax = Int(AddressLimiter.Limits.countMax)
     }
 
     /// One limiter, and whether this machine's own addresses are held to it.
     private struct Bound: ~Copyable {
         let limiter: Mutex<AddressLimiter>
         let countsLoopback: Bool
+        let isOff: Bool
         let refused = Atomic<Int>(0)
 
-        init(perMinute: UInt32, perDay: UInt32, countsLoopback: Bool, salt: UInt64) {
-            limiter = Mutex(AddressLimiter(.init(perMinute: perMinute, perDay: perDay), salt: salt))
-            self.countsLoopback = countsLoopback
+        /// What was said of a minute and of a day, and what holds where nothing was.
+        init(_ minute: (said: Int?, standard: Int), _ day: (said: Int?, standard: Int), salt: UInt64) {
+            func most(_ bound: (said: Int?, standard: Int)) -> UInt32 {
+                bound.said == 0
+                    ? AddressLimiter.Limits.countMax : UInt32(clamping: bound.said ?? bound.standard)
+            }
+            limiter = Mutex(AddressLimiter(.init(perMinute: most(minute), perDay: most(day)), salt: salt))
+            countsLoopback = minute.said != nil || day.said != nil
+            isOff = minute.said == 0 && day.said == 0
         }
 
         func ask(
             _ client: ClientAddress?, _ body: (inout AddressLimiter, UInt64) -> QuotaRefusal?
         ) -> QuotaRefusal? {
-            guard let client, countsLoopback || !client.isLoopback else { return nil }
+            guard let client, !isOff, countsLoopback || !client.isLoopback else { return nil }
             let refusal = limiter.withLock { body(&$0, client.key) }
             if refusal != nil { refused.add(1, ordering: .relaxed) }
             return refusal
@@ -41,29 +54,31 @@ public final class ClientLimits: Sendable {
     static let registrationsPerMinute = 600
     static let registrationsPerDay = 10_000
     static let badAssertionsPerMinute = 120
+    static let changesPerMinute = 3000
 
     private let registrations: Bound
+    private let changes: Bound
     private let assertions: Bound
     private let proxies: [AddressRange]
 
     /// `salt` is random.
     public init(_ settings: Settings = Settings(), salt: UInt64 = 0) {
-        func most(_ said: Int?, _ standard: Int) -> UInt32 {
-            said == 0 ? AddressLimiter.Limits.countMax : UInt32(clamping: said ?? standard)
-        }
+        let dayMax = Settings.countMax
         registrations = Bound(
-            perMinute: most(settings.registrationsPerMinute, ClientLimits.registrationsPerMinute),
-            perDay: most(settings.registrationsPerDay, ClientLimits.registrationsPerDay),
-            countsLoopback: settings.registrationsPerMinute != nil || settings.registrationsPerDay != nil,
-            salt: salt)
+            (settings.registrationsPerMinute, ClientLimits.registrationsPerMinute),
+            (settings.registrationsPerDay, ClientLimits.registrationsPerDay), salt: salt)
+        // Without a bound a minute there is none a day.
+        changes = Bound(
+            (settings.changesPerMinute, ClientLimits.changesPerMinute),
+            (settings.changesPerMinute == 0 ? 0 : nil, dayMax), salt: salt)
         assertions = Bound(
-            perMinute: most(settings.badAssertionsPerMinute, ClientLimits.badAssertionsPerMinute),
-            perDay: AddressLimiter.Limits.countMax, countsLoopback: settings.badAssertionsPerMinute != nil,
-            salt: salt)
+            (settings.badAssertionsPerMinute, ClientLimits.badAssertionsPerMinute),
+            (settings.badAssertionsPerMinute == 0 ? 0 : nil, dayMax), salt: salt)
         proxies = settings.proxies
     }
 
     public var registrationsRefused: Int { registrations.refused.load(ordering: .relaxed) }
+    public var changesRefused: Int { changes.refused.load(ordering: .relaxed) }
     public var assertionsRefused: Int { assertions.refused.load(ordering: .relaxed) }
 
     /// Who asks: the connection's other side, or for whom it says to speak, where it is believed. A proxy
@@ -86,6 +101,15 @@ public final class ClientLimits: Sendable {
         registrations.ask(client) { $0.take($1, now: now) }
     }
 
+    /// Counts a subscription change of a device, or says which limit it would pass.
+    func change(_ client: ClientAddress?, now: MonotonicTime) -> QuotaRefusal? {
+        changes.ask(client) { limiter, key in
+            guard var refusal = limiter.take(key, now: now) else { return nil }
+            refusal.kind = refusal.kind == .addressDay ? .addressChangesDay : .addressChangesMinute
+            return refusal
+        }
+    }
+
     /// Whether too many assertions of this address were refused lately.
     func mayExchange(_ client: ClientAddress?, now: MonotonicTime) -> QuotaRefusal? {
         assertions.ask(client) { $0.look($1, now: now) }
@@ -93,7 +117,7 @@ public final class ClientLimits: Sendable {
 
     /// An assertion was refused.
     func noteRefused(_ client: ClientAddress?, now: MonotonicTime) {
-        guard let client, assertions.countsLoopback || !client.isLoopback else { return }
+        guard let client, !assertions.isOff, assertions.countsLoopback || !client.isLoopback else { return }
         assertions.limiter.withLock { _ = $0.take(client.key, now: now) }
     }
 }

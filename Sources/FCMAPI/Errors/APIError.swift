@@ -177,6 +177,14 @@ struct QuotaTexts {
             self.init(
                 "registrations", "RegistrationsPerDayPerAddress", "1/d/{address}",
                 "registrations from one address")
+        case .addressChangesMinute:
+            self.init(
+                "topic_subscription_changes", "SubscriptionChangesPerMinutePerAddress", "1/min/{address}",
+                "subscription changes of devices from one address")
+        case .addressChangesDay:
+            self.init(
+                "topic_subscription_changes", "SubscriptionChangesPerDayPerAddress", "1/d/{address}",
+                "subscription changes of devices from one address")
         case .devices:
             self.init("devices", "DevicesPerProject", "1/{project}", "the project's devices")
         }

@@ -156,6 +156,7 @@ extension RequestRouter {
         }
         guard let project = api.directory.byNumber[device.project] else { return fail("INVALID_SENDER") }
         guard let credential else { return fail("AUTHENTICATION_FAILED") }
+        if let refusal = refusalOfDeviceChange() { return fail(API.classicWord(.quota(refusal))) }
         let kind: SubscriptionChange.Kind = form["delete"] == "true" ? .unsubscribe : .subscribe
         return change(kind, topic, device, .device(credential), project, .classic(token: token))
     }

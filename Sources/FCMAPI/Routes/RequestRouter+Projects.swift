@@ -1,5 +1,6 @@
 import HTTPMessages
 import Model
+import Quotas
 import Routing
 
 // /v1/projects/{project}/…
@@ -107,15 +108,24 @@ extension RequestRouter {
             }
         }
         try ignoredBody()
-        if principal == nil {
-            let client = api.settings.clients.client(of: request)
-            if let refusal = api.settings.clients.register(client, now: api.moment) {
-                var error = APIError(.quota(refusal), project: project.id, field: "name")
-                error.fcmCode = "RESOURCE_EXHAUSTED"
-                throw error
-            }
+        if principal == nil, let refusal = api.settings.clients.register(client, now: api.moment) {
+            throw exhausted(refusal, project)
         }
         return .operation(.register(project: project.number), ResponseForm(kind: .register, project: project))
+    }
+
+    private var client: ClientAddress? { api.settings.clients.client(of: request) }
+
+    private func exhausted(_ refusal: QuotaRefusal, _ project: Project) -> APIError {
+        var error = APIError(.quota(refusal), project: project.id, field: "name")
+        error.fcmCode = "RESOURCE_EXHAUSTED"
+        return error
+    }
+
+    /// Whether the client's address has changed too many subscriptions lately with devices' credentials,
+    /// which are looked at only where the devices live: what is charged before is the project's.
+    func refusalOfDeviceChange() -> QuotaRefusal? {
+        api.settings.clients.change(client, now: api.moment)
     }
 
     /// A device by its own credential, or anybody with authority over the project.
@@ -190,6 +200,7 @@ extension RequestRouter {
         if let credential { caller = .device(credential) } else { caller = try self.caller(project) }
         let device = try registration(try segment(4), in: project, field: "name")
         let topic = try topic(try segment(6, lenient: true))
+        if case .device = caller, let refusal = refusalOfDeviceChange() { throw exhausted(refusal, project) }
         return change(kind, topic, device, caller, project, .deviceChange)
     }
 

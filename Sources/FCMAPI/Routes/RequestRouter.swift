@@ -30,7 +30,9 @@ struct RequestRouter {
             if target.matches(0, "token"), request.method == .post { return .respond(exchange()) }
             if target.matches(0, "healthz") { return .node(.health) }
             if target.matches(0, "readyz") { return .node(.ready) }
-            if target.matches(0, "metrics"), request.method == .get { return .node(.metrics) }
+            if target.matches(0, "metrics"), request.method == .get || request.method == .head {
+                return .node(.metrics)
+            }
         }
         if target.matches(0, "admin") { return try isAdmin ? admin() : adminOverNetwork() }
         if target.matches(0, "emulator"), let emulator = api.settings.emulator {

@@ -127,10 +127,17 @@ struct Key: ParsableCommand {
             guard !atOnce || id == "signing" else {
                 throw ValidationError("--at-once is for the key that signs; `key revoke` ends a credential.")
             }
+            guard !isServerKey || (overlap == nil && !output.isSaid) else {
+                throw ValidationError(
+                    "--overlap and a service account's file are for credentials: what the server's own "
+                        + "key has made goes on until it ends.")
+            }
         }
 
+        private var isServerKey: Bool { id == "signing" || id == "registration" }
+
         func run() throws {
-            if id == "signing" || id == "registration" {
+            if isServerKey {
                 let path = "/admin/serverKeys/\(id)/rotate"
                 let body = atOnce ? ["atOnce": "true"] : [:]
                 return try ServerKeys.show(try connection.call(.POST, path, body).object, connection)
@@ -139,8 +146,10 @@ struct Key: ParsableCommand {
             body["tokenUri"] = output.tokenURI
             // Of which kind it is the server knows: a secret of a service account is a file.
             let keys = try connection.call(.GET, "/admin/keys").object["keys"] as? [[String: Any]] ?? []
-            let former = keys.first { id.hasPrefix($0["id"] as? String ?? "-") }
-            try output.check(isNeeded: former?["kind"] as? String == "service-account")
+            // Of one that is not there the server says so.
+            if let former = keys.first(where: { id.hasPrefix($0["id"] as? String ?? "-") }) {
+                try output.check(isNeeded: former["kind"] as? String == "service-account")
+            }
             let file = try output.open()
             let made = try connection.call(.POST, "/admin/keys/\(id.segment)/rotate", body).object
             try output.show(made, file, connection)
@@ -199,6 +208,8 @@ struct AccountOutput: ParsableArguments {
     @Option(name: .customLong("token-uri"), help: "The token URI in the file; by default this server's.")
     var tokenURI: String?
     @Flag(help: "Replace the service-account file that stands there.") var force = false
+
+    var isSaid: Bool { serviceAccount != nil || tokenURI != nil || force }
 
     func check(isNeeded: Bool) throws {
         guard isNeeded != (serviceAccount != nil) else { return }

@@ -42,6 +42,8 @@ struct Server: AsyncParsableCommand {
     @Option(help: "Registrations a minute with an app's key from one address, 600 by default; 0: no bound.")
     var addressRegistrationsPerMinute: Int?
     @Option(help: "The same in a day, 10,000 by default.") var addressRegistrationsPerDay: Int?
+    @Option(help: "Subscription changes a minute of devices from one address, 3,000 by default; 0: no bound.")
+    var addressChangesPerMinute: Int?
     @Option(help: "Refused assertions a minute from one address, 120 by default; 0: no bound.")
     var addressBadAssertionsPerMinute: Int?
     @Option(help: "A node of a cluster: the PostgreSQL database that it shares, postgres://…") var engine:

@@ -21,6 +21,7 @@ struct Settings {
         "furtherCert", "furtherKey",
         "furtherEngine", "engineFile", "publicUrl", "devAnywhere", "devHost", "connections",
         "connectionsPerAddress", "proxy", "addressRegistrationsPerMinute", "addressRegistrationsPerDay",
+        "addressChangesPerMinute",
         "addressBadAssertionsPerMinute", "secretsKey", "secretsKeyFile", "looseModes",
     ]
 
@@ -96,8 +97,8 @@ struct Settings {
         if let engine {
             try await addCluster(flags, config, engine, to: &configuration)
             try await addDatabases(flags, config, environment, to: &configuration)
-        } else if flags.node != nil {
-            throw ValidationError("--node is the name of a node in a cluster, and needs --engine.")
+        } else {
+            try await refuseCluster(flags, config)
         }
         configuration.insistsOnCount = partitions != nil
         configuration.allocatedBytes = { Allocator.allocatedBytes() }
@@ -114,6 +115,19 @@ struct Settings {
         }
         settings.logLevel = level
         return settings
+    }
+
+    /// A server that is to be a node, and does not know of which cluster, would serve on its own.
+    private static func refuseCluster(_ flags: Server, _ config: ConfigReader) async throws {
+        let said = [
+            ("--node", try await config.string(flags.node, "node")),
+            ("--peer", try await config.string(flags.peer, "peer")),
+            ("--roles", try await config.string(flags.roles, "roles")),
+            ("--gossip", try await config.string(flags.gossip, "gossip")),
+            ("--peer-cert", try await config.string(flags.peerCert, "peerCert")),
+        ]
+        guard let flag = said.first(where: { $0.1 != nil })?.0 else { return }
+        throw ValidationError("\(flag) is for a node of a cluster, and needs --engine.")
     }
 
     /// Every name that the settings give this server.
@@ -150,13 +164,17 @@ struct Settings {
             try await config.int(flags.addressRegistrationsPerMinute, "addressRegistrationsPerMinute")
         limits.registrationsPerDay =
             try await config.int(flags.addressRegistrationsPerDay, "addressRegistrationsPerDay")
+        limits.changesPerMinute =
+            try await config.int(flags.addressChangesPerMinute, "addressChangesPerMinute")
         limits.badAssertionsPerMinute =
             try await config.int(flags.addressBadAssertionsPerMinute, "addressBadAssertionsPerMinute")
         for said in [
-            limits.registrationsPerMinute, limits.registrationsPerDay, limits.badAssertionsPerMinute,
+            limits.registrationsPerMinute, limits.registrationsPerDay, limits.changesPerMinute,
+            limits.badAssertionsPerMinute,
         ] {
-            guard said ?? 0 >= 0 else {
-                throw ValidationError("A limit for one address is not negative; 0 is no bound.")
+            guard (0...ClientLimits.Settings.countMax).contains(said ?? 0) else {
+                throw ValidationError(
+                    "A limit for one address is 1 to \(ClientLimits.Settings.countMax); 0 is no bound.")
             }
         }
         var proxies = flags.proxy
