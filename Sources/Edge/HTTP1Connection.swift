@@ -340,7 +340,8 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         var written = 0
         if responder.hasQueued {
             var buffer = context.channel.allocator.buffer(capacity: 1024)
-            while responder.hasQueued, buffer.readableBytes < limit {
+            // An event is not cut: clients that read lines and know nothing of chunks would see half of one.
+            while responder.hasQueued, buffer.readableBytes < limit || responder.offset > 0 {
                 buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: 4096) { raw in
                     guard let base = raw.bindMemory(to: UInt8.self).baseAddress else { return 0 }
                     return responder.take(base, raw.count)

@@ -70,6 +70,22 @@ struct HostileClientTests {
         #expect(paths.joined() == expected)
     }
 
+    @Test("gets each event of a stream in one chunk, however much is written at once")
+    func wholeEvents() throws {
+        var configuration = EdgeConfiguration()
+        configuration.pendingBytesMax = 70_000
+        let event = "<" + String(repeating: "x", count: 9_000) + ">"
+        let server = try RawServer(configuration) { _, responder in
+            responder.openStream(status: 200, fields: [])
+            for _ in 0..<20 { _ = responder.write(SharedBytes(Array(event.utf8))) }
+        }
+        defer { server.end() }
+        let client = try RawClient(port: server.port)
+        client.send(get)
+        #expect(client.read { $0.received.count > 20 * 9_002 })
+        #expect(client.count(of: event) == 20)
+    }
+
     @Test("has a later header block's bytes bounded in time")
     func laterHead() throws {
         var configuration = EdgeConfiguration()

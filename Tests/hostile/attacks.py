@@ -144,6 +144,41 @@ def closed_windows(to, seconds):
     return left
 
 
+def indexed_fields(to, seconds):
+    """60 connections of 250 requests whose bodies are never whole, and whose 12 KB of fields came by a byte each."""
+    left, named = [], frames.integer(62, 7, 0x80) * 3
+    for _ in range(60):
+        one = connect(to.plain)
+        # Into the client's table, which the server keeps.
+        first = frames.integer(0, 6, 0x40) + frames.string(b"x") + frames.string(b"y" * 3900)
+        pieces = [frames.MAGIC + frames.settings(), frames.headers(1, frames.request() + first)]
+        for stream in range(3, 503, 2):
+            path = "/v1/projects/p/registrations"
+            pieces.append(frames.headers(stream, frames.request("POST", path) + named, frames.EH))
+        try:
+            one.sendall(b"".join(pieces))
+        except OSError:
+            pass
+        left.append(one)
+    time.sleep(seconds / 2)
+    return left
+
+
+def unread_streams(to, seconds):
+    """100 connections of HTTP/2 with wide windows that ask for 200 answers and read nothing."""
+    left, end = [], time.monotonic() + seconds
+    for _ in range(100):
+        one = socket.socket()
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        one.settimeout(5)
+        one.connect(("127.0.0.1", to.plain))
+        asks = [frames.headers(stream, frames.request(path="/metrics")) for stream in range(1, 401, 2)]
+        send_some(one, frames.MAGIC + frames.settings((4, 1 << 30)) + frames.window(0, 1 << 30) + b"".join(asks))
+        left.append(one)
+    time.sleep(max(0, end - time.monotonic()))
+    return left
+
+
 def unread_answers(to, seconds):
     """100 connections that ask without end and read nothing."""
     left, end = [connect(to.plain) for _ in range(100)], time.monotonic() + seconds
@@ -320,7 +355,7 @@ def restless_device(to, seconds):
 
 ATTACKS = {
     "upgrade": behind_upgrade, "connect": behind_connect, "bodies": unfinished_bodies, "windows": closed_windows,
-    "unread": unread_answers, "silent": silence, "slow": slow_headers, "storm": storm, "floods": frame_floods,
+    "fields": indexed_fields, "unread": unread_answers, "streams": unread_streams, "silent": silence, "slow": slow_headers, "storm": storm, "floods": frame_floods,
     "resets": rapid_reset, "hpack": hpack_bombs, "forms": large_forms, "assertions": bad_assertions, "scrapes": scrapes,
     "garbage": garbage, "handshakes": handshakes, "registrations": registrations, "quota": over_quota,
     "large": large_bodies, "device": restless_device,
