@@ -255,7 +255,7 @@ final class NodeMetrics: Sendable {
             [("what", "registrations")], read: { Double(clients.registrationsRefused) })
         registry.counter(
             "tidecast_refused_by_address_total", "Requests refused because of what came from their address.",
-            [("what", "subscription changes")], read: { Double(clients.changesRefused) })
+            [("what", "changes")], read: { Double(clients.changesRefused) })
         registry.counter(
             "tidecast_refused_by_address_total", "Requests refused because of what came from their address.",
             [("what", "assertions")], read: { Double(clients.assertionsRefused) })

@@ -60,6 +60,6 @@ echo "ok: devices of a project"
 
 curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="registrations"} 2' || fail "registrations are not counted"
 curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="assertions"} 1' || fail "assertions are not counted"
-curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="subscription changes"} 1' || fail "changes are not counted"
+curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="changes"} 1' || fail "changes are not counted"
 stop_server
 echo "ok: metrics"
