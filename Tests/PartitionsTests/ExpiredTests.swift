@@ -3,28 +3,8 @@ import Testing
 
 @testable import Partitions
 
-@Suite("What comes to a listening device at once")
-struct BurstTests {
-    /// 164 messages wait, which its gateway has written, and a burst comes in one record.
-    @Test(
-        "passes 64 at a time, once for each step that is reached",
-        arguments: [(1, 101), (2, 102), (3, 103), (64, 164), (65, 101), (66, 102)])
-    func steps(burst: Int, left: Int) throws {
-        let house = House()
-        let (device, credential) = try #require(house.register(in: 0))
-        _ = house.change(.subscribe, "news", [device])
-        house.listen(device, credential, stream: 1)
-        for number in 1...164 {
-            house.publish("m\(number)", to: "news")
-            for case .push(let push) in house.frames.suffix(1) {
-                house.send(.stream(.processed(House.gateway, frame: push.number)), to: device.partition)
-            }
-        }
-        #expect(house.waitingCount(0, device.index.rawValue) == 164)
-        house.publishTogether((1...burst).map { "b\($0)" }, to: "news")
-        #expect(house.waitingCount(0, device.index.rawValue) == left)
-    }
-
+@Suite("What has expired")
+struct ExpiredTests {
     @Test("does not hide what waits behind it when its own time is over")
     func expired() throws {
         let house = House()
