@@ -22,8 +22,8 @@ public struct EdgeConfiguration: Sendable {
     /// The window of a whole HTTP/2 connection, in bytes.
     public var connectionWindow = 16 << 20
     /// Bytes that a connection may have written and not yet handed to the kernel; past it nothing more is
-    /// produced.
-    public var pendingBytesMax = 128 << 10
+    /// produced. A stream that a burst reaches is behind the sooner the less it is.
+    public var pendingBytesMax = 1 << 20
     /// The same on all connections whose clients do not read; past it such a connection is closed.
     public var pendingBytesOfAllMax = 256 << 20
     /// The kernel's send buffer for one connection.

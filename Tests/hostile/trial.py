@@ -16,7 +16,7 @@ ACCEPTANCE = os.path.join(HERE, "../acceptance")
 # Sends a second of the client beside the attacks.
 RATE = 100
 # MiB by which an attack may let memory grow: what its connections may hold (EdgeConfiguration), and a debug build's overhead.
-GROWTH_MIB = {"upgrade": 32, "connect": 32, "bodies": 160, "windows": 64, "fields": 128, "unread": 96, "streams": 64, "silent": 64}
+GROWTH_MIB = {"upgrade": 32, "connect": 32, "bodies": 160, "windows": 64, "fields": 128, "unread": 96, "streams": 128, "silent": 64}
 GROWTH_OTHER_MIB = 256
 # The longest of the server's deadlines: 60 s until streams are reset, 120 s until their connection is idle.
 PATIENCE = 200
