@@ -1,4 +1,3 @@
-import CNghttp2
 import Glibc
 import NIOCore
 
@@ -189,13 +188,12 @@ struct ConnectionDeadlines {
         return false
     }
 
-    /// With which error an HTTP/2 stream ends whose request or answer has taken too long. Its connection goes
-    /// on: others' streams may be on it, behind a balancer.
-    func isOver(_ stream: Responder, _ second: Int) -> nghttp2_error_code? {
-        if stream.owes, stream.isUnread { return NGHTTP2_NO_ERROR }
-        if stream.owes, second - stream.movedAt > configuration.stuckSeconds { return NGHTTP2_CANCEL }
+    /// Whether one stream's request or answer has taken too long. Its connection goes on: others' streams may
+    /// be on it, behind a balancer.
+    func isOver(_ second: Int, stream: Responder) -> Bool {
+        if stream.owes { return second - stream.movedAt > configuration.stuckSeconds }
         let isReading = !stream.isReceived && stream.reading != nil
-        return isReading && second - stream.began > configuration.bodySeconds ? NGHTTP2_CANCEL : nil
+        return isReading && second - stream.began > configuration.bodySeconds
     }
 
     /// Whether any request was begun.

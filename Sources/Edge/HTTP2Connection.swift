@@ -88,8 +88,11 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         for responder in session.open {
             if !responder.isHeaded {
                 heading = min(heading ?? .max, responder.began)
-            } else if let code = deadlines.isOver(responder, second) {
-                session.reset(responder.streamID, code)
+            } else if responder.owes, responder.isUnread {
+                session.reset(responder.streamID, NGHTTP2_NO_ERROR)
+                markDirty()
+            } else if deadlines.isOver(second, stream: responder) {
+                session.reset(responder.streamID, NGHTTP2_CANCEL)
                 markDirty()
             }
         }

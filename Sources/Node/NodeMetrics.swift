@@ -250,15 +250,16 @@ final class NodeMetrics: Sendable {
     }
 
     func watch(_ clients: ClientLimits) {
-        registry.counter(
-            "tidecast_refused_by_address_total", "Requests refused because of what came from their address.",
-            [("what", "registrations")], read: { Double(clients.registrationsRefused) })
-        registry.counter(
-            "tidecast_refused_by_address_total", "Requests refused because of what came from their address.",
-            [("what", "changes")], read: { Double(clients.changesRefused) })
-        registry.counter(
-            "tidecast_refused_by_address_total", "Requests refused because of what came from their address.",
-            [("what", "assertions")], read: { Double(clients.assertionsRefused) })
+        let counts: [(what: String, read: @Sendable () -> Int)] = [
+            ("registrations", { clients.registrationsRefused }), ("changes", { clients.changesRefused }),
+            ("assertions", { clients.assertionsRefused }),
+        ]
+        for (what, read) in counts {
+            registry.counter(
+                "tidecast_refused_by_address_total",
+                "Requests refused because of what came from their address.",
+                [("what", what)], read: { Double(read()) })
+        }
     }
 
     /// From /proc/self/statm, in bytes; 0 where it cannot be read.

@@ -41,11 +41,17 @@ public final class ClientLimits: Sendable {
             isOff = minute.said == 0 && day.said == 0
         }
 
+        /// Under which key the address is counted; `nil` for one that is not.
+        func key(of client: ClientAddress?) -> UInt64? {
+            guard let client, !isOff, countsLoopback || !client.isLoopback else { return nil }
+            return client.key
+        }
+
         func ask(
             _ client: ClientAddress?, _ body: (inout AddressLimiter, UInt64) -> QuotaRefusal?
         ) -> QuotaRefusal? {
-            guard let client, !isOff, countsLoopback || !client.isLoopback else { return nil }
-            let refusal = limiter.withLock { body(&$0, client.key) }
+            guard let key = key(of: client) else { return nil }
+            let refusal = limiter.withLock { body(&$0, key) }
             if refusal != nil { refused.add(1, ordering: .relaxed) }
             return refusal
         }
@@ -117,8 +123,8 @@ public final class ClientLimits: Sendable {
 
     /// An assertion was refused.
     func noteRefused(_ client: ClientAddress?, now: MonotonicTime) {
-        guard let client, !assertions.isOff, assertions.countsLoopback || !client.isLoopback else { return }
-        assertions.limiter.withLock { _ = $0.take(client.key, now: now) }
+        guard let key = assertions.key(of: client) else { return }
+        assertions.limiter.withLock { _ = $0.take(key, now: now) }
     }
 }
 
