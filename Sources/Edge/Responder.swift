@@ -35,8 +35,9 @@ protocol ResponderTransport: AnyObject {
 
 /// One request's way back to its client. Confined to its event loop.
 public final class Responder {
-    /// Chunks that one stream may have queued, and their bytes.
-    public static let queueChunksMax = 128
+    /// Chunks that one stream may have queued, and their bytes. They are written when the turn is over in
+    /// which they came: a burst must find room here, however fast its client reads.
+    public static let queueChunksMax = 1024
     public static let queueBytesMax = 256 << 10
 
     /// Free for the handler's use.

@@ -158,6 +158,17 @@ final class House {
         send(.woke, to: id)
     }
 
+    func publishTogether(_ texts: [String], to topic: String) {
+        let requests = texts.map { text -> PartitionEvent in
+            nextRequest += 1
+            let request = Request.sendToTopic(
+                nil, project: House.project, TopicName(checked: Array(topic.utf8)), envelope(text),
+                fanoutsMax: 1000)
+            return .request(RequestID(gateway: House.gateway, number: nextRequest), request)
+        }
+        sendTogether(requests, to: home(topic))
+    }
+
     private func carryOut(_ effects: [PartitionEffect], of id: PartitionID) {
         for effect in effects {
             switch effect {

@@ -75,9 +75,9 @@ struct PartitionTests {
         let stream = StreamID(gateway: House.gateway, number: 1)
         let partition = device.partition
         house.send(.stream(.fellBehind(stream, device.index, written: .zero)), to: partition)
-        for number in 1...100 { house.publish("m\(number)", to: "news") }
+        for number in 1...264 { house.publish("m\(number)", to: "news") }
         house.holdsAppends = true
-        house.publish("m101", to: "news")
+        house.publish("m265", to: "news")
         // What accepts it becomes durable, what brings it to the device not yet.
         house.releaseAppends(1)
         house.send(.stream(.caughtUp(stream, device.index)), to: partition)
@@ -90,7 +90,7 @@ struct PartitionTests {
             #expect(before.contains("deleted"), "the planted bug does not show: \(events)")
         } else {
             // What is still in the journal is not passed over for a loss that may never be.
-            #expect(events == ["attached"] + (1...100).map { "m\($0)" } + ["deleted", "m101"])
+            #expect(events == ["attached"] + (1...264).map { "m\($0)" } + ["deleted", "m265"])
         }
     }
 

@@ -11,6 +11,9 @@ public struct DeliveryLimits: Hashable, Sendable {
     public var passDepth: UInt16 = 64
     /// What not even a listening device may exceed, if its gateway has not confirmed writing the oldest.
     public var waitingHardMax: UInt16 = 1000
+    /// What a device may have unacknowledged whose stream cannot take more for now: as many as wait for one
+    /// that is away, beside what was written to it.
+    var behindMax: Int { min(Int(waitingHardMax), 2 * Int(waitingMax) + Int(passDepth)) }
     /// Topics that one device may be subscribed to (FCM: 2,000).
     public var topicsPerDeviceMax = DeliveryLimits.topicsStoredMax
 

@@ -243,18 +243,26 @@ extension Partition {
         var placings: [Placing] = []
         placings.reserveCapacity(Int(count))
         var last = state.log.last
+        var burst = Burst(companions: count)
         for item in entry.items {
             guard case .message(let project, let message, let targets) = item else { continue }
-            let placing = place(project, message, targets, companions: count, after: last, now)
+            let placing = place(project, message, targets, in: &burst, after: last, now)
             last = placing.position
             placings.append(placing)
         }
         return placings
     }
 
-    /// `companions` is how many messages come in the same entry: each may be for the same device.
+    /// Messages that come in the same entry, and are placed before any of them is folded.
+    struct Burst {
+        /// How many there are: each may be for the same device.
+        var companions: UInt16
+        /// By how much what waits for a device that listens will have changed with those before.
+        var changes: [UInt32: Int] = [:]
+    }
+
     func place(
-        _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, companions: UInt16,
+        _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, in burst: inout Burst,
         after last: Position, _ now: Instant
     ) -> Placing {
         let clock = UInt64(max(0, now.wall.milliseconds)) * 1000
@@ -266,7 +274,7 @@ extension Partition {
             return Placing(fate: .refused, position: position)
         }
         var placing = Placing(fate: .stored, position: position)
-        if message.collapseKey.isEmpty { exemptListeners(targets, companions, now, &placing) }
+        if message.collapseKey.isEmpty { exemptListeners(targets, &burst, now, &placing) }
         return placing
     }
 
@@ -281,10 +289,10 @@ extension Partition {
 
     /// Whether a device at its limit listens, or may: a new owner has not heard yet of those who do. Where
     /// streams outlive an owner, a burst that waited for the next one comes before they are told to it.
-    private func mayListen(_ index: UInt32, isFresh: Bool) -> Bool {
+    private func mayListen(_ index: UInt32, waiting: Int, isFresh: Bool) -> Bool {
         if let attachment = streams.attachment(index) {
             switch attachment.state {
-            case .behind, .cutOff: return false
+            case .behind, .cutOff: return waiting < options.delivery.behindMax
             case .beginning, .reading, .losing, .live: return true
             }
         }
@@ -292,12 +300,13 @@ extension Partition {
     }
 
     private func exemptListeners(
-        _ targets: DeviceSet, _ companions: UInt16, _ now: Instant, _ placing: inout Placing
+        _ targets: DeviceSet, _ burst: inout Burst, _ now: Instant, _ placing: inout Placing
     ) {
         guard mayHaveListeners(now) else { return }
         let isFresh = now.monotonic.since(begunAt) < options.listenersReturn
-        let near = options.delivery.waitingMax - min(companions, options.delivery.waitingMax)
-        let passAt = options.delivery.waitingMax + options.delivery.passDepth
+        let delivery = options.delivery
+        let near = delivery.waitingMax - min(burst.companions, delivery.waitingMax)
+        let passAt = Int(delivery.waitingMax + delivery.passDepth)
         // A gateway that confirms nothing must not keep the messages of all others waiting.
         let heldUp = Position(placing.position.rawValue - min(placing.position.rawValue, 1_000_000))
         var exempt: [UInt32] = []
@@ -306,11 +315,17 @@ extension Partition {
         targets.forEach { index in
             guard let (page, place) = state.devices.find(index) else { return }
             let waiting = page.waiting[place]
-            guard waiting >= near, mayListen(index, isFresh: isFresh) else { return }
+            let change = burst.changes[index] ?? 0
+            guard waiting >= near, mayListen(index, waiting: Int(waiting) + change, isFresh: isFresh)
+            else { return }
             exempt.append(index)
-            guard waiting >= passAt, !streams.isHeldUp(index, before: heldUp) else { return }
+            // Whom not even the whole burst brings there is not counted.
+            guard Int(waiting) + Int(burst.companions) > passAt else { return }
+            burst.changes[index] = change + 1
+            guard Int(waiting) + change >= passAt, !streams.isHeldUp(index, before: heldUp) else { return }
             let handedOver = streams.handedOver(index)
             guard handedOver > .zero else { return }
+            burst.changes[index] = change + 1 - Int(delivery.passDepth)
             passed.append(index)
             passedUpTo = min(passedUpTo, handedOver)
         }

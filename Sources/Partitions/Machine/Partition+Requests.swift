@@ -268,8 +268,9 @@ extension Partition {
         if let refusal = examine(registration, .backend).refusal { return refuse(id, refusal) }
         guard admit(id, key, message, &effects) else { return }
         let index = registration.index.rawValue
+        var alone = Burst(companions: 1)
         let placing = place(
-            registration.project, message, DeviceSet(index), companions: 1, after: state.log.last, now)
+            registration.project, message, DeviceSet(index), in: &alone, after: state.log.last, now)
         propose(
             .acceptDirect(
                 key: key, project: registration.project, index: index, message: message, placing: placing))

@@ -176,7 +176,7 @@ extension Partition {
     private func passHandedOver(_ index: UInt32) {
         guard let (page, place) = state.devices.find(index) else { return }
         let surplus = Int(page.waiting[place]) - Int(options.delivery.waitingMax)
-        let handedOver = streams.handedOver(index)
+        let handedOver = streams.surelyWritten(index)
         guard surplus > 0, handedOver > .zero else { return }
         let oldest = state.log.waiting(for: index, after: .zero, limit: surplus)
         guard let last = oldest.last(where: { $0.position <= handedOver }) else { return }

@@ -81,6 +81,12 @@ struct StreamTable {
         return link.processedPosition
     }
 
+    /// As `handedOver`, also of a stream that has fallen behind: its gateway has said how far it wrote.
+    func surelyWritten(_ index: UInt32) -> Position {
+        if let attachment = attachments[index], case .behind = attachment.state { return attachment.written }
+        return handedOver(index)
+    }
+
     /// Whether the gateway of the device has left a frame of before `position` unconfirmed.
     func isHeldUp(_ index: UInt32, before position: Position) -> Bool {
         guard let gateway = attachments[index]?.stream.gateway else { return false }
