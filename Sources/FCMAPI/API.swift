@@ -214,6 +214,9 @@ public final class API {
         }
     }
 
+    /// For whom a proxy that is believed has sent a request; `nil` without one.
+    public func forwarded(_ request: HTTPRequest) -> String? { settings.clients.forwarded(request) }
+
     /// Deciphers many ids at once, in memory that is kept.
     func decipher(_ ids: [Bytes], _ body: ([Result<Registration, RegistrationError>]) -> Void) {
         keys.decipher(ids, into: &deciphered)

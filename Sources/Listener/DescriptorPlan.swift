@@ -17,7 +17,8 @@ public struct DescriptorPlan: Hashable, Sendable {
     static let files = 40
     /// What an event loop has open by itself.
     static let ofLoop = 4
-    static let operatorsMax = 8
+    /// A device that is listened for at the command line keeps one.
+    static let operatorsMax = 32
     static let peersMax = 2048
     /// A quarter of the connections may be of one address, where nothing else is said.
     static let addressShare = 4

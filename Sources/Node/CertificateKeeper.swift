@@ -16,6 +16,7 @@ final class CertificateKeeper: Sendable {
     let peers: PeerTLS?
     let taken = Atomic<Int>(0)
     let refused = Atomic<Int>(0)
+    private let mayBeLoose: Bool
     private let log: Logger
     private let looking = Mutex<RepeatedTask?>(nil)
 
@@ -28,6 +29,7 @@ final class CertificateKeeper: Sendable {
             listens
             ? try ServerTLS(configuration.certificates, tickets: TicketKeyring(secret: secret)) : nil
         self.peers = peers
+        mayBeLoose = configuration.mayHaveLooseModes
         self.log = log
     }
 
@@ -57,8 +59,9 @@ final class CertificateKeeper: Sendable {
     func change(secret: [UInt8]) { tls?.change(secret: secret) }
 
     func look(isAsked: Bool = false) {
-        let peerNews = peers?.look(isAsked: isAsked).map { [$0] } ?? []
-        for news in (tls?.look(isAsked: isAsked) ?? []) + peerNews {
+        let mistake = { (file: String) in self.mayBeLoose ? nil : FileModes.mistake(file, .file) }
+        let peerNews = peers?.look(isAsked: isAsked, mistake: mistake).map { [$0] } ?? []
+        for news in (tls?.look(isAsked: isAsked, mistake: mistake) ?? []) + peerNews {
             var about: Logger.Metadata = ["cert": "\(news.files.chain)", "key": "\(news.files.key)"]
             switch news.outcome {
             case .taken:

@@ -71,14 +71,15 @@ final class Front {
         let id = MessageID(time: time, random: random.next())
         api.moment = loop.now.monotonic
         let action = api.route(request, isAdmin: isAdmin, now: now, id: id)
-        if let refused = api.takeRefusedOperator() { tell(refused, responder.peer, now) }
+        if let refused = api.takeRefusedOperator() {
+            tell(refused, api.forwarded(request) ?? responder.peer.host, now)
+        }
         carryOut(action, request, responder, payer: api.payer, isAdmin: isAdmin)
     }
 
     /// In the audit log, as far as its bounds go.
-    private func tell(_ refused: RefusedOperator, _ peer: Peer, _ now: WallTime) {
-        let attempt = RefusedAttempts.Attempt(
-            name: refused.name, place: peer.host, subject: refused.subject)
+    private func tell(_ refused: RefusedOperator, _ place: String, _ now: WallTime) {
+        let attempt = RefusedAttempts.Attempt(name: refused.name, place: place, subject: refused.subject)
         guard let entry = attempts.note(attempt, now: now) else { return }
         loop.shared.administrator.tellRefused([entry], loop.shared.log)
     }
@@ -106,11 +107,7 @@ final class Front {
         case .node(let wanted): respond(wanted, responder)
         case .admin(let wanted):
             let place = park(Parked(request: request, responder: responder, isAdmin: isAdmin))
-            let requester =
-                isAdmin
-                ? Administrator.Requester.local(responder.peer)
-                : .named(
-                    api.author(of: request, now: loop.core.believed(loop.now).wall), responder.peer)
+            let requester = requester(request, responder, isAdmin: isAdmin)
             loop.shared.administrator.carryOut(wanted, by: requester, on: loop) { loop, response in
                 loop.front.unpark(place)?.responder.respond(response)
             }
@@ -121,6 +118,16 @@ final class Front {
                 loop.front.carryOut(action, request, responder, payer: payer, isAdmin: isAdmin)
             }
         }
+    }
+
+    /// Who asks an operator's question. Behind a proxy that is believed, both ends of its way are named.
+    private func requester(
+        _ request: HTTPRequest, _ responder: Responder, isAdmin: Bool
+    ) -> Administrator.Requester {
+        if isAdmin { return .local(responder.peer) }
+        let name = api.author(of: request, now: loop.core.believed(loop.now).wall)
+        guard let client = api.forwarded(request) else { return .named(name, responder.peer) }
+        return .named(name, .address("\(client) by \(responder.peer.host)"))
     }
 
     private func park(_ request: Parked) -> UInt64 {

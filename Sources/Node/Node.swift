@@ -58,6 +58,8 @@ public struct NodeConfiguration: Sendable {
     public var clientLimits = ClientLimits.Settings()
     /// Under which the server's own secrets are sealed in the database.
     public var secrets = SecretsKeys.none
+    /// Whether a key may be read anew that others on this machine can read: nobody else is there.
+    public var mayHaveLooseModes = false
     public init(folder: String) { self.folder = folder }
 }
 

@@ -95,7 +95,9 @@ public final class PeerTLS: Sendable {
     }
 
     /// Reads what is new, as `ServerTLS.look` does.
-    public func look(isAsked: Bool = false) -> CertificateNews? {
+    public func look(
+        isAsked: Bool = false, mistake: (_ keyFile: String) -> String? = { _ in nil }
+    ) -> CertificateNews? {
         state.withLock { state in
             // Before they are read: what is written meanwhile shows in the next look.
             let stamps = files.stamps
@@ -105,6 +107,7 @@ public final class PeerTLS: Sendable {
                 return nil
             }
             do throws(TLSError) {
+                if let mistake = mistake(files.certificate.key) { throw TLSError(description: mistake) }
                 let next = try PeerTLS.read(files, node, state.watch)
                 let isNew = next.digest != state.digest
                 if isNew { state = next }

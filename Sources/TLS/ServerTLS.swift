@@ -65,7 +65,11 @@ public final class ServerTLS: Sendable {
     }
 
     /// Reads what is new: the files that changed and stand still again, or all of them when somebody asks.
-    public func look(isAsked: Bool = false) -> [CertificateNews] {
+    ///
+    /// - Parameter mistake: Why a file of a key is not to be used, as a sentence.
+    public func look(
+        isAsked: Bool = false, mistake: (_ keyFile: String) -> String? = { _ in nil }
+    ) -> [CertificateNews] {
         places.withLock { places in
             var news: [CertificateNews] = []
             for place in places.indices {
@@ -78,6 +82,7 @@ public final class ServerTLS: Sendable {
                     continue
                 }
                 do throws(TLSError) {
+                    if let mistake = mistake(files.key) { throw TLSError(description: mistake) }
                     let next = try ServerTLS.read(files, choice)
                     let isNew = next.digest != places[place].certificate.digest
                     if isNew { places[place].certificate = next }

@@ -58,6 +58,14 @@ says DevicesPerProject
 answers 200 $registrations -H "authorization: Bearer $bearer" -d '{}'
 echo "ok: devices of a project"
 
+operator=$("$unprivileged" "$tidecast" key create --kind operator --role admin --name far --data "$data")
+curl -sf "$url/admin/projects" -d '{"id": "other"}' -H "authorization: Bearer $operator" -H 'X-Forwarded-For: 192.0.2.7' \
+  > /dev/null || fail "an operator's token was refused"
+curl -s "$url/admin/projects" -H 'authorization: Bearer tco_wrong' -H 'X-Forwarded-For: 192.0.2.8' > /dev/null
+"$unprivileged" "$tidecast" audit --data "$data" > "$work/audit"
+for address in 192.0.2.7 192.0.2.8; do grep -q "$address" "$work/audit" || fail "no $address in $(cat "$work/audit")"; done
+echo "ok: operators behind a proxy"
+
 curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="registrations"} 2' || fail "registrations are not counted"
 curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="assertions"} 1' || fail "assertions are not counted"
 curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="changes"} 1' || fail "changes are not counted"

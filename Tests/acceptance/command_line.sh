@@ -81,6 +81,14 @@ grep -q 'anybody who reaches this port may do anything' "$log" || fail "it does 
 stop_server
 echo "ok: a development server beyond loopback says so aloud"
 
+refused 'Invalid topic name. (INVALID_ARGUMENT, at message.topic)' \
+  "${tidecast[@]}" send --project first --topic 'bad!' --title x "${on[@]}"
+if [ "$(id -u)" = 0 ]; then
+  mkdir -m 700 "$work/other"
+  refused "admin.sock is another user's" "${tidecast[@]}" project list --data "$work/other"
+fi
+echo "ok: what the server said, and where; another user's server"
+
 echo > "$work/empty"
 refused 'is empty' "${tidecast[@]}" server --engine-file "$work/empty" --node a --peer 127.0.0.1:1
 refused 'cannot be read: No such file' "${tidecast[@]}" server --engine-file "$work/none" --node a --peer 127.0.0.1:1

@@ -112,6 +112,10 @@ make first localhost
 told "$taken" 4
 shows localhost first
 send mended
+"$unprivileged" chmod 644 "$work/second/server.key"
+told 'server.key can be read by others on this machine (mode 0644)' 1
+shows two.example second
+"$unprivileged" chmod 600 "$work/second/server.key"
 kill -0 "$listener" || fail "the stream was cut"
 echo "ok: what cannot be used is refused and told, and the stream went on"
 stop_server

@@ -93,13 +93,22 @@ public final class ClientLimits: Sendable {
         guard let peer = request.client, proxies.contains(where: { $0.contains(peer) }) else {
             return request.client
         }
-        return request.fields.last("x-forwarded-for").flatMap(ClientLimits.lastAddress)
+        return ClientLimits.forwarded(request).flatMap { ClientAddress(forwarded: $0) }
+    }
+
+    /// For whom a proxy that is believed says to speak, as it wrote it; `nil` where it says no address.
+    func forwarded(_ request: HTTPRequest) -> String? {
+        guard let peer = request.client, proxies.contains(where: { $0.contains(peer) }),
+            let text = ClientLimits.forwarded(request), ClientAddress(forwarded: text) != nil
+        else { return nil }
+        return text.filter { $0 != " " && $0 != "\t" }
     }
 
     /// The last address of a list: the proxy has written it itself, and clients those before it.
-    private static func lastAddress(_ list: ArraySlice<UInt8>) -> ClientAddress? {
+    private static func forwarded(_ request: HTTPRequest) -> String? {
+        guard let list = request.fields.last("x-forwarded-for") else { return nil }
         let comma = list.lastIndex(of: UInt8(ascii: ",")).map { $0 + 1 }
-        return ClientAddress(forwarded: String(decoding: list[(comma ?? list.startIndex)...], as: UTF8.self))
+        return String(decoding: list[(comma ?? list.startIndex)...], as: UTF8.self)
     }
 
     /// Counts a registration that only the app's key vouches for, or says which limit it would pass.

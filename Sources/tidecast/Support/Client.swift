@@ -9,9 +9,12 @@ struct ClientError: Error, CustomStringConvertible {
     var description: String
     /// Of the server's answer, where it was one.
     var status: Int?
-    init(_ description: String, status: Int? = nil) {
+    /// What the kernel said of the attempt to connect, where it was one.
+    var connectError: Int32?
+    init(_ description: String, status: Int? = nil, connectError: Int32? = nil) {
         self.description = description
         self.status = status
+        self.connectError = connectError
     }
 }
 
@@ -94,12 +97,34 @@ struct Client {
 
     private static func failure(_ response: Response) -> ClientError {
         if let error = response.object["error"] as? [String: Any], let message = error["message"] as? String {
-            let word = error["status"] as? String ?? "HTTP \(response.status)"
-            return ClientError("\(message) (\(word))", status: response.status)
+            return ClientError(Client.sentence(message, error, response.status), status: response.status)
         }
         if let error = response.object["error"] as? String { return ClientError(error) }
         return ClientError("the server answered with HTTP \(response.status)")
     }
+
+    /// All that the server said of an error: where in the request it was, FCM's own word, when to come back.
+    static func sentence(_ message: String, _ error: [String: Any], _ status: Int) -> String {
+        let details = error["details"] as? [[String: Any]] ?? []
+        let violations = details.flatMap { $0["fieldViolations"] as? [[String: Any]] ?? [] }
+        var about = [error["status"] as? String ?? "HTTP \(status)"]
+        if let code = details.lazy.compactMap({ $0["errorCode"] as? String }).first, code != about[0] {
+            about.append("FcmError \(code)")
+        }
+        if let field = violations.first?["field"] as? String, !field.isEmpty, !message.contains(field) {
+            about.append("at \(field)")
+        }
+        if let delay = details.lazy.compactMap({ $0["retryDelay"] as? String }).first {
+            about.append("again in \(delay)")
+        }
+        var text = "\(message) (\(about.joined(separator: ", ")))"
+        for violation in violations.dropFirst() {
+            text += "\n\(violation["field"] ?? ""): \(violation["description"] ?? "")"
+        }
+        return text
+    }
+
+    private static let patience = TimeAmount.minutes(2)
 
     private var host: String {
         switch place {
@@ -149,7 +174,18 @@ struct Client {
         case .url(let host, let port), .secureURL(let host, let port, _):
             connected = bootstrap.connect(host: host, port: port)
         }
-        connected.whenFailure { done.fail(ClientError("no server answers: \(Client.reason($0))")) }
+        connected.whenFailure { error in
+            done.fail(
+                ClientError(
+                    "no server answers: \(Client.reason(error))",
+                    connectError: (error as? IOError)?.errnoCode))
+        }
+        // Whoever listens waits for as long as it likes.
+        if onChunk == nil {
+            done.futureResult.eventLoop.scheduleTask(in: Client.patience) {
+                done.fail(ClientError("the server took the connection, and has not answered for two minutes"))
+            }
+        }
         return try done.futureResult.wait()
     }
 }

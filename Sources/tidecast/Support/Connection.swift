@@ -67,7 +67,7 @@ struct Connection: ParsableArguments {
         }
         guard let folder else { throw ClientError("no server was named") }
         let socket = AdminSocket.path(in: folder)
-        if !Connection.isListening(socket) {
+        if try !Connection.isListening(socket) {
             // A mistyped folder would be made, and look empty.
             guard mayMakeFolder || FileManager.default.fileExists(atPath: folder) else {
                 throw ClientError(
@@ -98,9 +98,17 @@ struct Connection: ParsableArguments {
         return all
     }
 
-    private static func isListening(_ path: String) -> Bool {
-        guard FileManager.default.fileExists(atPath: path) else { return false }
-        return (try? Client(place: .socket(path: path), token: nil).call(.GET, "/healthz")) != nil
+    /// Whether a server runs in the folder of this socket; an error where it cannot be asked.
+    private static func isListening(_ path: String) throws -> Bool {
+        do {
+            _ = try Client(place: .socket(path: path), token: nil).call(.GET, "/healthz")
+            return true
+        } catch let error as ClientError where [ENOENT, ECONNREFUSED].contains(error.connectError) {
+            return false
+        } catch let error as ClientError where [EACCES, EPERM].contains(error.connectError) {
+            throw ClientError(
+                "\(path) is another user's: ask as that user, or over the network with --server and a token")
+        }
     }
 }
 

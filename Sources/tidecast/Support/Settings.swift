@@ -104,7 +104,8 @@ struct Settings {
         configuration.allocatedBytes = { Allocator.allocatedBytes() }
         configuration.devHosts = try await devHosts(flags, config, configuration)
         configuration.secrets = try await secrets(flags.secretsKeyFile, config)
-        if !(try await config.bool(flags.looseModes, "looseModes")) {
+        configuration.mayHaveLooseModes = try await config.bool(flags.looseModes, "looseModes")
+        if !configuration.mayHaveLooseModes {
             try checkModes(configuration, try await secretFiles(flags, config, file))
         }
         var settings = Settings(folder: folder ?? "", configuration: configuration)
