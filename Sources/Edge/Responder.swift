@@ -42,6 +42,7 @@ public final class Responder {
 
     /// Free for the handler's use.
     public var userTag: UInt64 = 0
+    public var userNote: UInt64 = 0
     /// Nanoseconds for which the whole request waited until it was handed to the handler.
     public internal(set) var waited: UInt64 = 0
     public internal(set) var isOpen = true

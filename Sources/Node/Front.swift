@@ -234,7 +234,24 @@ final class Front {
         let stream = loop.attach(
             listen.registration, by: .device(listen.credential), resume: listen.resume)
         responder.userTag = stream
+        responder.userNote = Front.note(listen.registration.project, listen.registration.key)
         responders[stream] = responder
+    }
+
+    /// Of which project a stream's device is, and under which registration key.
+    private static func note(_ project: ProjectNumber, _ key: UInt8) -> UInt64 {
+        UInt64(project.rawValue) << 8 | UInt64(key)
+    }
+
+    /// Streams end with their project, and with the registration key that their devices are under.
+    func endStreams(of projects: Set<ProjectNumber>, under keys: Set<UInt8>) {
+        guard !projects.isEmpty || !keys.isEmpty else { return }
+        let gone = Set(projects.map { UInt64($0.rawValue) })
+        for (stream, responder) in responders
+        where gone.contains(responder.userNote >> 8) || keys.contains(UInt8(responder.userNote & 0xFF)) {
+            endUnregistered(stream)
+            loop.detach(stream)
+        }
     }
 
     /// The client is gone, or gave up.

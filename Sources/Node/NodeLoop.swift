@@ -66,6 +66,9 @@ final class NodeLoop: @unchecked Sendable {
 
     /// What the administrator changed.
     func adopt(_ contents: Catalog.Contents) {
+        let retired = Set(contents.registrationKeys.filter(\.isRetired).map(\.number))
+            .subtracting(registrationKeys.filter(\.isRetired).map(\.number))
+        let deleted = Set(api.directory.byNumber.keys).subtracting(contents.directory.byNumber.keys)
         registrationKeys = contents.registrationKeys
         keys.adopt(registrationKeys, now: Clock.now().wall)
         // Before the directory, with which everything that was verified is forgotten.
@@ -77,6 +80,7 @@ final class NodeLoop: @unchecked Sendable {
             projects: Set(contents.directory.byNumber.keys),
             limits: contents.limits.mapValues { QuotaLimits(named: $0) }, births: contents.births, now: now)
         settle()
+        front.endStreams(of: deleted, under: retired)
     }
 
     /// A comment on every stream each 25 seconds.

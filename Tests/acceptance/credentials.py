@@ -151,6 +151,20 @@ def keys(one, nodes):
     return bearer, old
 
 
+class Listening:
+    """A device's stream."""
+
+    def __init__(self, node, registration):
+        url = f"http://{node.host}:{node.port}/v1/projects/shop/registrations/{registration['token'].split(':')[0]}:listen"
+        self.curl = subprocess.Popen(["curl", "-sN", "--max-time", "300", url, "-H",
+                                      f"Authorization: Bearer {registration['credential']}"], stdout=subprocess.PIPE, text=True)
+        check(self.curl.stdout.readline().startswith(":"), "a stream begins")
+
+    def end(self):
+        """What came, when the server has ended it."""
+        return self.curl.communicate(timeout=30)[0]
+
+
 class Rotation:
     """Of the server's own keys: begun early, since a new one is used after a minute only."""
 
@@ -159,7 +173,8 @@ class Rotation:
         self.account = json.loads(one.command("key", "create", "shop", "--kind", "service-account", "--service-account", "-"))
         self.app = one.json("key", "create", "shop", "--kind", "device")["key"]
         both(nodes, lambda node: exchange(node, self.account)[0], 200, "an account for what follows")
-        self.token, self.device = access_token(one, self.account), self.register(one)
+        self.token, self.former = access_token(one, self.account), self.register(one)
+        self.device = self.former["token"]
         for kind in ("signing", "registration"):
             states = [key["state"] for key in one.json("key", "rotate", kind)[kind]]
             check(states == [{"signing": "signs", "registration": "makes"}[kind], "announced"],
@@ -169,7 +184,7 @@ class Rotation:
         status, answer = node.call("POST", "/v1/projects/shop/registrations", {}, {"x-goog-api-key": self.app})
         if status != 200:
             raise SystemExit(f"FAIL: not registered: {status} {answer}")
-        return json.loads(answer)["token"]
+        return json.loads(answer)
 
     def reaches(self, node, token, device):
         return node.status(SEND, {"message": {"token": device}}, {"authorization": f"Bearer {token}"})
@@ -184,19 +199,23 @@ class Rotation:
         # A node begins to use it with its next look, within half a minute or with the next change.
         change = one.json("key", "create", "shop", "--kind", "bearer")["key"]
         both(self.nodes, lambda node: node.sends(change), 200, "both have looked")
-        device, token = self.register(other), access_token(other, self.account)
+        latter, token = self.register(other), access_token(other, self.account)
+        device = latter["token"]
         both(self.nodes, lambda node: self.reaches(node, token, device), 200, "and so does what the new ones made")
         code, _, error = one.run("key", "retire", "2", "--yes")
         check(code != 0 and "rotate first" in error, "the key that is used is not retired")
         code, _, error = one.run("key", "retire", "1")
         check(code != 0 and "say --yes" in error, "and none without consent")
+        former, self.latter = Listening(other, self.former), Listening(other, latter)
         one.command("key", "retire", "1", "--yes")
+        check("event: unregistered" in former.end(), "the stream of a device under a retired key ends")
         both(self.nodes, lambda node: (self.reaches(node, token, self.device), self.reaches(node, token, device)), (404, 200),
              "devices of a retired key are unregistered, others are not")
         one.command("key", "rotate", "signing", "--at-once")
         both(self.nodes, lambda node: [self.reaches(node, old, device) for old in (token, self.token)], [401, 401],
              "in an emergency every access token ends")
         both(self.nodes, lambda node: self.reaches(node, access_token(node, self.account), device), 200, "and new ones are taken")
+        check(self.latter.curl.poll() is None, "and the other device's stream goes on")
 
 
 def operators(nodes):
@@ -301,6 +320,7 @@ def run(nodes):
     one.command("project", "delete", "shop", "--yes")
     both(nodes, lambda node: node.sends(living["key"]), 401, "a project's keys go with it")
     check({key["kind"] for key in one.json("key", "list")} == {"operator"}, "and are listed no more")
+    check("event: unregistered" in rotation.latter.end(), "and its devices' streams end")
 
 
 with cluster.making() as made:
