@@ -2,8 +2,11 @@ import HTTPMessages
 import Listener
 import Synchronization
 
-/// Bytes of one kind that all connections of a server may hold together, beyond what each of them has free;
-/// those of one address may hold a quarter, so that nobody takes all of it alone.
+/// Bytes of one kind that all connections of a server may hold together, beyond what each of them has free.
+///
+/// Those of one address may hold a third of what nobody holds: one alone a quarter of all, four together four
+/// sevenths, and however many there are, something is left for the next one (Choudhury and Hahne, "Dynamic
+/// queue length thresholds for shared-memory packet switches", 1998).
 final class SharedBudget: Sendable {
     private let bytesMax: Int
     private let taken = Atomic<Int>(0)
@@ -18,16 +21,16 @@ final class SharedBudget: Sendable {
     /// `address`: the key of the client's, where it is one that is counted.
     func take(_ bytes: Int, for address: UInt64?) -> Bool {
         let (_, now) = taken.add(bytes, ordering: .relaxed)
-        if now <= bytesMax, mayHold(bytes, address) { return true }
+        if now <= bytesMax, mayHold(bytes, address, free: bytesMax - now) { return true }
         taken.subtract(bytes, ordering: .relaxed)
         return false
     }
 
-    private func mayHold(_ bytes: Int, _ address: UInt64?) -> Bool {
+    private func mayHold(_ bytes: Int, _ address: UInt64?, free: Int) -> Bool {
         guard let address else { return true }
         return byAddress.withLock { held in
             let now = (held[address] ?? 0) + bytes
-            if now > bytesMax / 4 { return false }
+            if now > free / 3 { return false }
             held[address] = now
             return true
         }

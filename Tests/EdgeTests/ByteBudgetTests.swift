@@ -56,10 +56,11 @@ struct ByteBudgetTests {
         var balancer = ByteBudget(shared, bytesMax: 1 << 20)
         #expect(take(&balancer, more + 3 * ByteBudget.stepBytes))
         budgets[0].end()
+        #expect(!take(&budgets[2], more), "a third of what is free is less now")
+        balancer.end()
+        other.end()
         #expect(take(&budgets[2], more))
         for place in budgets.indices { budgets[place].end() }
-        other.end()
-        balancer.end()
         #expect(shared.bytes == 0)
         var pending = PendingBytes(shared, for: 7)
         let isQuarterTaken = pending.add(2 * ByteBudget.stepBytes)
@@ -67,6 +68,23 @@ struct ByteBudgetTests {
         #expect(isQuarterTaken && !isMoreTaken)
         pending.clear()
         #expect(shared.bytes == 0)
+    }
+
+    @Test("of many addresses leave something for the next one")
+    func addresses() {
+        for (count, left) in [(1, 3 << 18), (4, 3 << 17), (40, 1 << 16)] {
+            let shared = SharedBudget(bytesMax: 1 << 20)
+            var attackers = (0..<count).map { PendingBytes(shared, for: UInt64($0)) }
+            var isTaking = true
+            while isTaking {
+                isTaking = false
+                for place in attackers.indices where attackers[place].add(1 << 10) { isTaking = true }
+            }
+            #expect((1 << 20) - shared.bytes >= left)
+            var next = PendingBytes(shared, for: 99)
+            let hasRoom = next.add(16 << 10)
+            #expect(hasRoom)
+        }
     }
 
     @Test("counts what is added whatever it is, and then takes nothing")
