@@ -146,9 +146,15 @@ public struct CredentialBook: Sendable {
         return names
     }
 
-    /// Takes out those of the same owner that count no more, past their bound, the oldest first.
+    /// How long an access token counts that was got with a key, in milliseconds.
+    public static let accessTokenLifetime: Int64 = 3_600_000
+
+    /// Takes out those of the same owner that count no more, past their bound, the oldest first. A key whose
+    /// access tokens do not name it is known for as long as one of them could count.
     public mutating func sweep(_ owner: ProjectNumber?, now: WallTime) -> [String] {
+        let young = WallTime(milliseconds: now.milliseconds - CredentialBook.accessTokenLifetime)
         let ended = all.filter { $0.value.project == owner && $0.value.state(now: now) != .active }
+            .filter { !$0.value.isPlain || ($0.value.revoked ?? young) <= young }
             .sorted {
                 let (one, other) = ($0.value.end?.milliseconds ?? 0, $1.value.end?.milliseconds ?? 0)
                 return one != other ? one < other : $0.key < $1.key

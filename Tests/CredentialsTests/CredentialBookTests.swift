@@ -106,6 +106,16 @@ private func name(_ number: Int) -> String {
         #expect(book.removeAll(of: shop).count == CredentialBook.endedMax + 1 && book.all.isEmpty)
     }
 
+    @Test func remembersAKeyForAsLongAsATokenOfItThatDoesNotNameItCouldCount() throws {
+        var book = try book(CredentialBook.endedMax + 1)
+        book.insert(name(200), Credential(kind: .serviceAccount, project: shop, isPlain: true))
+        _ = try book.revoke(name(200), now: at(5))
+        for number in 0...CredentialBook.endedMax { _ = try book.revoke(name(number), now: at(10)) }
+        #expect(book.sweep(shop, now: at(20)) == [name(0)])
+        #expect(book.plainEnds == [shop: at(5)])
+        #expect(book.sweep(shop, now: at(5 + CredentialBook.accessTokenLifetime)) == [name(200)])
+    }
+
     @Test func saysUntilWhenTokensWithoutAKeyEnd() throws {
         var book = CredentialBook()
         book.insert(name(0), Credential(kind: .serviceAccount, project: shop, isPlain: true))

@@ -1,3 +1,4 @@
+import Credentials
 import Model
 
 /// What `POST /token` gives: `tca.` and base64url of the project (4 bytes), the end (8 bytes, milliseconds),
@@ -5,7 +6,7 @@ import Model
 /// keys of before the lives of credentials were kept.
 struct AccessToken: Hashable {
     /// Seconds.
-    static let lifetime: Int64 = 3600
+    static let lifetime = CredentialBook.accessTokenLifetime / 1000
     private static let prefix = Array("tca.".utf8)
     private static let sealBytes = 16
     private static let headBytes = 12
