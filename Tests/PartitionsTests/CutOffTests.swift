@@ -80,6 +80,29 @@ struct CutOffTests {
         #expect(isLive(late, house) && isLive(devices[0], house))
     }
 
+    @Test("who ended without a word keeps nobody waiting who comes later")
+    func lost() throws {
+        let (house, devices) = try listeners(1)
+        // The frames, the cut-off and what the gateway said of the stream's end were lost with a link.
+        for number in 1...3 { send("m\(number)", to: devices[0], house) }
+        let (late, credential) = try #require(house.register(in: 0))
+        house.listen(late, credential, stream: UInt64(late.index.rawValue) + 1)
+        house.frames = []
+        for second in 1...3 {
+            house.now.monotonic = house.now.monotonic.advanced(by: .seconds(1))
+            house.send(.woke, to: partition)
+            let outstanding = house.partitions[0].streams.links[House.gateway]?.outstanding
+            #expect(outstanding?.count == 4, "second \(second)")
+        }
+        guard case .push(let push) = house.frames.last else {
+            Issue.record("its gateway is asked nothing: \(house.frames)")
+            return
+        }
+        #expect(push.items.isEmpty && !isLive(late, house))
+        house.send(.stream(.processed(House.gateway, frame: push.number)), to: partition)
+        #expect(isLive(late, house))
+    }
+
     @Test("come back in portions, also while others are pushed to steadily")
     func portions() throws {
         let (house, devices) = try listeners(PartitionOptions(partitionCount: 1).returningAtOnce + 40)

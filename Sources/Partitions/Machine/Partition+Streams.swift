@@ -50,9 +50,19 @@ extension Partition {
     /// An empty push, of which the gateway says that it came. With it everything before it is confirmed, also
     /// what was lost.
     private func probe(_ gateway: GatewayID, _ effects: inout [PartitionEffect]) {
-        let position = streams.newestPosition(gateway)
-        let number = streams.number(gateway, position)
+        let number = streams.numberProbe(gateway)
         say(.push(StreamFrame.Push(epoch: state.epoch, number: number, items: [])), to: gateway, &effects)
+    }
+
+    /// A frame or its confirmation may have been lost with a link, and those who were cut off at its
+    /// gateway may have ended there without a word: nobody would say so, and who comes after them would wait
+    /// for ever.
+    func probeAgain(_ now: Instant, _ effects: inout [PartitionEffect]) {
+        guard let last = probedAt, now.monotonic.since(last) >= options.outboxRetry else { return }
+        let stuck = streams.stuck
+        streams.mayBeStuck = !stuck.isEmpty
+        probedAt = stuck.isEmpty ? nil : now.monotonic
+        for gateway in stuck { probe(gateway, &effects) }
     }
 
     /// Up to date, but its gateway confirms too little for it to be live.

@@ -37,6 +37,7 @@ extension Partition {
         wakeAt = nil
         continueSnapshot(now, &effects)
         retryOutboxes(now, &effects)
+        probeAgain(now, &effects)
         retryComparison(now, &effects)
         retryResolutions(now, &effects)
         guard clock.isTrusted else { return }
@@ -54,6 +55,11 @@ extension Partition {
             next = min(next ?? time, time)
         }
         offered.forEach { _, last in consider(last.at.advanced(by: options.outboxRetry)) }
+        if streams.mayBeStuck {
+            let last = probedAt ?? now.monotonic
+            probedAt = last
+            consider(last.advanced(by: options.outboxRetry))
+        }
         consider(comparison.map { $0.at.advanced(by: options.outboxRetry) })
         consider(resolutions.values.map { $0.askedAt.advanced(by: options.outboxRetry) }.min())
         if !clock.isTrusted {

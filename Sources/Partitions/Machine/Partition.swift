@@ -53,6 +53,8 @@ public final class Partition {
     var confirmInFlight = false
     var bookkeepingDue: MonotonicTime?
     var wakeAt: MonotonicTime?
+    /// When gateways with streams that are cut off were last asked to confirm something.
+    var probedAt: MonotonicTime?
     var clock: TrustedClock
     var sweep = Sweep()
     var snapshots: SnapshotPlan

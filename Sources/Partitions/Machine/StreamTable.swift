@@ -53,12 +53,16 @@ struct StreamTable {
         let cutOff = Bitmap()
         /// Frames up to this one may be lost, with their confirmations.
         var lost: UInt64 = 0
+        /// The last empty frame that was only to be confirmed.
+        var probe: UInt64 = 0
         /// Whether a frame is on its way that will be confirmed, or the link breaks.
         var isAwaited: Bool { sent > max(lost, processed) }
     }
 
     var attachments: [UInt32: Attachment] = [:]
     var links: [GatewayID: Link] = [:]
+    /// Whether a stream was cut off since `stuck` was last empty.
+    var mayBeStuck = false
 
     var count: Int { attachments.count }
     func attachment(_ index: UInt32) -> Attachment? { attachments[index] }
@@ -130,6 +134,7 @@ struct StreamTable {
         guard let attachment = attachments[index] else { return }
         leave(index, attachment)
         attachments[index]?.state = .cutOff
+        mayBeStuck = true
         _ = links[attachment.stream.gateway]?.cutOff.add(index)
     }
 
@@ -173,6 +178,25 @@ struct StreamTable {
         let number = links[gateway]?.sent ?? 0
         links[gateway]?.outstanding.append((number, position))
         return number
+    }
+
+    /// Numbers an empty frame, which takes the place of the one before where nobody has confirmed that.
+    mutating func numberProbe(_ gateway: GatewayID) -> UInt64 {
+        guard let link = links[gateway], let last = link.outstanding.last, last.number == link.probe else {
+            let number = number(gateway, newestPosition(gateway))
+            links[gateway]?.probe = number
+            return number
+        }
+        let number = link.sent + 1
+        links[gateway]?.sent = number
+        links[gateway]?.probe = number
+        links[gateway]?.outstanding[link.outstanding.count - 1].number = number
+        return number
+    }
+
+    /// Gateways with streams that are cut off.
+    var stuck: [GatewayID] {
+        links.filter { !$0.value.cutOff.isEmpty }.keys.sorted { $0.rawValue < $1.rawValue }
     }
 
     /// Frames up to this one were handed to their streams. False where that was known.
