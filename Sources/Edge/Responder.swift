@@ -40,7 +40,7 @@ public final class Responder {
     public static let queueChunksMax = 1024
     public static let queueBytesMax = 256 << 10
 
-    /// Free for the handler's use.
+    /// Free for the handler's use, both.
     public var userTag: UInt64 = 0
     public var userNote: UInt64 = 0
     /// Nanoseconds for which the whole request waited until it was handed to the handler.

@@ -130,6 +130,23 @@ struct ClientLimitTests {
         #expect(status("198.51.100.1", "192.0.2.51") == 429)
     }
 
+    @Test("is named by its address alone, whatever else a proxy passes on")
+    func forwarded() throws {
+        let range = try #require(AddressRange(text: "10.0.0.0/8"))
+        let bench = bench { $0.proxies = [range] }
+        func name(_ forwarded: String, by peer: String = "10.1.2.3") -> String? {
+            var fields = HTTPFields()
+            fields.append(name: "x-forwarded-for".utf8, value: forwarded.utf8)
+            return bench.api.forwarded(
+                HTTPRequest(method: .get, target: [], fields: fields, body: [], client: address(peer)))
+        }
+        #expect(name("192.0.2.7, \t192.0.2.1:4711 ") == "192.0.2.1")
+        #expect(name("192.0.2.1:\u{1B}[2J") == "192.0.2.1")
+        #expect(name("[2001:db8::1]\u{1B}]0;x") == "2001:db8::1")
+        #expect(name("192.0.2.1\u{1B}[2J") == nil && name("") == nil)
+        #expect(name("192.0.2.1", by: "198.51.100.1") == nil)
+    }
+
     @Test("are so many assertions that are refused; then none is looked at, and other addresses go on")
     func assertions() throws {
         let bench = bench { $0.badAssertionsPerMinute = 3 }

@@ -90,25 +90,28 @@ public final class ClientLimits: Sendable {
     /// Who asks: the connection's other side, or for whom it says to speak, where it is believed. A proxy
     /// that does not say is nobody in particular.
     func client(of request: HTTPRequest) -> ClientAddress? {
-        guard let peer = request.client, proxies.contains(where: { $0.contains(peer) }) else {
-            return request.client
-        }
-        return ClientLimits.forwarded(request).flatMap { ClientAddress(forwarded: $0) }
+        guard isOfProxy(request) else { return request.client }
+        return ClientLimits.lastAddress(request).flatMap { ClientAddress(text: $0) }
     }
 
-    /// For whom a proxy that is believed says to speak, as it wrote it; `nil` where it says no address.
+    /// For whom a proxy that is believed says to speak: the address alone, of what it wrote. `nil` where that
+    /// is none.
     func forwarded(_ request: HTTPRequest) -> String? {
-        guard let peer = request.client, proxies.contains(where: { $0.contains(peer) }),
-            let text = ClientLimits.forwarded(request), ClientAddress(forwarded: text) != nil
-        else { return nil }
-        return text.filter { $0 != " " && $0 != "\t" }
+        guard isOfProxy(request), let address = ClientLimits.lastAddress(request) else { return nil }
+        return ClientAddress(text: address) == nil ? nil : address
+    }
+
+    private func isOfProxy(_ request: HTTPRequest) -> Bool {
+        guard let peer = request.client else { return false }
+        return proxies.contains { $0.contains(peer) }
     }
 
     /// The last address of a list: the proxy has written it itself, and clients those before it.
-    private static func forwarded(_ request: HTTPRequest) -> String? {
+    private static func lastAddress(_ request: HTTPRequest) -> String? {
         guard let list = request.fields.last("x-forwarded-for") else { return nil }
         let comma = list.lastIndex(of: UInt8(ascii: ",")).map { $0 + 1 }
-        return String(decoding: list[(comma ?? list.startIndex)...], as: UTF8.self)
+        return ClientAddress.text(
+            ofForwarded: String(decoding: list[(comma ?? list.startIndex)...], as: UTF8.self))
     }
 
     /// Counts a registration that only the app's key vouches for, or says which limit it would pass.
@@ -151,7 +154,7 @@ extension ClientAddress {
     }
 
     /// An address as a proxy writes it: with blanks around it, perhaps with a port.
-    init?(forwarded: String) {
+    static func text(ofForwarded forwarded: String) -> String {
         var text = forwarded[...]
         while text.first == " " || text.first == "\t" { text.removeFirst() }
         while text.last == " " || text.last == "\t" { text.removeLast() }
@@ -160,7 +163,7 @@ extension ClientAddress {
         } else if let colon = text.firstIndex(of: ":"), text.lastIndex(of: ":") == colon {
             text = text[..<colon]
         }
-        self.init(text: String(text))
+        return String(text)
     }
 }
 

@@ -104,7 +104,7 @@ struct Client {
     }
 
     /// All that the server said of an error: where in the request it was, FCM's own word, when to come back.
-    static func sentence(_ message: String, _ error: [String: Any], _ status: Int) -> String {
+    private static func sentence(_ message: String, _ error: [String: Any], _ status: Int) -> String {
         let details = error["details"] as? [[String: Any]] ?? []
         let violations = details.flatMap { $0["fieldViolations"] as? [[String: Any]] ?? [] }
         var about = [error["status"] as? String ?? "HTTP \(status)"]

@@ -100,6 +100,9 @@ struct Connection: ParsableArguments {
 
     /// Whether a server runs in the folder of this socket; an error where it cannot be asked.
     private static func isListening(_ path: String) throws -> Bool {
+        var status = stat()
+        // A folder that others may not enter shows nothing; that is asked below.
+        guard stat(path, &status) == 0 || errno == EACCES else { return false }
         do {
             _ = try Client(place: .socket(path: path), token: nil).call(.GET, "/healthz")
             return true
