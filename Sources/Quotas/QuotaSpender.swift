@@ -42,7 +42,8 @@ public struct QuotaSpender: Sendable {
     /// Purses that hold or await something.
     var active: [Int] = []
     private(set) var isWakeSet = false
-    private(set) var lastNumber: UInt64 = 0
+    /// Of the last request.
+    public private(set) var lastNumber: UInt64 = 0
     public var laws = LawWatch()
     #if DEBUG
         /// For tests that show that the checker sees it.

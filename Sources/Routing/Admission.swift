@@ -65,6 +65,9 @@ public struct Admission {
     }
     mutating func woke(now: MonotonicTime) { spender.woke(now: now, into: &effects) }
 
+    /// The number of the last request for tokens.
+    public var lastRequest: UInt64 { spender.lastNumber }
+
     /// What is held of a project.
     public func atHand(_ kind: QuotaKind, _ project: ProjectNumber) -> UInt64 {
         spender.atHand(kind, project)

@@ -245,8 +245,19 @@ struct LawTests {
         try isSeen("its frames are out of order") { partition, _ in
             partition.streams.links[House.gateway]?.outstanding = [(1000, .zero)]
         }
+        try isSeen("nobody asks the gateways of those that are cut off") { partition, _ in
+            partition.streams.setCutOff(0)
+            _ = partition.streams.numberProbe(House.gateway)
+            partition.streams.mayBeStuck = false
+        }
+        try isSeen("nobody is woken to ask the gateways of those that are cut off") { partition, house in
+            partition.streams.mayBeStuck = true
+            partition.probedAt = house.now.monotonic
+            partition.wakeAt = nil
+        }
         try isSeen("nothing brings back who was cut off") { partition, _ in
             partition.streams.setCutOff(0)
+            partition.streams.mayBeStuck = false
             partition.streams.links[House.gateway]?.outstanding = []
         }
         try isSeen("device 9 is gone, and listens") { partition, _ in

@@ -157,6 +157,9 @@ extension LoopCore {
         return held + level + rate.inflow(in: length)
     }
 
+    /// The number of its last request for tokens. For the simulator's checkers.
+    public var lastQuotaRequest: UInt64 { router.admission.lastRequest }
+
     /// What a bucket holds when it is opened for whoever asks first.
     private func levelAtOpening(_ kind: QuotaKind, _ project: ProjectNumber, _ rate: QuotaRate) -> UInt64 {
         if births[project] == epoch(of: home(of: project)) { return rate.burst }

@@ -59,6 +59,9 @@ extension Partition {
         if let comparison, !isWoken(by: comparison.at.advanced(by: retry)) {
             return "nobody is woken to compare the pairs that are left"
         }
+        if streams.mayBeStuck, !(probedAt.map { isWoken(by: $0.advanced(by: retry)) } ?? false) {
+            return "nobody is woken to ask the gateways of those that are cut off"
+        }
         if let first = resolutions.values.map(\.askedAt).min(), !isWoken(by: first.advanced(by: retry)) {
             return "nobody is woken to ask for members again"
         }

@@ -28,7 +28,8 @@ extension StreamTable {
             live -= link.liveCount
             cutOff -= link.cutOff.count
         }
-        return live == 0 && cutOff == 0 ? nil : "links count other streams than there are"
+        if live != 0 || cutOff != 0 { return "links count other streams than there are" }
+        return stuck.isEmpty || mayBeStuck ? nil : "nobody asks the gateways of those that are cut off"
     }
 }
 

@@ -97,6 +97,16 @@ extension ClusterSimulation {
                 meter.forgive(count, kind, in: project, of: process.life, until: now + valid)
             }
         }
+        for loop in process.loops { loop.askedBeforeStandstill = (loop.core.lastQuotaRequest, now + valid) }
+    }
+
+    /// What it had asked for before runs from then by its clock, also where the answer comes only now: it is
+    /// good for longer than who granted it can know, who has taken it for spent.
+    func forgive(_ grant: QuotaGrant, to loop: SimulatedLoop) {
+        let (number, end) = loop.askedBeforeStandstill
+        guard now <= end, grant.number <= number else { return }
+        let share = grant.shareRate * grant.shareLength / 1_000_000_000
+        meter.forgive(grant.tokens + share, grant.kind, in: grant.project, of: loop.life, until: end)
     }
 
     /// Keys are made and taken out of use: to the machines here that is another version of the catalog.

@@ -34,6 +34,8 @@ final class SimulatedLoop {
     private(set) lazy var inbox = LoopInbox(world.options.inbox)
     private var meter = InboxMeter()
     private var isTurnScheduled = false
+    /// Its last request for tokens before its clock stood still, and until when an answer may still be good.
+    var askedBeforeStandstill: (number: UInt64, end: UInt64) = (0, 0)
 
     var peers: [UInt32: Peer] = [:]
     /// Clients' operations that are under way.
@@ -110,6 +112,7 @@ final class SimulatedLoop {
         guard !messages.isEmpty else { return }
         if inbox.post(messages, from: life) {
             measure(messages, from: .frame)
+            for case .quotaGrant(let grant) in messages { world.forgive(grant, to: self) }
         } else {
             world.count("frames left out")
         }
