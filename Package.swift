@@ -9,13 +9,20 @@ let settings: [SwiftSetting] = [
     .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
 ]
 
+/// For what the simulated clusters run: most of the time of all tests goes there. A debug build optimizes
+/// it, and keeps its laws, assertions and tests' access.
+let simulated: [SwiftSetting] =
+    settings + [.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))]
+
 /// `TIDECAST_SANITIZE=1 swift build --sanitize address --scratch-path .build/address --product tidecast`
 /// (tools/fuzz): the sanitizer brings an allocator of its own, and two do not go together.
 let isSanitized = Context.environment["TIDECAST_SANITIZE"] == "1"
 let allocator: [Target.Dependency] = isSanitized ? [] : ["CJemalloc"]
 
 extension Target {
-    static func floor(_ name: String, on below: [Target.Dependency] = []) -> Target {
+    static func floor(
+        _ name: String, on below: [Target.Dependency] = [], settings: [SwiftSetting] = settings
+    ) -> Target {
         .target(name: name, dependencies: below, swiftSettings: settings)
     }
     static func tests(
@@ -51,24 +58,24 @@ let ground: [Target] = [
 ]
 
 let model: [Target] = [
-    .floor("Model", on: ["COpenSSL"]),
+    .floor("Model", on: ["COpenSSL"], settings: simulated),
     .floor("HTTPMessages"),
 ]
 
 let core: [Target] = [
-    .floor("Journal", on: ["Model", "CLZ4", "CXXHash"]),
+    .floor("Journal", on: ["Model", "CLZ4", "CXXHash"], settings: simulated),
     .floor("Credentials", on: ["Model", "Journal"]),
-    .floor("Quotas", on: ["Model", "Journal"]),
-    .floor("Placement", on: ["Model"]),
-    .floor("Partitions", on: ["Model", "Journal", "Placement", "CRoaring"]),
-    .floor("Membership", on: ["Model", "Journal"]),
-    .floor("Ownership", on: ["Model", "Journal", "Placement"]),
-    .floor("Routing", on: ["Model", "Journal", "Placement", "Partitions", "Quotas"]),
+    .floor("Quotas", on: ["Model", "Journal"], settings: simulated),
+    .floor("Placement", on: ["Model"], settings: simulated),
+    .floor("Partitions", on: ["Model", "Journal", "Placement", "CRoaring"], settings: simulated),
+    .floor("Membership", on: ["Model", "Journal"], settings: simulated),
+    .floor("Ownership", on: ["Model", "Journal", "Placement"], settings: simulated),
+    .floor("Routing", on: ["Model", "Journal", "Placement", "Partitions", "Quotas"], settings: simulated),
     .floor(
         "NodeCore",
         on: [
             "Model", "Journal", "Placement", "Partitions", "Quotas", "Membership", "Ownership", "Routing",
-        ]),
+        ], settings: simulated),
 ]
 
 let api: [Target] = [
@@ -104,7 +111,7 @@ let worlds: [Target] = [
         on: [
             "Model", "Journal", "Quotas", "Membership", "Placement", "Partitions", "Ownership", "Routing",
             "NodeCore",
-        ]),
+        ], settings: simulated),
 ]
 
 let programs: [Target] = [

@@ -42,7 +42,7 @@ struct Gates: Sendable {
                 perAddress: configuration.connectionsPerAddressMax,
                 exempt: configuration.clientLimits.proxies), "clients")
         operators = gate(.init(connectionsMax: plan.operators), "operators")
-        peers = gate(.init(connectionsMax: max(1, plan.peers)), "nodes")
+        peers = gate(plan.peerBounds, "nodes")
     }
 
     func tellCut(_ log: Logger) {

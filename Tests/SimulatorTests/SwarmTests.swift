@@ -146,6 +146,16 @@ struct SwarmTests {
                     + " 10868, topics-max 3, registrations 1, quota-lease-ms 242, quota-share-ms 2,"
                     + " isolation-ms 642, healing-ms 59, replayed-datagrams 10"
             ),
+            // What a machine had asked for before it stood still was granted while it did.
+            (
+                5_001_964,
+                "nodes 6, partitions 7, databases 2, devices 20, topics 1, seconds 11, pause-ms 4684,"
+                    + " burst-size 1, reset 1, cut 1, databaseAway 1, slowLinks 1, supersession 1,"
+                    + " fault-gap-ms 815, latency-us 32375, lost-datagrams 31, frame-bytes 3,"
+                    + " link-silence-ms 2012, standstill 1, registrations 2, quota-retry-span-ms 3,"
+                    + " probe-ms 157, suspicion-alone-ms 41, sync-ms 506, tellings 1, packet-bytes 300,"
+                    + " replayed-datagrams 9"
+            ),
         ] as [(UInt64, String)])
     func former(seed: UInt64, line: String) throws {
         let draw = try #require(SwarmDraw(seed: seed, line))

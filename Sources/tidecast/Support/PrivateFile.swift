@@ -40,12 +40,26 @@ final class PrivateFile {
         } catch {
             throw ClientError("\(path) cannot be written: \(error.localizedDescription)")
         }
-        // A link fails where something has come to stand there meanwhile.
-        guard mayReplace ? rename(draft, path) == 0 : link(draft, path) == 0 else {
+        guard mayReplace ? rename(draft, path) == 0 : place() else {
             throw ClientError("\(path) cannot be written: \(String(cString: strerror(errno)))")
         }
-        if !mayReplace { unlink(draft) }
         self.handle = nil
+    }
+
+    /// False, with `errno`, where something has come to stand there meanwhile.
+    private func place() -> Bool {
+        if link(draft, path) == 0 {
+            unlink(draft)
+            return true
+        }
+        // Some file systems have no hard links, such as FAT and those of shared folders.
+        guard errno == EPERM || errno == EOPNOTSUPP else { return false }
+        var status = stat()
+        guard lstat(path, &status) != 0 else {
+            errno = EEXIST
+            return false
+        }
+        return rename(draft, path) == 0
     }
 }
 
