@@ -110,22 +110,27 @@ import Testing
             group: MultiThreadedEventLoopGroup.singleton, host: "127.0.0.1", port: 0, identity: identity(2),
             events: links.events())
         defer { server.close() }
-        let client = try ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .channelOption(.autoRead, value: false)
-            .connect(host: "127.0.0.1", port: server.port).wait()
         var hello = ByteBuffer()
         // A former build says nothing behind its greeting.
         var former = identity(1)
         former.versions = 1...2
         Frame.write(.hello, former.encoded, in: .greeting, to: &hello)
-        try client.writeAndFlush(hello).wait()
         let dialect = try #require(Dialect.common(former, identity(2)))
         var pings = ByteBuffer()
         for _ in 0..<65_536 { Frame.write(.ping, [], in: dialect, to: &pings) }
-        // More than the sockets of both sides hold of the answers.
-        for _ in 0..<64 where links.refusals.isEmpty { try? client.writeAndFlush(pings).wait() }
-        links.wait { !links.refusals.isEmpty }
+        // A server whose loop stood still for long may end a connection as silent: then there is another.
+        for _ in 0..<8 where links.refusals.isEmpty {
+            let client = try ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .channelOption(.autoRead, value: false)
+                .connect(host: "127.0.0.1", port: server.port).wait()
+            try? client.writeAndFlush(hello).wait()
+            // More than the sockets of both sides hold of the answers.
+            for _ in 0..<64 where client.isActive && links.refusals.isEmpty {
+                try? client.writeAndFlush(pings).wait()
+            }
+            links.wait { !links.refusals.isEmpty || !client.isActive }
+            try? client.close().wait()
+        }
         #expect(links.refusals == ["node node-1 asks for signs of life and does not read them"])
-        try? client.close().wait()
     }
 }
