@@ -122,6 +122,7 @@ import Testing
         for _ in 0..<8 where links.refusals.isEmpty {
             let client = try ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
                 .channelOption(.autoRead, value: false)
+                .channelOption(.socketOption(.so_rcvbuf), value: 4096)
                 .connect(host: "127.0.0.1", port: server.port).wait()
             try? client.writeAndFlush(hello).wait()
             // More than the sockets of both sides hold of the answers.
