@@ -330,7 +330,8 @@ public final class Simulation {
                     .snapshot(id, covering: covering, part, token: token),
                     in: random.next(upperBound: 20_000_000))
             case .trim(let below, let keeping): trim(Int(id.rawValue), below, keeping)
-            case .wake(let at): schedule(.partition(id, .woke), in: at.since(MonotonicTime(nanoseconds: now)))
+            case .wake(let at):
+                schedule(.partition(id, .woke(at)), in: at.since(MonotonicTime(nanoseconds: now)))
             case .reply(let request, let reply): answer(request.number, reply.value)
             case .offer(let to, let frame): transmit(to, .offered(frame.value))
             case .acknowledge(let to, let said): transmit(to, .acknowledged(said.value))

@@ -53,7 +53,7 @@ final class Bench {
     func turn() {
         now.monotonic = now.monotonic.advanced(by: .milliseconds(1))
         now.wall = WallTime(milliseconds: now.wall.milliseconds + 1)
-        for (at, id) in wakes where at <= now.monotonic { post(.woke, id) }
+        for (at, id) in wakes where at <= now.monotonic { post(.woke(at), id) }
         wakes.removeAll { $0.0 <= now.monotonic }
         var effects: [PartitionEffect] = []
         var dirty: Set<Int> = []

@@ -33,7 +33,7 @@ import Testing
         desk.serve()
         #expect(desk.turn(.order(.clockCompared(desk.now))).isEmpty)
         desk.years = 1
-        let leapt = desk.turn(.timer(.partition(LoopDesk.partition)))
+        let leapt = desk.turn(.timer(.partition(LoopDesk.partition, desk.now.monotonic)))
         #expect(leapt.doubts == [true])
         #expect(desk.core.doubting == [LoopDesk.partition])
         let vouched = desk.turn(.order(.clockCompared(desk.now)))
@@ -46,7 +46,7 @@ import Testing
         let desk = LoopDesk()
         desk.serve()
         desk.years = 1
-        desk.turn(.timer(.partition(LoopDesk.partition)))
+        desk.turn(.timer(.partition(LoopDesk.partition, desk.now.monotonic)))
         // The loop's own clock agrees again; the partition has not looked yet, and is another's now.
         desk.years = 0
         #expect(desk.turn().doubts.isEmpty)

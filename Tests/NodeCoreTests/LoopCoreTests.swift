@@ -274,7 +274,7 @@ import Testing
         desk.years = 1
         desk.turn()
         let effects = desk.turn(.engine(.loaded(LoopDesk.stored(), Epoch(3), quotas: [:])))
-        let later = effects + desk.turn(.timer(.partition(LoopDesk.partition)))
+        let later = effects + desk.turn(.timer(.partition(LoopDesk.partition, desk.now.monotonic)))
         #expect(
             later.contains {
                 if case .noted(.partition(LoopDesk.partition, .clockLeapt)) = $0 { true } else { false }

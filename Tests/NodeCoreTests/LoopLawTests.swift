@@ -74,7 +74,7 @@ struct LoopLawTests {
         desk.turn()
         #expect(observer.laws.isEmpty)
         desk.core.partitions[LoopDesk.partition]?.confirmInFlight = true
-        desk.turn(.timer(.partition(LoopDesk.partition)))
+        desk.turn(.timer(.partition(LoopDesk.partition, desk.now.monotonic)))
         #expect(observer.laws == ["partition 2: a confirmation is awaited for nobody"])
     }
 

@@ -17,7 +17,7 @@ struct BurstTests {
 
     @Test(
         "finds room for a hundred more where its stream has fallen behind",
-        arguments: [(1, 165, 100), (100, 264, 100), (101, 1, 1)])
+        arguments: [(1, 165, 100), (100, 264, 100), (101, 1, 1), (202, 102, 102)])
     func behind(burst: Int, left: Int, afterwards: Int) throws {
         for isTogether in [false, true] {
             let (house, device) = try full()
@@ -37,6 +37,24 @@ struct BurstTests {
             house.send(.stream(.detach(stream, device.index)), to: device.partition)
             #expect(house.waitingCount(0, device.index.rawValue) == afterwards)
         }
+    }
+
+    @Test("stays where a stream that had fallen behind is replaced: nobody knows what its device has read")
+    func replaced() throws {
+        let (house, device) = try full()
+        let waiting = house.partitions[0].state.log.waiting(
+            for: device.index.rawValue, after: .zero, limit: 1000)
+        let written = try #require(waiting.last?.position)
+        house.send(.stream(.fellBehind(stream, device.index, written: written)), to: device.partition)
+        house.send(
+            .stream(
+                .attach(
+                    StreamID(gateway: House.gateway, number: 2), device, by: .backend, resume: nil)),
+            to: device.partition)
+        #expect(house.waitingCount(0, device.index.rawValue) == 164)
+        // And where its gateway is gone.
+        house.partitions[0].forgetGateways { _ in true }
+        #expect(house.waitingCount(0, device.index.rawValue) == 164)
     }
 
     private let stream = StreamID(gateway: House.gateway, number: 1)

@@ -90,7 +90,7 @@ struct CutOffTests {
         house.frames = []
         for second in 1...3 {
             house.now.monotonic = house.now.monotonic.advanced(by: .seconds(1))
-            house.send(.woke, to: partition)
+            house.send(.woke(house.now.monotonic), to: partition)
             let outstanding = house.partitions[0].streams.links[House.gateway]?.outstanding
             #expect(outstanding?.count == 4, "second \(second)")
         }

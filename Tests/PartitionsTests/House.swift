@@ -51,6 +51,8 @@ final class House {
     private var heldReads: [(PartitionID, PartitionEvent)] = []
     private var nextRequest: UInt64 = 0
     private var nextMessage: UInt64 = 0
+    /// What was set and not fired.
+    private(set) var timers: [(at: MonotonicTime, partition: PartitionID)] = []
     private let options: PartitionOptions
     private var queue: [(PartitionID, PartitionEvent)] = []
 
@@ -134,7 +136,14 @@ final class House {
         }
     }
 
-    func makeSlice(of number: Int) { send(.woke, to: PartitionID(UInt16(number))) }
+    /// Those of the timers that are due.
+    func fireTimers() {
+        let due = timers.filter { $0.at <= now.monotonic }
+        timers.removeAll { $0.at <= now.monotonic }
+        for (at, id) in due { send(.woke(at), to: id) }
+    }
+
+    func makeSlice(of number: Int) { send(.woke(now.monotonic), to: PartitionID(UInt16(number))) }
 
     func forgetParts(_ id: PartitionID, through last: Int) { parts[id]?.removeSubrange(...last) }
 
@@ -155,7 +164,7 @@ final class House {
         }
         partition.flush(now: now, into: &effects)
         carryOut(effects, of: id)
-        send(.woke, to: id)
+        send(.woke(now.monotonic), to: id)
     }
 
     func publishTogether(_ texts: [String], to topic: String) {
@@ -206,7 +215,9 @@ final class House {
             case .stream(_, let frame): frames.append(frame.value)
             case .trim(let below, let keeping): trims.append((below, keeping))
             case .notice(let notice): notices.append(notice)
-            case .wake(let at): if makesSnapshots, at <= now.monotonic { queue.append((id, .woke)) }
+            case .wake(let at):
+                timers.append((at, id))
+                if makesSnapshots, at <= now.monotonic { queue.append((id, .woke(at))) }
             case .fingerprintsDiffer(let with):
                 guard expectsDifferences else { fatalError("fingerprints of \(id) and \(with) differ") }
                 differences += 1
@@ -346,7 +357,7 @@ final class House {
     func pass(seconds: Int64) {
         now.monotonic = now.monotonic.advanced(by: .seconds(UInt64(seconds)))
         now.wall = WallTime(milliseconds: now.wall.milliseconds + seconds * 1000)
-        for number in 0..<count { send(.woke, to: PartitionID(UInt16(number))) }
+        for number in 0..<count { send(.woke(now.monotonic), to: PartitionID(UInt16(number))) }
     }
 
     /// Lets bookkeeping that waits for company be written.
@@ -354,7 +365,7 @@ final class House {
         now.monotonic = now.monotonic.advanced(by: .seconds(2))
         now.wall = WallTime(milliseconds: now.wall.milliseconds + 2000)
         for _ in 0..<2 {
-            for number in 0..<count { send(.woke, to: PartitionID(UInt16(number))) }
+            for number in 0..<count { send(.woke(now.monotonic), to: PartitionID(UInt16(number))) }
             now.monotonic = now.monotonic.advanced(by: .seconds(2))
         }
     }

@@ -88,7 +88,7 @@ extension LoopCore {
         case .writeSnapshot(let covering, let part, let token):
             effects.append(.writeSnapshot(id, covering: covering, part, token: token))
         case .trim(let below, let keeping): trim(id, below: below, keeping: keeping)
-        case .wake(let at): effects.append(.wake(.partition(id), at: at))
+        case .wake(let at): effects.append(.wake(.partition(id, at), at: at))
         case .notice(let notice):
             note(notice, of: id)
             effects.append(.noted(.partition(id, notice)))

@@ -270,7 +270,7 @@ public final class LoopCore<Host: LoopHost> {
 
     private func handle(_ timer: LoopTimer) {
         switch timer {
-        case .partition(let id): handle(.woke, of: id)
+        case .partition(let id, let at): handle(.woke(at), of: id)
         case .deadlines:
             router.woke(now: now, into: &routerEffects)
             carryOutRouting()

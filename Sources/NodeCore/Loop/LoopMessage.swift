@@ -86,7 +86,8 @@ public enum LoopOrder: Sendable {
 
 /// What a loop waits for.
 public enum LoopTimer: Sendable {
-    case partition(PartitionID)
+    /// What it was set for.
+    case partition(PartitionID, MonotonicTime)
     case deadlines
     case retryMoved
     case quotas

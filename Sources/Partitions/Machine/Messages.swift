@@ -266,7 +266,8 @@ public enum PartitionEvent: Sendable {
     /// The part is stored, under the upload of this number.
     case snapshotPart(upload: UInt64, token: UInt64)
     case snapshotFailed(token: UInt64)
-    case woke
+    /// At the time for which that was asked.
+    case woke(MonotonicTime)
 }
 
 /// `append`, `confirm`, `readRecords`, `writeSnapshot`, `trim` and `wake` are for the partition's own shell

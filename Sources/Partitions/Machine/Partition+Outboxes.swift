@@ -316,8 +316,12 @@ extension Partition {
             guard let (page, place) = state.devices.find(index) else { return }
             let waiting = page.waiting[place]
             let change = burst.changes[index] ?? 0
-            guard waiting >= near, mayListen(index, waiting: Int(waiting) + change, isFresh: isFresh)
-            else { return }
+            guard waiting >= near else { return }
+            guard mayListen(index, waiting: Int(waiting) + change, isFresh: isFresh) else {
+                // All that a listening device has is dropped for this one.
+                if streams.attachment(index) != nil { burst.changes[index] = 1 - Int(waiting) }
+                return
+            }
             exempt.append(index)
             // Whom not even the whole burst brings there is not counted.
             guard Int(waiting) + Int(burst.companions) > passAt else { return }

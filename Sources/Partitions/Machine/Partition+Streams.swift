@@ -12,7 +12,7 @@ extension Partition {
             guard let attachment = streams.attachment(device.rawValue),
                 attachment.stream.isSameStream(as: stream)
             else { return }
-            passHandedOver(device.rawValue)
+            pass(device.rawValue, upTo: streams.surelyWritten(device.rawValue))
             see(device.rawValue, now)
             _ = streams.detach(device.rawValue)
         case .fellBehind(let stream, let device, let written):
@@ -78,7 +78,7 @@ extension Partition {
     /// Membership has buried the gateways of which `isGone` holds. Their frames are never confirmed any more,
     /// and what listens elsewhere must not wait for that. The caller flushes.
     public func forgetGateways(where isGone: (GatewayID) -> Bool) {
-        for index in streams.devices(where: isGone) { passHandedOver(index) }
+        for index in streams.devices(where: isGone) { pass(index, upTo: streams.handedOver(index)) }
         streams.forget(where: isGone)
     }
 
@@ -136,7 +136,7 @@ extension Partition {
         if from > .zero, isWaiting(index) {
             propose(.read([ReadUpTo(position: from, devices: DeviceSet(index))]))
         }
-        passHandedOver(index)
+        pass(index, upTo: streams.handedOver(index))
         see(index, now)
         streams.attach(index, stream, after: from)
         // That the stream opens tells its device that what it acknowledged by coming back is kept; and what
@@ -183,10 +183,9 @@ extension Partition {
 
     /// What waits beyond the window of those who are away, and was handed to the stream that ends, passes as
     /// delivered: the oldest first. What its gateway has not confirmed stays, also beyond the window.
-    private func passHandedOver(_ index: UInt32) {
+    private func pass(_ index: UInt32, upTo handedOver: Position) {
         guard let (page, place) = state.devices.find(index) else { return }
         let surplus = Int(page.waiting[place]) - Int(options.delivery.waitingMax)
-        let handedOver = streams.surelyWritten(index)
         guard surplus > 0, handedOver > .zero else { return }
         let oldest = state.log.waiting(for: index, after: .zero, limit: surplus)
         guard let last = oldest.last(where: { $0.position <= handedOver }) else { return }

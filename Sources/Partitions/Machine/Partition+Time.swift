@@ -33,8 +33,8 @@ extension Partition {
         max(now.wall.day, WallTime(milliseconds: Int64(clamping: state.log.last.rawValue / 1000)).day)
     }
 
-    func onWoke(_ now: Instant, _ effects: inout [PartitionEffect]) {
-        wakeAt = nil
+    func onWoke(_ at: MonotonicTime, _ now: Instant, _ effects: inout [PartitionEffect]) {
+        while let last = wakes.last, last <= at { wakes.removeLast() }
         continueSnapshot(now, &effects)
         retryOutboxes(now, &effects)
         probeAgain(now, &effects)
@@ -71,8 +71,8 @@ extension Partition {
         consider(nextSlice())
         if sweep.next != nil, sweep.left > 0 { consider(now.monotonic.advanced(by: .seconds(1))) }
         if state.devices.count > 0 { consider(now.monotonic.advanced(by: .seconds(6 * 3600))) }
-        guard let next, next < (wakeAt ?? MonotonicTime(nanoseconds: .max)) else { return }
-        wakeAt = next
+        guard let next, next < (wakes.last ?? MonotonicTime(nanoseconds: .max)) else { return }
+        wakes.append(next)
         effects.append(.wake(at: next))
     }
 

@@ -52,7 +52,9 @@ public final class Partition {
     var hadWaiting = Bitmap()
     var confirmInFlight = false
     var bookkeepingDue: MonotonicTime?
-    var wakeAt: MonotonicTime?
+    /// When it will be woken, each time before the last one. Nobody takes a timer back: a later one that is set
+    /// already serves for what comes after it.
+    var wakes: [MonotonicTime] = []
     /// When gateways with streams that are cut off were last asked to confirm something.
     var probedAt: MonotonicTime?
     var clock: TrustedClock
@@ -202,7 +204,7 @@ public final class Partition {
         case .records(let bodies, let token): onRecords(bodies, token, now, &effects)
         case .snapshotPart(let upload, let token): onSnapshotPart(upload, token, &effects)
         case .snapshotFailed(let token): onSnapshotFailed(token)
-        case .woke: onWoke(now, &effects)
+        case .woke(let at): onWoke(at, now, &effects)
         }
     }
 
