@@ -5,7 +5,7 @@ import Synchronization
 /// Bytes of one kind that all connections of a server may hold together, beyond what each of them has free.
 ///
 /// Those of one address may hold a third of what nobody holds: one alone a quarter of all, four together four
-/// sevenths, and however many there are, something is left for the next one (Choudhury and Hahne, "Dynamic
+/// sevenths, and however many there are, they never take all of it (Choudhury and Hahne, "Dynamic
 /// queue length thresholds for shared-memory packet switches", 1998).
 final class SharedBudget: Sendable {
     private let bytesMax: Int

@@ -36,9 +36,12 @@ protocol ResponderTransport: AnyObject {
 /// One request's way back to its client. Confined to its event loop.
 public final class Responder {
     /// Chunks that one stream may have queued, and their bytes. They are written when the turn is over in
-    /// which they came: a burst must find room here, however fast its client reads.
+    /// which they came: so much of a burst finds room here, however fast its client reads.
     public static let queueChunksMax = 1024
     public static let queueBytesMax = 256 << 10
+
+    /// Places of chunks that are taken, of which the queue is rid at once.
+    private static let compactedAtOnce = 64
 
     /// Free for the handler's use, both.
     public var userTag: UInt64 = 0
@@ -85,9 +88,12 @@ public final class Responder {
     var offset = 0
     /// The chunk that is being written; nearly always the only one, so that an idle stream keeps no array.
     private var first: SharedBytes?
-    private var queue: [SharedBytes] = []
+    /// Those behind it; of those before `queueHead`, which are taken, nothing is kept.
+    private var queue: [SharedBytes?] = []
     private var queueHead = 0
-    private var queuedBytes = 0
+    private(set) var queuedBytes = 0
+    /// Of them, those that its connection's budget has counted.
+    var countedBytes = 0
     private var wasRefused = false
     /// nghttp2 asked for data when there was none.
     var isDeferred = false
@@ -184,12 +190,24 @@ public final class Responder {
             first = nil
             return
         }
-        first = queue[queueHead]
+        first = queue[queueHead].take()
         queueHead += 1
         if queueHead == queue.count {
             queue = []
             queueHead = 0
+        } else if queueHead > queue.count / 2, queueHead >= Responder.compactedAtOnce {
+            queue.removeFirst(queueHead)
+            queueHead = 0
         }
+    }
+
+    /// Counts in `budget` what a stream has queued. False where that is too much; then nothing more is.
+    func count(in budget: inout ByteBudget) -> Bool {
+        let more = queuedBytes - countedBytes
+        if more > 0, !budget.take(more) { return false }
+        if more < 0 { budget.give(-more) }
+        countedBytes = queuedBytes
+        return true
     }
 
     /// Whether the handler is to be told that there is room again.

@@ -22,8 +22,6 @@ public struct DescriptorPlan: Hashable, Sendable {
     static let peersMax = 2048
     /// A quarter of the connections may be of one address, where nothing else is said.
     static let addressShare = 4
-    /// Several nodes may stand behind one address: half of the connections between nodes may be of it.
-    static let peerAddressShare = 2
 
     /// `limit`: descriptors that the process may have. `asked`: connections, as the settings have them.
     public init(limit: Int, loops: Int, isClustered: Bool, asked: Int? = nil) {
@@ -45,9 +43,7 @@ public struct DescriptorPlan: Hashable, Sendable {
             countsLoopback: perAddress != nil, exempt: exempt)
     }
 
-    /// What the gate of connections between nodes holds. A machine's own nodes are not held to the share.
-    public var peerBounds: ConnectionGate.Bounds {
-        ConnectionGate.Bounds(
-            connectionsMax: max(1, peers), perAddressMax: max(1, peers / DescriptorPlan.peerAddressShare))
-    }
+    /// What the gate of connections between nodes holds: none for an address, since a whole cluster may
+    /// stand behind one, and who does not greet is closed.
+    public var peerBounds: ConnectionGate.Bounds { .init(connectionsMax: max(1, peers)) }
 }

@@ -72,7 +72,7 @@ final class Front {
         api.moment = loop.now.monotonic
         let action = api.route(request, isAdmin: isAdmin, now: now, id: id)
         if let refused = api.takeRefusedOperator() {
-            tell(refused, api.forwarded(request) ?? responder.peer.host, now)
+            tell(refused, place(of: request, responder), now)
         }
         carryOut(action, request, responder, payer: api.payer, isAdmin: isAdmin)
     }
@@ -120,14 +120,21 @@ final class Front {
         }
     }
 
-    /// Who asks an operator's question. Behind a proxy that is believed, both ends of its way are named.
+    /// From where an operator's question comes. Behind a proxy that is believed, both ends of its way are
+    /// named.
+    private func place(of request: HTTPRequest, _ responder: Responder) -> String {
+        let peer = responder.peer.host
+        return api.forwarded(request).map { "\($0) by \(peer)" } ?? peer
+    }
+
+    /// Who asks an operator's question.
     private func requester(
         _ request: HTTPRequest, _ responder: Responder, isAdmin: Bool
     ) -> Administrator.Requester {
         if isAdmin { return .local(responder.peer) }
         let name = api.author(of: request, now: loop.core.believed(loop.now).wall)
-        guard let client = api.forwarded(request) else { return .named(name, responder.peer) }
-        return .named(name, .address("\(client) by \(responder.peer.host)"))
+        guard api.forwarded(request) != nil else { return .named(name, responder.peer) }
+        return .named(name, .address(place(of: request, responder)))
     }
 
     private func park(_ request: Parked) -> UInt64 {
@@ -333,20 +340,24 @@ extension Front: LoopHost {
     }
 
     func endReplaced(_ stream: UInt64) { end(stream, API.ending("replaced")) }
-    func endUnregistered(_ stream: UInt64) { end(stream, API.ending("unregistered")) }
+    func endUnregistered(_ stream: UInt64) { end(stream, API.ending("unregistered"), .unregistered) }
     func endForReconnect(_ stream: UInt64) {
         end(
             stream,
             API.ending("reconnect", retryMilliseconds: 500 + Int(random.next(upperBound: UInt64(2000)))))
     }
 
-    private func end(_ stream: UInt64, _ last: [UInt8]) {
+    /// `refusal`: of one that has not begun.
+    private func end(
+        _ stream: UInt64, _ last: [UInt8],
+        _ refusal: Refusal = .unavailable("the partition is served anew")
+    ) {
         guard let responder = responders.removeValue(forKey: stream) else { return }
         if responder.hasBegun {
             _ = responder.write(SharedBytes(last))
             responder.endStream()
         } else {
-            responder.respond(api.refuseStream(.unavailable("the partition is served anew")))
+            responder.respond(api.refuseStream(refusal))
         }
     }
 }

@@ -144,15 +144,6 @@ struct DescriptorPlanTests {
         #expect(!DescriptorPlan(limit: 1024, loops: 2, isClustered: false).isCut)
     }
 
-    @Test("gives another machine's address half of what is for nodes")
-    func ofNodes() {
-        let plan = DescriptorPlan(limit: 1024, loops: 2, isClustered: true)
-        #expect(plan.peerBounds == .init(connectionsMax: 64, perAddressMax: 32))
-        #expect(plan.peerBounds.countsLoopback == false)
-        let none = DescriptorPlan(limit: 1024, loops: 2, isClustered: false)
-        #expect(none.peerBounds == .init(connectionsMax: 1, perAddressMax: 1))
-    }
-
     @Test("gives an address a quarter, of other machines only, or what was said, of all")
     func perAddress() {
         let plan = DescriptorPlan(limit: 1024, loops: 2, isClustered: false, asked: 100)
