@@ -52,8 +52,8 @@ public final class Partition {
     var hadWaiting = Bitmap()
     var confirmInFlight = false
     var bookkeepingDue: MonotonicTime?
-    /// When it will be woken, each time before the last one. Nobody takes a timer back: a later one that is set
-    /// already serves for what comes after it.
+    /// When it will be woken, each time before the last one. Nobody takes a timer back: a later one that is
+    /// set already serves for what comes after it.
     var wakes: [MonotonicTime] = []
     /// When gateways with streams that are cut off were last asked to confirm something.
     var probedAt: MonotonicTime?
