@@ -28,7 +28,6 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     private var isAdmitted = false
     private var bodies: ByteBudget
     private var pending: PendingBytes
-    private var answers: ByteBudget
     /// An answer that waits until its client has read those before it, or until they are written.
     private var held: (responder: Responder, response: HTTPResponse)?
     private var isWriting = false
@@ -49,8 +48,6 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         let address = loop.budgets.key(of: client)
         bodies = ByteBudget(loop.budgets.bodies, for: address, bytesMax: loop.configuration.bodyBytesMax)
         pending = PendingBytes(loop.budgets.pending, for: address)
-        answers = ByteBudget(
-            loop.budgets.answers, for: address, bytesMax: loop.configuration.answerBytesMax)
         self.isSecure = isSecure
         self.client = client
     }
@@ -194,7 +191,6 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         request = nil
         waiting = nil
         bodies.end()
-        answers.end()
         pending.clear()
         if let responder = current { end(responder) }
     }
@@ -238,8 +234,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
             second, open: current == nil ? 0 : 1, heading: headingSince,
             receiving: isReceiving ? current?.began : nil, stuck: !context.channel.isWritable)
         let hasLingered = lingerSince.map { second - $0 >= loop.configuration.lingerSeconds } ?? false
-        let hasRoom = current.map { $0.count(in: &answers) } ?? true
-        if isOver || hasLingered || !hasRoom { context.close(promise: nil) }
+        if isOver || hasLingered { context.close(promise: nil) }
     }
 
     func drain() {

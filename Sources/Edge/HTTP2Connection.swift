@@ -94,9 +94,6 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
             } else if deadlines.isOver(second, stream: responder) {
                 session.reset(responder.streamID, NGHTTP2_CANCEL)
                 markDirty()
-            } else if !session.count(responder) {
-                session.reset(responder.streamID, NGHTTP2_ENHANCE_YOUR_CALM)
-                markDirty()
             }
         }
         let isOver = deadlines.isOver(

@@ -194,10 +194,6 @@ final class HTTP2Session {
         if responder.state == .answered { answers.give(min(length, responder.body.count - responder.offset)) }
     }
 
-    /// Counts what is queued for a stream of which nobody reads. False where it is too much, for its
-    /// connection or for all.
-    func count(_ responder: Responder) -> Bool { responder.count(in: &answers) }
-
     // MARK: Abuse
 
     /// An error ends the session: `receive` then says that the connection is to be closed.
@@ -383,7 +379,6 @@ final class HTTP2Session {
         guard let session, let responder = responder(stream) else { return 0 }
         if let request = responder.reading, !responder.isReceived { bodies.give(request.held) }
         if responder.state == .answered { answers.give(responder.body.count - responder.offset) }
-        answers.give(responder.countedBytes)
         nghttp2_session_set_stream_user_data(session, stream, nil)
         if heading?.stream == stream { heading = nil }
         let last = open.removeLast()

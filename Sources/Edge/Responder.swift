@@ -91,9 +91,7 @@ public final class Responder {
     /// Those behind it; of those before `queueHead`, which are taken, nothing is kept.
     private var queue: [SharedBytes?] = []
     private var queueHead = 0
-    private(set) var queuedBytes = 0
-    /// Of them, those that its connection's budget has counted.
-    var countedBytes = 0
+    private var queuedBytes = 0
     private var wasRefused = false
     /// nghttp2 asked for data when there was none.
     var isDeferred = false
@@ -199,15 +197,6 @@ public final class Responder {
             queue.removeFirst(queueHead)
             queueHead = 0
         }
-    }
-
-    /// Counts in `budget` what a stream has queued. False where that is too much; then nothing more is.
-    func count(in budget: inout ByteBudget) -> Bool {
-        let more = queuedBytes - countedBytes
-        if more > 0, !budget.take(more) { return false }
-        if more < 0 { budget.give(-more) }
-        countedBytes = queuedBytes
-        return true
     }
 
     /// Whether the handler is to be told that there is room again.

@@ -30,7 +30,7 @@ extension LawTests {
         try isSeen("nobody is woken to close the open record") { partition, house in
             partition.propose(.expire(now: WallTime(milliseconds: 0)))
             partition.bookkeepingDue = house.now.monotonic
-            partition.wakes = []
+            partition.wakes = WakePlan()
         }
         try isSeen("a snapshot is written of what is not durable") { partition, _ in
             seal(partition)
@@ -92,15 +92,15 @@ extension LawTests {
         }
         try isSeen("nobody is woken to compare the pairs that are left") { partition, house in
             partition.comparison = Comparison(left: [other], at: house.now.monotonic)
-            partition.wakes = []
+            partition.wakes = WakePlan()
         }
         try isSeen("a comparison with nobody is under way") { partition, house in
             partition.comparison = Comparison(left: [], at: house.now.monotonic)
-            partition.wakes = [MonotonicTime(nanoseconds: 0)]
+            partition.wakes = WakePlan([MonotonicTime(nanoseconds: 0)])
         }
         try isSeen("partitions are compared again") { partition, house in
             partition.comparison = Comparison(left: [other], at: house.now.monotonic)
-            partition.wakes = [MonotonicTime(nanoseconds: 0)]
+            partition.wakes = WakePlan([MonotonicTime(nanoseconds: 0)])
         }
     }
 
@@ -114,14 +114,14 @@ extension LawTests {
                 project: House.project, condition: condition, message: message)
             partition.state.fanouts.begin(House.project, message.id, parts: 1)
             partition.resolutions[ticket] = Resolution(members: members, askedAt: house.now.monotonic)
-            partition.wakes = [MonotonicTime(nanoseconds: 0)]
+            partition.wakes = WakePlan([MonotonicTime(nanoseconds: 0)])
         }
         try isSeen("members of other topics are asked for") { ask([nil, nil], $0, $1) }
         try isSeen("all members are known, and awaited") { ask([[]], $0, $1) }
         try isSeen("nobody is woken to ask for members again") { partition, house in
             ask([nil], partition, house)
             #expect(partition.brokenInvariant(isWhole: true) == nil)
-            partition.wakes = []
+            partition.wakes = WakePlan()
         }
     }
 

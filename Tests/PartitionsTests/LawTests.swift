@@ -96,7 +96,7 @@ struct LawTests {
         try isSeen("what is not durable was offered to it") { partition, _ in
             partition.offered[other]?.upTo = partition.applied.next
         }
-        try isSeen("nobody is woken to offer to it again") { partition, _ in partition.wakes = [] }
+        try isSeen("nobody is woken to offer to it again") { partition, _ in partition.wakes = WakePlan() }
         try isSeen("its mark is forgotten") { partition, _ in
             partition.durableMarks[other] = InboxMark(history: History(1), number: .zero, fingerprint: 0)
             partition.state.marks[other] = nil
@@ -253,7 +253,7 @@ struct LawTests {
         try isSeen("nobody is woken to ask the gateways of those that are cut off") { partition, house in
             partition.streams.mayBeStuck = true
             partition.probedAt = house.now.monotonic
-            partition.wakes = []
+            partition.wakes = WakePlan()
         }
         try isSeen("nothing brings back who was cut off") { partition, _ in
             partition.streams.setCutOff(0)

@@ -20,7 +20,39 @@ struct TimerTests {
         for id in (0..<UInt16(4)).map({ PartitionID($0) }) {
             let set = house.timers.filter { $0.partition == id }.map(\.at)
             #expect(set.count <= 4, "partition \(id.rawValue)")
-            #expect(set == house.partitions[Int(id.rawValue)].wakes, "what it takes for set is set")
+            #expect(set == house.partitions[Int(id.rawValue)].wakes.times, "what it takes for set is set")
         }
+    }
+
+    @Test("do not have it wait for those that a suspension of the machine put off by hours")
+    func suspension() throws {
+        let house = House()
+        let (device, _) = try #require(house.register(in: 0))
+        for _ in 0..<5 {
+            house.now.monotonic = house.now.monotonic.advanced(by: .seconds(1))
+            house.fireTimers()
+        }
+        // By now nothing but the look of every six hours is left.
+        #expect(house.partitions[0].wakes.times.count == 1)
+        house.now.monotonic = house.now.monotonic.advanced(by: .seconds(8 * 3600))
+        let before = house.timers.count
+        _ = house.change(.subscribe, "news", [device])
+        let set = house.timers[before...].filter { $0.partition == device.partition }
+        #expect(set.contains { $0.at <= house.now.monotonic.advanced(by: .seconds(1)) })
+    }
+
+    @Test("are given up when they are late, once in a second")
+    func late() {
+        func at(_ seconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: .seconds(seconds)) }
+        var plan = WakePlan()
+        func set(_ times: UInt64..., now: UInt64) -> [Bool] { times.map { plan.plan(at($0), now: at(now)) } }
+        #expect(set(100, 10, 10, 20, now: 1) == [true, true, false, false])
+        // Late by a second, as on a busy machine.
+        #expect(set(30, now: 11) == [false] && plan.times == [at(100), at(10)])
+        #expect(set(112, now: 112) == [true] && plan.times == [at(112)])
+        // What is due already is set for once.
+        #expect(set(50, now: 112) == [true] && set(50, 60, now: 113) == [false, false])
+        plan.fired(at(100))
+        #expect(plan.times == [at(112)])
     }
 }

@@ -68,6 +68,21 @@ struct QuotaMeterTests {
         same(take(&strict, 30, by: 2, milliseconds: 1_100), false)
     }
 
+    @Test("may be more by what such a machine was granted meanwhile, which nobody else spends")
+    func granted() {
+        var meter = meter()
+        let project = ProjectNumber(1)
+        meter.forgive(
+            20, .subscriptionChanges, in: project, of: 1, until: .seconds(1), isGranted: true)
+        same(take(&meter, 30, by: 2, milliseconds: 1), true)
+        same(take(&meter, 1, by: 2, milliseconds: 2), false)
+        same(take(&meter, 20, milliseconds: 3), true)
+        same(take(&meter, 1, milliseconds: 4), false)
+        meter.forgive(
+            20, .subscriptionChanges, in: project, of: 1, until: .milliseconds(5), isGranted: true)
+        same(take(&meter, 1, milliseconds: 6), false)
+    }
+
     @Test("gives an heir nothing of what such a machine did not spend")
     func unspent() {
         var meter = meter()

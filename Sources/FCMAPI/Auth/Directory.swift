@@ -1,5 +1,6 @@
 import Credentials
 import Model
+import Routing
 
 /// A project as the API knows it.
 public struct Project: Hashable, Sendable {
@@ -125,6 +126,14 @@ public struct Directory: Sendable {
 
     public func hasAccount(_ project: ProjectNumber) -> Bool {
         accounts.values.contains { $0.project == project }
+    }
+
+    /// The project of a registration that a key of this cluster has made. Numbers rise and are never used
+    /// twice: one beyond all that are known was given out on another node a moment ago.
+    func owner(of registration: Registration) -> Result<Project, Refusal> {
+        if let project = byNumber[registration.project] { return .success(project) }
+        let isNew = byNumber.keys.allSatisfy { $0 < registration.project }
+        return .failure(isNew ? .unavailable("its project is not known here yet") : .unregistered)
     }
 
     /// By id, or by number without padding.

@@ -98,7 +98,12 @@ extension RequestRouter {
         _ result: Result<Registration, RegistrationError>, _ project: inout Project?
     ) -> Result<Registration, Refusal> {
         read(result).flatMap { registration in
-            if project == nil { project = api.directory.byNumber[registration.project] }
+            if project == nil {
+                switch api.directory.owner(of: registration) {
+                case .success(let owner): project = owner
+                case .failure(let refusal): return .failure(refusal)
+                }
+            }
             return registration.project == project?.number
                 ? .success(registration) : .failure(.senderMismatch)
         }
@@ -110,8 +115,10 @@ extension RequestRouter {
         let text = try segment(place)
         let device = try registration(text, in: nil, field: "token")
         if case .project(let number) = principal, number != device.project { throw .permissionDenied }
-        guard let project = api.directory.byNumber[device.project] else { throw .projectUnknown }
-        return (device, project)
+        switch api.directory.owner(of: device) {
+        case .success(let project): return (device, project)
+        case .failure(let refusal): throw APIError(refusal, project: "", field: "token")
+        }
     }
 
     private func info() throws(APIError) -> APIAction {
@@ -154,7 +161,11 @@ extension RequestRouter {
         case .success(let registration): device = registration
         case .failure(let refusal): return fail(API.classicWord(refusal))
         }
-        guard let project = api.directory.byNumber[device.project] else { return fail("INVALID_SENDER") }
+        let project: Project
+        switch api.directory.owner(of: device) {
+        case .success(let owner): project = owner
+        case .failure(let refusal): return fail(API.classicWord(refusal))
+        }
         guard let credential else { return fail("AUTHENTICATION_FAILED") }
         if let refusal = refusalOfDeviceChange() { return fail(API.classicWord(.quota(refusal))) }
         let kind: SubscriptionChange.Kind = form["delete"] == "true" ? .unsubscribe : .subscribe

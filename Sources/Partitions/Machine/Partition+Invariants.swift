@@ -68,7 +68,7 @@ extension Partition {
         return nil
     }
 
-    private func isWoken(by time: MonotonicTime) -> Bool { wakes.last.map { $0 <= time } ?? false }
+    private func isWoken(by time: MonotonicTime) -> Bool { wakes.next.map { $0 <= time } ?? false }
 
     // MARK: Other partitions
 

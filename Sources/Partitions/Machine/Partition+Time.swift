@@ -34,7 +34,7 @@ extension Partition {
     }
 
     func onWoke(_ at: MonotonicTime, _ now: Instant, _ effects: inout [PartitionEffect]) {
-        while let last = wakes.last, last <= at { wakes.removeLast() }
+        wakes.fired(at)
         continueSnapshot(now, &effects)
         retryOutboxes(now, &effects)
         probeAgain(now, &effects)
@@ -71,8 +71,7 @@ extension Partition {
         consider(nextSlice())
         if sweep.next != nil, sweep.left > 0 { consider(now.monotonic.advanced(by: .seconds(1))) }
         if state.devices.count > 0 { consider(now.monotonic.advanced(by: .seconds(6 * 3600))) }
-        guard let next, next < (wakes.last ?? MonotonicTime(nanoseconds: .max)) else { return }
-        wakes.append(next)
+        guard let next, wakes.plan(next, now: now.monotonic) else { return }
         effects.append(.wake(at: next))
     }
 

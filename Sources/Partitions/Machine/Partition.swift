@@ -52,9 +52,7 @@ public final class Partition {
     var hadWaiting = Bitmap()
     var confirmInFlight = false
     var bookkeepingDue: MonotonicTime?
-    /// When it will be woken, each time before the last one. Nobody takes a timer back: a later one that is
-    /// set already serves for what comes after it.
-    var wakes: [MonotonicTime] = []
+    var wakes = WakePlan()
     /// When gateways with streams that are cut off were last asked to confirm something.
     var probedAt: MonotonicTime?
     var clock: TrustedClock

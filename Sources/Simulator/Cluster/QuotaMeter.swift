@@ -12,8 +12,11 @@ struct QuotaMeter {
         var units: UInt64
         var at: UInt64 = 0
         var scale: UInt64 { UInt64(rate.seconds) * 1_000_000_000 }
-        /// Tokens beyond that, of each machine that stood still, and until when it may spend them.
-        private var beyond: [UInt32: (tokens: UInt64, until: UInt64)] = [:]
+        private typealias Pots = [UInt32: (tokens: UInt64, until: UInt64)]
+        /// Tokens beyond that, of each machine that stood still, and until when they may be spent: what it
+        /// held and what it may grant to others; and what it was granted.
+        private var beyond: Pots = [:]
+        private var granted: Pots = [:]
 
         init(_ rate: QuotaRate) {
             self.rate = rate
@@ -26,24 +29,31 @@ struct QuotaMeter {
             units = min(units + (now - at) * rate.count, rate.burst * scale)
             at = now
             beyond = beyond.filter { now <= $0.value.until }
-            let left = spend(UInt64(count), of: machine)
+            granted = granted.filter { now <= $0.value.until }
+            let left = Bucket.spend(Bucket.spend(UInt64(count), of: machine, &granted), of: machine, &beyond)
             let wanted = left * scale
             defer { units -= min(units, wanted) }
             guard wanted > units else { return true }
             var missing = (wanted - units + scale - 1) / scale
-            for other in beyond.keys.sorted() where missing > 0 { missing = spend(missing, of: other) }
+            for other in beyond.keys.sorted() where missing > 0 {
+                missing = Bucket.spend(missing, of: other, &beyond)
+            }
             return missing == 0
         }
 
         /// What is left of `count` when the machine's own are spent.
-        private mutating func spend(_ count: UInt64, of machine: UInt32) -> UInt64 {
-            let spent = min(count, beyond[machine]?.tokens ?? 0)
-            beyond[machine]?.tokens -= spent
+        private static func spend(_ count: UInt64, of machine: UInt32, _ pots: inout Pots) -> UInt64 {
+            let spent = min(count, pots[machine]?.tokens ?? 0)
+            pots[machine]?.tokens -= spent
             return count - spent
         }
 
-        mutating func forgive(_ count: UInt64, of machine: UInt32, until end: UInt64) {
-            beyond[machine] = ((beyond[machine]?.tokens ?? 0) + count, end)
+        mutating func forgive(_ count: UInt64, of machine: UInt32, until end: UInt64, isGranted: Bool) {
+            if isGranted {
+                granted[machine] = ((granted[machine]?.tokens ?? 0) + count, end)
+            } else {
+                beyond[machine] = ((beyond[machine]?.tokens ?? 0) + count, end)
+            }
         }
     }
     private struct Key: Hashable {
@@ -61,10 +71,13 @@ struct QuotaMeter {
         }
     }
 
+    /// `isGranted`: the machine alone may spend them.
     mutating func forgive(
-        _ count: UInt64, _ kind: QuotaKind, in project: ProjectNumber, of machine: UInt32, until end: UInt64
+        _ count: UInt64, _ kind: QuotaKind, in project: ProjectNumber, of machine: UInt32, until end: UInt64,
+        isGranted: Bool = false
     ) {
-        buckets[Key(project: project, kind: kind)]?.forgive(count, of: machine, until: end)
+        buckets[Key(project: project, kind: kind)]?.forgive(
+            count, of: machine, until: end, isGranted: isGranted)
     }
 
     mutating func take(_ admitted: Admission.Admitted, by machine: UInt32, _ now: UInt64) -> Bool {
@@ -97,16 +110,18 @@ extension ClusterSimulation {
                 meter.forgive(count, kind, in: project, of: process.life, until: now + valid)
             }
         }
-        for loop in process.loops { loop.askedBeforeStandstill = (loop.core.lastQuotaRequest, now + valid) }
+        let end = now + max(options.quotas.lease, options.quotas.share)
+        for loop in process.loops { loop.askedBeforeStandstill = (loop.core.lastQuotaRequest, end) }
     }
 
-    /// What it had asked for before runs from then by its clock, also where the answer comes only now: it is
-    /// good for longer than who granted it can know, who has taken it for spent.
+    /// What it had asked for before runs from then by its clock, also where the answer comes only now: who
+    /// granted it may have taken it for spent by then.
     func forgive(_ grant: QuotaGrant, to loop: SimulatedLoop) {
         let (number, end) = loop.askedBeforeStandstill
         guard now <= end, grant.number <= number else { return }
         let share = grant.shareRate * grant.shareLength / 1_000_000_000
-        meter.forgive(grant.tokens + share, grant.kind, in: grant.project, of: loop.life, until: end)
+        meter.forgive(
+            grant.tokens + share, grant.kind, in: grant.project, of: loop.life, until: end, isGranted: true)
     }
 
     /// Keys are made and taken out of use: to the machines here that is another version of the catalog.

@@ -27,6 +27,10 @@ final class PrivateFile {
             throw ClientError("\(path) cannot be written: \(String(cString: strerror(errno)))")
         }
         handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        // Some file systems have no modes: FAT, and many shared folders.
+        guard fstat(descriptor, &status) == 0, status.st_mode & 0o077 == 0 else {
+            throw ClientError("\(path) would be readable by others: name a file elsewhere, or -")
+        }
     }
 
     deinit { if handle != nil { unlink(draft) } }
@@ -52,8 +56,8 @@ final class PrivateFile {
             unlink(draft)
             return true
         }
-        // Some file systems have no hard links, such as FAT and those of shared folders.
-        guard errno == EPERM || errno == EOPNOTSUPP else { return false }
+        // Some file systems have no hard links. What comes to stand there after this look is lost.
+        guard [EPERM, EOPNOTSUPP, ENOSYS].contains(errno) else { return false }
         var status = stat()
         guard lstat(path, &status) != 0 else {
             errno = EEXIST

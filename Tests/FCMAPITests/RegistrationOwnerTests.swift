@@ -1,0 +1,48 @@
+import Model
+import Testing
+
+@testable import FCMAPI
+
+/// Projects 5 and 6 are known.
+@Suite("A registration whose project is not known here")
+struct RegistrationOwnerTests {
+    private let bench = Bench(isDev: true)
+
+    private func batch(_ project: UInt32) -> String {
+        let body = "{\"to\":\"/topics/a\",\"registration_tokens\":[\"\(bench.token(project: project))\"]}"
+        let response = bench.route(
+            .post, "/iid/v1:batchAdd", body, bearer: "owner", headers: [("access_token_auth", "true")]
+        ).response
+        return String(decoding: response?.body ?? [], as: UTF8.self)
+    }
+
+    private func info(_ project: UInt32) -> Int? {
+        bench.route(.get, "/iid/info/\(bench.token(project: project))", bearer: "owner").response?.status
+    }
+
+    private func classic(_ project: UInt32) -> String {
+        let body = "X-gcm.topic=/topics/a&sender=\(bench.token(project: project))"
+        return String(
+            decoding: bench.route(.post, "/iid/register", body, bearer: nil).response?.body ?? [],
+            as: UTF8.self)
+    }
+
+    @Test("is not called invalid, on which backends delete it, where the project may be new")
+    func new() {
+        #expect(batch(7).contains("INTERNAL"))
+        #expect(info(7) == 503)
+        #expect(classic(7) == "Error=SERVICE_NOT_AVAILABLE")
+    }
+
+    @Test("is unregistered where the project is gone")
+    func gone() {
+        #expect(batch(4).contains("NOT_FOUND"))
+        #expect(info(4) == 404)
+        #expect(classic(4) == "Error=INVALID_SENDER")
+    }
+
+    @Test("is as any other where it is known")
+    func known() {
+        #expect(batch(6).isEmpty && info(6) == nil && classic(6) == "Error=AUTHENTICATION_FAILED")
+    }
+}
