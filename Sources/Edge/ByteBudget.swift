@@ -137,6 +137,8 @@ final class EdgeBudgets: Sendable {
     let bodies: SharedBudget
     /// Of answers that are not sent.
     let answers: SharedBudget
+    /// Of event streams that are not read.
+    let streams: SharedBudget
     /// Of what is written to connections and not yet handed to the kernel, where that waits.
     let pending: SharedBudget
     private let connections: ConnectionGate.Bounds
@@ -146,6 +148,7 @@ final class EdgeBudgets: Sendable {
         self.connections = connections
         bodies = SharedBudget(bytesMax: configuration.bodyBytesOfAllMax)
         answers = SharedBudget(bytesMax: configuration.answerBytesOfAllMax)
+        streams = SharedBudget(bytesMax: configuration.streamBytesOfAllMax)
         pending = SharedBudget(bytesMax: configuration.pendingBytesOfAllMax)
     }
 

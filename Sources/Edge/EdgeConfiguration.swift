@@ -17,6 +17,10 @@ public struct EdgeConfiguration: Sendable {
     /// new stream is begun; past either a long answer is replaced by a 503.
     public var answerBytesMax = 4 << 20
     public var answerBytesOfAllMax = 256 << 20
+    /// Bytes of event streams that have waited for a second or two and that one connection alone keeps, and
+    /// all together. Past it the streams that keep most are reset, or their connection closed.
+    public var streamBytesMax = 4 << 20
+    public var streamBytesOfAllMax = 256 << 20
     /// Bytes of an answer that is never replaced.
     public var smallAnswerBytes = 4 << 10
     /// The window of a whole HTTP/2 connection, in bytes.

@@ -28,6 +28,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     private var isAdmitted = false
     private var bodies: ByteBudget
     private var pending: PendingBytes
+    private var streams: KeptBytes
     /// An answer that waits until its client has read those before it, or until they are written.
     private var held: (responder: Responder, response: HTTPResponse)?
     private var isWriting = false
@@ -48,6 +49,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         let address = loop.budgets.key(of: client)
         bodies = ByteBudget(loop.budgets.bodies, for: address, bytesMax: loop.configuration.bodyBytesMax)
         pending = PendingBytes(loop.budgets.pending, for: address)
+        streams = KeptBytes(loop.budgets.streams, for: address, bytesMax: loop.configuration.streamBytesMax)
         self.isSecure = isSecure
         self.client = client
     }
@@ -192,6 +194,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         waiting = nil
         bodies.end()
         pending.clear()
+        streams.end()
         if let responder = current { end(responder) }
     }
 
@@ -234,7 +237,8 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
             second, open: current == nil ? 0 : 1, heading: headingSince,
             receiving: isReceiving ? current?.began : nil, stuck: !context.channel.isWritable)
         let hasLingered = lingerSince.map { second - $0 >= loop.configuration.lingerSeconds } ?? false
-        if isOver || hasLingered { context.close(promise: nil) }
+        let isFull = current.map { $0.hasQueued && !streams.sweep([$0]).isEmpty } ?? false
+        if isOver || hasLingered || isFull { context.close(promise: nil) }
     }
 
     func drain() {

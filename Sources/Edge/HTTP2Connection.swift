@@ -96,6 +96,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
                 markDirty()
             }
         }
+        if session.sweep() { markDirty() }
         let isOver = deadlines.isOver(
             second, open: session.open.count, heading: heading, receiving: nil, stuck: !isWritable)
         if isOver { context.close(promise: nil) }

@@ -36,6 +36,7 @@ final class HTTP2Session {
     private var isAbused = false
     private var bodies: ByteBudget
     private var answers: ByteBudget
+    var streams: KeptBytes
     /// A coarse clock, which the connection sets.
     var second = 0
 
@@ -48,6 +49,7 @@ final class HTTP2Session {
         self.pool = pool
         bodies = ByteBudget(budgets.bodies, for: address, bytesMax: configuration.bodyBytesMax)
         answers = ByteBudget(budgets.answers, for: address, bytesMax: configuration.answerBytesMax)
+        streams = KeptBytes(budgets.streams, for: address, bytesMax: configuration.streamBytesMax)
         nghttp2_session_server_new2(
             &session, HTTP2Session.callbacks, Unmanaged.passUnretained(self).toOpaque(),
             HTTP2Session.options)
@@ -74,6 +76,7 @@ final class HTTP2Session {
         nghttp2_session_del(ending)
         bodies.end()
         answers.end()
+        streams.end()
         for responder in responders { delegate.closed(responder) }
     }
 
@@ -205,7 +208,9 @@ final class HTTP2Session {
         abuse.noteSent(second: second)
         if let frame { noteUnread(frame) }
         guard let frame, UInt32(frame.pointee.hd.type) == NGHTTP2_RST_STREAM.rawValue,
-            frame.pointee.rst_stream.error_code != NGHTTP2_NO_ERROR.rawValue
+            // Those that are too slow are no fault of others who are on the connection.
+            ![NGHTTP2_NO_ERROR.rawValue, NGHTTP2_CANCEL.rawValue]
+                .contains(frame.pointee.rst_stream.error_code)
         else { return 0 }
         if !abuse.admits(.fault, second: second) { isAbused = true }
         return 0
@@ -379,6 +384,7 @@ final class HTTP2Session {
         guard let session, let responder = responder(stream) else { return 0 }
         if let request = responder.reading, !responder.isReceived { bodies.give(request.held) }
         if responder.state == .answered { answers.give(responder.body.count - responder.offset) }
+        streams.closed(responder)
         nghttp2_session_set_stream_user_data(session, stream, nil)
         if heading?.stream == stream { heading = nil }
         let last = open.removeLast()

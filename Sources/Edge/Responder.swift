@@ -92,6 +92,10 @@ public final class Responder {
     private var queue: [SharedBytes?] = []
     private var queueHead = 0
     private var queuedBytes = 0
+    /// Chunks at the front that were there already when `keptBytes` was last asked.
+    private var oldChunks = 0
+    /// Of `keptBytes`, as its connection has counted them.
+    var countedBytes = 0
     private var wasRefused = false
     /// nghttp2 asked for data when there was none.
     var isDeferred = false
@@ -184,6 +188,7 @@ public final class Responder {
 
     private func advance() {
         offset = 0
+        if oldChunks > 0 { oldChunks -= 1 }
         guard queueHead < queue.count else {
             first = nil
             return
@@ -199,6 +204,25 @@ public final class Responder {
         }
     }
 
+    /// Bytes that were queued when this was last asked, and still are, and that no other stream has queued.
+    func keptBytes() -> Int {
+        var bytes = 0
+        if oldChunks > 0, isKnownUniquelyReferenced(&first) { bytes += first?.bytes.count ?? 0 }
+        for place in queue.indices.dropFirst(queueHead).prefix(max(oldChunks, 1) - 1)
+        where isKnownUniquelyReferenced(&queue[place]) {
+            bytes += queue[place]?.bytes.count ?? 0
+        }
+        oldChunks = first == nil ? 0 : queue.count - queueHead + 1
+        return bytes
+    }
+
+    /// Drops what is queued. Its stream is to be reset.
+    func letGo() {
+        first = nil
+        queue = []
+        (queueHead, queuedBytes, oldChunks, offset) = (0, 0, 0, 0)
+    }
+
     /// Whether the handler is to be told that there is room again.
     func noteDrained() -> Bool {
         guard wasRefused, queue.count - queueHead < Responder.queueChunksMax / 2,
@@ -211,9 +235,7 @@ public final class Responder {
     func close() {
         isOpen = false
         transport = nil
-        first = nil
-        queue = []
-        queueHead = 0
+        letGo()
         body = []
         reading = nil
     }

@@ -42,4 +42,71 @@ import Testing
         }
         #expect(third == nil)
     }
+
+    private func queue(_ count: Int, _ bytes: Int, to responder: Responder) {
+        for _ in 0..<count { _ = responder.write(SharedBytes([UInt8](repeating: 0x41, count: bytes))) }
+    }
+
+    @Test("keeps what was there a second ago and is in no other stream")
+    func kept() {
+        let (responder, other) = (stream(), stream())
+        let shared = SharedBytes([UInt8](repeating: 0, count: 1000))
+        queue(2, 10, to: responder)
+        #expect(responder.write(shared) && other.write(shared))
+        queue(1, 5, to: responder)
+        #expect(responder.keptBytes() == 0)
+        queue(7, 100, to: responder)
+        #expect(responder.keptBytes() == 25)
+        // One more is gone, and the second is begun.
+        #expect(take(11, of: responder).count == 11)
+        #expect(responder.keptBytes() == 715)
+        _ = take(1009, of: responder)
+        #expect(responder.keptBytes() == 705)
+        _ = take(705, of: responder)
+        #expect(responder.keptBytes() == 0)
+        queue(1, 7, to: responder)
+        #expect(responder.keptBytes() == 0)
+    }
+
+    @Test("is ended where too much is kept, before those that keep less")
+    func most() {
+        let shared = SharedBudget(bytesMax: .max)
+        var bytes = KeptBytes(shared, for: nil, bytesMax: 200_000)
+        let streams = (0..<4).map { _ in stream() }
+        for (responder, count) in zip(streams, [60, 90, 20, 10]) { queue(count, 1000, to: responder) }
+        #expect(bytes.sweep(streams).isEmpty, "it was all on its way")
+        #expect(bytes.sweep(streams).isEmpty)
+        #expect(streams.map(\.countedBytes) == [60_000, 90_000, 20_000, 10_000])
+        queue(50, 1000, to: streams[3])
+        #expect(bytes.sweep(streams).isEmpty)
+        let ended = bytes.sweep(streams)
+        #expect(ended.count == 1 && ended.first === streams[1])
+        #expect(streams.map(\.countedBytes) == [60_000, 0, 20_000, 60_000])
+        #expect(!streams[1].hasQueued)
+        for responder in streams { bytes.closed(responder) }
+        #expect(shared.bytes == 0)
+    }
+
+    @Test("is reset, and its connection goes on")
+    func reset() throws {
+        var configuration = EdgeConfiguration()
+        configuration.streamBytesMax = 200_000
+        let server = try RawServer(configuration) { request, responder in
+            guard request.target == Array("/listen".utf8) else {
+                return responder.respond(HTTPResponse(status: 204))
+            }
+            responder.openStream(status: 200, fields: [])
+            for _ in 0..<60 { _ = responder.write(SharedBytes([UInt8](repeating: 0x41, count: 1000))) }
+        }
+        defer { server.end() }
+        let client = try RawClient(port: server.port)
+        client.send(Frames.preface + Frames.setting(4, 0))
+        for stream in 0..<10 { client.send(Frames.headers(1 + 2 * stream, "GET", "/listen", isEnd: true)) }
+        #expect(client.read { client in Frames.read(client.received).count { $0.kind == 3 } == 7 })
+        let resets = Frames.read(client.received).filter { $0.kind == 3 }
+        #expect(resets.allSatisfy { Array($0.payload) == [0, 0, 0, 8] })
+        client.send(Frames.headers(21, "GET", "/", isEnd: true))
+        #expect(client.read { Frames.read($0.received).contains { $0.kind == 1 && $0.stream == 21 } })
+        #expect(!client.isClosed)
+    }
 }
