@@ -237,7 +237,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
             second, open: current == nil ? 0 : 1, heading: headingSince,
             receiving: isReceiving ? current?.began : nil, stuck: !context.channel.isWritable)
         let hasLingered = lingerSince.map { second - $0 >= loop.configuration.lingerSeconds } ?? false
-        let isFull = current.map { $0.hasQueued && !streams.sweep([$0]).isEmpty } ?? false
+        let isFull = current.map { $0.mayKeep && !streams.sweep([$0]).isEmpty } ?? false
         if isOver || hasLingered || isFull { context.close(promise: nil) }
     }
 

@@ -12,34 +12,30 @@ struct KeptBytes {
     /// The streams that are to be ended: those that keep most, so that whoever reads a little more slowly for
     /// a moment does not pay for who does not read at all. They keep nothing any more.
     mutating func sweep(_ open: [Responder]) -> [Responder] {
-        var grown: [(responder: Responder, bytes: Int)] = []
-        for responder in open where responder.hasQueued || responder.countedBytes > 0 {
+        var keeping: [(responder: Responder, bytes: Int)] = []
+        for responder in open where responder.mayKeep {
             let bytes = responder.keptBytes()
-            if bytes > responder.countedBytes {
-                grown.append((responder, bytes))
-            } else {
-                count(responder, bytes)
-            }
+            count(responder, 0)
+            if bytes > 0 { keeping.append((responder, bytes)) }
         }
-        var ended: [Responder] = []
-        for (responder, bytes) in grown where !ended.contains(where: { $0 === responder }) {
-            while !budget.take(bytes - responder.countedBytes) {
-                let most = open.max { $0.countedBytes < $1.countedBytes }
-                let last = most.flatMap { $0.countedBytes > bytes ? $0 : nil } ?? responder
-                count(last, 0)
-                last.letGo()
-                ended.append(last)
-                if last === responder { break }
-            }
-            if ended.last !== responder { responder.countedBytes = bytes }
-        }
+        guard !keeping.isEmpty else { return [] }
+        keeping.sort { $0.bytes < $1.bytes }
+        // Whoever keeps least is counted first: what does not fit is of those that keep most.
+        let fitting = keeping.prefix { count($0.responder, $0.bytes) }
+        let ended = keeping.dropFirst(fitting.count).map(\.responder)
+        for responder in ended { responder.letGo() }
         return ended
     }
 
-    private mutating func count(_ responder: Responder, _ bytes: Int) {
-        guard responder.countedBytes != bytes else { return }
-        budget.give(responder.countedBytes - bytes)
+    /// False where that is too much: then nothing is counted of it.
+    @discardableResult
+    private mutating func count(_ responder: Responder, _ bytes: Int) -> Bool {
+        if responder.countedBytes > 0 { budget.give(responder.countedBytes) }
+        responder.countedBytes = 0
+        guard bytes > 0 else { return true }
+        guard budget.take(bytes) else { return false }
         responder.countedBytes = bytes
+        return true
     }
 
     mutating func closed(_ responder: Responder) { count(responder, 0) }

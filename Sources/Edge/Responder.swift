@@ -204,6 +204,9 @@ public final class Responder {
         }
     }
 
+    /// Whether it may keep something, or did when it was last asked.
+    var mayKeep: Bool { hasQueued || countedBytes > 0 }
+
     /// Bytes that were queued when this was last asked, and still are, and that no other stream has queued.
     func keptBytes() -> Int {
         var bytes = 0

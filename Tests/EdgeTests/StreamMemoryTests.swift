@@ -87,6 +87,27 @@ import Testing
         #expect(shared.bytes == 0)
     }
 
+    @Test("pays for itself, whichever stands first on its connection, and gives back all when it has read")
+    func order() {
+        let shared = SharedBudget(bytesMax: .max)
+        var bytes = KeptBytes(shared, for: nil, bytesMax: 200_000)
+        let streams = (0..<3).map { _ in stream() }
+        for (responder, count) in zip(streams, [50, 50, 95]) { queue(count, 1000, to: responder) }
+        #expect(bytes.sweep(streams).isEmpty && bytes.sweep(streams).isEmpty)
+        queue(10, 1000, to: streams[0])
+        queue(150, 1000, to: streams[1])
+        #expect(bytes.sweep(streams).isEmpty)
+        let ended = bytes.sweep(streams)
+        #expect(ended.count == 1 && ended.first === streams[1])
+        _ = take(60_000, of: streams[0])
+        _ = take(75_000, of: streams[2])
+        #expect(bytes.sweep(streams).isEmpty)
+        #expect(shared.bytes == ByteBudget.stepBytes, "of 20,000 bytes")
+        _ = take(20_000, of: streams[2])
+        #expect(bytes.sweep(streams).isEmpty && shared.bytes == 0)
+        #expect(streams.allSatisfy { !$0.mayKeep })
+    }
+
     @Test("is reset, and its connection goes on")
     func reset() throws {
         var configuration = EdgeConfiguration()

@@ -56,16 +56,19 @@ extension LawTests {
 
     @Test("of frames that wait are seen to be broken")
     func deferred() throws {
-        func wait(_ count: Int, _ partition: Partition, _ house: House) throws {
+        func wait(for others: [UInt16], _ partition: Partition) throws {
             let outbox = try #require(partition.state.outboxes[PartitionID(1)])
-            let frame = partition.frame(Array(outbox.unacknowledged), to: PartitionID(1))
+            var frame = partition.frame(Array(outbox.unacknowledged), to: PartitionID(1))
             seal(partition)
-            partition.deferred = Array(repeating: frame, count: count)
+            partition.deferred = others.map {
+                frame.from = PartitionID($0)
+                return frame
+            }
         }
         try isSeen("more bytes of frames wait than may", options: { $0.deferredBytesMax = 1 }) {
-            try wait(1, $0, $1)
+            partition, _ in try wait(for: [1, 2], partition)
         }
-        try isSeen("two frames of a partition wait") { try wait(2, $0, $1) }
+        try isSeen("two frames of a partition wait") { partition, _ in try wait(for: [1, 1], partition) }
     }
 
     @Test("of what others are told are seen to be broken")

@@ -146,6 +146,13 @@ struct SwarmTests {
                     + " 10868, topics-max 3, registrations 1, quota-lease-ms 242, quota-share-ms 2,"
                     + " isolation-ms 642, healing-ms 59, replayed-datagrams 10"
             ),
+            // A frame longer than all that may wait was applied by a record or two a second.
+            (
+                9_004_632,
+                "nodes 1, partitions 3, loops 2, projects 2, devices 28, topics 2, seconds 18, pause-ms 219,"
+                    + " burst-size 1, failed-calls 2, record-bytes 13, records-in-flight 1,"
+                    + " deferred-bytes 1312, snapshot-pause-us 0"
+            ),
             // What a machine had asked for before it stood still was granted while it did.
             (
                 5_001_964,

@@ -104,7 +104,7 @@ extension Partition {
             return "partitions are compared again"
         }
         let held = deferred.reduce(0) { $0 + $1.weight }
-        if held > options.deferredBytesMax { return "more bytes of frames wait than may" }
+        if deferred.count > 1, held > options.deferredBytesMax { return "more bytes of frames wait than may" }
         if Set(deferred.map(\.from)).count < deferred.count { return "two frames of a partition wait" }
         return broken
     }

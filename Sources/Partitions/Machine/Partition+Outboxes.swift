@@ -59,11 +59,12 @@ extension Partition {
     }
 
     /// The journal is behind: what is left of the frame is applied when a record is durable. Past a bound it
-    /// is dropped, and offered again a second later.
+    /// is dropped, and offered again a second later; but one is kept however long it is, or it would be
+    /// applied by a record or two a second.
     private func keep(_ frame: OutboxFrame) {
         deferred.removeAll { $0.from == frame.from }
         let held = deferred.reduce(0) { $0 + $1.weight }
-        if held + frame.weight <= options.deferredBytesMax { deferred.append(frame) }
+        if deferred.isEmpty || held + frame.weight <= options.deferredBytesMax { deferred.append(frame) }
     }
 
     func takeDeferred(_ now: Instant, _ effects: inout [PartitionEffect]) {
