@@ -124,13 +124,13 @@ final class Administrator: Sendable {
     ) throws -> (project: Project, isNew: Bool) {
         if let project = draft.contents.directory.byID[id] { return (project, false) }
         var last: UInt32 = 0
-        if let stored = try draft.engine.get(.setting, key: "last-project-number") {
-            last = stored.reduce(0) { $0 << 8 | UInt32($1) }
+        if let stored = try draft.engine.get(.setting, key: Catalog.lastNumberKey) {
+            last = Catalog.projectNumber(stored)
         }
         guard last + 1 < ProjectNumber.limit else { throw EngineError.refused("no project numbers are left") }
         let number = last + 1
         draft.writes.put(
-            .setting, key: "last-project-number",
+            .setting, key: Catalog.lastNumberKey,
             value: [UInt8(number >> 16), UInt8(number >> 8 & 0xFF), UInt8(number & 0xFF)])
         let project = Project(id: id, number: ProjectNumber(number))
         if draft.engine is any ClusterEngine {

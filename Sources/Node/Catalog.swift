@@ -70,6 +70,7 @@ enum Catalog {
             if entry.key.hasPrefix(cordonPrefix) {
                 contents.cordoned.insert(String(entry.key.dropFirst(cordonPrefix.count)))
             }
+            if entry.key == lastNumberKey { contents.directory.noteNumber(projectNumber(entry.value)) }
             guard entry.key.hasPrefix(birthPrefix) else { continue }
             guard let number = UInt32(entry.key.dropFirst(birthPrefix.count)), number < ProjectNumber.limit
             else { continue }
@@ -86,6 +87,11 @@ enum Catalog {
     }
 
     private static let birthPrefix = "birth:"
+
+    /// The number that was given to a project last.
+    static let lastNumberKey = "last-project-number"
+
+    static func projectNumber(_ value: [UInt8]) -> UInt32 { value.reduce(0) { $0 << 8 | UInt32($1) } }
 
     static func putBirth(_ project: ProjectNumber, _ epoch: Epoch, to writes: inout CatalogWrites) {
         let value = (0..<8).map { UInt8(truncatingIfNeeded: epoch.rawValue >> UInt64(56 - 8 * $0)) }

@@ -39,6 +39,11 @@ struct RegistrationOwnerTests {
         #expect(batch(4).contains("NOT_FOUND"))
         #expect(info(4) == 404)
         #expect(classic(4) == "Error=INVALID_SENDER")
+        // The newest.
+        let newest = Project(id: "newest", number: ProjectNumber(7))
+        bench.api.directory.add(newest)
+        bench.api.directory.remove(newest)
+        #expect(batch(7).contains("NOT_FOUND") && info(7) == 404 && batch(8).contains("INTERNAL"))
     }
 
     @Test("is as any other where it is known")

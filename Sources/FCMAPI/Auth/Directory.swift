@@ -80,6 +80,8 @@ public struct Directory: Sendable {
 
     public private(set) var byID: [String: Project] = [:]
     public private(set) var byNumber: [ProjectNumber: Project] = [:]
+    /// The highest number that any project had, also one that is gone: numbers rise and are never used twice.
+    public private(set) var lastNumber: UInt32 = 0
     /// By the SHA-256 of the key, in hexadecimal: the keys themselves are kept nowhere.
     public var keys: [String: Key] = [:]
     /// By the SHA-256 of the token.
@@ -94,7 +96,10 @@ public struct Directory: Sendable {
     public mutating func add(_ project: Project) {
         byID[project.id] = project
         byNumber[project.number] = project
+        noteNumber(project.number.rawValue)
     }
+
+    public mutating func noteNumber(_ number: UInt32) { lastNumber = max(lastNumber, number) }
 
     public mutating func remove(_ project: Project) {
         byID[project.id] = nil
@@ -128,11 +133,11 @@ public struct Directory: Sendable {
         accounts.values.contains { $0.project == project }
     }
 
-    /// The project of a registration that a key of this cluster has made. Numbers rise and are never used
-    /// twice: one beyond all that are known was given out on another node a moment ago.
+    /// The project of a registration that a key of this cluster has made. One whose number is beyond all that
+    /// are known was made on another node a moment ago.
     func owner(of registration: Registration) -> Result<Project, Refusal> {
         if let project = byNumber[registration.project] { return .success(project) }
-        let isNew = byNumber.keys.allSatisfy { $0 < registration.project }
+        let isNew = registration.project.rawValue > lastNumber
         return .failure(isNew ? .unavailable("its project is not known here yet") : .unregistered)
     }
 
