@@ -42,8 +42,4 @@ public struct DescriptorPlan: Hashable, Sendable {
                 ? nil : perAddress ?? max(1, clients / DescriptorPlan.addressShare),
             countsLoopback: perAddress != nil, exempt: exempt)
     }
-
-    /// What the gate of connections between nodes holds: none for an address, since a whole cluster may
-    /// stand behind one, and who does not greet is closed.
-    public var peerBounds: ConnectionGate.Bounds { .init(connectionsMax: max(1, peers)) }
 }

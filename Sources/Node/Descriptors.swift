@@ -42,7 +42,8 @@ struct Gates: Sendable {
                 perAddress: configuration.connectionsPerAddressMax,
                 exempt: configuration.clientLimits.proxies), "clients")
         operators = gate(.init(connectionsMax: plan.operators), "operators")
-        peers = gate(plan.peerBounds, "nodes")
+        // No bound for an address: a whole cluster may stand behind one, and who does not greet is closed.
+        peers = gate(.init(connectionsMax: max(1, plan.peers)), "nodes")
     }
 
     func tellCut(_ log: Logger) {

@@ -68,12 +68,18 @@ struct CutOffTests {
         #expect(devices.allSatisfy { isLive($0, house) })
     }
 
-    @Test("who attaches meanwhile is not live before its gateway confirms")
-    func attaching() throws {
+    /// One whose stream was cut off, and one who attached then.
+    private func latecomer() throws -> (house: House, devices: [Registration], late: Registration) {
         let (house, devices) = try listeners(1)
         for number in 1...3 { send("m\(number)", to: devices[0], house) }
         let (late, credential) = try #require(house.register(in: 0))
         house.listen(late, credential, stream: UInt64(late.index.rawValue) + 1)
+        return (house, devices, late)
+    }
+
+    @Test("who attaches meanwhile is not live before its gateway confirms")
+    func attaching() throws {
+        let (house, devices, late) = try latecomer()
         #expect(!isLive(late, house))
         send("m4", to: late, house)
         #expect(confirmAll(house).sorted() == ["attached", "m1", "m2", "m3", "m4"])
@@ -82,11 +88,8 @@ struct CutOffTests {
 
     @Test("who ended without a word keeps nobody waiting who comes later")
     func lost() throws {
-        let (house, devices) = try listeners(1)
-        // The frames, the cut-off and what the gateway said of the stream's end were lost with a link.
-        for number in 1...3 { send("m\(number)", to: devices[0], house) }
-        let (late, credential) = try #require(house.register(in: 0))
-        house.listen(late, credential, stream: UInt64(late.index.rawValue) + 1)
+        let (house, _, late) = try latecomer()
+        // The frames, the cut-off and what the gateway said of the stream's end are lost with a link.
         house.frames = []
         for second in 1...3 {
             house.now.monotonic = house.now.monotonic.advanced(by: .seconds(1))

@@ -68,6 +68,14 @@ extension LawTests {
         try isSeen("more bytes of frames wait than may", options: { $0.deferredBytesMax = 1 }) {
             partition, _ in try wait(for: [1, 2], partition)
         }
+        let longer: (inout PartitionOptions) -> Void = {
+            $0.deferredBytesMax = 1
+            $0.offerBytesMax = 1
+        }
+        try isSeen("a frame waits that is longer than an offer", options: longer) { partition, _ in
+            try wait(for: [1], partition)
+            partition.deferred[0].entries += partition.deferred[0].entries
+        }
         try isSeen("two frames of a partition wait") { partition, _ in try wait(for: [1, 1], partition) }
     }
 

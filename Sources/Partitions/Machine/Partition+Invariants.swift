@@ -105,6 +105,12 @@ extension Partition {
         }
         let held = deferred.reduce(0) { $0 + $1.weight }
         if deferred.count > 1, held > options.deferredBytesMax { return "more bytes of frames wait than may" }
+        // One is kept however long it is: as long as an offer may be.
+        if let frame = deferred.first, frame.entries.count > 1,
+            held > max(options.deferredBytesMax, options.offerBytesMax)
+        {
+            return "a frame waits that is longer than an offer"
+        }
         if Set(deferred.map(\.from)).count < deferred.count { return "two frames of a partition wait" }
         return broken
     }

@@ -29,7 +29,7 @@ final class PrivateFile {
         handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         // Some file systems have no modes: FAT, and many shared folders.
         guard fstat(descriptor, &status) == 0, status.st_mode & 0o077 == 0 else {
-            throw ClientError("\(path) would be readable by others: name a file elsewhere, or -")
+            throw ClientError("\(path) would be readable by others: name a file elsewhere")
         }
     }
 
