@@ -55,6 +55,9 @@ public enum ClusterRules {
 public protocol ClusterEngine: Engine {
     /// Moves the session's counter on and writes what its node says of itself. `fenced` where it is dead.
     func renewLease(_ session: SessionID, info: [UInt8]) throws(EngineError)
+    /// Fences the session where its counter is still this one, in the home. `false` where it has moved, or
+    /// nothing is known of the session: whoever watched it stand still may have stood still since.
+    func fence(_ session: SessionID, at counter: UInt64) throws(EngineError) -> Bool
     /// The living sessions by rising id.
     func sessions() throws(EngineError) -> [SessionRow]
     /// Which past the database is in; `nil` for engines that have one only.

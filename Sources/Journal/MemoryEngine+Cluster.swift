@@ -10,6 +10,13 @@ extension MemoryEngine: ClusterEngine {
         leases[session]?.info = info
     }
 
+    public func fence(_ session: SessionID, at counter: UInt64) throws(EngineError) -> Bool {
+        try works()
+        guard leases[session]?.counter == counter else { return false }
+        try fence(session)
+        return true
+    }
+
     public func sessions() throws(EngineError) -> [SessionRow] {
         try works()
         var rows: [SessionRow] = []

@@ -34,6 +34,13 @@ struct DatabaseLane: Sendable {
         loader = thread()
     }
 
+    static func clusterEngine(_ engine: any Engine) throws(EngineError) -> any ClusterEngine {
+        guard let engine = engine as? any ClusterEngine else {
+            throw .refused("the engine is not one of clusters")
+        }
+        return engine
+    }
+
     func shutdown() {
         lease.shutdown()
         control.shutdown()
@@ -52,9 +59,7 @@ extension Cluster {
         let asked = Clock.monotonic()
         let (known, vault) = (catalogVersion, shared.administrator.vault)
         lanes[0].lease.perform({ engine in
-            guard let engine = engine as? any ClusterEngine else {
-                throw EngineError.refused("the engine is not one of clusters")
-            }
+            let engine = try DatabaseLane.clusterEngine(engine)
             try engine.renewLease(session, info: info.encoded)
             if let theirs = try engine.wallClock() { self.tell(.clockRead(Clock.now(), theirs: theirs)) }
             let poll = Ownership.Poll(sessions: try engine.sessions(), partitions: try engine.partitions())
@@ -84,9 +89,7 @@ extension Cluster {
     func readTable(_ lane: DatabaseLane, look: UInt64, registers: Bool) {
         let (session, node, database) = (shared.session, name, lane.number)
         lane.lease.perform({ engine in
-            guard let engine = engine as? any ClusterEngine else {
-                throw EngineError.refused("the engine is not one of clusters")
-            }
+            let engine = try DatabaseLane.clusterEngine(engine)
             if registers { try engine.register(session, node: node) }
             // Nobody looks at this lease; renewing it shows whether the database is what it was.
             try engine.renewLease(session, info: [])
@@ -102,11 +105,13 @@ extension Cluster {
         }
     }
 
-    func fence(_ session: SessionID) {
-        lanes[0].control.perform({ engine in try engine.fence(session) }) { result in
+    func fence(_ session: SessionID, at counter: UInt64) {
+        lanes[0].control.perform({ engine in
+            try DatabaseLane.clusterEngine(engine).fence(session, at: counter)
+        }) { result in
             switch result {
-            case .success: self.tell(.fenced(session))
-            case .failure: self.tell(.fenceFailed(session))
+            case .success(true): self.tell(.fenced(session))
+            case .success(false), .failure: self.tell(.fenceFailed(session))
             }
         }
     }
@@ -173,7 +178,7 @@ extension Cluster {
     func gaveUp(_ id: PartitionID, _ epoch: Epoch, left quotas: [ProjectNumber: [UInt64]]) {
         let session = shared.session
         lane(of: id).control.perform({ engine in
-            guard let engine = engine as? any ClusterEngine else { return }
+            let engine = try DatabaseLane.clusterEngine(engine)
             try PartitionTransfer.giveUp(id, epoch, left: quotas, by: session, of: engine)
         }) { result in
             switch result {

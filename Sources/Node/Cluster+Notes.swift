@@ -16,8 +16,9 @@ extension Cluster {
                 "a node is not understood, and counts as none: go from one version to the next in steps",
                 metadata: ["node": "\(name)", "reason": "\(reason)"])
         case .status(let status): log.info("status", metadata: ["status": "\(status)"])
-        case .fences(let session):
-            log.warning("a session is fenced", metadata: ["session": "\(session.rawValue)"])
+        case .fenced(let session):
+            log.warning(
+                "a session was fenced: its lease stood still", metadata: ["session": "\(session.rawValue)"])
         case .notTaken(let id, let reason):
             log.warning(
                 "a partition was not taken", metadata: ["partition": "\(id.rawValue)", "error": "\(reason)"])

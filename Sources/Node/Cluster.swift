@@ -114,7 +114,7 @@ final class Cluster: @unchecked Sendable {
         case .poll(let info): poll(info)
         case .readTable(let database, let look, let registers):
             readTable(lanes[database], look: look, registers: registers)
-        case .fence(let session): fence(session)
+        case .fence(let session, let counter): fence(session, at: counter)
         case .bury(let session, let database):
             lanes[database].control.perform({ engine in try engine.fence(session) }) { _ in }
         case .askFormer(let row, let former): ask(row, former)

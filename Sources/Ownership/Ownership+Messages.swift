@@ -7,6 +7,11 @@ extension Ownership {
     /// Since when this node holds the partition; `nil` where it does not.
     public func epoch(of partition: PartitionID) -> Epoch? { holdings[partition]?.epoch }
 
+    #if DEBUG
+        /// Of the last look, for a bug that is planted.
+        public func counter(of session: SessionID) -> UInt64? { seen[session]?.counter }
+    #endif
+
     public struct Options: Sendable {
         /// Nanoseconds between two polls.
         public var pollInterval: UInt64 = .milliseconds(500)
@@ -132,7 +137,8 @@ extension Ownership {
     public enum Effect: Hashable, Sendable {
         /// Renew the lease with this, then read the tables.
         case poll(NodeInfo)
-        case fence(SessionID)
+        /// Mark the session dead, if its counter is still this one.
+        case fence(SessionID, at: UInt64)
         case take(PartitionRow)
         /// Owned since this epoch: read it and serve. The former owner may grant tokens until then.
         case load(PartitionID, Epoch, grantsAfter: MonotonicTime?)

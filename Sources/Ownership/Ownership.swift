@@ -291,7 +291,7 @@ public struct Ownership {
         // This node slept before it heard the answer: whoever was gone then may be back.
         guard !info.isCutOff, now.since(asked) < options.lease else { return }
         for row in last.sessions where isGone(row.id, asked) && fencing.insert(row.id).inserted {
-            out.append(.fence(row.id))
+            out.append(.fence(row.id, at: row.counter))
         }
     }
 
@@ -300,7 +300,7 @@ public struct Ownership {
         poll(now, &effects)
     }
 
-    /// The fence did not go through: it is tried again at the next look.
+    /// The fence did not go through, or the session's counter has moved: the next look tells.
     public mutating func fenceFailed(_ other: SessionID) { fencing.remove(other) }
 
     // MARK: Taking and giving up

@@ -144,6 +144,19 @@ import Testing
         #expect(throws: EngineError.self) { try engine.read(one, from: .zero, bytesMax: .max) }
     }
 
+    @Test func aSessionWhoseLeaseHasMovedIsNotFenced() throws {
+        let engine = MemoryEngine()
+        let session = try engine.beginSession(node: "n")
+        try engine.renewLease(session, info: [])
+        try engine.renewLease(session, info: [])
+        #expect(try !engine.fence(session, at: 1), "renewed since")
+        #expect(try !engine.fence(SessionID(9), at: 2), "not known")
+        #expect(try engine.isAlive(session))
+        #expect(try engine.fence(session, at: 2))
+        #expect(try !engine.isAlive(session))
+        #expect(try engine.fence(session, at: 2), "dead already")
+    }
+
     @Test func aFailedEngineDoesNothingMore() throws {
         let engine = MemoryEngine()
         try engine.createPartitions(count: 1, histories: [History(1)])

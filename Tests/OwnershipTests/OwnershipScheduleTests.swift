@@ -77,7 +77,29 @@ struct OwnershipScheduleTests {
         bench.serve()
         bench.look(asked: 500, answered: 501)
         bench.look(asked: 1000, answered: 9000)
-        #expect(!bench.effects.contains(.fence(SessionID(2))))
+        #expect(!bench.effects.contains(.fence(SessionID(2), at: 1)))
+    }
+
+    @Test("who is gone is fenced by the counter that stood still, and again where that was refused")
+    func counted() {
+        var bench = Bench()
+        bench.counter = 7
+        bench.serve()
+        for time: UInt64 in stride(from: 500, to: 4500, by: 500) {
+            bench.look(asked: time, answered: time + 1)
+        }
+        bench.look(asked: 4600, answered: 4601)
+        #expect(bench.effects.contains(.fence(SessionID(2), at: 7)))
+        bench.look(asked: 5000, answered: 5001)
+        #expect(!bench.effects.contains(.fence(SessionID(2), at: 7)), "it is under way")
+        bench.machine.fenceFailed(SessionID(2))
+        bench.look(asked: 5500, answered: 5501)
+        #expect(bench.effects.contains(.fence(SessionID(2), at: 7)))
+        // It was refused because the lease had moved.
+        bench.machine.fenceFailed(SessionID(2))
+        bench.counter = 8
+        bench.look(asked: 6000, answered: 6001)
+        #expect(!bench.effects.contains { if case .fence = $0 { true } else { false } })
     }
 
     @Test("who could not be watched for a while has not stood still for it")
@@ -87,12 +109,12 @@ struct OwnershipScheduleTests {
         bench.look(asked: 500, answered: 501)
         // Asleep; meanwhile the database was away for all, so that nobody's counter moved.
         bench.look(asked: 9000, answered: 9001)
-        #expect(!bench.effects.contains(.fence(SessionID(2))))
+        #expect(!bench.effects.contains(.fence(SessionID(2), at: 1)))
         for time: UInt64 in stride(from: 9500, to: 13_400, by: 500) {
             bench.look(asked: time, answered: time + 1)
-            #expect(!bench.effects.contains(.fence(SessionID(2))), "at \(time)")
+            #expect(!bench.effects.contains(.fence(SessionID(2), at: 1)), "at \(time)")
         }
         bench.look(asked: 13_600, answered: 13_601)
-        #expect(bench.effects.contains(.fence(SessionID(2))), "three leases, watched")
+        #expect(bench.effects.contains(.fence(SessionID(2), at: 1)), "three leases, watched")
     }
 }

@@ -211,7 +211,7 @@ final class OwnershipWorld {
             case .poll: tell(.pollFailed("no way there"))
             case .take(let row): tell(.takeFailed(row.id))
             case .release(let id): tell(.releaseFailed(id))
-            case .fence(let other): push(back, .fenced(node: node, life: life, other, false))
+            case .fence(let other, _): push(back, .fenced(node: node, life: life, other, false))
             default: break
             }
             return
@@ -223,9 +223,9 @@ final class OwnershipWorld {
                 let poll = Ownership.Poll(
                     sessions: try engine.sessions(), partitions: try engine.partitions())
                 tell(.polled(poll, asked: asked))
-            case .fence(let other):
-                try engine.fence(other)
-                push(back, .fenced(node: node, life: life, other, true))
+            case .fence(let other, let counter):
+                let isDone = try engine.fence(other, at: counter)
+                push(back, .fenced(node: node, life: life, other, isDone))
             case .take(let row):
                 let next = try engine.lastSequence(row.id).next
                 let header = RecordHeader(
@@ -244,7 +244,7 @@ final class OwnershipWorld {
             case (_, .fenced) where (try? engine.isAlive(session)) == false: tell(.fenced)
             case (.take(let row), _): tell(.takeFailed(row.id))
             case (.release(let id), _): tell(.releaseFailed(id))
-            case (.fence(let other), _): push(back, .fenced(node: node, life: life, other, false))
+            case (.fence(let other, _), _): push(back, .fenced(node: node, life: life, other, false))
             default: tell(.pollFailed("\(error)"))
             }
         }

@@ -59,6 +59,37 @@ import Testing
         #expect(leases.first?.first.flatMap { Int($0) } ?? 99 < 8, "leases of the long dead are gone")
     }
 
+    @Test func aSessionWhoseLeaseHasMovedIsNotFenced() throws {
+        let engine = try newEngine()
+        let session = try begin(engine)
+        _ = try engine.renewLease(session)
+        #expect(try engine.renewLease(session) == 2)
+        #expect(try !engine.fence(session, at: 1), "renewed since")
+        #expect(try !engine.fence(SessionID(99), at: 2), "not known")
+        #expect(try engine.isAlive(session))
+        #expect(try engine.fence(session, at: 2))
+        #expect(try !engine.isAlive(session))
+        #expect(try engine.fence(session, at: 2), "dead already")
+    }
+
+    /// Whoever fences waits for the lease's row, and looks at it again when it has it.
+    @Test(arguments: ["COMMIT", "ROLLBACK"]) func aFenceWaitsForARenewalUnderWay(end: String) throws {
+        let place = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine)
+        let renewal = try Other(place)
+        try renewal.run("BEGIN; UPDATE tidecast.lease SET counter = counter + 1")
+        let fence = Running { try PostgresEngine(place).fence(session, at: 0) }
+        try Other(place).wait(
+            """
+            SELECT count(*) > 0 FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'
+            """, for: "t")
+        try renewal.run(end)
+        #expect(try fence.wait() == (end == "ROLLBACK"))
+        #expect(try engine.isAlive(session) == (end == "COMMIT"))
+    }
+
     @Test func anAppendWaitsForALockNoLongerThanItIsTold() throws {
         let place = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(place)

@@ -163,6 +163,17 @@ struct SwarmTests {
                     + " probe-ms 157, suspicion-alone-ms 41, sync-ms 506, tellings 1, packet-bytes 300,"
                     + " replayed-datagrams 9"
             ),
+            // A fence that waited until its node woke hit one that had long renewed its lease.
+            (
+                11_001_168,
+                "partitions 16, loops 4, databases 3, projects 2, devices 2, topics 9, seconds 24,"
+                    + " pause-ms 53, burst-size 1, sleep 1, blindness 1, stalledConnection 1, slowLinks 1,"
+                    + " supersession 1, clockStops 1, fault-gap-ms 703, write-ms 400, latency-us 23,"
+                    + " lost-datagrams 459, bookkeeping-ms 949, outbox-retry-ms 78, moved-retry-min-ms 1,"
+                    + " ping-ms 177, link-silence-ms 4592, connect-ms 290, link-wait-ms 119, standstill 1,"
+                    + " quota-share-ms 216, leases-alone 4, tables-ms 189, helpers 2, suspicion-ms 0,"
+                    + " confirmations 0, isolation-ms 707, healing-ms 2649, replayed-datagrams 9"
+            ),
         ] as [(UInt64, String)])
     func former(seed: UInt64, line: String) throws {
         let draw = try #require(SwarmDraw(seed: seed, line))

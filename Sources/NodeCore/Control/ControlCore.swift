@@ -105,6 +105,8 @@ public final class ControlCore {
             tables.failed(database, reason)
             finishLook(isPatient: true)
         case .fenced(let session):
+            // The home's word is final: the session is marked dead in the others once it is dead there.
+            effects.append(.noted(.fenced(session)))
             for database in 1..<max(1, options.map.databaseCount) {
                 effects.append(.bury(session, database: database))
             }
@@ -161,7 +163,7 @@ public final class ControlCore {
     private func carryOut(_ effect: Ownership.Effect) {
         switch effect {
         case .poll(let info): poll(info)
-        case .fence(let session): fence(session)
+        case .fence(let session, let counter): effects.append(.fence(session, at: counter))
         case .take(let row): take(row)
         case .load(let id, let epoch, let grantsAfter):
             publish(.owner, number: UInt32(id.rawValue), version: epoch.rawValue, session.rawValue)
@@ -266,12 +268,6 @@ public final class ControlCore {
         if tables.awayDatabases != awayTold { publish() }
     }
 
-    /// The home's word is final: the session is marked dead in the others once it is dead there.
-    private func fence(_ session: SessionID) {
-        effects.append(.noted(.fences(session)))
-        effects.append(.fence(session))
-    }
-
     /// In the home the engine's own word is enough. Elsewhere the former owner must be dead in the home, then
     /// in the partition's database; only then is it taken there.
     private func take(_ row: PartitionRow) {
@@ -299,7 +295,11 @@ public final class ControlCore {
     private func linkReset(_ life: UInt32) {
         for member in members where member.session.life == life {
             #if DEBUG
-                if options.planted.contains(.hastyFence) { fence(member.session) }
+                if options.planted.contains(.hastyFence),
+                    let counter = ownership.counter(of: member.session)
+                {
+                    effects.append(.fence(member.session, at: counter))
+                }
             #endif
             gossip(.linkReset(member.session))
         }

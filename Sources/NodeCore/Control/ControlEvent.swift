@@ -74,8 +74,8 @@ public enum ControlEffect: Sendable {
     /// The same of the partitions of another database, where the session is registered first if it must be.
     /// Answered by `tableRead`, `tableFailed`, or by ownership's `fenced`.
     case readTable(database: Int, look: UInt64, registers: Bool)
-    /// End the session in the home. Answered by `fenced` or `fenceFailed`.
-    case fence(SessionID)
+    /// End the session in the home, if its counter is still this one. Answered by `fenced` or `fenceFailed`.
+    case fence(SessionID, at: UInt64)
     /// The session is dead in the home: mark it so in this database. Nobody waits for that.
     case bury(SessionID, database: Int)
     /// Whether the former owner of the row lives. Answered by `former` or `notTaken`.
@@ -118,7 +118,7 @@ public enum ControlNote: Sendable {
     /// A node lives whose words of itself are not understood.
     case stranger(String, reason: String)
     case status(Ownership.Status)
-    case fences(SessionID)
+    case fenced(SessionID)
     case notTaken(PartitionID, String)
     case member(Membership.Member)
     case isolated(Bool)

@@ -86,11 +86,6 @@ extension ClusterSimulation {
             guard let process = slot.process, process.session == session, process.isRunning else { continue }
             let told = .seconds(1) + 2 * options.ownership.pollInterval
             guard now > slot.hinderedUntil + told, !process.isLeaving else { continue }
-            // Whose own clock stood still orders a fence by a look from before it (docs/guarantees.md).
-            if observer.stoodStill(since: now - min(now, told)) > 0 {
-                count("fences by who stood still")
-                continue
-            }
             violate(
                 "G7",
                 "\(slot.name) is fenced by \(slots[observer.place].name) though nothing ails node-\(place)")

@@ -41,7 +41,7 @@ extension SimulatedProcess {
             } then: { _ in
             }
         case .askFormer(let row, let former): ask(row, former)
-        case .fence(let session): fence(session)
+        case .fence(let session, let counter): fence(session, at: counter)
         case .take(let row, let former): take(row, burying: former)
         case .follow(let id): follow(id)
         case .order(let order, let id): loop(of: id).post(.order(order))
@@ -97,22 +97,23 @@ extension SimulatedProcess {
         tell(.catalog(version: catalog.version))
     }
 
-    private func fence(_ session: SessionID) {
+    private func fence(_ session: SessionID, at counter: UInt64) {
         lanes[0].control.perform(.write) { [world] database in
-            world.fenced(session, by: self)
             #if DEBUG
                 if world.options.plantedInCluster.contains(.skipFence) {
                     for row in try database.engine.partitions() where row.owner == session {
                         try database.engine.release(row.id, by: session)
                     }
-                    return
+                    return true
                 }
             #endif
-            try database.engine.fence(session)
+            guard try database.engine.fence(session, at: counter) else { return false }
+            world.fenced(session, by: self)
+            return true
         } then: { result in
             switch result {
-            case .success: self.tell(.fenced(session))
-            case .failure: self.tell(.fenceFailed(session))
+            case .success(true): self.tell(.fenced(session))
+            case .success(false), .failure: self.tell(.fenceFailed(session))
             }
         }
     }
