@@ -11,9 +11,8 @@ final class FolderLock {
         file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard file >= 0 else { throw .refused("cannot make \(path): \(Files.reason())") }
         guard flock(file, LOCK_EX | LOCK_NB) == 0 else {
-            let holder = FolderLock.holder(file)
-            close(file)
-            throw .refused("another tidecast (pid \(holder)) has the folder \(folder) open")
+            // `deinit` closes the file also where this throws: all that the object has is there.
+            throw .refused("another tidecast (pid \(FolderLock.holder(file))) has the folder \(folder) open")
         }
         let text = Array("\(getpid())\n".utf8)
         ftruncate(file, 0)

@@ -129,20 +129,23 @@ final class Server: Sendable {
         throw Failed(description: "no user to run the server as")
     }
 
+    /// Below those that the kernel gives to whoever asks for any port: the server takes seconds to be made.
     private static func freePort() throws -> Int {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                bind(descriptor, address, length) == 0 && getsockname(descriptor, address, &length) == 0
+        for port in (20_000..<32_000).shuffled() {
+            address.sin_port = in_port_t(port).bigEndian
+            let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                    bind(descriptor, address, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+                }
             }
+            if isBound { return port }
         }
-        try demand(isBound, "no free port")
-        return Int(UInt16(bigEndian: address.sin_port))
+        throw Failed(description: "no free port")
     }
 
     func connection(_ database: String) -> String {

@@ -4,6 +4,7 @@ import Foundation
 import Journal
 import Model
 import SQLiteEngine
+import Synchronization
 import Testing
 
 /// Runs statements on a connection of its own, as another program would.
@@ -34,6 +35,25 @@ final class OtherProgram {
     private func mode(_ path: String) throws -> Int {
         let attributes = try FileManager.default.attributesOfItem(atPath: path)
         return (attributes[.posixPermissions] as? Int ?? 0) & 0o777
+    }
+
+    /// One closed twice could be another's meanwhile. In a process of its own, which shares no descriptors.
+    @Test func aFolderThatIsOpenElsewhereClosesNobodysDescriptor() async throws {
+        let path = folder.path
+        await #expect(processExitsWith: .success) { [path = path as String] in
+            let engine = try SQLiteEngine(folder: path)
+            let isOver = Atomic(false)
+            Thread.detachNewThread {
+                while !isOver.load(ordering: .acquiring) { _ = try? SQLiteEngine(folder: path) }
+            }
+            for _ in 0..<20_000 {
+                let file = open("/dev/null", O_RDONLY)
+                guard close(file) == 0 else { exit(1) }
+            }
+            isOver.store(true, ordering: .releasing)
+            withExtendedLifetime(engine) {}
+            exit(0)
+        }
     }
 
     @Test func whatWasWrittenIsThereAfterReopening() throws {
