@@ -186,7 +186,7 @@ let tests: [Target] = [
         swiftSettings: settings),
     .tests(of: "SQLiteEngine", with: ["Model", "Journal", "CSQLite", "EngineContract"]),
     .tests(of: "PeerLink", with: ["Model", "Journal", "TLS", "StoredFormats", "COpenSSL"] + nio),
-    .tests(of: "PostgresEngine", with: ["Model", "Journal", "EngineContract", "CPQ"]),
+    .tests(of: "PostgresEngine", with: ["Model", "Journal", "Ownership", "EngineContract", "CPQ"]),
     .tests(
         of: "Node",
         with: [

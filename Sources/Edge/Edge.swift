@@ -81,11 +81,14 @@ public final class Edge: Sendable {
 
     /// Listens on a local socket whose file has these permissions; one that is left from before is replaced.
     public func listen(unixDomainSocketPath path: String, mode: mode_t) throws {
-        let former = umask(~mode & 0o777)
+        // The mask is the whole process's: another thread may make a folder meanwhile, which its owner must
+        // be able to enter.
+        let former = umask(0o077)
         defer { umask(former) }
         let channel = try ListenError.naming(path) {
             try bootstrap(nil).bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true).wait()
         }
+        chmod(path, mode)
         listeners.withLock { $0.append(channel) }
     }
 

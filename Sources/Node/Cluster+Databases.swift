@@ -60,9 +60,8 @@ extension Cluster {
         let (known, vault) = (catalogVersion, shared.administrator.vault)
         lanes[0].lease.perform({ engine in
             let engine = try DatabaseLane.clusterEngine(engine)
-            try engine.renewLease(session, info: info.encoded)
+            let poll = try Ownership.Poll(renewing: session, info: info, of: engine)
             if let theirs = try engine.wallClock() { self.tell(.clockRead(Clock.now(), theirs: theirs)) }
-            let poll = Ownership.Poll(sessions: try engine.sessions(), partitions: try engine.partitions())
             let version = try engine.get(.setting, key: Catalog.versionKey) ?? []
             return (poll, version == known ? nil : try Catalog.load(engine, vault))
         }) { result in
@@ -111,7 +110,8 @@ extension Cluster {
         }) { result in
             switch result {
             case .success(true): self.tell(.fenced(session))
-            case .success(false), .failure: self.tell(.fenceFailed(session))
+            case .success(false): self.tell(.fenceFailed(session, nil))
+            case .failure(let error): self.tell(.fenceFailed(session, "\(error)"))
             }
         }
     }

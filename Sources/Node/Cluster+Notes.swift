@@ -19,6 +19,12 @@ extension Cluster {
         case .fenced(let session):
             log.warning(
                 "a session was fenced: its lease stood still", metadata: ["session": "\(session.rawValue)"])
+        case .notFenced(let session, let reason):
+            if changesTold.pass("not fenced \(session.rawValue)", now: Clock.monotonic()) != nil {
+                log.warning(
+                    "a session could not be fenced: it is tried again",
+                    metadata: ["session": "\(session.rawValue)", "error": "\(reason)"])
+            }
         case .notTaken(let id, let reason):
             log.warning(
                 "a partition was not taken", metadata: ["partition": "\(id.rawValue)", "error": "\(reason)"])

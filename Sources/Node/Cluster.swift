@@ -64,12 +64,18 @@ final class Cluster: @unchecked Sendable {
         eventLoop = group.next()
         let onFatal: @Sendable (String) -> Void = { shared.stop($0) }
         lanes = databases.map { DatabaseLane($0, onFatal: onFatal) }
-        socket = try GossipSocket(
-            eventLoop: eventLoop, host: gossip.address.host, port: gossip.address.port,
-            cluster: gossip.cluster, key: gossip.key,
-            events: GossipSocket.Events(
-                received: { packet, from in shared.cluster?.heard(packet, from) },
-                refused: { reason, from in shared.cluster?.refused(reason, from) }))
+        do {
+            socket = try GossipSocket(
+                eventLoop: eventLoop, host: gossip.address.host, port: gossip.address.port,
+                cluster: gossip.cluster, key: gossip.key,
+                events: GossipSocket.Events(
+                    received: { packet, from in shared.cluster?.heard(packet, from) },
+                    refused: { reason, from in shared.cluster?.refused(reason, from) }))
+        } catch {
+            for lane in lanes { lane.shutdown() }
+            try? group.syncShutdownGracefully()
+            throw error
+        }
         var info = info
         info.gossip = PeerConnections.Address(host: gossip.address.host, port: socket.port).text
         var options = ControlOptions(

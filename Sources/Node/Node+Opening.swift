@@ -29,7 +29,13 @@ extension Node {
         let onResolved: @Sendable (Int, [Resolved]) -> Void = { boxes.post($1, to: $0) }
         let home = EngineThread(
             makeEngine: { try makeEngine(configuration, log) }, onFatal: onFatal, onResolved: onResolved)
-        let opened = try home.wait { engine in try open(engine, configuration, log) }
+        let opened: Opened
+        do {
+            opened = try home.wait { engine in try open(engine, configuration, log) }
+        } catch {
+            home.shutdown()
+            throw error
+        }
         let further = opened.databases.dropFirst().map { database in
             EngineThread(makeEngine: { try database.engine() }, onFatal: onFatal, onResolved: onResolved)
         }

@@ -18,13 +18,18 @@ final class WaitingRoom: Sendable {
         self.reason = Mutex(reason)
         let handler = Handler(room: self)
         let gate = Gates(configuration, log).clients
-        let edge = try Edge(group: group, gate: gate) { _ in handler.make() }
-        for address in configuration.listen where address.port != 0 {
-            _ = try edge.listen(host: address.host, port: address.port)
-        }
-        for address in configuration.listenTLS where address.port != 0 {
-            let tls = try ServerTLS(configuration.certificates, tickets: nil)
-            _ = try edge.listen(host: address.host, port: address.port, tls: tls)
+        do {
+            let edge = try Edge(group: group, gate: gate) { _ in handler.make() }
+            for address in configuration.listen where address.port != 0 {
+                _ = try edge.listen(host: address.host, port: address.port)
+            }
+            for address in configuration.listenTLS where address.port != 0 {
+                let tls = try ServerTLS(configuration.certificates, tickets: nil)
+                _ = try edge.listen(host: address.host, port: address.port, tls: tls)
+            }
+        } catch {
+            close()
+            throw error
         }
     }
 

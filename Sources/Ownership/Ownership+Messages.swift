@@ -96,6 +96,17 @@ extension Ownership {
             self.old = old.union(away)
             self.away = away
         }
+
+        /// Renews the lease, then looks. Runs where the engine does. A renewal that waited behind a fence may
+        /// go through after it: what is read later no longer has the session (rule: heirs-of-buckets-wait).
+        public init(
+            renewing session: SessionID, info: NodeInfo, of engine: any ClusterEngine
+        ) throws(EngineError) {
+            try engine.renewLease(session, info: info.encoded)
+            let sessions = try engine.sessions()
+            guard sessions.contains(where: { $0.id == session }) else { throw .fenced }
+            self.init(sessions: sessions, partitions: try engine.partitions())
+        }
     }
 
     public enum Event: Sendable {

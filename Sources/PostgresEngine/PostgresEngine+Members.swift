@@ -42,16 +42,20 @@ extension PostgresEngine {
     }
 
     /// A renewal that is under way is waited for: it has the lease's row, and `FOR SHARE` looks at the row as
-    /// it is then. The session's row is locked first, behind appends that have it, as everybody else does it.
+    /// it is then. The session's row is locked first, behind appends that have it, as everybody else does it;
+    /// not where the counter has moved already, so that a node that is there does not wait for that.
     public func fence(_ session: SessionID, at counter: UInt64) throws(EngineError) -> Bool {
         try ask { connection throws(Fault) in
             let reply = try connection.run(
                 """
                 WITH held AS MATERIALIZED (
-                    SELECT id FROM tidecast.session WHERE id = $1::int8 FOR UPDATE),
+                    SELECT id FROM tidecast.session
+                    WHERE id = $1::int8 AND EXISTS (
+                        SELECT FROM tidecast.lease WHERE session = $1 AND counter = $2::int8)
+                    FOR UPDATE),
                 still AS MATERIALIZED (
                     SELECT session FROM tidecast.lease
-                    WHERE session = (SELECT id FROM held) AND counter = $2::int8 FOR SHARE)
+                    WHERE session = (SELECT id FROM held) AND counter = $2 FOR SHARE)
                 UPDATE tidecast.session SET alive = false WHERE id = (SELECT session FROM still) RETURNING id
                 """, [.uint(session.rawValue), .uint(counter)])
             return reply.count == 1

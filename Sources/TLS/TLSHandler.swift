@@ -61,7 +61,10 @@ public final class TLSHandler: ChannelDuplexHandler {
         _ established: @escaping (ChannelHandlerContext, String) throws -> Bool
     ) {
         guard let ssl else { return nil }
-        guard let incoming = BIO_new(BIO_s_mem()), let outgoing = BIO_new(BIO_s_mem()) else {
+        let (incoming, outgoing) = (BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()))
+        guard let incoming, let outgoing else {
+            BIO_free(incoming)
+            BIO_free(outgoing)
             SSL_free(ssl)
             return nil
         }

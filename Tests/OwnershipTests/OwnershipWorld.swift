@@ -219,10 +219,7 @@ final class OwnershipWorld {
         do throws(EngineError) {
             switch effect {
             case .poll(let info):
-                try engine.renewLease(session, info: info.encoded)
-                let poll = Ownership.Poll(
-                    sessions: try engine.sessions(), partitions: try engine.partitions())
-                tell(.polled(poll, asked: asked))
+                tell(.polled(try Ownership.Poll(renewing: session, info: info, of: engine), asked: asked))
             case .fence(let other, let counter):
                 let isDone = try engine.fence(other, at: counter)
                 push(back, .fenced(node: node, life: life, other, isDone))

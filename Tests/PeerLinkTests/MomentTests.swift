@@ -55,7 +55,7 @@ import Testing
         former.versions = 1...2
         try say(.hello, former.encoded, in: .greeting)
         try say(.data, [1], in: dialect)
-        there.wait { reader.pings.withLock { $0 } == 1 && there.payloads.count == 1 }
+        there.wait { reader.pings.withLock { $0 } >= 1 && there.payloads.count == 1 }
         let first = there.moments.first ?? now()
         #expect(first.advanced(by: UInt64(PeerTiming.waitMax.nanoseconds)) >= before)
         #expect(first < before, "what comes first may have waited for the connection")

@@ -84,7 +84,9 @@ import Testing
         let other = try Other(place)
         try other.run("BEGIN")
         try other.run("SELECT FROM tidecast.setting WHERE key = 'version' FOR UPDATE")
-        let running = Running { try CatalogTests.add(try PostgresEngine(place), writer: 1) }
+        let running = Running {
+            try CatalogTests.add(try PostgresEngine(place, options: .patient), writer: 1)
+        }
         let waiting = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         // Not in the transaction, which would see the same for as long as it lasts.
         let watcher = try Other(place)

@@ -2,6 +2,7 @@ import EngineContract
 import Foundation
 import Journal
 import Model
+import Ownership
 import PostgresEngine
 import Synchronization
 import Testing
@@ -29,7 +30,7 @@ import Testing
             }
         }
         // All are at it.
-        for _ in writers { ready.wait() }
+        for _ in writers where ready.wait(timeout: .now() + 120) == .timedOut { break }
         try engine.fence(session)
         let atTheFence = try (0..<4).map { try engine.lastSequence(p($0)).rawValue }
         let acknowledged = try writers.map { try $0.wait() }
@@ -78,9 +79,10 @@ import Testing
         let engine = try PostgresEngine(place)
         let session = try begin(engine)
         let renewal = try Other(place)
+        let waiting = try Other(place)
         try renewal.run("BEGIN; UPDATE tidecast.lease SET counter = counter + 1")
-        let fence = Running { try PostgresEngine(place).fence(session, at: 0) }
-        try Other(place).wait(
+        let fence = Running { try PostgresEngine(place, options: .patient).fence(session, at: 0) }
+        try waiting.wait(
             """
             SELECT count(*) > 0 FROM pg_stat_activity
             WHERE datname = current_database() AND wait_event_type = 'Lock'
@@ -88,6 +90,31 @@ import Testing
         try renewal.run(end)
         #expect(try fence.wait() == (end == "ROLLBACK"))
         #expect(try engine.isAlive(session) == (end == "COMMIT"))
+    }
+
+    /// The renewal waited behind the fence, and goes through: what is read after it has no such session.
+    @Test func aLookUnderALeaseThatWasFencedMeanwhileIsNone() throws {
+        let place = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine)
+        let fence = try Other(place)
+        let waiting = try Other(place)
+        try fence.run(
+            "BEGIN; UPDATE tidecast.session SET alive = false; SELECT FROM tidecast.lease FOR SHARE")
+        let look = Running {
+            let engine = try PostgresEngine(place, options: .patient)
+            let info = Ownership.NodeInfo(isShard: true, isGateway: true, peer: "a:1")
+            return try Ownership.Poll(renewing: session, info: info, of: engine).sessions
+        }
+        try waiting.wait(
+            """
+            SELECT count(*) > 0 FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'
+            """, for: "t")
+        try fence.run("COMMIT")
+        #expect(throws: EngineError.fenced) { try look.wait() }
+        let counters = try waiting.run("SELECT counter FROM tidecast.lease")
+        #expect(counters == [["1"]], "the renewal itself went through")
     }
 
     @Test func anAppendWaitsForALockNoLongerThanItIsTold() throws {
@@ -128,13 +155,13 @@ import Testing
         let engine = try PostgresEngine(place)
         let session = try begin(engine)
         let other = try Other(place)
+        let waiting = try Other(place)
         // The fence holds its lock; the append waits behind it, and then looks at the row again.
         try other.run("BEGIN; UPDATE tidecast.session SET alive = false")
         let append = Running {
-            let engine = try PostgresEngine(place)
+            let engine = try PostgresEngine(place, options: .patient)
             return engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
         }
-        let waiting = try Other(place)
         try waiting.wait(
             """
             SELECT count(*) > 0 FROM pg_stat_activity

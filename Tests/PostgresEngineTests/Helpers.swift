@@ -9,6 +9,24 @@ func newEngine() throws -> PostgresEngine {
     try PostgresEngine(try Server.shared().makeDatabase())
 }
 
+extension PostgresEngine.Options {
+    /// For whoever is to wait for a lock until the test gives it up.
+    static var patient: Self {
+        var options = Self()
+        options.lockMilliseconds = 60_000
+        return options
+    }
+}
+
+/// Tries until it succeeds, for a few seconds: a connection that has ended still counts for a moment.
+func patiently<Result>(_ body: () throws -> Result) throws -> Result {
+    for _ in 0..<100 {
+        if let result = try? body() { return result }
+        usleep(50_000)
+    }
+    return try body()
+}
+
 func sentence(_ body: () throws -> Void) -> String {
     do {
         try body()

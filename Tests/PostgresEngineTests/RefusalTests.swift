@@ -88,7 +88,7 @@ import Testing
         #expect(reason.contains("too many connections"), "\(reason)")
         // The engine's own place is taken while it was away: refused, and nothing is asked.
         try endConnections(other)
-        let thief = try Other(plain)
+        let thief = try patiently { try Other(plain) }
         let outcome = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
         #expect(outcome.isRefused || outcome.isUnknown)
         #expect(engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)]).isRefused)

@@ -129,6 +129,9 @@ final class Server: Sendable {
         throw Failed(description: "no user to run the server as")
     }
 
+    /// Each is tried once, from a place of this process's on.
+    private static let ports = Mutex(Int(getpid()) * 37)
+
     /// Below those that the kernel gives to whoever asks for any port: the server takes seconds to be made.
     private static func freePort() throws -> Int {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -136,7 +139,11 @@ final class Server: Sendable {
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        for port in (20_000..<32_000).shuffled() {
+        for _ in 0..<12_000 {
+            let port = ports.withLock { next in
+                next += 1
+                return 20_000 + next % 12_000
+            }
             address.sin_port = in_port_t(port).bigEndian
             let isBound = withUnsafeMutablePointer(to: &address) { pointer in
                 pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in

@@ -111,7 +111,9 @@ public final class ControlCore {
                 effects.append(.bury(session, database: database))
             }
             own { $0.fenced(session, now: $1, into: &$2) }
-        case .fenceFailed(let session): ownership.fenceFailed(session)
+        case .fenceFailed(let session, let reason):
+            if let reason { effects.append(.noted(.notFenced(session, reason))) }
+            ownership.fenceFailed(session)
         case .former(let row, let former, let isAlive):
             guard isAlive else { return effects.append(.take(row, burying: former)) }
             notTaken(row.id, "session \(former.rawValue) lives")

@@ -35,7 +35,8 @@ public enum ControlEvent: Sendable {
     case tableRead(database: Int, look: UInt64, [PartitionRow])
     case tableFailed(database: Int, look: UInt64, String)
     case fenced(SessionID)
-    case fenceFailed(SessionID)
+    /// With a reason where nobody knows, and none where the session's lease has moved.
+    case fenceFailed(SessionID, String?)
     /// Whether the session that owned the row lives, as the home says.
     case former(PartitionRow, SessionID, isAlive: Bool)
     case notTaken(PartitionID, String)
@@ -119,6 +120,7 @@ public enum ControlNote: Sendable {
     case stranger(String, reason: String)
     case status(Ownership.Status)
     case fenced(SessionID)
+    case notFenced(SessionID, String)
     case notTaken(PartitionID, String)
     case member(Membership.Member)
     case isolated(Bool)

@@ -73,9 +73,7 @@ extension SimulatedProcess {
         let session = session
         let asked = monotonic
         lanes[0].lease.perform(.write) { database in
-            try database.engine.renewLease(session, info: info.encoded)
-            let poll = Ownership.Poll(
-                sessions: try database.engine.sessions(), partitions: try database.engine.partitions())
+            let poll = try Ownership.Poll(renewing: session, info: info, of: database.engine)
             return (poll, database.catalog, self.world.wall)
         } then: { result in
             switch result {
@@ -113,7 +111,8 @@ extension SimulatedProcess {
         } then: { result in
             switch result {
             case .success(true): self.tell(.fenced(session))
-            case .success(false), .failure: self.tell(.fenceFailed(session))
+            case .success(false): self.tell(.fenceFailed(session, nil))
+            case .failure(let error): self.tell(.fenceFailed(session, "\(error)"))
             }
         }
     }
