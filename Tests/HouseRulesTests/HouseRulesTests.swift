@@ -49,6 +49,34 @@ import Testing
         for name in names where !cited.contains(name) { Issue.record("nothing cites \(name)") }
     }
 
+    /// Each hop of a walk in docs/architecture.md names files, and in parentheses what stands in them.
+    @Test("each file and each name of the walks is there")
+    func walks() throws {
+        let page = try String(
+            contentsOf: HouseRulesTests.root.appending(path: "docs/architecture.md"), encoding: .utf8)
+        let walks = try #require(page.range(of: "\n## Walks\n")).upperBound
+        var names = 0
+        for match in page[walks...].matches(of: /`([\w\/+.\-]+\.(?:swift|py|md))`(?: \(([^)]*)\))?/) {
+            let named = String(match.1)
+            let isWhole = named.hasPrefix("Tests/") || named.hasPrefix("docs/")
+            let path = isWhole ? named : "Sources/\(named)"
+            let file = HouseRulesTests.root.appending(path: path)
+            guard let text = try? String(contentsOf: file, encoding: .utf8) else {
+                Issue.record("there is no \(path)")
+                continue
+            }
+            for name in (match.2 ?? "").matches(of: /`([\w.]+)`/) {
+                let last = name.1.split(separator: ".").last.map(String.init) ?? ""
+                let isThere = ["func", "let", "var", "enum", "struct", "class", "case"].contains {
+                    text.firstRange(of: "\($0) \(last)") != nil
+                }
+                #expect(isThere || (last == "init" && text.contains("init(")), "\(path) has no \(last)")
+                names += 1
+            }
+        }
+        #expect(names > 150)
+    }
+
     @Test("no source breaks a rule of the house", arguments: Rule.all.map(\.name))
     func rules(name: String) {
         let files = HouseRulesTests.all
