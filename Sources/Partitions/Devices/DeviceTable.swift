@@ -62,7 +62,7 @@ struct DeviceTable: ~Copyable {
         if page.used == 0, (number + 1) * DeviceTable.pageSize <= Int(next) { pages[number] = nil }
     }
 
-    /// Raises the next index (a snapshot's own, or the jump of a new history).
+    /// Raises the next index: to a snapshot's, or past the indices that a new generation leaves out.
     mutating func skip(to index: UInt32) { next = max(next, index) }
 
     /// Registered devices, ascending from `start`; stops when `body` returns false.
@@ -96,7 +96,7 @@ final class DevicePage {
     let seen: UnsafeMutablePointer<UInt16>
     /// Waiting messages without a collapse key.
     let waiting: UnsafeMutablePointer<UInt16>
-    /// Waiting messages with one, at most 4 (distinct keys).
+    /// Waiting messages with a collapse key, at most 4, each with a different key.
     let collapsible: UnsafeMutablePointer<UInt8>
     var used = 0
 

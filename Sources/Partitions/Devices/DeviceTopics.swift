@@ -1,8 +1,9 @@
 import Model
 
-/// The topics that one device is subscribed to, with the day of each: 16 bytes plus what does not fit there.
+/// The topics that one device is subscribed to, with the day of each: 16 bytes, and a block where needed.
 ///
-/// Up to two stand in the slot, more in one block of 6 bytes each, in no order. The owner calls `destroy()`.
+/// Up to two topics stand in the slot, more in one block of 6 bytes each, in no order. The holder calls
+/// `destroy()`.
 struct DeviceTopics {
     private static let inlineMax = 2
     private static let stride = 6

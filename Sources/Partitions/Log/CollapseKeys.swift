@@ -1,10 +1,10 @@
 import Model
 
-/// Finds the older entries that a new one with the same collapse key replaces.
+/// Finds the older entries that a new entry with the same collapse key replaces.
 ///
-/// A key's entries with few targets are indexed by device, because thousands of devices may each have one of
-/// their own; those with many targets stand in a list, which stays short because a message to the same topic
-/// empties its predecessor.
+/// Entries with few targets are indexed by device, because thousands of devices may each have their own entry
+/// with the same key. Entries with many targets stand in a list. The list stays short, because a message to
+/// the same topic empties its predecessor.
 struct CollapseKeys {
     struct Name: Hashable {
         var project: UInt32
@@ -19,10 +19,10 @@ struct CollapseKeys {
     var numbers: [Name: UInt32] = [:]
     private(set) var keys: [UInt32: Key] = [:]
     private var next: UInt32 = 1
-    /// The names of keys that were forgotten while a snapshot of before is being written.
+    /// The names of keys that the log forgot while a snapshot of an earlier state is being written.
     private var held: [UInt32: [UInt8]]?
 
-    /// The key's number, made where it has none; 0 for the empty key, which is none.
+    /// The key's number; a key without a number gets one. 0 for the empty key, which stands for no key.
     mutating func number(of bytes: [UInt8], in project: UInt32) -> UInt32 {
         guard !bytes.isEmpty else { return 0 }
         let name = Name(project: project, bytes: bytes)
@@ -40,8 +40,8 @@ struct CollapseKeys {
 
     func bytes(of number: UInt32) -> [UInt8] { keys[number]?.name.bytes ?? held?[number] ?? [] }
 
-    /// From now on the names of keys that are forgotten can still be asked for; no number is given anew
-    /// before billions of others were.
+    /// From now on `bytes(of:)` also knows the names of forgotten keys. A number comes again only after
+    /// billions of others.
     mutating func hold() { held = [:] }
     mutating func letGo() { held = nil }
 
@@ -54,7 +54,7 @@ struct CollapseKeys {
         }
     }
 
-    /// Positions of entries of the key that may have one of `devices`, each once, ascending.
+    /// Positions of the key's entries that may have one of `devices` as a target: each once, ascending.
     func entries(of number: UInt32, sharing devices: DeviceSet) -> [Position] {
         guard let key = keys[number] else { return [] }
         var found = Set(key.large)
@@ -66,7 +66,7 @@ struct CollapseKeys {
         return found.sorted()
     }
 
-    /// `leaving` left the entry at `position`.
+    /// The devices `leaving` have left the entry at `position`.
     mutating func remove(_ number: UInt32, _ leaving: DeviceSet, at position: Position) {
         leaving.forEach { index in
             if keys[number]?.small[index] == position { keys[number]?.small[index] = nil }
@@ -81,7 +81,7 @@ struct CollapseKeys {
         forgetIfUnused(number)
     }
 
-    /// Forgets a number that was asked for and then not used.
+    /// Forgets a key without entries, as where a caller asked for a number and did not use it.
     mutating func forgetIfUnused(_ number: UInt32) {
         guard let key = keys[number], key.entries == 0 else { return }
         numbers[key.name] = nil

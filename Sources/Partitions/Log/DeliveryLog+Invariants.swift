@@ -28,7 +28,7 @@ extension DeliveryLog {
         return ascend ? nil : "what is not gone durably is not in the order of its records"
     }
 
-    /// What is counted by record, project, key and minute is what stands there.
+    /// The counts by record, project, key and minute must equal the sums over the entries.
     private var brokenInSums: String? {
         var sums = Sums()
         forEach { sums.add($0) }
@@ -72,7 +72,7 @@ extension DeliveryLog {
 }
 
 extension CollapseKeys {
-    /// `found`: entries by key, as they stand in the log.
+    /// `found`: the number of entries of each key, counted in the log.
     func brokenInvariant(_ found: [UInt32: Int]) -> String? {
         if numbers.count != keys.count || numbers.contains(where: { keys[$1]?.name != $0 }) {
             return "a collapse key has two numbers, or none"

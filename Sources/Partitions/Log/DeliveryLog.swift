@@ -2,24 +2,25 @@ import Model
 
 /// Which message waits for which of a partition's devices.
 ///
-/// One entry stands for a message and all of its targets here, so a message to a million absent devices
-/// costs one entry and one bitmap. Every rule acts by taking targets out of entries: acknowledged, passed as
-/// delivered, replaced by its collapse key, overflowed, unregistered, expired. An entry is freed when its
-/// last target has gone, wherever it stands. Bodies stay in the journal, except for a bounded number of
-/// recent bytes.
+/// One entry stands for a message and all of its targets here, so a message to a million absent devices costs
+/// one entry and one bitmap. Every rule acts by taking targets out of entries: acknowledged, passed as
+/// delivered, replaced by its collapse key, overflowed, unregistered, expired. The log frees an entry when
+/// its last target has gone, wherever the entry stands. Bodies stay in the journal, except for a bounded
+/// number of recent bytes.
 ///
-/// The log knows nothing of the device table: each function that takes targets out tells its caller of every
-/// device that left, and with which kind of entry, so that the counts of what waits follow.
+/// The log knows nothing of the device table. Each function that takes targets out tells its caller every
+/// device that left, and whether the entry had a collapse key, so that the caller can keep its counts of what
+/// waits.
 struct DeliveryLog: ~Copyable {
     /// Bytes of recent bodies that are kept in memory.
     var bodyCacheBytesMax = PartitionOptions(partitionCount: 1).bodyCacheBytesMax
 
-    /// Told of each device that leaves an entry: its index, and whether the entry had a collapse key.
+    /// Called for each device that leaves an entry, with its index and whether the entry had a collapse key.
     typealias Departure = (_ index: UInt32, _ collapsible: Bool) -> Void
 
     private(set) var spans: [LogSpan] = []
     private(set) var count = 0
-    /// The position of the newest entry ever appended.
+    /// The newest position ever used, by an entry or by a message that nobody waits for.
     private(set) var last: Position = .zero
     var keys = CollapseKeys()
     /// How many entries have their body in each record.
@@ -28,14 +29,15 @@ struct DeliveryLog: ~Copyable {
     private(set) var bytes = RecentMap<UInt32, UInt64>()
     /// Entries by the minute in which they expire.
     private(set) var expiring = RecentMap<Int64, Expiring>()
-    /// None of them is earlier than this minute.
+    /// No entry expires before this minute; `nil` where the log has no entries.
     var earliest: Int64?
     private(set) var cachedBytes = 0
     private var cacheSweep: Position = .zero
     /// Whether a block lost its last entry since the last pruning.
     private var hasEmptied = false
 
-    /// What left an entry by a record that is not durable yet. Until it is, the journal has it still.
+    /// Targets that left an entry by a record that is not durable yet. Until that record is durable, the
+    /// durable journal still has the targets in the entry (rule: delete-on-durable-only).
     struct Shadow {
         var entry: LogEntry
         var devices: DeviceSet
@@ -43,14 +45,14 @@ struct DeliveryLog: ~Copyable {
     }
     /// Ascending by the record.
     private(set) var shadows: [Shadow] = []
-    /// The record by which targets leave now, where that is to be kept until it is durable.
+    /// The record by which targets leave now; `nil` where the log need not keep their shadows.
     var caster: Sequence?
 
     /// The entries that expire in one minute.
     struct Expiring {
-        /// Ascending; some may be gone.
+        /// Ascending. Some of these entries may be gone.
         var positions: [Position] = []
-        /// How many of them are not.
+        /// How many of these entries still wait.
         var live = 0
 
         mutating func add(_ position: Position) {
@@ -61,7 +63,7 @@ struct DeliveryLog: ~Copyable {
 
     // MARK: Appending
 
-    /// `entry.position` must be above `last`. Collapsing is the caller's: see `collapse`.
+    /// `entry.position` must be above `last`. The caller replaces entries with the same key: see `collapse`.
     mutating func append(_ entry: LogEntry) {
         precondition(entry.position > last, "positions rise")
         last = entry.position
@@ -87,7 +89,7 @@ struct DeliveryLog: ~Copyable {
         }
     }
 
-    /// A position was used that leaves no entry (nobody waits for it).
+    /// Notes a position that leaves no entry, because nobody waits for the message.
     mutating func skip(to position: Position) { last = max(last, position) }
 
     // MARK: Taking targets out
@@ -101,7 +103,7 @@ struct DeliveryLog: ~Copyable {
         }
     }
 
-    /// Frees the entry at `position`. Returns who waited for it.
+    /// Frees the entry at `position`. Returns the devices that waited for it.
     mutating func drop(at position: Position, _ departure: Departure) -> DeviceSet {
         guard let (block, place) = find(position) else { return DeviceSet() }
         let targets = block.entries[place].targets
@@ -110,8 +112,8 @@ struct DeliveryLog: ~Copyable {
         return targets
     }
 
-    /// Takes each of `devices` out of its oldest entries, none above `limit`, until `depth` without a
-    /// collapse key are among them; those with a key between them go too. Returns the last of each device.
+    /// Takes each of `devices` out of its oldest entries up to `limit`, until `depth` of them had no collapse
+    /// key; entries with a key between those go too. Returns each device's last position.
     mutating func dropOldest(
         _ devices: DeviceSet, depth: Int, upTo limit: Position, _ departure: Departure
     ) -> [UInt32: Position] {
@@ -143,7 +145,7 @@ struct DeliveryLog: ~Copyable {
         }
     }
 
-    /// Takes a device out of the oldest entry with a collapse key that it waits for.
+    /// Takes a device out of its oldest entry with a collapse key.
     mutating func evictOldestCollapsible(_ index: UInt32, _ departure: Departure) {
         let device = DeviceSet(index)
         visit(device, upTo: last) { log, block, place in
@@ -169,13 +171,13 @@ struct DeliveryLog: ~Copyable {
         earliest = expiring.keys.min()
     }
 
-    /// The first minute's end at which `expire` may have something to do.
+    /// The earliest time at which `expire` may have something to do: the end of a minute.
     var nextExpiry: WallTime? { earliest.map { WallTime(milliseconds: ($0 + 1) * 60_000) } }
     var expiriesHeld: Int { expiring.values.reduce(0) { $0 + $1.positions.count } }
 
     // MARK: Reading
 
-    /// What waits for a device, in order of position, from above `after`.
+    /// The entries that wait for a device above `after`, in the order of positions, at most `limit`.
     func waiting(
         for index: UInt32, after: Position, limit: Int, where isWanted: (LogEntry) -> Bool = { _ in true }
     ) -> [LogEntry] {
@@ -192,7 +194,7 @@ struct DeliveryLog: ~Copyable {
         return found
     }
 
-    /// The same with what has left by records that are not durable yet.
+    /// As `waiting`, and what left by records that are not durable yet (rule: delete-on-durable-only).
     func durablyWaiting(
         for index: UInt32, after: Position, limit: Int, where isWanted: (LogEntry) -> Bool = { _ in true }
     ) -> [LogEntry] {
@@ -208,14 +210,14 @@ struct DeliveryLog: ~Copyable {
         return found.count > limit ? Array(found.prefix(limit)) : found
     }
 
-    /// The record is durable: what left by it has left.
+    /// The records up to `record` are durable, so the shadows of what left by them can go.
     mutating func forgetShadows(upTo record: Sequence) {
         var gone = 0
         while gone < shadows.count, shadows[gone].by <= record { gone += 1 }
         if gone > 0 { shadows.removeFirst(gone) }
     }
 
-    /// All for whom something waits; it may hold too much, never too little.
+    /// All devices for which something waits. The set may hold too many devices, never too few.
     func union() -> Bitmap {
         let all = Bitmap()
         for span in spans { all.formUnion(span.union) }
@@ -230,10 +232,10 @@ struct DeliveryLog: ~Copyable {
         }
     }
 
-    /// Its entries as they are now, block by block: shared, and copied by whoever changes them.
+    /// The entries as they are now, block by block: shared, and a later change copies its block's array.
     func frozen() -> [[LogEntry]] { spans.flatMap { $0.blocks.map(\.entries) } }
 
-    /// While a frozen log is read, its keys can be asked for.
+    /// Keeps the names of collapse keys while a snapshot reads frozen entries.
     mutating func holdKeys() { keys.hold() }
     mutating func letKeysGo() { keys.letGo() }
 
@@ -241,7 +243,7 @@ struct DeliveryLog: ~Copyable {
 
     // MARK: Inside
 
-    /// Calls `body` for the entries up to `limit` that may have one of `devices`, oldest first, until it
+    /// Calls `body` for the entries up to `limit` that may have one of `devices`, oldest first, until `body`
     /// returns false.
     private mutating func visit(
         _ devices: DeviceSet, upTo limit: Position, _ body: (inout DeliveryLog, LogBlock, Int) -> Bool
@@ -297,7 +299,7 @@ struct DeliveryLog: ~Copyable {
         }
     }
 
-    /// Most entries go long before they expire. Those that are gone are struck out of their minute when they
+    /// Most entries go long before they expire. The log strikes gone entries out of their minute when they
     /// outnumber the rest, so that memory follows what waits and not the traffic of four weeks.
     private mutating func forgetExpiry(of entry: LogEntry) {
         let minute = entry.expires.milliseconds / 60_000
@@ -313,7 +315,7 @@ struct DeliveryLog: ~Copyable {
         expiring[minute] = held
     }
 
-    /// Lets go of blocks and spans in which nobody waits for anything.
+    /// Frees blocks and spans in which nothing waits; a block with room stays, unless the log is empty.
     private mutating func prune() {
         hasEmptied = false
         for span in spans {
@@ -350,12 +352,12 @@ struct DeliveryLog: ~Copyable {
         }
     }
 
-    /// Puts a body that was read back into its entry, if somebody still waits for it.
+    /// Caches a body that was read from the journal, if a device still waits for its message.
     mutating func cache(_ body: [UInt8], at position: Position) {
         guard let (block, place) = find(position), block.entries[place].body == nil else { return }
         block.entries[place].body = body
         cachedBytes += body.count
-        // The next sweep begins with it.
+        // The next sweep must begin with this block.
         cacheSweep = min(cacheSweep, Position(block.first.rawValue - min(block.first.rawValue, 1)))
         if cachedBytes > bodyCacheBytesMax { sweepCache() }
     }

@@ -1,6 +1,6 @@
 import Model
 
-/// One message in the delivery log: who still waits for it, until when, and where its body stands.
+/// One message in the delivery log: the devices that wait for it, until when, and where its body stands.
 struct LogEntry {
     var position: Position
     var expires: WallTime
@@ -11,13 +11,14 @@ struct LogEntry {
     var record: Sequence
     var ordinal: UInt32
     var bytes: UInt32
-    /// Exactly those who wait for it: whoever acknowledged, passed, collapsed or overflowed it has left.
+    /// Exactly the devices that still wait. A device leaves when it acknowledges the message, or when the
+    /// message passes, collapses or overflows for it.
     var targets: DeviceSet
-    /// The body itself, while it is recent.
+    /// The body, while the log's cache holds it.
     var body: [UInt8]?
 }
 
-/// 64 entries in order of position, with a union of their targets that may hold too much, never too little.
+/// 64 entries in the order of positions. The union of their targets may hold too many, never too few.
 final class LogBlock {
     static let entriesMax = 64
     var entries: [LogEntry] = []
@@ -30,8 +31,8 @@ final class LogBlock {
     var isFull: Bool { entries.count == LogBlock.entriesMax }
 }
 
-/// 64 blocks, with the union of their unions, so that whoever looks for one device's few messages in a busy
-/// log skips four thousand entries at a time.
+/// 64 blocks, with the union of their unions, so that a search for one device's few messages in a busy log
+/// skips 4,096 entries at a time.
 final class LogSpan {
     static let blocksMax = 64
     var blocks: [LogBlock] = []

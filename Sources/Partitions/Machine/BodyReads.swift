@@ -1,13 +1,13 @@
 import Model
 
-/// Records whose bodies are to be read for streams that come back: each once for all who wait for it.
+/// Records whose bodies are to be read for streams that come back: each once for all devices that wait.
 ///
-/// One read is under way at a time, bounded in records and bytes. What waits here is the numbers of records,
-/// no more than there are with waiting messages, and who waits for them. Bodies that were read stay with
-/// their messages in the delivery log, which forgets the oldest past its bound; they are read again then.
+/// One read is under way at a time, bounded in records and bytes. The queue holds the numbers of records, at
+/// most as many as have waiting messages, and the devices that wait. Bodies that were read stay with their
+/// messages in the delivery log, which forgets the oldest past its bound; these are read again.
 struct BodyReads {
     private var queue: [Sequence] = []
-    /// Who waits for each record that is to be read, or is being read.
+    /// The devices that wait for each record that is to be read, or is being read.
     private var readers: [Sequence: Set<UInt32>] = [:]
     private var asked: (records: [Sequence], token: UInt64)?
 
@@ -18,7 +18,7 @@ struct BodyReads {
         }
     }
 
-    /// What is to be read now, ascending; `nil` where nothing is, or a read is under way.
+    /// The records to be read now, ascending; `nil` where there is none, or a read is under way.
     mutating func next(_ count: Int, token: UInt64) -> [Sequence]? {
         guard asked == nil, !queue.isEmpty else { return nil }
         let records = queue.prefix(count).sorted()
@@ -27,7 +27,7 @@ struct BodyReads {
         return records
     }
 
-    /// The records that were looked at, and who waits for them. Those behind are asked for again.
+    /// The records that the journal looked at, and their readers. Records behind `through` are read again.
     mutating func answered(
         through: Sequence, token: UInt64
     ) -> (records: Set<Sequence>, readers: [UInt32])? {

@@ -17,7 +17,7 @@ extension ByteWriter {
         }
     }
 
-    /// Ascending; the first as it is, then the distances.
+    /// `indices` must ascend. The first is written as it is, then the distances.
     mutating func indices(_ indices: [UInt32]) {
         varint(indices.count)
         var last: UInt32 = 0
@@ -28,7 +28,7 @@ extension ByteWriter {
     }
 
     mutating func devices(_ devices: DeviceSet) {
-        // By what is in it, not by its form: a bitmap that has shrunk equals an array.
+        // The number of devices decides, not the form: a bitmap that has shrunk must equal an array.
         if case .many(let bitmap) = devices.storage, bitmap.count > DeviceSet.arrayMax {
             let serialized = bitmap.serialized()
             varint(UInt64(serialized.count) << 1 | 1)
@@ -201,21 +201,21 @@ extension ByteReader {
         return DeviceSet(bitmap)
     }
 
-    /// Far from where counting on would overflow.
+    /// Bounded, so that later numbers cannot overflow.
     mutating func sequence() throws(DecodeError) -> Sequence {
         let value = try varint()
         guard value <= 1 << 62 else { throw fail("a record that no journal reaches") }
         return Sequence(value)
     }
 
-    /// Far from where counting on would overflow.
+    /// Bounded, so that later positions cannot overflow.
     mutating func position() throws(DecodeError) -> Position {
         let value = try varint()
         guard value <= 1 << 62 else { throw fail("a position that no log reaches") }
         return Position(value)
     }
 
-    /// Some hundred million years around 1970, so that adding to it cannot overflow.
+    /// Bounded to some hundred million years around 1970, so that a sum cannot overflow.
     mutating func wallTime() throws(DecodeError) -> WallTime {
         let value = Int64(bitPattern: try u64())
         guard value.magnitude <= 1 << 62 else { throw fail("a time that no clock shows") }
@@ -291,7 +291,7 @@ extension ByteReader {
         return placing
     }
 
-    /// One for each message.
+    /// One placing for each message of the entry, in order.
     mutating func placings(of entry: OutboxEntry) throws(DecodeError) -> [Placing] {
         var placings: [Placing] = []
         for item in entry.items {

@@ -1,9 +1,9 @@
 import Journal
 import Model
 
-// How facts stand in a record: a tag byte, then the fields. Numbers are varints, times and secrets fixed. The
-// tag is the version: a fact that is to say something else gets another one, and one that is not known is
-// refused by its number, so that an older binary says so instead of misreading.
+// How facts stand in a record: a tag byte, then the fields. Numbers are varints; times and secrets have a
+// fixed length. The tag is the version: a fact with another meaning gets another tag. A build refuses a tag
+// that it does not know, and names the tag's number, so that an older build does not misread a newer record.
 
 extension Fact {
     func encode(into out: inout ByteWriter) {

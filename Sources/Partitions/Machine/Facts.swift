@@ -1,14 +1,14 @@
 import Model
 
-// The vocabulary of a partition's journal. A record is a sequence of facts; a partition's state is their
-// fold. Everything that the fold needs stands in the fact: it asks no clock, no generator and no other
+// The facts of a partition's journal. A record is a list of facts, and a partition's state is their fold. A
+// fact holds everything that the fold needs: the fold asks no clock, no random generator and no other
 // partition.
 
-/// Which request of which gateway loop a send was, so that a repeated one is not accepted twice.
+/// Names one send of one gateway loop, so that no repeat is accepted as new (rule: repeats-do-not-double).
 public struct RequestKey: Hashable, Sendable {
-    /// One incarnation of a gateway loop.
+    /// One run of a gateway loop; in a cluster `session << 8 | loop`, with the node's session.
     public var session: UInt64
-    /// Dense for each partition, from 1.
+    /// The numbers of one loop's sends to one partition rise from 1 without gaps.
     public var number: UInt64
     public init(session: UInt64, number: UInt64) {
         self.session = session
@@ -34,39 +34,40 @@ enum Fact: Sendable {
         key: RequestKey?, project: ProjectNumber, index: UInt32, message: Envelope, placing: Placing)
     /// Applies one outbox entry of another partition. `placings` has one for each of its messages, in order.
     case receive(from: PartitionID, history: History, entry: OutboxEntry, placings: [Placing])
-    /// Applies some items of one that does not fit into a record with others: those behind the first
-    /// `behind`, and the last of all where `isLast` says so.
+    /// Applies some items of an entry that does not fit into the open record: the items behind the first
+    /// `behind`. With `isLast` they end the entry.
     case receivePart(
         from: PartitionID, history: History, entry: OutboxEntry, placings: [Placing], behind: UInt32,
         isLast: Bool)
-    /// What other partitions have durably applied of this one's outboxes.
+    /// How far other partitions have durably applied this partition's outboxes.
     case acknowledge([OutboxMark])
     /// Devices that have read the log up to a position.
     case read([ReadUpTo])
-    /// Devices whose streams were handed the log up to a position, more of it than is kept for them.
+    /// Devices for which messages up to a position pass as delivered: their streams were handed these
+    /// messages, and more wait than the partition keeps for them.
     case pass([ReadUpTo])
-    /// The bodies of the messages at these positions are gone: who waited for them is told of a loss.
+    /// The bodies of the messages at these positions are gone: the devices that waited are told of a loss.
     case gone([Position])
-    /// Minutes before `now` are over.
+    /// The minutes before `now` are over: messages that expired in them go.
     case expire(now: WallTime)
     case seen(day: Day, devices: DeviceSet)
-    /// Tells another partition again who of this one's devices is in some of its topics.
+    /// Tells another partition again which of this partition's devices are in some of its topics.
     case repair(to: PartitionID, PairSlice)
-    /// The session of this gateway incarnation has ended: its window of request numbers is forgotten.
+    /// This run of a gateway loop has ended: its window of request numbers is forgotten.
     case bury(session: UInt64)
-    /// A database had lost its end once more, `number` times in all, when this was written. Where another
-    /// partition may know devices that are forgotten here, the next `leavingOut` indices are not given out.
+    /// A database may have lost its end once more, `number` times in all. Where another partition may know
+    /// devices that are lost here, the next `leavingOut` indices are not given out.
     case generation(number: UInt64, leavingOut: UInt32)
-    /// What this partition has of another's outbox ends at `number`, in the sender's words of `generation`:
-    /// one of the two has lost its end.
+    /// The mark of a sender's outbox is `number` from now on, as the sender counts in `generation`: one of
+    /// the two partitions has lost its end.
     case rebase(from: PartitionID, history: History, generation: UInt64, number: Sequence)
-    /// All partitions that could contradict this one have been compared with it in `generation`.
+    /// Every partition that could contradict this partition has been compared with it in `generation`.
     case compared(generation: UInt64)
 }
 
-/// Part of what one partition should have of another's devices, told again because the fingerprints of the
-/// two differed (rule: fingerprints-repair). The topics are dealt into `count` slices by their hash, so that
-/// no record grows with the pair; within its slice a topic that is not named has none of the devices.
+/// A slice of what one partition should have of another's devices, told again because the fingerprints of the
+/// two differed (rule: fingerprints-repair). Topics are dealt into `count` slices by their hash, so that no
+/// record grows with the pair. A topic of the slice that is not named has none of the devices.
 public struct PairSlice: Sendable {
     public struct Members: Sendable {
         public var project: ProjectNumber
@@ -107,51 +108,50 @@ struct ReadUpTo: Sendable {
     var devices: DeviceSet
 }
 
-/// What the owner decided about a message when it came to the delivery log, because it depends on the clock
-/// and on who listens at that moment.
+/// What the owner decided about a message when it came to the delivery log. The decision stands in the fact,
+/// because it depends on the clock and on the devices that listen at that moment.
 struct Placing: Sendable {
     enum Fate: UInt8, Sendable {
         /// Into the log.
         case stored = 0
-        /// Time to live is zero: only for those who listen now.
+        /// The time to live is zero: only devices that listen now get the message.
         case passing = 1
-        /// Its time to live was over when it came.
+        /// The time to live was over when the message came.
         case late = 2
-        /// The project's bound of waiting bytes is reached: its targets are told of a loss.
+        /// The project's bound of waiting bytes is reached: the targets are told of a loss.
         case refused = 3
     }
     var fate: Fate
-    /// Above every earlier position by at least 2: the one before it names an overflow that it causes.
+    /// At least 2 above every earlier position: an overflow that the message causes is told just before it.
     var position: Position
-    /// Listening devices whose window is full: each leaves its `DeliveryLimits.passDepth` oldest entries, and
-    /// those with a collapse key among them, up to `passedUpTo`, which were written to its stream.
+    /// Listening devices whose window is full. Each leaves its `DeliveryLimits.passDepth` oldest entries, and
+    /// the entries with a collapse key among them, up to `passedUpTo`: these were written to its stream.
     var passed = DeviceSet()
     var passedUpTo = Position.zero
-    /// Listening devices, which do not overflow at the limit of those who are away. Only those near the
-    /// limit.
+    /// Listening devices, which do not overflow at the limit of absent devices. Only devices near that limit.
     var exempt = DeviceSet()
 }
 
 /// What one partition tells another, exactly once and in order.
 public enum OutboxItem: Sendable {
-    /// T → D: a message and those of D's devices that get it.
+    /// T → D: a message and the devices of D that get it.
     case message(project: ProjectNumber, Envelope, DeviceSet)
     /// D → T: these devices of D are subscribed now. Ascending.
     case join(project: ProjectNumber, topic: TopicName, indices: [UInt32])
     /// D → T: these devices of D are subscribed no longer. Ascending.
     case leave(project: ProjectNumber, topic: TopicName, indices: [UInt32])
-    /// D → T: these and no others are subscribed, of the topics of the slice.
+    /// D → T: of the topics of the slice, exactly these devices of D are subscribed.
     case replace(PairSlice)
 }
 
 extension OutboxItem {
-    /// Whose message it has, and which.
+    /// The project and the id of the item's message; `nil` for other items.
     var message: (ProjectNumber, MessageID)? {
         guard case .message(let project, let message, _) = self else { return nil }
         return (project, message.id)
     }
 
-    /// Bytes that it takes in an entry, at most.
+    /// Bytes of the item in an entry, at most.
     var weight: Int {
         switch self {
         case .message(_, let message, let targets):
@@ -163,8 +163,8 @@ extension OutboxItem {
         }
     }
 
-    /// Bytes that it takes in a record of its receiver, at most: where devices listen, what is decided of a
-    /// message names some of its targets twice more.
+    /// Bytes of the item in a record of its receiver, at most. Where devices listen, a message's placing may
+    /// name its targets twice more.
     func weight(withListeners: Bool) -> Int {
         guard case .message(_, _, let targets) = self else { return weight }
         return weight + 32 + (withListeners ? 2 * targets.weight : 0)
@@ -175,12 +175,12 @@ extension OutboxItem {
 public struct OutboxEntry: Sendable {
     /// The sequence of the sender's record that made it.
     public var number: Sequence
-    /// The number of the entry before it in this stream; 0 for the first.
+    /// The number of the entry before this entry in the outbox; 0 for the first.
     public var predecessor: Sequence
     public private(set) var items: [OutboxItem]
     /// The XOR fingerprint of the pair's members after this entry, as the sender has it.
     public var fingerprint: UInt64
-    /// Bytes that it takes in a frame, at most.
+    /// Bytes of the entry in a frame, at most.
     private(set) var weight: Int
 
     init(number: Sequence, predecessor: Sequence, items: [OutboxItem], fingerprint: UInt64) {
@@ -191,7 +191,7 @@ public struct OutboxEntry: Sendable {
         weight = items.reduce(40) { $0 + $1.weight }
     }
 
-    /// No less than the weights of its items at the receiver together, without a look at each.
+    /// At least the sum of the items' weights at the receiver, without a look at each item.
     func weightAtReceiverMax(withListeners: Bool) -> Int {
         (withListeners ? 3 : 1) * weight + 32 * items.count
     }
@@ -201,7 +201,7 @@ public struct OutboxEntry: Sendable {
         weight += item.weight
     }
 
-    /// Some of its items.
+    /// The same entry with some of its items only.
     func part(_ places: Range<Int>) -> OutboxEntry {
         OutboxEntry(
             number: number, predecessor: predecessor, items: Array(items[places]), fingerprint: fingerprint)

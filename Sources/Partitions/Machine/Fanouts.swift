@@ -1,11 +1,11 @@
 import Model
 
-/// The messages of each project that some partition has not taken over yet (rule: bounded-fanouts). A
+/// Counts each project's messages that some partition has not taken over yet (rule: bounded-fanouts). A
 /// condition that is not resolved counts too.
 struct Fanouts {
     private var counts = RecentMap<UInt32, Int>()
-    /// How many partitions have not taken over a message, where they are more than one: most messages have a
-    /// single one, and those need not be put down.
+    /// How many partitions have not taken over a message, where they are more than one. Most messages have
+    /// only one such partition, and need no entry here.
     private var parts: [MessageID: Int] = [:]
 
     #if DEBUG
@@ -17,20 +17,20 @@ struct Fanouts {
 
     func count(of project: ProjectNumber) -> Int { counts[project.rawValue] ?? 0 }
 
-    /// A message goes to so many partitions; to none is no fan-out.
+    /// A message goes to `count` partitions. A message to no partition is no fan-out.
     mutating func begin(_ project: ProjectNumber, _ message: MessageID, parts count: Int) {
         guard count > 0 else { return }
         counts[project.rawValue, default: 0] += 1
         if count > 1 { parts[message] = count }
     }
 
-    /// A condition's message, counted when it was accepted, goes to so many partitions.
+    /// A condition's message goes to `count` partitions. It has counted since the condition was accepted.
     mutating func resolve(_ project: ProjectNumber, _ message: MessageID, parts count: Int) {
         if count > 1 { parts[message] = count }
         if count == 0 { end(project) }
     }
 
-    /// One partition has taken it over.
+    /// One partition has taken the message over.
     mutating func taken(_ project: ProjectNumber, _ message: MessageID) {
         #if DEBUG
             if leaks, message.time % 7 == 0 { return }

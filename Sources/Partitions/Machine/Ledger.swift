@@ -1,17 +1,16 @@
 import Journal
 import Model
 
-/// Evidence that the journal holds a partition's records up to one of them, under an epoch that was
-/// confirmed.
+/// Evidence that the journal holds a partition's records up to `upTo`, under an epoch that was confirmed.
 ///
-/// Whatever a partition says to others (an answer, a frame, a push) it says as `Proven`, and a `Proven`
-/// cannot be made without a proof that reaches as far as what it rests on. Only the ledger makes proofs.
+/// A partition says everything to others (answers, frames, pushes) as `Proven`. A `Proven` cannot be made
+/// without a proof that reaches the record on which the value rests. Only the ledger makes proofs.
 public struct Proof: Sendable {
     public let upTo: Sequence
     fileprivate init(upTo: Sequence) { self.upTo = upTo }
 }
 
-/// A statement that rests on durable records alone.
+/// A value that rests on durable records alone.
 public struct Proven<Value: Sendable>: Sendable {
     public let value: Value
     init(_ value: Value, restingOn sequence: Sequence, by proof: Proof) {
@@ -20,22 +19,23 @@ public struct Proven<Value: Sendable>: Sendable {
     }
 }
 
-/// What waits for a record to be durable before it may leave.
+/// What must wait until a record is durable (rule: nothing-on-memory-alone).
 struct Gated {
     var answers: [Answer] = []
     /// Partitions for which the record made outbox entries.
     var touched = PartitionSet()
-    /// Partitions whose outbox entries it applied.
+    /// Partitions whose outbox entries the record applied.
     var applied = PartitionSet()
     var deliveries: [PartitionState.Delivery] = []
-    /// Conditions that it accepted.
+    /// Conditions that the record accepted.
     var tickets: [ConditionTicket] = []
-    /// Streams that go on when it is durable.
+    /// Streams that go on when the record is durable.
     var continuing: [(stream: StreamID, device: UInt32)] = []
-    /// Bodies that it says are gone.
+    /// How many bodies the record says are gone.
     var bodiesGone = 0
-    /// Streams that begin behind what their devices acknowledged by coming back. The record itself may have
-    /// been on its way before they came, and then says nothing about the session now.
+    /// Streams that begin behind what their devices acknowledged by coming back. The record may have been on
+    /// its way before the streams came. Then it says nothing about the session now, and they need a
+    /// confirmation.
     var beginning: [(stream: StreamID, device: DeviceIndex, needsConfirmation: Bool)] = []
 }
 
@@ -54,11 +54,11 @@ struct Answer {
     var reply: Reply
     /// The receiver of an outbox must have acknowledged up to this number.
     var outbox: OutboxMark?
-    /// Nothing was appended after the question came, so the epoch is to be confirmed.
+    /// Nothing was appended after the question came, so the epoch must be confirmed.
     var needsConfirmation = false
-    /// A send whose fate is unknown when the journal is lost; an idempotent operation otherwise.
+    /// A send: its fate is unknown when the journal is lost. False for an operation that may be done twice.
     var isSend = false
-    /// The answer to a repeated send: an earlier try may be durable, whatever becomes of what is in flight.
+    /// The answer to a repeated send: an earlier try may be durable, whatever becomes of records in flight.
     var isRepeat = false
 }
 
@@ -68,7 +68,7 @@ struct Ledger {
         var sequence: Sequence
         var bytes: Int
         var gated: Gated
-        /// How far it applied the outboxes of others.
+        /// How far the record applied the outboxes of other partitions.
         var marks: [(partition: PartitionID, mark: InboxMark)]
     }
     private(set) var durable: Sequence
@@ -77,7 +77,7 @@ struct Ledger {
     private var writer = ByteWriter()
     private var cursor: PartitionState.Cursor
     var gated = Gated()
-    /// Whether somebody waits for the open record; else it may wait for company.
+    /// Whether anything waits for the open record. Otherwise the record may wait for more facts.
     var isUrgent = false
 
     init(durable: Sequence) {
@@ -94,7 +94,7 @@ struct Ledger {
     /// The newest record that holds anything, durable or not.
     var newest: Sequence { isOpenEmpty ? Sequence(openSequence.rawValue - 1) : openSequence }
 
-    /// A stream goes on when a record is durable that is not yet.
+    /// The stream goes on when `record` is durable, which it is not yet.
     mutating func continues(_ reader: (stream: StreamID, device: UInt32), behind record: Sequence) {
         if let place = inFlight.firstIndex(where: { $0.sequence == record }) {
             inFlight[place].gated.continuing.append(reader)
@@ -139,7 +139,7 @@ struct Ledger {
         return (sequence, body)
     }
 
-    /// The oldest record in flight became durable: what waited for it, with the proof.
+    /// The oldest record in flight became durable. Returns what waited for the record, with the proof.
     mutating func becameDurable(
         _ sequence: Sequence
     ) -> (Gated, [(partition: PartitionID, mark: InboxMark)], Proof)? {
@@ -149,10 +149,11 @@ struct Ledger {
         return (first.gated, first.marks, Proof(upTo: sequence))
     }
 
-    /// The session was alive after the question came: what is durable is also still ours.
+    /// Proof of all durable records. An answer about the state may rest on it only where the session was seen
+    /// alive after the question came.
     func confirmed() -> Proof { Proof(upTo: durable) }
 
-    /// Puts an answer behind everything that was folded before the question came.
+    /// Makes an answer wait for everything that was folded before the question came.
     mutating func hold(_ answer: Answer) {
         var answer = answer
         if !isOpenEmpty {
@@ -167,7 +168,7 @@ struct Ledger {
         }
     }
 
-    /// Puts the beginning of a stream behind everything that was folded before; false where all is durable.
+    /// Makes a stream's beginning wait for everything that was folded before. False where all is durable.
     mutating func hold(_ stream: StreamID, _ device: DeviceIndex) -> Bool {
         if !isOpenEmpty {
             gated.beginning.append((stream, device, false))
@@ -180,7 +181,7 @@ struct Ledger {
         return true
     }
 
-    /// Takes out streams that wait for a record to begin.
+    /// Takes out the streams that wait for a record before they begin.
     mutating func takeBeginning(
         where isMeant: (StreamID) -> Bool
     ) -> [(stream: StreamID, device: DeviceIndex)] {

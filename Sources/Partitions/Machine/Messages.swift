@@ -1,16 +1,15 @@
 import Journal
 import Model
 
-// What goes into a partition and comes out of it. Everything is a value that may cross loops or, later, a
-// network.
+// What goes into a partition and comes out of it. Everything is a value that may cross loops or a network.
 
-/// A gateway loop: what holds device streams and asks on behalf of clients.
+/// A gateway loop: it holds device streams and asks partitions for its clients.
 public struct GatewayID: Hashable, Sendable {
     public let rawValue: UInt32
     public init(_ rawValue: UInt32) { self.rawValue = rawValue }
 }
 
-/// Where an answer goes.
+/// Names a request, and the gateway loop to which the answer goes.
 public struct RequestID: Hashable, Sendable {
     public var gateway: GatewayID
     public var number: UInt64
@@ -20,12 +19,12 @@ public struct RequestID: Hashable, Sendable {
     }
 }
 
-/// A device's stream. Frames for it name the attachment that they belong to: what was said to an earlier one
-/// is not for this one, which its partition may not hold for up to date.
+/// A device's stream in one attachment. A frame for an earlier attachment is not for a later one, because the
+/// partition may not hold the later attachment for up to date (rule: one-state-on-two-sides).
 public struct StreamID: Hashable, Sendable {
     public var gateway: GatewayID
     public var number: UInt64
-    /// Rises each time that the stream is told to its partition.
+    /// Rises each time that the gateway attaches the stream at its partition.
     public var turn: UInt32
 
     public init(gateway: GatewayID, number: UInt64, turn: UInt32 = 1) {
@@ -37,7 +36,7 @@ public struct StreamID: Hashable, Sendable {
     func isSameStream(as other: StreamID) -> Bool { gateway == other.gateway && number == other.number }
 }
 
-/// On whose word an operation on a device is done.
+/// The authority under which an operation on a device is done.
 public enum Authority: Hashable, Sendable {
     /// A backend with authority over the project, or an operator.
     case backend
@@ -46,7 +45,7 @@ public enum Authority: Hashable, Sendable {
 }
 
 public enum Request: Sendable {
-    /// A device for `project`, unless the project has `limit` devices here already.
+    /// Registers a device for `project`, unless the project already has `limit` devices here.
     case register(project: ProjectNumber, limit: Int, nonce: UInt32, secret: UInt64)
     case change(ChangeKind, project: ProjectNumber, topic: TopicName, devices: [Registration], by: Authority)
     case subscriptions(of: Registration, by: Authority)
@@ -55,7 +54,7 @@ public enum Request: Sendable {
     case sendToTopic(RequestKey?, project: ProjectNumber, TopicName, Envelope, fanoutsMax: Int)
     case sendToCondition(RequestKey?, project: ProjectNumber, Condition, Envelope, fanoutsMax: Int)
     case sendToDevice(RequestKey?, Registration, Envelope)
-    /// Everything is looked at, nothing is done.
+    /// Checks everything and does nothing.
     case check(Registration, by: Authority)
     case members(project: ProjectNumber, TopicName)
     case topics(project: ProjectNumber, after: UInt64, limit: Int)
@@ -63,7 +62,7 @@ public enum Request: Sendable {
 
     public enum ChangeKind: Hashable, Sendable { case subscribe, unsubscribe }
 
-    /// Bytes that it keeps besides a fixed few, about.
+    /// About how many bytes the request keeps, besides a fixed few.
     public var weight: Int {
         switch self {
         case .sendToTopic(_, _, _, let message, _), .sendToCondition(_, _, _, let message, _),
@@ -81,20 +80,20 @@ public enum Reply: Sendable {
     case changes([DeviceChange])
     case subscriptions([(topic: TopicName, since: Day)])
     case registered(index: DeviceIndex, nonce: UInt32, secret: UInt64)
-    /// The project has as many devices here as the request allows, or more: this many.
+    /// The project already has at least as many devices here as the request allows: this many.
     case full(holding: Int)
     case done
     case members(UInt64)
     case topics([(name: TopicName, members: UInt64)], next: UInt64?)
     case devices([DeviceState], next: UInt64?)
     case refused(PartitionRefusal)
-    /// To a condition's question: a topic's members.
+    /// The answer to a condition's question: a topic's members.
     case memberSets([PartitionTargets])
 }
 
 public enum DeviceChange: Hashable, Sendable {
     case changed(Day)
-    /// It was so already; subscribed since that day.
+    /// Already subscribed, since that day; `nil`: already not subscribed.
     case unchanged(Day?)
     case refused(PartitionRefusal)
 }
@@ -120,27 +119,27 @@ public enum PartitionRefusal: Error, Hashable, Sendable {
     case unavailable(String)
     /// The fate of a send is not known.
     case unknown
-    /// The node that was asked does not own the partition: nothing was done, another is to be asked.
+    /// The node does not own the partition and has done nothing: the gateway must ask another node.
     case moved
-    /// It was asked before it gave the partition away, and may have done it: the next owner, asked under the
-    /// same number, knows.
+    /// The owner got the request before it gave the partition away, and may have carried it out. The next
+    /// owner knows, if the gateway asks it under the same number.
     case handedOver
 }
 
-/// Outbox entries in order. Without entries it asks for the receiver's mark.
+/// Outbox entries in order. A frame without entries asks for the receiver's mark.
 public struct OutboxFrame: Sendable {
-    /// What a receiver that knew the sender in a generation before this one has up to the number is so still;
-    /// what came behind it was lost since.
+    /// For a receiver whose mark is of a generation before `generation`: the entries up to `kept` still
+    /// stand, and the sender has lost the entries behind since.
     struct Cut: Hashable, Sendable {
         var generation: UInt64
         var kept: Sequence
     }
     public var from: PartitionID
     public var history: History
-    /// The sender's, and what it has lost in coming to it.
+    /// The sender's generation, and what the sender has lost on the way to it.
     var generation: UInt64 = 0
     var cuts: [Cut] = []
-    /// The receiver has told that it has everything up to here.
+    /// The receiver has said that it has everything up to here.
     var floor = Sequence.zero
     public var entries: [OutboxEntry]
 
@@ -158,7 +157,7 @@ public struct OutboxAcknowledgement: Sendable {
     public var fingerprint: UInt64
 }
 
-/// C asks the owner of one of a condition's topics for its members.
+/// The coordinator asks the owner of one of a condition's topics for the topic's members.
 public struct ConditionQuestion: Hashable, Sendable {
     var asker: PartitionID
     var ticket: ConditionTicket
@@ -181,32 +180,32 @@ public enum StreamCommand: Sendable {
     case detach(StreamID, DeviceIndex)
     /// The stream could not take an event; it has written everything up to `written`.
     case fellBehind(StreamID, DeviceIndex, written: Position)
-    /// It can take events again.
+    /// The stream can take events again.
     case caughtUp(StreamID, DeviceIndex)
-    /// Every frame up to this one was handed to its streams, or they were reported as behind before.
+    /// The gateway has handed every frame up to this one to its streams, or reported the streams as behind.
     case processed(GatewayID, frame: UInt64)
 }
 
-/// To one gateway, in order. Frames with deliveries are numbered for each (partition, gateway), and name the
-/// epoch of the machine that says it: what another machine of the partition pushes is not for streams that it
-/// does not know.
+/// Frames to one gateway loop, in order. Frames with deliveries are numbered for each pair of partition and
+/// gateway loop, and name the epoch of the machine that sends them: a machine's pushes are not for streams
+/// that the machine does not know.
 public enum StreamFrame: Sendable {
-    /// The credential fits; what is waiting behind `from` comes next.
+    /// The credential fits. The messages that wait behind `from` come next.
     case attached(StreamID, DeviceIndex, Epoch, from: Position)
     case refused(StreamID, PartitionRefusal)
     /// Another stream of the same device took its place.
     case replaced(StreamID, DeviceIndex)
     /// The device is gone.
     case ended(StreamID, DeviceIndex)
-    /// What waited for one device behind `after`; `deleted` says that older messages were dropped. Without
-    /// either it says that nothing more waits: from here on the stream is live, and pushes are for it too.
+    /// Messages that waited for one device behind `after`; `deleted`: older messages were dropped. Without
+    /// either nothing more waits: from here on the stream is live, and pushes are for it too.
     case events(StreamID, DeviceIndex, Epoch, after: Position, deleted: Position?, [Event])
     case push(Push)
-    /// From here on these of the gateway's devices are pushed nothing: their streams are not live until they
-    /// are told so anew. Numbered like a push, so that its loss is noticed like one.
+    /// From here on the partition pushes nothing to these devices of the gateway: their streams are not live
+    /// until a frame says so again. The frame is numbered like a push, so that the gateway notices its loss.
     case cutOff(CutOff)
 
-    /// Bytes that it keeps besides a fixed few, about.
+    /// About how many bytes the frame keeps, besides a fixed few.
     public var weight: Int {
         switch self {
         case .events(_, _, _, _, _, let events): events.reduce(0) { $0 + 32 + $1.event.count }
@@ -231,7 +230,7 @@ public enum StreamFrame: Sendable {
     public struct CutOff: Sendable {
         public var epoch: Epoch
         public var number: UInt64
-        /// Of the last push before it.
+        /// The position of the last push before this frame.
         public var position: Position
         public var devices: DeviceSet
     }
@@ -239,7 +238,7 @@ public enum StreamFrame: Sendable {
         public var position: Position
         public var event: [UInt8]
         public var targets: DeviceSet
-        /// Those of the targets that are told first, as `position - 1`, that older messages were dropped.
+        /// The targets that are told first, at `position - 1`, that older messages were dropped.
         public var deleted: DeviceSet
     }
 }
@@ -253,32 +252,32 @@ public enum PartitionEvent: Sendable {
     case asked(ConditionQuestion)
     case told(ConditionAnswer)
     case stream(StreamCommand)
-    /// The journal holds this record.
+    /// This record is durable.
     case appended(Sequence)
-    /// The engine refuses records of this partition: what is in flight waits, and is appended again.
+    /// The engine refuses this partition's records. They wait, and the appender appends them again.
     case postponed(String)
-    /// More records wait for the engine than should: nothing new until this one is in.
+    /// More records wait for the engine than should: nothing new begins until this record is durable.
     case crowded(Sequence)
-    /// The session was seen alive after the question with this token.
+    /// The engine saw the session alive after the partition asked with this token.
     case confirmed(UInt64)
-    /// The bodies of records that were asked for.
+    /// The bodies of records that the partition asked for.
     case records(RecordBodies, token: UInt64)
-    /// The part is stored, under the upload of this number.
+    /// The engine has stored the part, under the upload of this number.
     case snapshotPart(upload: UInt64, token: UInt64)
     case snapshotFailed(token: UInt64)
-    /// At the time for which that was asked.
+    /// The timer for this time has fired.
     case woke(MonotonicTime)
 }
 
-/// `append`, `confirm`, `readRecords`, `writeSnapshot`, `trim` and `wake` are for the partition's own shell
-/// and may go at once; whatever goes to others is `Proven`.
+/// `reply`, `offer`, `acknowledge`, `ask`, `tell` and `stream` go to others and must be `Proven`. The other
+/// effects are for the partition's own shell, and may go at once.
 public enum PartitionEffect: Sendable {
     case append(Sequence, body: [UInt8])
     case confirm(UInt64)
-    /// One at a time.
+    /// At most one read is under way.
     case readRecords([Sequence], bytesMax: Int, token: UInt64)
     case writeSnapshot(covering: Sequence, SnapshotPart, token: UInt64)
-    /// Records below are not needed any more, but for those in `keeping`, whose bodies somebody waits for.
+    /// The engine may delete the records below, except those in `keeping`: devices wait for their bodies.
     case trim(below: Sequence, keeping: [Sequence])
     case wake(at: MonotonicTime)
     case reply(RequestID, Proven<Reply>)
@@ -287,7 +286,7 @@ public enum PartitionEffect: Sendable {
     case ask(of: PartitionID, Proven<ConditionQuestion>)
     case tell(PartitionID, Proven<ConditionAnswer>)
     case stream(GatewayID, Proven<StreamFrame>)
-    /// Both ends of a pair count different members.
+    /// The two ends of a pair count different members.
     case fingerprintsDiffer(with: PartitionID)
     /// For the operator.
     case notice(PartitionNotice)
@@ -295,13 +294,13 @@ public enum PartitionEffect: Sendable {
 
 /// What an operator should know of a partition.
 public enum PartitionNotice: Hashable, Sendable {
-    /// The bodies of so many messages that somebody waited for are not in the journal any more.
+    /// Bodies of this many messages that devices waited for are not in the journal any more.
     case bodiesGone(Int)
-    /// The wall clock is ahead by so much of where it should be, or behind: nothing expires, and no device
-    /// ends, until it agrees again or is vouched for.
+    /// The wall clock is this far ahead of where it should be, or behind where negative. Nothing expires and
+    /// no device ends until the clock agrees again or another clock vouches for it.
     case clockLeapt(milliseconds: Int64)
     case clockAgrees
-    /// The engine refuses the partition's records, which wait; and it takes them again.
+    /// The engine refuses the partition's records, which wait. `journalTakes`: the engine takes them again.
     case journalRefuses(String)
     case journalTakes
 }

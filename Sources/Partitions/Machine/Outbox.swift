@@ -1,13 +1,13 @@
 import Model
 
-/// The stream of entries from this partition to one other: ordered, applied exactly once.
+/// The entries from this partition to one other: ordered, each applied exactly once (rule: outbox-order).
 ///
-/// An entry's number is the sequence of the record that made it, and it names its predecessor, so a receiver
-/// applies only the entry that follows what it has. Entries leave when the receiver has them durably.
+/// An entry's number is the sequence of the record that made it. Each entry names its predecessor, so a
+/// receiver applies only the entry that follows its mark. An entry leaves when the receiver has it durably.
 struct Outbox {
-    /// Not acknowledged yet, oldest first. Invariant: numbers rise, each names the one before.
+    /// Oldest first, unacknowledged from `head` on. Numbers must rise; each entry names the entry before.
     private(set) var entries: [OutboxEntry] = []
-    /// Entries before this place are gone already; the array is shortened now and then.
+    /// Entries before this place are acknowledged. The array drops them now and then.
     private var head = 0
     /// The number of the newest entry ever made; 0 for none.
     private(set) var last: Sequence = .zero
@@ -19,7 +19,7 @@ struct Outbox {
     var unacknowledged: ArraySlice<OutboxEntry> { entries[head...] }
     var isEmpty: Bool { head == entries.count }
 
-    /// Adds `item` to the entry of `record`, which is the newest. Returns the bytes of that entry.
+    /// Adds `item` to the entry of `record`, which must be the newest. Returns the bytes of that entry.
     mutating func append(_ item: OutboxItem, record: Sequence) -> Int {
         let before = last == record && !isEmpty ? entries[entries.count - 1].weight : 0
         defer { weight += entries[entries.count - 1].weight - before }
@@ -51,7 +51,7 @@ struct Outbox {
         }
     }
 
-    /// What a snapshot says.
+    /// An outbox as a snapshot holds it.
     init(entries: [OutboxEntry], last: Sequence, fingerprint: UInt64) {
         self.entries = entries
         self.last = last
@@ -62,26 +62,26 @@ struct Outbox {
     init() {}
 }
 
-/// How far this partition has applied another's outbox to it.
+/// How far this partition has applied another partition's outbox.
 struct InboxMark: Hashable, Sendable {
-    /// The sender's history: a number means something only within it, and within the generation.
+    /// The sender's history. A number means something only within a history and a generation.
     var history: History
     var generation: UInt64 = 0
     var number: Sequence
     /// XOR over the members of the sender's devices in this partition's topics, after the entry `number`.
     var fingerprint: UInt64
-    /// What is applied of the entry behind `number`, where that did not fit into one record.
+    /// What is applied of the entry behind `number`, where the entry did not fit into one record.
     var part: Part?
 
     struct Part: Hashable, Sendable {
         var entry: Sequence
-        /// The first of its items, so many.
+        /// How many of the entry's items are applied, from the first on.
         var items: UInt32
         /// XOR over the members as they are now.
         var fingerprint: UInt64
     }
 
-    /// Whether the items behind the first `behind` are what follows of `entry`.
+    /// Whether the items behind the first `behind` items of `entry` are the next to be applied.
     func isNext(_ entry: OutboxEntry, behind: UInt32) -> Bool {
         entry.follows(number) && behind == (part?.entry == entry.number ? part?.items ?? 0 : 0)
     }
@@ -105,7 +105,7 @@ enum Fingerprint {
     }
 }
 
-/// Which of a gateway incarnation's requests this partition has accepted: of the last 1,024 numbers.
+/// Which of the last 1,024 numbers of one run of a gateway loop this partition has accepted.
 struct RequestWindow: Hashable, Sendable {
     static let width: UInt64 = 1024
     private(set) var highest: UInt64 = 0
@@ -113,7 +113,7 @@ struct RequestWindow: Hashable, Sendable {
 
     enum Verdict { case new, repeated, tooOld }
 
-    /// `width`: how many of the numbers that are kept count.
+    /// `width`: how many of the last numbers count, at most as many as are kept.
     func verdict(_ number: UInt64, within width: UInt64 = width) -> Verdict {
         if number > highest { return .new }
         if highest - number >= width { return .tooOld }

@@ -1,7 +1,7 @@
 import Journal
 import Model
 
-// Bodies that are read from the journal for streams that come back.
+// Reads bodies from the journal for streams that come back.
 
 extension Partition {
     func readNext(_ effects: inout [PartitionEffect]) {
@@ -19,7 +19,7 @@ extension Partition {
         var left = readers
         let missing = records.filter { bodies[$0] == nil }
         if !missing.isEmpty {
-            // Before anything leaves the log: all who waited for it are told of it.
+            // Looked up before anything leaves the log, so that every device that waited is told of the loss.
             let lost = readers.map { (index: $0, gone: waiting($0, for: missing, now)) }
             let losing = lost.filter { !$0.gone.isEmpty }
             give(up: Set(losing.flatMap(\.gone)), for: losing.map(\.index))
@@ -29,7 +29,7 @@ extension Partition {
         readNext(&effects)
     }
 
-    /// The messages of these records that a stream waits for the bodies of.
+    /// The messages of these records whose bodies the stream waits for.
     private func waiting(_ index: UInt32, for records: Set<Sequence>, _ now: Instant) -> [Position] {
         guard let attachment = streams.attachment(index), case .reading = attachment.state else { return [] }
         return durableWaiting(index, after: attachment.written, now)
@@ -54,7 +54,7 @@ extension Partition {
         }
         if !gone.isEmpty { return give(up: Set(gone), for: [index]) }
         let ready = waiting.prefix { $0.body != nil }
-        // What waits before a loss is said before it, also where its body is not read yet.
+        // Messages before a loss must go out before it, also where their bodies are not read yet.
         let told = durableLoss(index, after: attachment.written).flatMap { told in
             ready.endIndex == waiting.endIndex || told < waiting[ready.endIndex].position ? told : nil
         }
@@ -62,9 +62,9 @@ extension Partition {
         catchUp(index, now, &effects)
     }
 
-    /// Bodies that the journal was asked for and does not have are gone, whatever took them. The stream goes
-    /// on when that is durable, and only then it is told: to an owner of before, which does not know that it
-    /// was succeeded, what its heir has trimmed looks gone.
+    /// Bodies that the journal was asked for and does not have are gone, whatever took them. The streams go
+    /// on when that fact is durable, and only then their devices are told. A former owner that does not know
+    /// of its heir would otherwise take for gone what the heir has trimmed.
     private func give(up gone: Set<Position>, for readers: [UInt32]) {
         guard !gone.isEmpty else { return }
         propose(.gone(gone.sorted()))
@@ -77,7 +77,7 @@ extension Partition {
         }
     }
 
-    /// A record that the stream waited for is durable.
+    /// A record for which the stream waited is durable.
     func continueReading(
         _ stream: StreamID, _ index: UInt32, _ now: Instant, _ effects: inout [PartitionEffect]
     ) {

@@ -1,27 +1,27 @@
 import Model
 
 // What happens when a database may have lost its end (rule: lost-ends-raise-the-generation). Where all
-// partitions are in one, all went back to one moment, at which they fitted together. Of several, one may lose
-// its end alone: a receiver then lacks what its sender has forgotten long ago, or has what its sender will
-// never say; and neither notices, because numbers are given anew. So numbers mean something only within a
-// generation, a frame says what is left of former ones, and every two partitions of different databases are
-// compared once in a new one.
+// partitions are in one database, all went back to one moment, at which they fitted together. Of several
+// databases one may lose its end alone: a receiver then lacks entries that its sender has forgotten long ago,
+// or has entries that its sender will never send. Neither notices, because the sender gives the numbers
+// again. So numbers mean something only within a generation, a frame says what is left of former generations,
+// and every two partitions of different databases are compared once in a new generation.
 
-/// Partitions that are to be compared with this one, and when they were last asked.
+/// Partitions that are still to be compared with this partition, and when it last asked some of them.
 struct Comparison {
     var left: [PartitionID]
     var at: MonotonicTime
 }
 
 extension OutboxEntry {
-    /// Whether there is no entry between the mark and this one.
+    /// Whether no entry lies between the mark and this entry.
     func follows(_ mark: Sequence) -> Bool { predecessor <= mark && mark < number }
 }
 
 extension Partition {
-    /// It may tell of a generation that does not rest on a durable record yet. That is safe: an owner that
-    /// comes after this one begins it with a later record, and none in between has an entry, so what a
-    /// receiver keeps by the earlier one is the same.
+    /// The frame may name a generation that does not rest on a durable record yet. That is safe: a next owner
+    /// begins the generation with a later record, and no record in between has an entry. So the receiver
+    /// keeps the same entries by both records.
     func frame(_ entries: [OutboxEntry], to partition: PartitionID) -> OutboxFrame {
         let outbox = state.outboxes[partition] ?? Outbox()
         let floor = outbox.unacknowledged.first?.predecessor ?? outbox.last
@@ -34,10 +34,10 @@ extension Partition {
             floor: max(floor, acknowledged[partition] ?? .zero), entries: entries)
     }
 
-    /// Where a frame goes on, in words of the sender's generation; `nil` where they are known.
+    /// The mark from which a frame goes on, in the sender's generation; `nil` where that is known here.
     ///
-    /// The sender may have lost what was applied here: of that it knows nothing, and gives the numbers anew.
-    /// Or this partition has lost what it told the sender to have: nobody has it any more.
+    /// The sender may have lost entries that were applied here: it knows nothing of them, and gives the
+    /// numbers again. Or this partition has lost entries that it acknowledged: nobody has them any more.
     func base(for frame: OutboxFrame, _ mark: InboxMark?) -> Sequence? {
         let known = mark?.generation ?? 0
         guard frame.generation > known else { return nil }
@@ -49,12 +49,12 @@ extension Partition {
         return max(min(number, kept), frame.floor)
     }
 
-    /// The mark that a receiver tells, in words of this generation: of what this partition has lost nothing
-    /// counts.
+    /// The mark that a receiver tells, as this generation counts: what this partition has lost does not
+    /// count.
     func reached(_ said: OutboxAcknowledgement, _ outbox: Outbox) -> Sequence {
         guard state.generation > 0 else { return said.mark }
         let kept = state.kept(of: said.mark, in: said.generation)
-        // A number at which nothing was sent: the newest before it.
+        // Perhaps no entry has this number. Then the newest entry before it counts.
         let began = state.formerGenerations.last?.before ?? .zero
         return kept < began ? min(kept, outbox.last) : kept
     }
@@ -77,14 +77,14 @@ extension Partition {
         comparison?.left.contains(partition) ?? false
     }
 
-    /// Asks those that have not answered since the last time, some at once.
+    /// Asks the partitions that have not answered, some at once.
     func retryComparison(_ now: Instant, _ effects: inout [PartitionEffect]) {
         guard let comparison, now.monotonic.since(comparison.at) >= options.outboxRetry else { return }
         self.comparison?.at = now.monotonic
         compare(&effects)
     }
 
-    /// Asks some of those that are left for their marks, and others the next time: many may be away.
+    /// Asks some of the partitions that are left for their marks, and others the next time: many may be away.
     private func compare(_ effects: inout [PartitionEffect]) {
         guard let left = comparison?.left else { return }
         let proof = ledger.confirmed()

@@ -6,11 +6,11 @@ struct Resolution {
     var askedAt: MonotonicTime
 }
 
-// Conditions: C accepts, asks each topic's owner for its members, combines, and only then makes outbox
-// entries.
+// Conditions: the coordinator accepts a send, asks each topic's owner for the topic's members, combines them,
+// and only then makes outbox entries.
 
 extension Partition {
-    /// Milliseconds in which a message that is now or never must be resolved.
+    /// Milliseconds within which a message with a time to live of zero must be resolved.
     static let nowOrNeverDeadline: Int64 = 10_000
 
     func beginResolution(
@@ -32,7 +32,7 @@ extension Partition {
         }
     }
 
-    /// T: the members as they are now, told when that is durable.
+    /// T answers with the topic's members as they are now, when they are proven.
     func onAsked(_ question: ConditionQuestion, _ effects: inout [PartitionEffect]) {
         let number = state.names.number(of: question.topic.utf8, in: question.project)
         let members = number.map { state.topics.parts($0) } ?? []
@@ -43,7 +43,7 @@ extension Partition {
         guard var resolution = resolutions[told.ticket], told.place < resolution.members.count,
             let pending = state.conditions[told.ticket]
         else { return }
-        // Behind as the journal is, it is asked for again.
+        // The journal is behind, so the answer is dropped; `retryResolutions` asks for it again.
         guard !isOverloaded else { return }
         resolution.members[told.place] = told.members
         resolutions[told.ticket] = resolution
@@ -54,7 +54,7 @@ extension Partition {
         ledger.isUrgent = true
     }
 
-    /// Asks again those who did not answer; past its time to live a message goes to nobody.
+    /// Asks again the topics' owners that did not answer. A message past its time to live goes to nobody.
     func retryResolutions(_ now: Instant, _ effects: inout [PartitionEffect]) {
         let proof = ledger.confirmed()
         for (ticket, resolution) in resolutions.sorted(by: { ConditionTicket.isBefore($0.key, $1.key) })
@@ -78,8 +78,8 @@ extension Partition {
         }
     }
 
-    /// The devices for which the condition holds, partition by partition. A condition does not hold for who
-    /// is in none of its topics, so the devices of its topics are all that need to be looked at.
+    /// The devices for which the condition holds, partition by partition. A condition does not hold for a
+    /// device in none of its topics, so only the devices of its topics are looked at.
     func combine(_ condition: Condition, _ members: [[PartitionTargets]]) -> [PartitionTargets] {
         var parts: [PartitionID: [DeviceSet]] = [:]
         for (place, list) in members.enumerated() {

@@ -1,10 +1,10 @@
 import Model
 
-// What holds of a partition's machine between two turns, after `flush`.
+// The laws of a partition's machine between two turns, after `flush`.
 
 extension Partition {
-    /// The first law that does not hold; `nil` where all do. `isWhole`: also those that concern every device,
-    /// entry and member. Looked at after each `flush` in debug builds, and by whoever holds the machine.
+    /// The first law that does not hold; `nil` where all do. `isWhole`: also the laws of every device, entry
+    /// and member. Debug builds look after each `flush`, unless the machine's holder looks itself.
     public func brokenInvariant(isWhole: Bool) -> String? {
         if let broken = brokenInJournaling ?? brokenInWaking
             ?? snapshots.brokenInvariant(state.applied, durable: ledger.durable)
@@ -15,7 +15,7 @@ extension Partition {
         return brokenBetweenPartitions ?? brokenInResolutions ?? brokenInStreams ?? state.brokenInvariant
     }
 
-    /// How many entries a whole look visits, about.
+    /// About how many entries a whole look visits.
     public var lawSize: Int { state.devices.count + state.log.count + streams.count + state.topics.count }
 
     func checkInvariants() {
@@ -49,7 +49,7 @@ extension Partition {
 
     // MARK: Time
 
-    /// Whoever waits for a moment is woken by then.
+    /// A timer must be set for everything that waits for a moment.
     private var brokenInWaking: String? {
         if !ledger.isOpenEmpty, ledger.inFlight.isEmpty {
             guard let bookkeepingDue else { return "the open record waits for nothing" }
@@ -105,7 +105,7 @@ extension Partition {
         }
         let held = deferred.reduce(0) { $0 + $1.weight }
         if deferred.count > 1, held > options.deferredBytesMax { return "more bytes of frames wait than may" }
-        // One is kept however long it is: as long as an offer may be.
+        // A single frame is kept, however long it is. It is at most as long as an offer may be.
         if let frame = deferred.first, frame.entries.count > 1,
             held > max(options.deferredBytesMax, options.offerBytesMax)
         {

@@ -1,9 +1,9 @@
 import Model
 
-// Between partitions. What a receiver tells the sender, also when an entry is repeated, is its durable mark.
+// Between partitions. A receiver always tells its durable mark, also for a repeat (rule: outbox-order).
 
 extension Partition {
-    /// Offers what is durable and was not offered yet, within the window.
+    /// Offers the durable entries that were not offered yet, within the window.
     func offer(to partition: PartitionID, _ proof: Proof, _ now: Instant, _ effects: inout [PartitionEffect])
     {
         guard let outbox = state.outboxes[partition] else { return }
@@ -29,10 +29,10 @@ extension Partition {
     func onOffered(_ frame: OutboxFrame, _ now: Instant, _ effects: inout [PartitionEffect]) {
         let mark = state.marks[frame.from]
         if let mark, mark.history != frame.history {
-            // Another past of the sender: nothing of it can be placed against this mark.
+            // The sender has another history: nothing of it can be placed against this mark.
             return
         }
-        // What it said before it lost its end, and does not know any more.
+        // The sender said this before it lost its end, and does not know it any more.
         guard frame.generation >= mark?.generation ?? 0 else { return }
         var number = mark?.number ?? .zero
         var applied = false
@@ -58,9 +58,9 @@ extension Partition {
         if !applied { acknowledge(to: frame.from, ledger.confirmed(), &effects) }
     }
 
-    /// The journal is behind: what is left of the frame is applied when a record is durable. Past a bound it
-    /// is dropped, and offered again a second later; but one is kept however long it is, or it would be
-    /// applied by a record or two a second.
+    /// The journal is behind, so what is left of the frame is applied when a record is durable. Past a bound
+    /// the frame is dropped, and its sender offers the entries again after a second. A single frame is kept
+    /// however long it is: otherwise only a record or two of it would be applied in a second.
     private func keep(_ frame: OutboxFrame) {
         deferred.removeAll { $0.from == frame.from }
         let held = deferred.reduce(0) { $0 + $1.weight }
@@ -79,7 +79,7 @@ extension Partition {
     }
 
     /// Applies what is left of an entry, in as many records as it needs. False where the journal is behind:
-    /// the rest comes when the entry is offered again.
+    /// the caller keeps the frame.
     private func receive(
         _ entry: OutboxEntry, from: PartitionID, _ history: History, _ now: Instant, _ applied: inout Bool,
         _ effects: inout [PartitionEffect]
@@ -106,7 +106,7 @@ extension Partition {
         return true
     }
 
-    /// Up to which item an entry fits into the open record; at least one is taken.
+    /// How far the entry's items fit into the open record; at least one item is taken.
     private func endOfPart(_ entry: OutboxEntry, from start: Int, _ now: Instant) -> Int {
         let room = options.recordBytesMax - ledger.openBytes
         let withListeners = mayHaveListeners(now)
@@ -127,7 +127,7 @@ extension Partition {
         streams.count > 0 || now.monotonic.since(begunAt) < options.listenersReturn
     }
 
-    /// The entry as it was offered; a planted bug passes one off as the successor of `mark`.
+    /// The entry as it was offered. A planted bug puts `mark` in the place of its predecessor.
     private func following(_ entry: OutboxEntry, _ mark: Sequence) -> OutboxEntry {
         #if DEBUG
             guard options.planted.contains(.skipPredecessor) else { return entry }
@@ -138,7 +138,7 @@ extension Partition {
         #endif
     }
 
-    /// Tells a sender how far its outbox is durably applied here; repeats are answered with the same.
+    /// Tells a sender how far its outbox is durably applied here. A repeat gets the same acknowledgement.
     func acknowledge(to partition: PartitionID, _ proof: Proof, _ effects: inout [PartitionEffect]) {
         let mark = durableMarks[partition]
         let said = OutboxAcknowledgement(
@@ -153,12 +153,13 @@ extension Partition {
     ) {
         guard said.mark == .zero || said.history == history else { return }
         guard said.generation <= state.generation else { return }
-        // It may have lost that since, where it is in another database, and this be a late word of before.
+        // A receiver in another database may have lost this mark since: the acknowledgement may be a late one
+        // of a former generation.
         if options.databaseCount > 1, said.generation < state.generation { return }
         let outbox = state.outboxes[said.from] ?? Outbox()
         var said = said
         said.mark = reached(said, outbox)
-        // What is not durable was offered to nobody, whatever a peer says.
+        // Entries that are not durable were offered to nobody, whatever the receiver says.
         guard said.mark <= outbox.last, said.mark <= ledger.durable else { return }
         let known = acknowledged[said.from] ?? .zero
         let isNew =
@@ -172,14 +173,14 @@ extension Partition {
         }
         if let offered = offered[said.from], offered.upTo <= said.mark { self.offered[said.from] = nil }
         offer(to: said.from, ledger.confirmed(), now, &effects)
-        // While the two do not agree, that the other has it is no proof.
+        // While the two ends do not agree, an acknowledgement is no proof that the receiver has the change.
         if !isUnderRepair(said.from, said.mark), !isBeingCompared(said.from) {
             releaseOutboxWaiters(said.from, &effects)
         }
     }
 
-    /// Both ends of a pair keep an XOR over its members; a difference is told, and repaired. False where this
-    /// end does not know what it was at the mark.
+    /// Compares the two ends' XOR over the members of the pair; tells and repairs a difference. False where
+    /// this end does not know its value at the mark.
     private func compareFingerprints(
         _ said: OutboxAcknowledgement, _ outbox: Outbox, _ now: Instant, _ effects: inout [PartitionEffect]
     ) -> Bool {
@@ -209,7 +210,7 @@ extension Partition {
     private func releaseOutboxWaiters(_ partition: PartitionID, _ effects: inout [PartitionEffect]) {
         guard let waiters = outboxWaiters[partition] else { return }
         let mark = acknowledged[partition] ?? .zero
-        // Not in order: an answer that was confirmed comes behind one whose record was faster.
+        // Not in order: an answer that waited for a confirmation stands behind an answer of a faster record.
         guard waiters.contains(where: { $0.number <= mark }) else { return }
         var kept: [OutboxWaiter] = []
         for waiter in waiters {
@@ -222,7 +223,7 @@ extension Partition {
         outboxWaiters[partition] = kept.isEmpty ? nil : kept
     }
 
-    /// Offers again what was not acknowledged in time.
+    /// Offers entries again that were not acknowledged within `outboxRetry`.
     func retryOutboxes(_ now: Instant, _ effects: inout [PartitionEffect]) {
         let proof = ledger.confirmed()
         offered.forEach { partition, last in
@@ -234,7 +235,7 @@ extension Partition {
 
     // MARK: Placing messages
 
-    /// Decides, for each message of an entry, what depends on the clock and on who listens.
+    /// Decides for each message of an entry what depends on the clock and on the devices that listen.
     func placings(_ entry: OutboxEntry, _ now: Instant) -> [Placing] {
         var count: UInt16 = 0
         for item in entry.items {
@@ -254,11 +255,11 @@ extension Partition {
         return placings
     }
 
-    /// Messages that come in the same entry, and are placed before any of them is folded.
+    /// The messages of one entry. All are placed before any of them is folded.
     struct Burst {
-        /// How many there are: each may be for the same device.
+        /// How many messages there are. Each may be for the same device.
         var companions: UInt16
-        /// By how much what waits for a device that listens will have changed with those before.
+        /// By how much the burst's earlier messages will have changed what waits for a device.
         var changes: [UInt32: Int] = [:]
     }
 
@@ -288,8 +289,8 @@ extension Partition {
         #endif
     }
 
-    /// Whether a device at its limit listens, or may: a new owner has not heard yet of those who do. Where
-    /// streams outlive an owner, a burst that waited for the next one comes before they are told to it.
+    /// Whether a device at its limit listens, or may: a new owner has not heard yet of all streams. Where
+    /// streams outlive an owner, a burst that waited for the new owner comes before gateways attach them.
     private func mayListen(_ index: UInt32, waiting: Int, isFresh: Bool) -> Bool {
         if let attachment = streams.attachment(index) {
             switch attachment.state {
@@ -308,7 +309,7 @@ extension Partition {
         let delivery = options.delivery
         let near = delivery.waitingMax - min(burst.companions, delivery.waitingMax)
         let passAt = Int(delivery.waitingMax + delivery.passDepth)
-        // A gateway that confirms nothing must not keep the messages of all others waiting.
+        // A gateway that confirms nothing for 1 s must not keep all other devices' messages waiting.
         let heldUp = Position(placing.position.rawValue - min(placing.position.rawValue, 1_000_000))
         var exempt: [UInt32] = []
         var passed: [UInt32] = []
@@ -319,12 +320,12 @@ extension Partition {
             let change = burst.changes[index] ?? 0
             guard waiting >= near else { return }
             guard mayListen(index, waiting: Int(waiting) + change, isFresh: isFresh) else {
-                // All that a listening device has is dropped for this one.
+                // The device has a stream but is not exempt: this message drops all that waits for it.
                 if streams.attachment(index) != nil { burst.changes[index] = 1 - Int(waiting) }
                 return
             }
             exempt.append(index)
-            // Whom not even the whole burst brings there is not counted.
+            // A device that not even the whole burst brings to `passAt` is not counted.
             guard Int(waiting) + Int(burst.companions) > passAt else { return }
             burst.changes[index] = change + 1
             guard Int(waiting) + change >= passAt, !streams.isHeldUp(index, before: heldUp) else { return }

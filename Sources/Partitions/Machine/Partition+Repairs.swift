@@ -1,15 +1,15 @@
 import Model
 
-// When the two ends of a pair do not agree on who is in the topics, the devices' side, which is the
-// authority, says it again, slice by slice (rule: fingerprints-repair). A slice replaces what the other side
-// has in one step, so no send meets a set that is half empty.
+// Where the two ends of a pair do not agree on the members of topics, the device partition tells the topic
+// partition again, slice by slice, because the device partition decides (rule: fingerprints-repair). A slice
+// replaces what T has in one step, so no send meets a set that is half empty.
 
-/// A pair that is being told again.
+/// The repair of one pair: D tells T the pair's members again.
 struct Repair {
     var count: UInt32
-    /// The next slice to be told; `count` when all were.
+    /// The next slice to be told; `count` when all are told.
     var next: UInt32 = 0
-    /// The record of the last slice: until it is acknowledged, the fingerprints may differ.
+    /// The record of the last slice. Until T acknowledges it, the fingerprints may differ.
     var last: Sequence?
     var began: MonotonicTime
 }
@@ -33,7 +33,7 @@ extension Partition {
         continueRepairs()
     }
 
-    /// Tells the next slice of each, one in a record.
+    /// Tells one more slice of each repair, while the open record is less than half full.
     func continueRepairs() {
         for partition in repairs.keys.sorted() {
             guard var repair = repairs[partition], repair.next < repair.count,
@@ -80,7 +80,7 @@ extension PartitionState {
         return count
     }
 
-    /// Over the same, counted anew.
+    /// The fingerprint over the same subscriptions, counted in the device table.
     func pairFingerprint(_ home: PartitionID) -> UInt64 {
         var fingerprint: UInt64 = 0
         forEachTopic(at: home) { _, hash, index in fingerprint ^= Fingerprint.of(hash, index) }

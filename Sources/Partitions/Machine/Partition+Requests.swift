@@ -1,6 +1,6 @@
 import Model
 
-// Requests of gateways. Errors on which backends destroy tokens wait for proof like every other answer.
+// Requests of gateways. Errors on which backends delete tokens wait for proof too (rule: proven-answers).
 
 extension Partition {
     func onRequest(_ id: RequestID, _ request: Request, _ now: Instant, _ effects: inout [PartitionEffect]) {
@@ -42,8 +42,8 @@ extension Partition {
     private func reply(_ id: RequestID, _ reply: Reply) { answer(Answer(to: .request(id), reply: reply)) }
     private func refuse(_ id: RequestID, _ refusal: PartitionRefusal) { reply(id, .refused(refusal)) }
 
-    /// The journal is behind, or refused. Nothing was done, and nothing is said that could turn out untrue:
-    /// this waits for nothing.
+    /// The journal is behind, or the engine refuses records. The partition has done nothing, and a refusal
+    /// says nothing about the state, so it waits for nothing.
     private func refuseAtOnce(_ id: RequestID, _ effects: inout [PartitionEffect]) {
         let reply = Proven(
             Reply.refused(whyNothingBegins), restingOn: .zero, by: ledger.confirmed())
@@ -57,7 +57,7 @@ extension Partition {
     /// Why nothing new begins while the partition is overloaded.
     var whyNothingBegins: PartitionRefusal { whyRefused ?? Partition.behind }
 
-    /// Whether it is a send that was looked at before: it may be in, or may still go in.
+    /// Whether the request is a send that was looked at before: the send may be in, or may still go in.
     private func isKnown(_ request: Request) -> Bool {
         switch request {
         case .sendToTopic(let key?, _, _, _, _), .sendToCondition(let key?, _, _, _, _),
@@ -70,15 +70,15 @@ extension Partition {
     private static let behind = PartitionRefusal.unavailable("the journal is behind")
     private static let topicBehind = PartitionRefusal.unavailable("the topic's partition is behind")
 
-    /// Whether more may be put into the outbox to a partition, which may be away for long.
+    /// Whether the outbox to a partition has room for more. That partition may be away for long.
     func hasRoom(to partition: PartitionID) -> Bool {
         (state.outboxes[partition]?.weight ?? 0) < options.outboxBytesMax
     }
 
     // MARK: Devices
 
-    /// Looks a registration up and checks what it and the caller show. A wrong suffix is told before a wrong
-    /// credential.
+    /// Looks a registration up, and checks the token's suffix and the caller's credential. A wrong suffix is
+    /// told before a wrong credential.
     func examine(
         _ registration: Registration, _ authority: Authority
     ) -> (refusal: PartitionRefusal?, page: DevicePage?, place: Int) {
@@ -154,15 +154,15 @@ extension Partition {
         answerWithOpenRecord(Answer(to: .request(id), reply: .done))
     }
 
-    /// Whether there is anything that an acknowledgement could change.
+    /// Whether an acknowledgement could change anything for the device.
     func isWaiting(_ index: UInt32) -> Bool {
         guard let (page, place) = state.devices.find(index) else { return false }
         return page.waiting[place] > 0 || page.collapsible[place] > 0 || state.overflowed[index] != nil
     }
 
-    /// The position that an event id acknowledges: of a former generation of the database at most where that
-    /// ended, since what came there afterwards its device has not seen
-    /// (rule: lost-ends-raise-the-generation). `nil` where it belongs to a history of which nothing is known.
+    /// The position that an event id acknowledges. For a former generation it is at most the position at
+    /// which that generation ended, because the device has not seen what came there afterwards
+    /// (rule: lost-ends-raise-the-generation). `nil` where the id belongs to an unknown history.
     func clamp(_ event: EventID) -> Position? {
         func isOf(_ generation: UInt64) -> Bool {
             event.history == UInt16(truncatingIfNeeded: history.rawValue &+ generation)
@@ -224,8 +224,8 @@ extension Partition {
         case .subscribe: propose(.subscribe(project: project, topic: topic, day: today, indices: changing))
         case .unsubscribe: propose(.unsubscribe(project: project, topic: topic, indices: changing))
         }
-        // Also "it was so already" says that T knows: it waits for whatever was on its way there when it was
-        // asked.
+        // The answer "already subscribed" is a promise too. D sends it only after T has acknowledged every
+        // outbox entry that was under way to T when the request came.
         var answer = Answer(to: .request(id), reply: .changes(outcomes))
         answer.outbox = state.outboxes[home].map { OutboxMark(partition: home, number: $0.last) }
         #if DEBUG
@@ -236,7 +236,7 @@ extension Partition {
 
     // MARK: Sends
 
-    /// Whether the message was folded in now.
+    /// Returns whether the send was folded in now.
     @discardableResult
     private func send(
         _ id: RequestID, _ key: RequestKey?, _ project: ProjectNumber, _ message: Envelope, _ fanoutsMax: Int,
@@ -285,7 +285,7 @@ extension Partition {
             .verdict(key.number, within: UInt64(options.requestWindow))
     }
 
-    /// Whether the message is new and there is room for it; else the answer is under way.
+    /// Whether the send is new and there is room for it. Otherwise the send is answered here.
     private func admit(
         _ id: RequestID, _ key: RequestKey?, _ message: Envelope, _ effects: inout [PartitionEffect]
     ) -> Bool {

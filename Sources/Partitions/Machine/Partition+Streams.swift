@@ -1,7 +1,7 @@
 import Journal
 import Model
 
-// Device streams: what a device missed, then what comes, in one ordered link to its gateway.
+// Device streams: first what a device missed, then each new message, in one ordered link to its gateway.
 
 extension Partition {
     func onStream(_ command: StreamCommand, _ now: Instant, _ effects: inout [PartitionEffect]) {
@@ -24,11 +24,11 @@ extension Partition {
             switch attachment.state {
             case .behind: catchUp(device.rawValue, now, &effects)
             case .live:
-                // Its gateway does not take it for live, and may have written nothing of what it was sent.
+                // The gateway does not hold the stream for live, and may have written nothing of its pushes.
                 cutOff(stream.gateway, DeviceSet(device.rawValue), &effects)
                 streams.setBehind(device.rawValue, written: .zero)
                 catchUp(device.rawValue, now, &effects)
-            // It is told when it is up to date.
+            // A frame tells the stream when it is up to date.
             case .beginning, .reading, .losing, .cutOff: break
             }
         case .processed(let gateway, let frame):
@@ -36,8 +36,8 @@ extension Partition {
         }
     }
 
-    /// Some of those that were cut off read the log, and the rest when the gateway confirms what those are
-    /// sent: where nothing else is on its way, an empty push is to be confirmed.
+    /// Some of the cut-off streams read the log; the rest follow when the gateway confirms what these were
+    /// sent. Where nothing else is on its way, the partition sends an empty push to be confirmed.
     private func bringBack(_ gateway: GatewayID, _ now: Instant, _ effects: inout [PartitionEffect]) {
         let returning = streams.returning(gateway, options.pushWindow, atOnce: options.returningAtOnce)
         for index in returning { catchUp(index, now, &effects) }
@@ -47,16 +47,16 @@ extension Partition {
         probe(gateway, &effects)
     }
 
-    /// An empty push, of which the gateway says that it came. With it everything before it is confirmed, also
-    /// what was lost.
+    /// Sends an empty push, which the gateway confirms. The confirmation covers everything before it, also
+    /// lost frames.
     private func probe(_ gateway: GatewayID, _ effects: inout [PartitionEffect]) {
         let number = streams.numberProbe(gateway)
         say(.push(StreamFrame.Push(epoch: state.epoch, number: number, items: [])), to: gateway, &effects)
     }
 
-    /// A frame or its confirmation may have been lost with a link, and those who were cut off at its
-    /// gateway may have ended there without a word: nobody would say so, and who comes after them would wait
-    /// for ever.
+    /// Asks gateways with cut-off streams for a confirmation again. A frame or its confirmation may have been
+    /// lost with a link, and the streams that were cut off there may have ended without a word. Nobody else
+    /// would notice, and later streams would wait for ever.
     func probeAgain(_ now: Instant, _ effects: inout [PartitionEffect]) {
         guard let last = probedAt, now.monotonic.since(last) >= options.outboxRetry else { return }
         let stuck = streams.stuck
@@ -65,27 +65,27 @@ extension Partition {
         for gateway in stuck { probe(gateway, &effects) }
     }
 
-    /// Up to date, but its gateway confirms too little for it to be live.
+    /// The stream is up to date, but its gateway confirms too little for the stream to be live.
     private func waitForWindow(
         _ index: UInt32, _ gateway: GatewayID, _ effects: inout [PartitionEffect]
     ) {
-        // What is outstanding may be lost without anybody's saying so, where no stream was left to say it.
+        // Unconfirmed frames may be lost without a report, where no stream was left to report it.
         let isFirst = streams.links[gateway]?.cutOff.isEmpty ?? true
         streams.setCutOff(index)
         if isFirst || !(streams.links[gateway]?.isAwaited ?? false) { probe(gateway, &effects) }
     }
 
-    /// Membership has buried the gateways of which `isGone` holds. Their frames are never confirmed any more,
-    /// and what listens elsewhere must not wait for that. The caller flushes.
+    /// Membership has buried the gateways for which `isGone` holds. They never confirm their frames any more,
+    /// and devices that listen elsewhere must not wait for that. The caller must flush.
     public func forgetGateways(where isGone: (GatewayID) -> Bool) {
         for index in streams.devices(where: isGone) { pass(index, upTo: streams.handedOver(index)) }
         streams.forget(where: isGone)
     }
 
-    /// Forgets the windows of requests of gateway loops whose sessions live no more
-    /// (rule: repeats-do-not-double), but for the latest `deadWindowsMax`: a gateway that was fenced may not
-    /// have heard of it, and ask again. An incarnation is its session and its loop's number. Whoever is newer
-    /// than all that are known may only not be known yet. They go with a record, so the caller flushes.
+    /// Forgets the request windows of gateway loops whose sessions have ended (rule: repeats-do-not-double),
+    /// except for the latest `deadWindowsMax`: a fenced gateway may not have heard of its end, and may ask
+    /// again. A run of a loop is named by its session and its loop's number. A session newer than all living
+    /// ones may only be unknown here. The windows go with a record, so the caller must flush.
     public func forgetWindows(living: Set<SessionID>) {
         guard let newest = living.max() else { return }
         let dead = state.windows.keys.filter { incarnation in
@@ -101,7 +101,7 @@ extension Partition {
         }
     }
 
-    /// On a node of its own no request comes twice, and those who asked before it began are gone.
+    /// On a node of its own no request comes twice, and the loops that asked a former machine are gone.
     public func forgetWindows() {
         for incarnation in state.windows.keys.sorted() { propose(.bury(session: incarnation)) }
     }
@@ -112,7 +112,7 @@ extension Partition {
         _ stream: StreamID, _ registration: Registration, _ authority: Authority, _ resume: EventID?,
         _ now: Instant, _ effects: inout [PartitionEffect]
     ) {
-        // Each that begins writes down what its device acknowledges by coming back.
+        // A stream that begins needs a record of what its device acknowledges by coming back.
         if isNew(stream), isOverloaded, streams.attachment(registration.index.rawValue)?.stream != stream {
             return say(.refused(stream, whyNothingBegins), to: stream.gateway, &effects)
         }
@@ -126,7 +126,7 @@ extension Partition {
         if let former = streams.attachment(index) {
             if former.stream.isSameStream(as: stream) {
                 guard stream.turn >= former.stream.turn else { return }
-                // The same again: its gateway has reason to think that something was lost.
+                // The same stream again: its gateway has reason to think that frames were lost.
                 streams.forgetOutstanding(stream.gateway)
             } else if !keepsReplaced {
                 say(.replaced(former.stream, device), to: former.stream.gateway, &effects)
@@ -139,18 +139,18 @@ extension Partition {
         pass(index, upTo: streams.handedOver(index))
         see(index, now)
         streams.attach(index, stream, after: from)
-        // That the stream opens tells its device that what it acknowledged by coming back is kept; and what
-        // it is sent must not be what it acknowledged to a later owner, of which this one does not know yet.
+        // The opened stream tells its device that what it acknowledged by coming back is kept. And it must
+        // not get messages that its device acknowledged to a later owner, of which this owner does not know.
         if !ledger.hold(stream, device) { answer(Answer(to: .beginning(stream, device), reply: .done)) }
     }
 
-    /// Whether its device has heard nothing of it yet. One that is told to a next owner may have been open
-    /// for long; it waits there and stays open.
+    /// Whether the device has heard nothing of the stream yet. A stream that a gateway tells to a next owner
+    /// may have been open for long; it waits there and stays open.
     private func isNew(_ stream: StreamID) -> Bool { stream.turn == 1 }
 
-    /// A stream cannot begin while the engine refuses records: what its device acknowledges by coming back
-    /// could not be kept. It is told so, like who asks for anything else, and comes back; waiting it would
-    /// hear nothing at all for as long as that lasts.
+    /// A stream cannot begin while the engine refuses records: the partition could not keep what its device
+    /// acknowledges by coming back. The partition refuses the stream like any other request, and the device
+    /// comes back. A stream that waited would hear nothing for as long as the refusal lasts.
     func refuseBeginning(_ effects: inout [PartitionEffect]) {
         guard let whyRefused else { return }
         for (stream, device) in ledger.takeBeginning(where: isNew) {
@@ -181,8 +181,8 @@ extension Partition {
         catchUp(device.rawValue, now, &effects)
     }
 
-    /// What waits beyond the window of those who are away, and was handed to the stream that ends, passes as
-    /// delivered: the oldest first. What its gateway has not confirmed stays, also beyond the window.
+    /// Messages beyond an absent device's window that were handed to the ending stream pass as delivered, the
+    /// oldest first. Messages that the gateway has not confirmed stay, also beyond the window.
     private func pass(_ index: UInt32, upTo handedOver: Position) {
         guard let (page, place) = state.devices.find(index) else { return }
         let surplus = Int(page.waiting[place]) - Int(options.delivery.waitingMax)
@@ -192,23 +192,23 @@ extension Partition {
         propose(.pass([ReadUpTo(position: last.position, devices: DeviceSet(index))]))
     }
 
-    /// The streams of its devices, live or not, by device.
+    /// The streams of this partition's devices, live or not, in the order of device indices.
     public var listeners: [StreamID] {
         streams.attachments.sorted { $0.key < $1.key }.map(\.value.stream)
     }
 
-    /// The device has ended in the open record; its stream hears so when that is durable.
+    /// The device has ended in the open record. Its stream hears of the end when that record is durable.
     func endStream(of device: DeviceIndex) {
         guard let attachment = streams.detach(device.rawValue) else { return }
         answerWithOpenRecord(Answer(to: .end(attachment.stream, device), reply: .done))
     }
 
-    /// Only what rests on durable records is said, so what is durable now is proof enough.
+    /// Callers say only what rests on durable records, so the proof of the durable records is enough.
     private func say(_ frame: StreamFrame, to gateway: GatewayID, _ effects: inout [PartitionEffect]) {
         effects.append(.stream(gateway, Proven(frame, restingOn: .zero, by: ledger.confirmed())))
     }
 
-    /// Sends the next of what waits, or makes the device live where nothing durable does.
+    /// Sends the next messages that wait, or makes the device live where nothing durable waits.
     func catchUp(_ index: UInt32, _ now: Instant, _ effects: inout [PartitionEffect]) {
         guard let attachment = streams.attachment(index) else { return }
         #if DEBUG
@@ -226,7 +226,7 @@ extension Partition {
             guard !streams.isFull(attachment.stream.gateway, options.pushWindow) else {
                 return waitForWindow(index, attachment.stream.gateway, &effects)
             }
-            // Its gateway hands it no pushes until it hears that it is up to date.
+            // The gateway hands the stream no pushes until this frame says that the stream is up to date.
             say(
                 .events(
                     attachment.stream, DeviceIndex(index), state.epoch, after: attachment.written,
@@ -246,16 +246,16 @@ extension Partition {
         catchUp(index, now, &effects)
     }
 
-    /// The device lost something by a record that is not durable yet. A stream that is live before would
-    /// hear of what comes behind, and an acknowledgement of that would cover what it was never told.
+    /// The device lost something by a record that is not durable yet. A live stream would get what comes
+    /// behind, and an acknowledgement of that would cover a loss of which the device was never told.
     private func waitForLoss(_ record: Sequence, _ stream: StreamID, _ index: UInt32) {
         streams.setReading(index, isLosing: true)
         ledger.continues((stream, index), behind: record)
     }
 
-    /// What waits for the device and rests on durable records, without what is past its time to live. What a
-    /// record that is not durable takes out of the log waits still: an owner that begins without that record
-    /// has it, and must not find it skipped.
+    /// The messages that wait for the device and rest on durable records, without messages past their time to
+    /// live. A message that a record takes out of the log still waits until that record is durable: an owner
+    /// that begins without the record has the message, and must not find it skipped.
     func durableWaiting(_ index: UInt32, after: Position, _ now: Instant) -> [LogEntry] {
         let durable = ledger.durable
         let limit = Int(options.delivery.waitingHardMax)
@@ -264,8 +264,8 @@ extension Partition {
         }
     }
 
-    /// What the device is to be told of messages that it lost, if that rests on a durable record. If it does
-    /// not yet, it is told with the message that made the loss, like everybody who listens then.
+    /// The position at which the device is told of lost messages, if the loss rests on a durable record. If
+    /// not, the device is told with the message that made the loss, like all devices that listen then.
     func durableLoss(_ index: UInt32, after written: Position) -> Position? {
         guard let loss = state.overflowed[index], loss.told > written else { return nil }
         #if DEBUG
@@ -274,7 +274,7 @@ extension Partition {
         return loss.record <= ledger.durable ? loss.told : nil
     }
 
-    /// Messages that came before a loss are said before it: a stream writes nothing below what it has.
+    /// Messages before a loss must go out before it: a stream writes nothing below its last position.
     func sendWaiting(
         _ index: UInt32, _ attachment: StreamTable.Attachment, _ waiting: ArraySlice<LogEntry>,
         _ told: Position?, _ effects: inout [PartitionEffect]
@@ -298,7 +298,7 @@ extension Partition {
         streams.setWritten(index, max(told ?? .zero, entries.last?.position ?? .zero))
     }
 
-    /// A record became durable: its messages go to the live ones of their targets, one frame to each gateway.
+    /// A record became durable: its messages go to their live targets, one frame to each gateway loop.
     func push(_ deliveries: [PartitionState.Delivery], _ proof: Proof, _ effects: inout [PartitionEffect]) {
         for (gateway, link) in streams.links.sorted(by: { $0.key.rawValue < $1.key.rawValue })
         where link.liveCount > 0 {
@@ -325,7 +325,7 @@ extension Partition {
 }
 
 extension Partition {
-    /// Streams that are live no longer here are live no longer at their gateway either, when it hears so.
+    /// Tells a gateway that its streams for `devices` are not live any more (rule: one-state-on-two-sides).
     private func cutOff(_ gateway: GatewayID, _ devices: DeviceSet, _ effects: inout [PartitionEffect]) {
         let position = streams.newestPosition(gateway)
         let number = streams.number(gateway, position)

@@ -3,16 +3,16 @@ import Model
 
 // What time alone does: offering again, expiring, ending devices that nobody has seen for long.
 
-/// The looking for devices that were not seen for long, day by day.
+/// The daily search for devices that nobody has seen for long.
 struct Sweep {
     var day: Day?
-    /// Where it goes on, and how many may still end today. `nil` when all were looked at.
+    /// Where the search goes on, `nil` when all devices were looked at; and how many may still end today.
     var next: UInt32?
     var left = 0
 }
 
 extension Partition {
-    /// The reading with the wall time that is believed; says when that has changed sides.
+    /// The reading with the believed wall time. A notice tells when the wall clock loses or regains belief.
     func believed(_ now: Instant, _ effects: inout [PartitionEffect]) -> Instant {
         let was = clock.isTrusted
         let wall = clock.read(now)
@@ -28,7 +28,7 @@ extension Partition {
         clock.vouch(for: now)
     }
 
-    /// Not before the day of the newest message, whatever the clock says: it may have begun wrong.
+    /// The day by the clock, but never before the day of the newest message: the clock may have begun wrong.
     func today(_ now: Instant) -> Day {
         max(now.wall.day, WallTime(milliseconds: Int64(clamping: state.log.last.rawValue / 1000)).day)
     }
@@ -48,7 +48,7 @@ extension Partition {
     }
 
     func scheduleWake(_ now: Instant, _ effects: inout [PartitionEffect]) {
-        // While a record is in flight its answer is what lets the next one go; a wake-up could do nothing.
+        // While a record is in flight, only its outcome lets the next record go; a timer could do nothing.
         var next = ledger.inFlight.isEmpty ? bookkeepingDue : nil
         func consider(_ time: MonotonicTime?) {
             guard let time else { return }
@@ -75,9 +75,9 @@ extension Partition {
         effects.append(.wake(at: next))
     }
 
-    /// Devices that were not seen for `deviceDaysMax` days end: looked for once a day, a bounded number of
-    /// them in a day. Those that listen are seen each day, so an owner that does not know yet who listens,
-    /// and has waited for them to return, ends none that did.
+    /// Ends devices that nobody has seen for `deviceDaysMax` days. The search runs once a day, and ends a
+    /// bounded number of devices in a day. Listening devices are seen each day, and a new owner waits for
+    /// their streams to return before it searches, so it ends no device that listened.
     private func endUnseen(_ now: Instant, _ effects: inout [PartitionEffect]) {
         guard now.monotonic.since(begunAt) >= options.listenersReturn else { return }
         let today = today(now)
@@ -95,7 +95,7 @@ extension Partition {
             return unseen.count < limit
         }
         for index in unseen {
-            // The rest a second later.
+            // The search goes on a second later.
             guard makeRoom(&effects), state.homes(of: index).allSatisfy(hasRoom) else {
                 return sweep.next = index
             }
@@ -105,7 +105,7 @@ extension Partition {
         sweep.next = unseen.count < limit ? nil : unseen.last
     }
 
-    /// All that listen are seen today.
+    /// All listening devices are seen today.
     private func seeListeners(_ today: Day) {
         let listening = streams.devices { _ in true }.filter { index in
             guard let (page, place) = state.devices.find(index) else { return false }
@@ -114,7 +114,7 @@ extension Partition {
         if !listening.isEmpty { propose(.seen(day: today, devices: DeviceSet(sorted: listening))) }
     }
 
-    /// A device that comes, or that goes after it has listened for long.
+    /// The device is seen: its stream comes, or goes after it has listened for long.
     func see(_ index: UInt32, _ now: Instant) {
         guard let (page, place) = state.devices.find(index) else { return }
         let today = today(now)

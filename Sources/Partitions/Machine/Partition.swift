@@ -3,19 +3,19 @@ import Model
 
 /// Makes the proofs that a device shows from the secret that its partition keeps.
 public protocol DeviceProofMaker: AnyObject {
-    /// What stands behind the colon of the device's token; `nil` for a key that is not known.
+    /// The suffix behind the colon of the device's token; `nil` for an unknown key.
     func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof?
     func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof?
 }
 
 /// One partition: the machine around the fold.
 ///
-/// Events come in, effects go out; it does no I/O and asks no clock. An event is folded into the state at
-/// once and written into the open record; what it has to say to others waits with that record. `flush`
-/// closes the record when none is in flight, so that everything which came meanwhile shares the next commit.
-/// When the journal says that the record is in, what waited goes out. While the engine refuses it, it waits,
-/// and requests are refused. When the journal says anything else, the machine is thrown away with `abandon`,
-/// and another is made from the journal.
+/// Events come in, effects go out; the machine does no I/O and asks no clock. It folds an event into the
+/// state at once and writes it into the open record; what it has to say to others waits with that record.
+/// `flush` closes the record when none is in flight, so that everything that came meanwhile shares the next
+/// commit. When the journal reports the record durable, what waited goes out. While the engine refuses the
+/// record, it waits, and the machine refuses requests. After any other report the loop throws the machine
+/// away with `abandon`, and makes another from the journal.
 ///
 /// Confined to one event loop.
 public final class Partition {
@@ -24,43 +24,43 @@ public final class Partition {
     let proofs: any DeviceProofMaker
     var state: PartitionState
     var ledger: Ledger
-    /// How far the outboxes of others are durably applied here.
+    /// How far the outboxes of other partitions are durably applied here.
     var durableMarks = PartitionMap<InboxMark>()
-    /// What other partitions said they have durably applied, also before that is in the journal.
+    /// How far receivers say that they have durably applied an outbox, also before the journal has it.
     var acknowledged = PartitionMap<Sequence>()
-    /// The newest outbox entry that was offered to each, and when.
+    /// The newest outbox entry that was offered to each partition, and when.
     var offered = PartitionMap<Offered>()
-    /// Frames of others of which something is left to be applied, at most one of each.
+    /// Frames of other partitions with entries left to be applied, at most one of each partition.
     var deferred: [OutboxFrame] = []
     var outboxWaiters = PartitionMap<[OutboxWaiter]>()
     var resolutions: [ConditionTicket: Resolution] = [:]
-    /// Pairs that are to be compared because a database has lost its end.
+    /// Pairs that are to be compared because a database may have lost its end.
     var comparison: Comparison?
-    /// Pairs that are being told again who is in their topics.
+    /// Pairs whose members this partition tells again.
     var repairs = PartitionMap<Repair>()
     var streams = StreamTable()
     var bodyReads = BodyReads()
     var confirmations: [(token: UInt64, answer: Answer)] = []
     var lastToken: UInt64 = 0
-    /// Of a token, those that count within one machine; the others are its life's: 24 of them.
+    /// The bits of a token that count within one machine. The other 24 bits are the machine's `life`.
     static let tokenBits = 40
-    /// Which of the partition's machines in this process it is.
+    /// Tells this machine from the partition's other machines in this process.
     public private(set) var life: UInt32 = 0
-    /// When this owner began, and for whom something waited then. Later it is looked at for each device of
-    /// each message, and a look into the log for each would take a loop seconds.
+    /// When this owner began, and the devices for which something waited then. `mayListen` asks for each
+    /// device of each message; a look into the log for each would take a loop seconds.
     var begunAt = MonotonicTime(nanoseconds: 0)
     var hadWaiting = Bitmap()
     var confirmInFlight = false
     var bookkeepingDue: MonotonicTime?
     var wakes = WakePlan()
-    /// When gateways with streams that are cut off were last asked to confirm something.
+    /// When gateways with cut-off streams were last asked to confirm something.
     var probedAt: MonotonicTime?
     var clock: TrustedClock
     var sweep = Sweep()
     var snapshots: SnapshotPlan
-    /// Why the engine refuses what is in flight, while it does.
+    /// Why the engine refuses the records in flight; `nil` while it does not.
     var refusal: String?
-    /// Up to this record the journal had more waiting than should wait.
+    /// The newest record that came to the journal when more waited there than should.
     var crowded = Sequence.zero
     public var laws = LawWatch()
 
@@ -103,11 +103,11 @@ public final class Partition {
     public var liveStreams: [LiveStream] {
         streams.live.map { LiveStream(partition: id, device: DeviceIndex($0.index), stream: $0.stream) }
     }
-    /// The records whose bodies wait for somebody.
+    /// The records with bodies that devices wait for.
     public var recordsWithBodies: [Sequence] { state.log.records.keys.sorted().map { Sequence($0) } }
     /// Whether something waits for the journal.
     public var isIdle: Bool { ledger.isIdle && confirmations.isEmpty }
-    /// Whether the engine refuses what is in flight.
+    /// Whether the engine refuses the records in flight.
     public var isRefused: Bool { refusal != nil }
 
     /// The body of the record that a new owner begins with.
@@ -138,16 +138,16 @@ public final class Partition {
         snapshots.note(bytes: body.count)
     }
 
-    /// Whether a record's body consists of facts. That they fit together the fold relies on: bodies are this
+    /// Whether a record's body consists of facts. The fold relies on facts that fit together: bodies are this
     /// program's own, and their checksums were verified.
     public static func check(_ body: [UInt8]) throws(DecodeError) {
         var reader = ByteReader(body)
         while !reader.isAtEnd { _ = try Fact.decode(from: &reader) }
     }
 
-    /// Everything durable is folded in: begin to serve. Receivers are asked for their marks before anything
-    /// is offered. `life` tells this machine from former ones of the same partition, whose confirmations and
-    /// records may still be on their way.
+    /// Begins to serve, after everything durable is folded in. Asks receivers that have not acknowledged
+    /// everything for their marks before it offers anything. `life` tells this machine from former machines
+    /// of the same partition, whose confirmations and records may still be on their way.
     public func begin(now: Instant, life: UInt32 = 0, into effects: inout [PartitionEffect]) {
         clock = TrustedClock(now)
         self.life = life
@@ -237,19 +237,19 @@ public final class Partition {
         beginSnapshot()
     }
 
-    /// Whether the open record takes no more: it is long, or one of the outbox entries that it makes is
-    /// (rule: bounded-bytes).
+    /// Whether the open record takes no more: the record is long, or one of the outbox entries that it makes
+    /// is long (rule: bounded-bytes).
     private var isFull: Bool {
         ledger.openBytes >= options.recordBytesMax || ledger.openEntryBytes >= options.entryBytesMax
     }
 
-    /// Whether no request may be folded in: the journal is too far behind, or the engine refuses it.
+    /// Whether no request may be folded in: the journal is too far behind, or the engine refuses records.
     var isOverloaded: Bool {
         isRefused || crowded > ledger.durable || isFull && ledger.inFlight.count >= options.recordsInFlightMax
     }
 
-    /// Closes a full record before anything is added to it. Each event adds a bounded number of bytes, and
-    /// what adds more asks for room in between, so no record grows past what can be written.
+    /// Closes a full record before anything is added. Each event adds a bounded number of bytes, and a step
+    /// that adds more asks for room in between, so no record grows past what can be written.
     @discardableResult
     func makeRoom(_ effects: inout [PartitionEffect]) -> Bool {
         guard isFull else { return true }
@@ -277,7 +277,7 @@ public final class Partition {
             acknowledge(to: partition, proof, &effects)
         }
         if !gated.deliveries.isEmpty { push(gated.deliveries, proof, &effects) }
-        // Behind the pushes: to those that begin, this record's messages are of what they missed.
+        // Behind the pushes: this record's messages belong to what a beginning stream has missed.
         for (stream, device, needsConfirmation) in gated.beginning {
             if needsConfirmation {
                 confirm(Answer(to: .beginning(stream, device), reply: .done))
@@ -324,7 +324,7 @@ public final class Partition {
         return gated.answers[...]
     }
 
-    /// An answer whose record is durable: on to what else it waits for, or out.
+    /// The answer's record is durable: the answer goes on to what else it waits for, or out.
     func release(_ answer: Answer, _ proof: Proof, _ effects: inout [PartitionEffect]) {
         if answer.needsConfirmation {
             confirm(answer)
@@ -373,8 +373,8 @@ public final class Partition {
 
     // MARK: The end
 
-    /// The journal is lost to this machine: everybody who waits is told that it is unknown (sends) or to try
-    /// again. `appended` says of records in flight whether they may have gone in.
+    /// The machine has lost its journal. Each request that waits is answered: unknown for sends, "try again"
+    /// otherwise. `mayHaveAppended`: whether the records in flight may have gone in.
     public func abandon(mayHaveAppended: Bool, reason: String, into replies: inout [(RequestID, Reply)]) {
         var answers = ledger.gated.answers + confirmations.map(\.answer)
         for record in ledger.inFlight { answers += record.gated.answers }

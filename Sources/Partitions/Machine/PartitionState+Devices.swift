@@ -60,8 +60,8 @@ extension PartitionState {
         guard let (page, place) = devices.find(index) else { return }
         writer?.touch(device: index, self)
         let project = ProjectNumber(page.projects[place])
-        // An entry may be received in parts, and folded anew in between: its items must come in one order,
-        // whatever the table looks like.
+        // A receiver may apply this entry in parts, and a new owner may fold the entry again in between. Its
+        // items must come in one order, whatever order the device table has.
         let left = (0..<page.topics[place].count).map { page.topics[place][$0].topic }
             .map { (number: $0, topic: names.name($0)) }
             .sorted { $0.topic.utf8.lexicographicallyPrecedes($1.topic.utf8) }
@@ -78,8 +78,7 @@ extension PartitionState {
         devices.remove(index: index)
     }
 
-    /// Brings the fingerprint of what `home` should have of this partition up to date, before the item is
-    /// sent.
+    /// Updates the fingerprint of what `home` should have of this partition, before the item is sent.
     private mutating func note(
         _ home: PartitionID, _ topic: TopicName, _ project: ProjectNumber, _ indices: [UInt32]
     ) {
@@ -89,7 +88,7 @@ extension PartitionState {
 
     // MARK: Deliveries
 
-    /// Puts a message into the log for those of `targets` that are still devices of its project.
+    /// Puts a message into the log for the `targets` that are still devices of the message's project.
     mutating func deliver(
         _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, _ placing: Placing,
         _ cursor: inout Cursor
@@ -120,7 +119,7 @@ extension PartitionState {
         return strangers == 0 ? targets : targets.filtered { devices.project($0) == project.rawValue }
     }
 
-    /// Returns those who lost older messages by it.
+    /// Returns the devices that lost older messages by this message.
     private mutating func store(
         _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, _ placing: Placing,
         _ record: Sequence,
@@ -136,7 +135,7 @@ extension PartitionState {
         }
         let key = log.key(message.collapseKey, in: project.rawValue)
         let lost = key == 0 ? overflow(targets, placing, record) : collapse(key, targets)
-        // A key whose last entry was just replaced has been forgotten.
+        // A key whose last entry was just replaced has lost its number, and needs another.
         let kept = log.key(message.collapseKey, in: project.rawValue)
         log.append(
             LogEntry(
@@ -146,7 +145,7 @@ extension PartitionState {
         return lost
     }
 
-    /// Counts a message without a key; a target at its limit loses all that it has.
+    /// Counts a message without a key. A target at its limit loses all that waited for it.
     private mutating func overflow(
         _ targets: DeviceSet, _ placing: Placing, _ record: Sequence
     ) -> DeviceSet {
@@ -173,7 +172,7 @@ extension PartitionState {
         return lost
     }
 
-    /// Takes the targets out of older entries with the key; who has four other keys loses the oldest of them.
+    /// Takes the targets out of older entries with the key; a target with four other keys loses the oldest.
     private mutating func collapse(_ key: UInt32, _ targets: DeviceSet) -> DeviceSet {
         log.collapse(key, targets, departure(&devices))
         targets.forEach { index in
@@ -186,19 +185,19 @@ extension PartitionState {
         return DeviceSet()
     }
 
-    /// The body of a message is gone: it leaves the log, and those who waited for it are told so.
+    /// The body of a message is gone: the message leaves the log, and the devices that waited are told so.
     mutating func lose(_ position: Position, _ record: Sequence) {
         log.drop(at: position, departure(&devices)).forEach { note(passed: position, by: $0, record) }
     }
 
-    /// What was handed to a device's stream counts as delivered up to a position.
+    /// Messages that were handed to a device's stream pass as delivered up to a position.
     mutating func pass(_ cursor: ReadUpTo, _ record: Sequence) {
         log.drop(cursor.devices, upTo: cursor.position, departure(&devices))
         cursor.devices.forEach { note(passed: cursor.position, by: $0, record) }
     }
 
-    /// Whether the device was at the other end of its stream shows when it comes back: if it acknowledges
-    /// less, it may have lost what has passed.
+    /// Whether the device was at the other end of its stream shows when it comes back. A device that
+    /// acknowledges less may have lost what has passed, and is told so.
     private mutating func note(passed position: Position, by index: UInt32, _ record: Sequence) {
         guard devices.find(index) != nil else { return }
         note(Loss(told: max(position, overflowed[index]?.told ?? .zero), record: record), of: index)

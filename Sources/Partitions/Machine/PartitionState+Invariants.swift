@@ -1,6 +1,6 @@
 import Model
 
-// What holds of the fold after each record, whatever was folded.
+// The laws of the fold: what must hold after each record, whatever was folded.
 
 extension PartitionState {
     /// The first law that does not hold; `nil` where all do. Visits everything.
@@ -23,7 +23,7 @@ extension PartitionState {
 
     // MARK: Devices
 
-    /// What waits for each device is counted as it stands in the log, and within bounds.
+    /// The counts of what waits for each device must equal the log's entries, and stay within bounds.
     private var brokenInDevices: String? {
         var counts: [UInt32: (waiting: Int, collapsible: Int)] = [:]
         var broken: String?
@@ -112,7 +112,7 @@ extension PartitionState {
 
     // MARK: Messages and topics
 
-    /// Messages that some partition has not taken over are counted as they stand in the outboxes.
+    /// The counts of unfinished messages must equal what stands in the outboxes, with the open conditions.
     private var brokenInFanouts: String? {
         var waiting: [UInt32: Set<MessageID>] = [:]
         outboxes.forEach { _, outbox in
@@ -192,7 +192,7 @@ extension TopicTable {
 }
 
 extension MemberSet {
-    /// Parts ascend and are not empty, and so do the members of each; the sum of the parts is the count.
+    /// Parts, and the members of each, must ascend and not be empty; the sum of the parts is the count.
     var brokenInvariant: String? {
         var total = 0
         var last: PartitionID?

@@ -9,7 +9,7 @@ extension PartitionState {
         let next = try reader.number()
         guard next <= DeviceIndex.limit else { throw reader.fail("a device index of more than 28 bits") }
         let last = try reader.position()
-        // Each is retained once, until the tables have retained what they use.
+        // Each name is retained once here, until the tables have retained the names that they use.
         var numbers: [TopicNumber] = []
         defer { for number in numbers { names.release(number) } }
         var former = SnapshotWriter.Item.end
@@ -20,7 +20,7 @@ extension PartitionState {
             guard let item = SnapshotWriter.Item(rawValue: try reader.u8()) else {
                 throw reader.fail("an item of no kind")
             }
-            // Devices and topics come in any order, and before what refers to them.
+            // Devices and topics come in any order, but before the items that refer to them.
             guard item == .end || item.rank >= former.rank else { throw reader.fail("items out of order") }
             if item != .entry, let (partition, open) = outbox {
                 outboxes[partition] = Outbox(entries: entries, last: open.last, fingerprint: open.fingerprint)
@@ -73,7 +73,7 @@ extension PartitionState {
         devices.add(
             index: index, project: project, nonce: try reader.u32(), secret: try reader.u64(),
             seen: Day(try reader.u16()))
-        // A snapshot covers durable records only.
+        // A snapshot covers durable records only, so the loss rests on no record that is not durable.
         let told = Position(try reader.varint())
         if told > .zero { overflowed[index] = Loss(told: told, record: .zero) }
         guard let (page, at) = devices.find(index) else { throw reader.fail("a device that is not there") }

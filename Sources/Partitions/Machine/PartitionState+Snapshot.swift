@@ -1,11 +1,11 @@
 import Journal
 import Model
 
-// A partition's state in one piece, in a fixed order, so that equal states are equal bytes. Snapshots were
-// stored so before version 3; now they are made by `SnapshotWriter`, and this is for checks.
+// A partition's state in one piece, in a fixed order, so that equal states give equal bytes. Snapshots before
+// version 3 have this form; now `SnapshotWriter` makes them, and this writing is for checks.
 
 extension PartitionState {
-    /// 2: marks say what is applied of an entry that did not fit into one record. 1 is read as well.
+    /// 2: a mark says what is applied of an entry that did not fit into one record. 1 is read as well.
     static let snapshotVersion: UInt8 = 2
 
     func snapshot() -> [UInt8] {
@@ -37,7 +37,7 @@ extension PartitionState {
         }
         comparedGeneration = try reader.varint()
         if version > PartitionState.snapshotVersion { return try readItems(&reader) }
-        // Each is retained once, until the tables have retained what they use.
+        // Each name is retained once here, until the tables have retained the names that they use.
         var numbers: [TopicNumber] = []
         defer { for number in numbers { names.release(number) } }
         try readNames(&numbers, &reader)
@@ -50,7 +50,7 @@ extension PartitionState {
 
     // MARK: Names
 
-    /// Every topic that a device or a set here speaks of, in order of project and name.
+    /// Every topic that a device or a set here refers to, in the order of project and name.
     private func writeNames(_ out: inout ByteWriter) -> [UInt32: UInt32] {
         var used = Set(topics.numbers.map(\.rawValue))
         devices.forEach { _, page, place in
@@ -144,7 +144,7 @@ extension PartitionState {
         }
         devices.skip(to: next)
         for _ in 0..<(try reader.count(max: Int(DeviceIndex.limit), elementBytesMin: 2)) {
-            // A snapshot covers durable records only.
+            // A snapshot covers durable records only, so the loss rests on no record that is not durable.
             overflowed[try reader.deviceIndex()] = Loss(told: Position(try reader.varint()), record: .zero)
         }
     }

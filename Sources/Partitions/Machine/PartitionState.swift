@@ -4,10 +4,10 @@ import Placement
 
 /// What a partition's records add up to. `apply` is the fold; nothing else changes the state.
 ///
-/// It holds two tables. *Devices*: those that were registered here, the topics of each, and the delivery log
-/// they share; this is the authority on who is subscribed to what. *Topics*: those whose names hash here,
-/// each with the set of its members from all partitions, derived from what their partitions say through
-/// outboxes.
+/// The state has two tables. *Devices*: the devices that were registered here, the topics of each, and the
+/// delivery log that they share; this table decides which device is subscribed to what. *Topics*: the topics
+/// whose names hash here, each with its members from all partitions, derived from what those partitions say
+/// through outboxes.
 struct PartitionState: ~Copyable {
     let id: PartitionID
     let history: History
@@ -16,21 +16,21 @@ struct PartitionState: ~Copyable {
     /// The newest record that was folded in.
     var applied: Sequence = .zero
     var epoch = Epoch(0)
-    /// How often a database has lost its end (rule: lost-ends-raise-the-generation), and where what was left
-    /// of it ended then.
+    /// How often a database may have lost its end (rule: lost-ends-raise-the-generation), and where each
+    /// former generation ended.
     var generation: UInt64 = 0
     var formerGenerations: [FormerGeneration] = []
-    /// Up to which of them other partitions were compared with this one.
+    /// The generation up to which other partitions were compared with this partition.
     var comparedGeneration: UInt64 = 0
 
     let names: TopicNames
     var topics = TopicTable()
     var devices = DeviceTable()
     var log = DeliveryLog()
-    /// Devices that lost messages to a bound, or may have, and have not acknowledged being told, with the
-    /// position that says so.
+    /// Devices that lost messages to a bound, or may have, and have not acknowledged the position at which
+    /// they are told.
     var overflowed: [UInt32: Loss] = [:]
-    /// What a message takes out of the log is kept until its record is durable: not while the past is folded.
+    /// Whether the log keeps what a message takes out until its record is durable. False during `replay`.
     var castsShadows = false
 
     var outboxes = PartitionMap<Outbox>()
@@ -38,7 +38,7 @@ struct PartitionState: ~Copyable {
     var windows = RecentMap<UInt64, RequestWindow>()
     var conditions: [ConditionTicket: PendingCondition] = [:]
     var fanouts = Fanouts()
-    /// The snapshot that is being made: told of what it has not written yet before that changes.
+    /// The snapshot that is being made. It hears of what it has not written yet before that changes.
     private(set) var writer: SnapshotWriter?
 
     init(
@@ -52,7 +52,7 @@ struct PartitionState: ~Copyable {
         self.names = names
     }
 
-    /// The names outlive a partition that is thrown away: it lets go of those that it used.
+    /// The names outlive a partition that is thrown away, so the partition releases the names that it used.
     deinit {
         writer?.releaseNames(names)
         for number in topics.numbers { names.release(number) }
@@ -63,23 +63,23 @@ struct PartitionState: ~Copyable {
         }
     }
 
-    /// That a device lost messages to a bound.
+    /// A loss of a device's messages to a bound, or a possible loss.
     struct Loss {
-        /// The position that says so.
+        /// The position at which the device is told.
         var told: Position
-        /// What it rests on: not to be told before that is durable.
+        /// The record that made the loss. The device must not be told before this record is durable.
         var record: Sequence
     }
 
-    /// Where `ordinal` stands: the event bodies of a record are numbered in the order of its facts.
+    /// Where a fold stands in its record: `ordinal` numbers the event bodies in the order of the facts.
     struct Cursor {
         var record: Sequence
         var ordinal: UInt32 = 0
-        /// What this record put into outboxes.
+        /// Partitions for which this record made outbox entries.
         var touched = PartitionSet()
-        /// Bytes of the longest outbox entry that it made.
+        /// Bytes of the longest outbox entry that this record made.
         var entryBytes = 0
-        /// What this record has for devices that listen.
+        /// This record's messages for devices of this partition.
         var deliveries: [Delivery] = []
     }
 
@@ -88,7 +88,7 @@ struct PartitionState: ~Copyable {
         var position: Position
         var event: [UInt8]
         var targets: DeviceSet
-        /// Those of the targets that lost older messages by it, told at `position - 1`.
+        /// The targets that lost older messages by this message; they are told at `position - 1`.
         var overflowed: DeviceSet
     }
 
@@ -96,7 +96,7 @@ struct PartitionState: ~Copyable {
         static let countMax = 16
         var number: UInt64
         var ended: Position
-        /// The record with which the one of number `next` began.
+        /// The record with which the generation `next` began.
         var before: Sequence
         var next: UInt64
     }
@@ -111,8 +111,8 @@ struct PartitionState: ~Copyable {
         devices.skip(to: UInt32(min(next, UInt64(DeviceIndex.limit))))
     }
 
-    /// What this partition has done up to `number`, as somebody knew it in `generation`, is still so up to
-    /// the returned one: what came behind it was lost since.
+    /// Of what this partition had done up to `number`, as another partition knew it in `generation`, the part
+    /// up to the returned number still stands. What came behind was lost since.
     func kept(of number: Sequence, in generation: UInt64) -> Sequence {
         formerGenerations.filter { $0.next > generation }.reduce(number) { min($0, $1.before.former) }
     }
@@ -125,7 +125,7 @@ struct PartitionState: ~Copyable {
         log.holdKeys()
     }
 
-    /// Makes about so many bytes more of it.
+    /// Makes about `bytes` more bytes of the snapshot.
     mutating func continueSnapshot(_ bytes: Int) {
         guard let writer else { return }
         writer.advance(bytes, self)
@@ -133,7 +133,7 @@ struct PartitionState: ~Copyable {
         endSnapshot()
     }
 
-    /// Nothing of it is left to be made or taken.
+    /// Drops the writer when nothing of the snapshot is left to be made or taken.
     mutating func endSnapshot() {
         if let writer, writer.isDone, writer.waiting == 0 { self.writer = nil }
     }
@@ -199,7 +199,7 @@ struct PartitionState: ~Copyable {
         case .rebase(let from, let history, let generation, let number):
             var mark = mark(of: from, history)
             (mark.generation, mark.number) = (generation, number)
-            // Its number may be given anew: what is applied of it stays, and all of it is applied again.
+            // The entry's number may come again: what is applied stays, and the whole entry is applied again.
             if let part = mark.part { (mark.fingerprint, mark.part) = (part.fingerprint, nil) }
             marks[from] = mark
         case .compared(let generation): comparedGeneration = max(comparedGeneration, generation)
@@ -208,7 +208,7 @@ struct PartitionState: ~Copyable {
         }
     }
 
-    /// Whether a fact that applies an outbox entry, or a part of one, applies the next one.
+    /// Whether a fact that applies an outbox entry, or a part, applies what comes next behind the mark.
     func follows(_ fact: Fact) -> Bool {
         switch fact {
         case .receive(let from, let history, let entry, _):
@@ -286,7 +286,7 @@ struct PartitionState: ~Copyable {
         _ project: ProjectNumber, _ topic: TopicName, _ from: PartitionID, _ indices: [UInt32]
     ) -> UInt64 {
         guard let writer else { return topics.join(names, project, topic, from, indices) }
-        // A new topic's number is known here before its name is given one.
+        // The writer must hear of the topic before it changes, so a new topic gets its number here.
         let number = names.retain(topic.utf8, in: project)
         writer.touch(topic: number, self)
         defer { names.release(number) }
@@ -315,14 +315,14 @@ struct PartitionState: ~Copyable {
     }
 }
 
-/// A condition that was accepted and whose topics' owners have not all been heard.
+/// An accepted condition for which not all topics' owners have answered yet.
 struct PendingCondition: Sendable {
     var project: ProjectNumber
     var condition: Condition
     var message: Envelope
 }
 
-/// Takes a device that leaves an entry off the counts of what waits for it.
+/// Counts down what waits for a device that leaves an entry.
 @inline(__always)
 func departure(_ devices: inout DeviceTable) -> DeliveryLog.Departure {
     let pages = devices.pages

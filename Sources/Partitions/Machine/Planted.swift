@@ -1,7 +1,7 @@
 import Model
 
 #if DEBUG
-    /// Bugs that are planted to show that a checker sees them. Only in debug builds, and only where a
+    /// Bugs that tests plant to show that a checker sees them. Only in debug builds, and only where a
     /// simulation asks.
     public struct Planted: OptionSet, Sendable {
         public let rawValue: Int
@@ -23,9 +23,9 @@ import Model
         public static let acknowledgeUnrecorded = Planted(rawValue: 64)
         /// A new owner does not offer again what was not acknowledged (rule: devices-decide).
         public static let forgetOutboxes = Planted(rawValue: 128)
-        /// "It was so already" is said without waiting for the topic's partition (rule: proven-answers).
+        /// The answer to a change of subscriptions does not wait for T (rule: proven-answers).
         public static let unprovenRepeat = Planted(rawValue: 256)
-        /// A pair whose fingerprints differ is not told again (rule: fingerprints-repair).
+        /// A pair whose fingerprints differ is not repaired (rule: fingerprints-repair).
         public static let noRepair = Planted(rawValue: 1024)
         /// A device is told of a loss that is only in memory (rule: nothing-on-memory-alone).
         public static let tellVolatileLoss = Planted(rawValue: 2048)
@@ -39,9 +39,9 @@ import Model
         public static let skipCatchUp = Planted(rawValue: 512)
         /// A message whose time to live is over is delivered nevertheless (rule: bounded-fanouts).
         public static let deliverLate = Planted(rawValue: 32768)
-        /// Bodies that somebody waits for are trimmed away (rule: delete-on-durable-only).
+        /// Bodies that devices wait for are trimmed away (rule: delete-on-durable-only).
         public static let forgetBodies = Planted(rawValue: 65536)
-        /// The journal is trimmed to the newest snapshot, so that only one is worth anything
+        /// The journal is trimmed to the newest snapshot, so that nobody can read on from the older snapshot
         /// (rule: fenced-snapshots).
         public static let trimToNewest = Planted(rawValue: 131_072)
         /// Unfinished fan-outs are not bounded (rule: bounded-fanouts).
@@ -51,20 +51,21 @@ import Model
         /// Numbers of outboxes go on as they were when a database has lost its end
         /// (rule: lost-ends-raise-the-generation).
         public static let keepNumbers = Planted(rawValue: 2_097_152)
-        /// Partitions of different databases are not compared then (rule: lost-ends-raise-the-generation).
+        /// In a new generation partitions of different databases are not compared
+        /// (rule: lost-ends-raise-the-generation).
         public static let skipComparison = Planted(rawValue: 4_194_304)
-        /// The windows of a gateway that is fenced go at once, and it may not have heard of it
+        /// The windows of a fenced gateway go at once, though the gateway may not have heard of the fence
         /// (rule: repeats-do-not-double).
         public static let buryAtOnce = Planted(rawValue: 1_048_576)
-        /// Who waits for a record with others is not answered: only the first of them is
-        /// (rule: proven-answers).
+        /// Of the answers that wait for one record, only the first leaves (rule: proven-answers).
         public static let forgetAnswers = Planted(rawValue: 8_388_608)
-        /// Who is brought up to date is told of a loss, though nothing was dropped (rule: losses-are-told).
+        /// A device that is brought up to date is told of a loss, though nothing was dropped
+        /// (rule: losses-are-told).
         public static let tellLossOfNothing = Planted(rawValue: 16_777_216)
-        /// Whose stream took the place of another is not told to that one's gateway
+        /// A stream takes the place of another, and the replaced stream's gateway is not told
         /// (rule: one-state-on-two-sides).
         public static let keepReplaced = Planted(rawValue: 33_554_432)
-        /// A record that is full takes more.
+        /// A full record takes more facts (rule: bounded-bytes).
         public static let growRecords = Planted(rawValue: 67_108_864)
     }
 

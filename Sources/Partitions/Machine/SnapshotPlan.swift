@@ -1,35 +1,35 @@
 import Journal
 import Model
 
-/// When a snapshot is due, and how far the one is that is being made and written.
+/// When a snapshot is due, and how far the snapshot is that is being made and written.
 ///
 /// A snapshot is of the moment at which a record is closed, when the state is exactly the fold up to that
-/// record. It is made in slices, and its parts are written one by one, only when that record is durable.
-/// It counts when its last part is there. Two are kept, and the journal back to the older.
+/// record. It is made in slices; its parts are written one by one, and only when that record is durable. It
+/// counts when its last part is there. The engine keeps two, and the journal back to the older.
 struct SnapshotPlan {
     private let bytesMin: Int
-    /// What the newest written snapshot covers, and the one before it.
+    /// The record up to which the newest written snapshot reaches, and the same of the snapshot before.
     private(set) var covering: Sequence
     private(set) var former: Sequence = .zero
     private var size = 0
     private var bytesSince = 0
-    /// The one that is being made or written.
+    /// The snapshot that is being made or written.
     var current: Current?
     /// When the newest slice was made.
     var slicedAt = MonotonicTime(nanoseconds: 0)
 
     struct Current {
-        /// Answers to another snapshot's parts, or of another machine's, say nothing about this one's.
+        /// Names this snapshot: an answer with another token is for another snapshot or another machine.
         var token: UInt64
         var covering: Sequence
         var upload: UInt64?
         var parts = 0
         var length = 0
         var digest: SnapshotDigest
-        /// A part was given to the engine, which has not answered.
+        /// The engine has a part of which it has not answered yet.
         var isAsked = false
         var isLast = false
-        /// Records whose bodies somebody waited for in the state that it is of.
+        /// Records whose bodies devices waited for in the state that the snapshot holds.
         var keeping: [Sequence] = []
     }
 
@@ -40,8 +40,8 @@ struct SnapshotPlan {
 
     mutating func note(bytes: Int) { bytesSince += bytes }
 
-    /// Due when the journal since the last one outweighs it, so that writing snapshots costs as much as
-    /// journaling.
+    /// A snapshot is due when the journal since the last snapshot outweighs it, so that writing snapshots
+    /// costs as much as journaling.
     var isDue: Bool { current == nil && bytesSince >= max(bytesMin, size) }
 
     mutating func begin(_ id: PartitionID, covering: Sequence, token: UInt64) {
@@ -65,7 +65,7 @@ struct SnapshotPlan {
 }
 
 extension Partition {
-    /// The record that was just closed is the last that the snapshot covers.
+    /// Begins a snapshot that covers everything up to the record that was just closed.
     func beginSnapshot() {
         guard snapshots.isDue, state.writer == nil else { return }
         lastToken += 1
@@ -73,7 +73,7 @@ extension Partition {
         state.beginSnapshot()
     }
 
-    /// When the next slice is to be made; `nil` where none is, or enough parts wait to be written.
+    /// When the next slice is to be made; `nil` where there is none, or enough parts wait to be written.
     func nextSlice() -> MonotonicTime? {
         guard let writer = state.writer, !writer.isDone, writer.waiting < 2 * options.snapshotPartBytes
         else { return nil }
@@ -87,8 +87,8 @@ extension Partition {
         writeNextPart(&effects)
     }
 
-    /// Gives the engine the next part, if it is made, the one before is written, and the record that the
-    /// snapshot covers is durable.
+    /// Gives the engine the next part, if that part is made, the part before it is written, and the record
+    /// that the snapshot covers is durable.
     func writeNextPart(_ effects: inout [PartitionEffect]) {
         guard let writer = state.writer, var current = snapshots.current, !current.isAsked,
             mayStand(current.covering), writer.isWritten || writer.waiting >= options.snapshotPartBytes
@@ -129,22 +129,22 @@ extension Partition {
         trim(keeping: current.keeping, &effects)
     }
 
-    /// What was made of it is thrown away. It is tried again after as much journal once more.
+    /// Throws the snapshot away. The next try comes after as much journal once more.
     func onSnapshotFailed(_ token: UInt64) {
         guard snapshots.current?.token == token else { return }
         snapshots.current = nil
         state.writer?.abandon()
     }
 
-    /// Only on the strength of two snapshots that are there.
+    /// Trims only on the strength of two snapshots that are there.
     private func trim(keeping waited: [Sequence], _ effects: inout [PartitionEffect]) {
         var below = snapshots.former
         #if DEBUG
             if options.planted.contains(.trimToNewest) { below = snapshots.covering }
         #endif
         guard below > .zero else { return }
-        // Not what waits now: that rests on acknowledgements that may not be durable. What waits in any state
-        // behind the snapshot's, and stands in a record that it covers, waited in it.
+        // `waited` is of the snapshot's state: what waits now rests on acknowledgements that may not be
+        // durable. A message of a covered record that waits in any later state also waited in the snapshot's.
         var keeping = waited.filter { $0 < below }
         #if DEBUG
             if options.planted.contains(.forgetBodies) { keeping = [] }
@@ -173,6 +173,6 @@ extension Partition {
         return (state.fanouts.count(of: project), messages.count + conditions)
     }
 
-    /// The whole state as bytes; equal states give equal bytes. For checks that a replay gives what lived.
+    /// The whole state as bytes; equal states give equal bytes. For checks that a replay gives this state.
     public func image() -> [UInt8] { state.snapshot() }
 }

@@ -3,13 +3,13 @@ import Model
 
 /// A partition's state as of one record, written piece by piece while the partition goes on.
 ///
-/// Devices and topics are too many to be copied. Their walk goes on in slices, and what is about to change
-/// before the walk has come to it is written at once, as it still is: `touch`. So items come in any order,
-/// each at most once. Everything else is held as a value and written last: whoever changes it first copies
-/// the array that it stands in, never more. Names are written where they are first used, and retained until
-/// the end, so that no number means another name meanwhile.
+/// Devices and topics are too many to be copied, so the writer walks over them in slices. A device or topic
+/// that is about to change before the walk has come to it is written at once, as it still is: `touch`. So
+/// items come in any order, each at most once. The writer holds everything else as values, and writes it
+/// last: the first change copies the array in which the value stands, never more. Each name is written at its
+/// first use, and retained until the end, so that no number means another name meanwhile.
 final class SnapshotWriter {
-    /// 3: items in any order. 1 and 2, one piece in a fixed order, are read as well.
+    /// Version 3: items in any order. Versions 1 and 2, one piece in a fixed order, are read as well.
     static let version: UInt8 = 3
 
     enum Item: UInt8 {
@@ -20,8 +20,8 @@ final class SnapshotWriter {
     private enum Phase: Comparable {
         case devices, topics, log, streams, names, done
 
-        /// What a step costs besides the bytes that it makes, as so many bytes, measured (`core-bench
-        /// snapshots`): a topic of few members takes longer to find than to write.
+        /// The cost of a step besides the bytes that it makes, in bytes, as measured by `core-bench
+        /// snapshots`: a topic with few members takes longer to find than to write.
         var cost: Int {
             switch self {
             case .devices: 8
@@ -32,13 +32,13 @@ final class SnapshotWriter {
     }
 
     let covering: Sequence
-    /// Records whose bodies somebody waited for, ascending; whole when everything is written.
+    /// Records whose bodies devices waited for, ascending; complete when everything is written.
     private(set) var keeping: [Sequence] = []
     private var phase = Phase.devices
     /// Bytes that are made and not taken.
     private var out = ByteWriter()
 
-    // What is held.
+    // The parts of the state that the writer holds as values.
     private let deviceEnd: UInt32
     private var blocks: [[LogEntry]]
     private var outboxes: [(partition: PartitionID, outbox: Outbox)] = []
@@ -52,12 +52,12 @@ final class SnapshotWriter {
     private var shardTopics: [TopicNumber] = []
     private var place = 0
     private var block = 0
-    /// Devices and topics that were written out of their turn, or did not exist.
+    /// Devices and topics that were written before the walk came to them, or that did not exist.
     private let early = (devices: Bitmap(), topics: Bitmap())
-    /// The days of devices that were seen since, page by page.
+    /// The days on which devices were last seen, as they were, for pages that changed since.
     private var days: [Int: [UInt16]] = [:]
 
-    /// One more than the place of each topic's name among those written, by its number, in pages.
+    /// By topic number, in pages: 1 plus the place of the topic's name among the written names; 0 for none.
     private var places: [ContiguousArray<UInt32>?] = []
     private static let pageSize = 4096
     private var used: [TopicNumber] = []
@@ -78,33 +78,33 @@ final class SnapshotWriter {
 
     /// Whether all bytes are made.
     var isWritten: Bool { phase >= .names }
-    /// Whether it has let go of all names, too.
+    /// Whether the writer has released all names, too.
     var isDone: Bool { phase == .done }
     /// Bytes that are made and not taken.
     var waiting: Int { out.count }
 
-    /// The next bytes, at most so many. What is left moves to the front: it is two parts at most, where an
-    /// array that only grew would be copied whole now and then.
+    /// Takes the next bytes, at most `count`. The rest, at most about two parts, moves to the front: an array
+    /// that only grew would be copied whole now and then.
     func take(_ count: Int) -> [UInt8] {
         let bytes = Array(out.bytes.prefix(count))
         out.bytes.removeFirst(bytes.count)
         return bytes
     }
 
-    /// Nobody wants it any more. What it retains is let go in slices.
+    /// Gives the snapshot up. The writer releases its names in slices.
     func abandon() {
         if phase < .names { phase = .names }
         out = ByteWriter()
         (blocks, outboxes, marks, windows, conditions) = ([], [], [], [], [])
     }
 
-    /// Lets go of all names at once, where the names themselves are about to end.
+    /// Releases all names at once, because the partition's state ends.
     func releaseNames(_ names: TopicNames) {
         for number in used { names.release(number) }
         used = []
     }
 
-    /// Goes on until about so many bytes are made, or as much was looked at.
+    /// Goes on until about `bytes` bytes are made, or as much work is done.
     func advance(_ bytes: Int, _ state: borrowing PartitionState) {
         var work = 0
         while work < bytes, phase != .done {
@@ -124,7 +124,7 @@ final class SnapshotWriter {
 
     // MARK: What is about to change
 
-    /// The device's topics are about to change, or what it has lost, or it is about to end.
+    /// The device is about to end, or its topics or its loss are about to change.
     func touch(device index: UInt32, _ state: borrowing PartitionState) {
         guard phase == .devices, index >= nextDevice, index < deviceEnd, early.devices.add(index),
             let (page, at) = state.devices.find(index)
@@ -132,7 +132,7 @@ final class SnapshotWriter {
         write(index, page, at, state)
     }
 
-    /// Devices of this page are about to be seen.
+    /// The last-seen days of this page are about to change.
     func touch(daysOf index: UInt32, _ page: DevicePage) {
         let number = Int(index) / DeviceTable.pageSize
         guard phase == .devices, index < deviceEnd, days[number] == nil else { return }
@@ -164,7 +164,7 @@ final class SnapshotWriter {
         let index = nextDevice
         let number = Int(index) / DeviceTable.pageSize
         guard number < state.devices.pages.count, let page = state.devices.pages[number] else {
-            // Those that were on it were written when they ended.
+            // Devices that were on this page were written when they ended.
             nextDevice = min(deviceEnd, UInt32((number + 1) * DeviceTable.pageSize))
             return
         }
@@ -220,7 +220,7 @@ final class SnapshotWriter {
         }
     }
 
-    /// A name's place among those that were written; behind the first use of each stands the name itself.
+    /// Writes a name's place among the written names; behind its first use stands the name itself.
     private func write(name number: TopicNumber, _ names: TopicNames) {
         let page = Int(number.rawValue) / SnapshotWriter.pageSize
         let at = Int(number.rawValue) % SnapshotWriter.pageSize
@@ -312,7 +312,7 @@ final class SnapshotWriter {
 }
 
 extension ByteWriter {
-    /// Which state a snapshot is of.
+    /// Writes which state the snapshot holds.
     mutating func header(of state: borrowing PartitionState) {
         u64(state.history.rawValue)
         varint(state.applied.rawValue)

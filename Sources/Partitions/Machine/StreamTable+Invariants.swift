@@ -1,7 +1,7 @@
 import Model
 
 extension StreamTable {
-    /// The first law of who listens that does not hold; `nil` where all do.
+    /// The first law of the streams that does not hold; `nil` where all do.
     var brokenInvariant: String? {
         var (live, cutOff) = (0, 0)
         for (index, attachment) in attachments {

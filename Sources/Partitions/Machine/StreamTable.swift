@@ -1,7 +1,6 @@
 import Model
 
-/// A stream that is live, as its partition knows it and as its gateway does. When nothing is under way the
-/// two agree.
+/// A live stream, as its partition and its gateway know it. When nothing is under way the two must agree.
 public struct LiveStream: Hashable, Sendable {
     public var partition: PartitionID
     public var device: DeviceIndex
@@ -13,28 +12,28 @@ public struct LiveStream: Hashable, Sendable {
     }
 }
 
-/// Who listens: the streams of one partition's devices, and the ordered link to each gateway that has any.
+/// The streams of one partition's devices, and the ordered link to each gateway loop that has any.
 ///
-/// None of this is in the journal. A device is *live* when it has everything that was durable and is sent
-/// each new message as it becomes so; else it reads the log until it is.
+/// None of this is in the journal. A device is *live* when it has everything durable and is sent each new
+/// message when the message is durable. Until then the device reads the log.
 struct StreamTable {
     struct Attachment {
         var stream: StreamID
         var state: State
-        /// Everything up to here was sent to the stream. Not kept up for live ones.
+        /// Everything up to here was sent to the stream. Not kept up to date while the stream is live.
         var written: Position
         enum State {
-            /// What its device acknowledged by coming back is not durable yet: nothing is said.
+            /// What the device acknowledged by coming back is not durable yet: the stream is sent nothing.
             case beginning
             /// Waits for bodies that are being read.
             case reading
-            /// Waits for a record that says that some bodies are gone.
+            /// Waits for a record by which the device loses messages, or by which bodies are gone.
             case losing
-            /// Since the frame of this number was sent to its gateway.
+            /// Live since the frame of this number was sent to the gateway.
             case live(since: UInt64)
-            /// The stream is full; its gateway will say when it is not.
+            /// The stream is full; its gateway will say when the stream has room.
             case behind
-            /// Its gateway confirms too little; it reads the log when that confirms more.
+            /// The gateway confirms too little; the stream reads the log when the gateway confirms more.
             case cutOff
         }
     }
@@ -45,17 +44,17 @@ struct StreamTable {
         var liveCount = 0
         var sent: UInt64 = 0
         var processed: UInt64 = 0
-        /// Frames that are not confirmed, with the newest position of each.
+        /// Frames without confirmation, with the newest position of each.
         var outstanding: [(number: UInt64, position: Position)] = []
-        /// Every push up to here was handed to its streams.
+        /// The gateway has handed every push up to here to its streams.
         var processedPosition = Position.zero
-        /// Those that are `cutOff`. Never shared: changed in place.
+        /// Devices whose streams are `cutOff`. Never shared: changed in place.
         let cutOff = Bitmap()
         /// Frames up to this one may be lost, with their confirmations.
         var lost: UInt64 = 0
-        /// The last empty frame that was only to be confirmed.
+        /// The number of the last empty frame, which was sent only to be confirmed.
         var probe: UInt64 = 0
-        /// Whether a frame is on its way that will be confirmed, or the link breaks.
+        /// Whether a frame is on its way that the gateway will confirm, unless the link breaks.
         var isAwaited: Bool { sent > max(lost, processed) }
     }
 
@@ -76,8 +75,8 @@ struct StreamTable {
         return true
     }
 
-    /// Up to where a listening device's messages were surely handed to its stream. Its gateway confirms in
-    /// order, so one frame that came after what the device read of the log is proof of that too.
+    /// Up to where a listening device's messages were surely handed to its stream. The gateway confirms in
+    /// order, so one confirmed frame behind what the device read of the log proves that too.
     func handedOver(_ index: UInt32) -> Position {
         guard let attachment = attachments[index], case .live(let since) = attachment.state,
             let link = links[attachment.stream.gateway], link.processed > since
@@ -85,13 +84,13 @@ struct StreamTable {
         return link.processedPosition
     }
 
-    /// As `handedOver`, also of a stream that has fallen behind: its gateway has said how far it wrote.
+    /// As `handedOver`, also for a stream that has fallen behind: the gateway has said how far it wrote.
     func surelyWritten(_ index: UInt32) -> Position {
         if let attachment = attachments[index], case .behind = attachment.state { return attachment.written }
         return handedOver(index)
     }
 
-    /// Whether the gateway of the device has left a frame of before `position` unconfirmed.
+    /// Whether the device's gateway has left a frame from before `position` unconfirmed.
     func isHeldUp(_ index: UInt32, before position: Position) -> Bool {
         guard let gateway = attachments[index]?.stream.gateway else { return false }
         return links[gateway]?.outstanding.first.map { $0.position < position } ?? false
@@ -129,7 +128,7 @@ struct StreamTable {
         attachments[index]?.written = written
     }
 
-    /// It comes back with those that were cut off.
+    /// Cuts the device's stream off. It comes back with the gateway's other cut-off streams.
     mutating func setCutOff(_ index: UInt32) {
         guard let attachment = attachments[index] else { return }
         leave(index, attachment)
@@ -148,21 +147,21 @@ struct StreamTable {
         attachments[index]?.written = position
     }
 
-    /// Gateways that are gone for good: nobody listens there, and nothing of theirs is waited for.
+    /// Forgets gateways that are gone for good: no device listens there, and nothing waits for them.
     mutating func forget(where isGone: (GatewayID) -> Bool) {
         for index in devices(where: isGone) { _ = detach(index) }
         links = links.filter { !isGone($0.key) }
     }
 
-    /// What was sent to the gateway may be lost, and is confirmed with what comes next: else a link whose
-    /// whole window was lost would stand still. The oldest stays, so that nothing counts as handed over.
+    /// What was sent to the gateway may be lost, and the next confirmation covers it: otherwise a link whose
+    /// whole window was lost would stand still. The oldest stays, so that nothing lost counts as handed over.
     mutating func forgetOutstanding(_ gateway: GatewayID) {
         guard let link = links[gateway] else { return }
         links[gateway]?.lost = link.sent
         if let first = link.outstanding.first { links[gateway]?.outstanding = [first] }
     }
 
-    /// Out of the sets of its link that its state stands for.
+    /// Takes the device out of the link's set that stands for its state.
     private mutating func leave(_ index: UInt32, _ attachment: Attachment) {
         let gateway = attachment.stream.gateway
         switch attachment.state {
@@ -180,7 +179,7 @@ struct StreamTable {
         return number
     }
 
-    /// Numbers an empty frame, which takes the place of the one before where nobody has confirmed that.
+    /// Numbers an empty frame, which replaces the last empty frame where the gateway has not confirmed that.
     mutating func numberProbe(_ gateway: GatewayID) -> UInt64 {
         guard let link = links[gateway], let last = link.outstanding.last, last.number == link.probe else {
             let number = number(gateway, newestPosition(gateway))
@@ -199,7 +198,7 @@ struct StreamTable {
         links.filter { !$0.value.cutOff.isEmpty }.keys.sorted { $0.rawValue < $1.rawValue }
     }
 
-    /// Frames up to this one were handed to their streams. False where that was known.
+    /// The gateway has handed its streams the frames up to this number. False where that was known.
     mutating func processed(_ gateway: GatewayID, _ number: UInt64) -> Bool {
         guard var link = links[gateway], number > link.processed, number <= link.sent else { return false }
         link.processed = number
@@ -210,24 +209,24 @@ struct StreamTable {
         return true
     }
 
-    /// Of the last push to the gateway.
+    /// The position of the last push to the gateway.
     func newestPosition(_ gateway: GatewayID) -> Position {
         guard let link = links[gateway] else { return .zero }
         return link.outstanding.last?.position ?? link.processedPosition
     }
 
-    /// Whether as many frames to the gateway are unconfirmed as may be.
+    /// Whether the push window to the gateway is full.
     func isFull(_ gateway: GatewayID, _ window: Int) -> Bool {
         (links[gateway]?.outstanding.count ?? 0) >= window
     }
 
-    /// The next of those that were cut off from the gateway, when there is room in its window.
+    /// The gateway's next cut-off devices to come back, at most `atOnce`; none while its window is full.
     func returning(_ gateway: GatewayID, _ window: Int, atOnce: Int) -> [UInt32] {
         guard let link = links[gateway], link.outstanding.count < window else { return [] }
         return link.cutOff.first(atOnce)
     }
 
-    /// The live devices of the gateway are cut off. Returns who they are.
+    /// Cuts the gateway's live devices off, and returns them.
     mutating func cutOff(_ gateway: GatewayID) -> DeviceSet {
         guard let link = links[gateway] else { return DeviceSet() }
         let devices = DeviceSet(link.live.copy())

@@ -2,7 +2,7 @@ import Model
 
 /// The topics whose names hash to one partition, each with its members.
 ///
-/// They lie in shards by their number, so that none of them takes long to walk, or to grow.
+/// Topics lie in shards by their number, so that no shard takes long to walk or to grow.
 struct TopicTable: ~Copyable {
     static let shardCount = 64
 
@@ -30,7 +30,7 @@ struct TopicTable: ~Copyable {
         shards[shard].keys.sorted().map { TopicNumber(rawValue: $0) }
     }
 
-    /// The members of each partition, ascending, as they are now: big parts are shared, not copied.
+    /// The members by partition, ascending, as they are now. Large parts are shared, not copied.
     func parts(_ topic: TopicNumber) -> [PartitionTargets] {
         guard let set = self[topic.rawValue] else { return [] }
         var parts: [PartitionTargets] = []
@@ -42,7 +42,7 @@ struct TopicTable: ~Copyable {
 
     var numbers: [TopicNumber] { shards.flatMap { $0.keys.map { TopicNumber(rawValue: $0) } } }
 
-    /// Returns the XOR of the fingerprints of those that were not there.
+    /// Adds members. Returns the XOR of the fingerprints of the devices that were not there.
     mutating func join(
         _ names: TopicNames, _ project: ProjectNumber, _ topic: TopicName, _ from: PartitionID,
         _ indices: [UInt32]
@@ -62,7 +62,7 @@ struct TopicTable: ~Copyable {
         return changed
     }
 
-    /// Returns the XOR of the fingerprints of those that were there. A topic without members is forgotten.
+    /// Removes members, and an empty topic. Returns the XOR of the removed members' fingerprints.
     mutating func leave(
         _ names: TopicNames, _ project: ProjectNumber, _ topic: TopicName, _ from: PartitionID,
         _ indices: [UInt32]
@@ -86,7 +86,7 @@ struct TopicTable: ~Copyable {
         self[topic.rawValue]?.part(partition).sorted ?? []
     }
 
-    /// Over all that one partition has here, counted anew.
+    /// The fingerprint over all members that one partition has here, counted in the sets.
     func fingerprint(_ names: TopicNames, of partition: PartitionID) -> UInt64 {
         var fingerprint: UInt64 = 0
         for shard in shards {
@@ -99,6 +99,6 @@ struct TopicTable: ~Copyable {
         return fingerprint
     }
 
-    /// From a snapshot: a topic that is not there yet.
+    /// Adds a topic of a snapshot. The topic must not be there yet.
     mutating func restore(_ number: TopicNumber, _ members: MemberSet) { self[number.rawValue] = members }
 }

@@ -1,19 +1,19 @@
 import Model
 
-/// The clock on the wall, as far as it is believed (rule: wall-time-is-a-witness).
+/// The wall clock, as far as the node believes it (rule: wall-time-is-a-witness).
 ///
-/// It can be set, to anything, and a machine that slept goes on with another time. So it is compared with the
-/// clock that only runs: when the two have come apart by more than `leapMax` within an hour, the time that is
-/// told goes on with the latter until they agree again, or somebody vouches for the new one. The time that is
-/// told falls only when somebody vouches for an earlier one.
+/// Anybody can set a wall clock, to anything, and a machine that slept goes on with another time. So the wall
+/// clock is compared with the monotonic clock. Where the two have come apart by more than `leapMax` within an
+/// hour, the believed time goes on with the monotonic clock until the two agree again, or until another clock
+/// vouches for the new time. The believed time falls only where another clock vouches for an earlier time.
 public struct TrustedClock: Sendable {
     /// Milliseconds.
     public static let leapMax: Int64 = 3_600_000
 
     private var anchor: Instant
     private var last: Instant
-    /// Milliseconds by which the wall clock is ahead of what is believed, where it is not believed; negative
-    /// where it is behind.
+    /// Milliseconds by which the wall clock is ahead of the believed time, negative where it is behind; `nil`
+    /// where the wall clock is believed.
     public private(set) var leap: Int64?
 
     /// The first reading is believed: there is nothing to compare it with.
@@ -24,7 +24,7 @@ public struct TrustedClock: Sendable {
 
     public var isTrusted: Bool { leap == nil }
 
-    /// What is believed of a reading.
+    /// The believed wall time of a reading.
     public mutating func read(_ now: Instant) -> WallTime {
         if now.monotonic == last.monotonic, isTrusted, now.wall <= last.wall { return last.wall }
         let elapsed = Int64(clamping: now.monotonic.since(anchor.monotonic) / 1_000_000)
@@ -42,15 +42,15 @@ public struct TrustedClock: Sendable {
         return last.wall
     }
 
-    /// Another clock, that of a database say, agrees with this reading: it is believed, also where it is
-    /// behind what was believed before.
+    /// Another clock, as that of a database, agrees with this reading. The reading is believed, also where it
+    /// is before the time that was believed.
     public mutating func vouch(for now: Instant) {
         anchor = now
         last = now
         leap = nil
     }
 
-    /// Of times that nobody has reached.
+    /// A sum that stops at the ends of the range, for times that nobody has reached.
     private static func sum(_ one: Int64, _ other: Int64) -> Int64 {
         let (sum, overflow) = one.addingReportingOverflow(other)
         return overflow ? (one < 0 ? -.max : .max) : sum

@@ -1,15 +1,15 @@
 import Model
 
-/// When a machine will be woken. Nobody takes a timer back: one that is set already serves for whatever is
+/// When a machine will be woken. Nobody takes a timer back: a timer that is set serves for everything that is
 /// due after it.
 struct WakePlan {
-    /// Each before the last one: who is due sooner than all of them has set another.
+    /// Each time is before the one in front of it: a timer is set only for what is due before all others.
     private(set) var times: [MonotonicTime] = []
-    /// When it last gave up those that were late.
+    /// When late timers were last given up.
     private var gaveUpAt: MonotonicTime?
 
-    /// A timer that is late by more may be so by hours: a machine that was suspended finds that its clock
-    /// went on (`CLOCK_BOOTTIME`), and its timers did not (`CLOCK_MONOTONIC`).
+    /// A timer that is late by more than this may be late by hours: on a machine that was suspended the clock
+    /// went on (`CLOCK_BOOTTIME`) and the timers did not (`CLOCK_MONOTONIC`).
     static let lateness: UInt64 = .seconds(1)
 
     init(_ times: [MonotonicTime] = []) { self.times = times }
@@ -21,7 +21,7 @@ struct WakePlan {
         while let last = times.last, last <= at { times.removeLast() }
     }
 
-    /// Something is due at `time`. True where a timer is to be set for it.
+    /// Something is due at `time`. True where a timer must be set for it.
     mutating func plan(_ time: MonotonicTime, now: MonotonicTime) -> Bool {
         giveUpLate(now)
         if let last = times.last, last <= time { return false }
@@ -29,7 +29,7 @@ struct WakePlan {
         return true
     }
 
-    /// Once in so long, so that a machine that is late itself does not set a timer for each event.
+    /// At most once in `lateness`, so that a machine that is late itself does not set a timer for each event.
     private mutating func giveUpLate(_ now: MonotonicTime) {
         guard let last = times.last, now.since(last) > WakePlan.lateness,
             gaveUpAt.map({ now.since($0) > WakePlan.lateness }) ?? true

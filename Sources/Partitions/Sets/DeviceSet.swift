@@ -1,7 +1,7 @@
-/// Some devices of one partition, as a value: what a fan-out carries and a delivery log entry holds.
+/// A set of devices of one partition, as a value. Fan-outs and entries of the delivery log hold such sets.
 ///
-/// Most sets are tiny, so one device needs no memory of its own and a few are a sorted array; only past
-/// `DeviceSet.arrayMax` does it become a shared Roaring bitmap.
+/// Most sets are tiny: one device needs no memory of its own, and a few devices are a sorted array. Only past
+/// `DeviceSet.arrayMax` devices the set becomes a shared Roaring bitmap.
 public struct DeviceSet: Sendable {
     /// The most devices that are kept as a sorted array.
     static let arrayMax = 64
@@ -31,7 +31,7 @@ public struct DeviceSet: Sendable {
     /// Shares `bitmap` as it is now.
     init(_ bitmap: Bitmap) { storage = bitmap.isEmpty ? .none : .many(bitmap) }
 
-    /// Bytes that it takes in a record, at most.
+    /// Bytes of the set in a record, at most.
     var weight: Int {
         switch storage {
         case .none: 1
@@ -83,7 +83,7 @@ public struct DeviceSet: Sendable {
         return all
     }
 
-    /// Whether it was there.
+    /// Returns whether the device was there.
     @discardableResult
     mutating func remove(_ index: UInt32) -> Bool {
         switch storage {

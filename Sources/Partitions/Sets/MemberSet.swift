@@ -1,19 +1,19 @@
 import Model
 
-/// The devices that are subscribed to one topic, in 16 bytes plus what does not fit there.
+/// The devices that are subscribed to one topic, in 16 bytes and a block for what does not fit there.
 ///
-/// Most topics have a handful of members, some have millions, and there may be a million topics; so there
-/// are three forms. Up to three members stand in the slot itself. Then one flat block holds all of them, 5
-/// bytes each (12 bits of partition, 28 of index), sorted. When the average part (the members in one
-/// partition) has some hundreds, the set splits into a set for each partition, which are Roaring bitmaps and
-/// shared by reference with fan-outs under way.
+/// Most topics have a handful of members, some have millions, and there may be a million topics; so there are
+/// three forms. Up to three members stand in the slot itself. More members stand in one flat, sorted block of
+/// 5 bytes each (12 bits of partition, 28 of index). When the average part (the members in one partition) has
+/// some hundreds, the set splits into one set for each partition. Those sets are Roaring bitmaps, and
+/// fan-outs under way share them by reference.
 ///
-/// The slot owns its memory without being a class: its table calls `destroy()` when the slot ends.
+/// The slot owns its memory without being a class: its table must call `destroy()` when the slot ends.
 struct MemberSet {
     static let inlineMax = 3
-    /// The average part at which a flat block splits.
+    /// The average part past which a flat block splits.
     static let partMembersMax = 256
-    /// Below this a split set becomes flat again.
+    /// Below this many members a split set becomes flat again.
     static let flattenBelow = 64
 
     private static let flatKind: UInt64 = 0xFE
@@ -45,7 +45,7 @@ struct MemberSet {
         return place < count && self[place] == wanted
     }
 
-    /// Each partition that has members, ascending, with them. A big part is shared, not copied.
+    /// Each partition that has members, ascending, with its members. A large part is shared, not copied.
     func forEachPart(_ body: (PartitionID, DeviceSet) -> Void) {
         if kind == MemberSet.partsKind {
             for part in parts.parts { body(part.partition, part.devices) }
@@ -243,7 +243,7 @@ struct MemberSet {
         high = MemberSet.flatKind << 56 | UInt64(min(bytes / 5, 0xFF_FFFF)) << 32 | UInt64(UInt32(old))
     }
 
-    /// Merges from the back, so that each member is moved once.
+    /// Merges from the back, so that each member moves only once.
     private func merge(_ partition: PartitionID, _ fresh: [UInt32], old: Int, from gap: Int) {
         var left = old - 1
         var right = fresh.count - 1

@@ -1,10 +1,10 @@
 import Model
 
-/// Something for some of the partitions, found by the partition's number without hashing and walked in the
-/// order of numbers, so that what is done for each comes in the same order in every run.
+/// A map from partitions to values. A look-up needs no hash, and a walk goes in the order of partition
+/// numbers, so that every run does the same things in the same order.
 ///
-/// Takes room for the highest partition that it has: for what a partition knows of all others, of which it
-/// soon has something for most.
+/// The map takes room up to its highest partition. It is for what one partition knows of all others, because
+/// it soon has a value for most of them.
 struct PartitionMap<Value> {
     private var slots: [Value?] = []
     private(set) var count = 0
@@ -18,7 +18,7 @@ struct PartitionMap<Value> {
         set { set(newValue, at: Int(partition.rawValue)) }
     }
 
-    /// Changes in place what is there, or `initial`.
+    /// Changes the value in place; begins with `initial` where there is none.
     subscript(partition: PartitionID, default initial: @autoclosure () -> Value) -> Value {
         get { slot(Int(partition.rawValue)) ?? initial() }
         _modify {
@@ -28,7 +28,7 @@ struct PartitionMap<Value> {
                 slots[place] = initial()
                 count += 1
             }
-            // Safe: it was set just now where it was nil.
+            // Safe: the lines above have set this slot where it was nil.
             // swift-format-ignore: NeverForceUnwrap
             yield &slots[place]!
         }

@@ -1,5 +1,5 @@
-/// A dictionary for keys of which one is asked for many times in a row (the project of most of the traffic,
-/// the gateway that sends at the moment): the key of the last change is found without hashing.
+/// A dictionary for keys that are asked for many times in a row, as the project of most of the traffic or the
+/// gateway that sends at the moment. It finds the key of the last change without hashing.
 struct RecentMap<Key: Hashable, Value> {
     private var places: [Key: Int] = [:]
     private var entries: [(key: Key, value: Value)] = []
@@ -19,7 +19,7 @@ struct RecentMap<Key: Hashable, Value> {
         }
     }
 
-    /// Changes in place what is there, or `initial`.
+    /// Changes the value in place; begins with `initial` where there is none.
     subscript(key: Key, default initial: @autoclosure () -> Value) -> Value {
         get { self[key] ?? initial() }
         _modify {
@@ -34,7 +34,7 @@ struct RecentMap<Key: Hashable, Value> {
         }
     }
 
-    /// Changes what is there in place; where `body` returns false, it is taken out.
+    /// Changes the value of a known key in place. Takes the key out where `body` returns false.
     mutating func update(_ key: Key, _ body: (inout Value) -> Bool) {
         guard let place = place(of: key) else { return }
         recent = place

@@ -1,5 +1,5 @@
-/// The allocator's size classes (jemalloc: 8, then steps of 16 up to 128, then four steps for each
-/// doubling), so that a block that grows is asked for in the size that it would occupy anyway.
+/// The allocator's size classes (jemalloc: 8, then steps of 16 up to 128, then four steps for each doubling).
+/// A block that grows asks for the size that it would occupy anyway.
 enum SizeClass {
     static func bytes(atLeast wanted: Int) -> Int {
         if wanted <= 8 { return 8 }

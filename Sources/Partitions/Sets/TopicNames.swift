@@ -1,27 +1,27 @@
 import Model
 
-/// A topic's number within one loop: names are stored once and spoken of by number.
+/// A topic's number within one loop. Each name is stored once; sets and lists refer to the number.
 struct TopicNumber: Hashable {
     let rawValue: UInt32
 }
 
 /// The names of all topics that a loop's partitions know, each stored once.
 ///
-/// A million names as Swift strings in a dictionary cost 124 bytes each; here a name costs its bytes, 12
-/// bytes of place, project and count of uses, and its share of an open-addressed table of 4-byte numbers.
-/// Confined to its loop.
+/// A million names as Swift strings in a dictionary cost 124 bytes each. Here a name costs its bytes, 16
+/// bytes of place, length, project and count of uses, and its share of an open-addressed table of 4-byte
+/// numbers. Confined to its loop.
 public final class TopicNames {
     private struct Entry {
         var start: UInt32
         var length: UInt16
-        /// How many topics' sets and devices' lists speak of it. 0 is a free number.
+        /// How many topics' sets and devices' lists refer to the name; 0 for a free number.
         var uses: UInt32
         var project: UInt32
     }
     private var bytes: [UInt8] = []
     private var entries: ContiguousArray<Entry> = []
     private var freeNumbers: [UInt32] = []
-    /// Bytes of names that are no longer used; past half of all, the names are packed anew.
+    /// Bytes of names that are no longer used. Past 64 KiB and half of all bytes, `pack` removes them.
     private var wasted = 0
     /// Number + 1, 0 for an empty place; linear probing; a power of two, at most 2/3 full.
     private var table: ContiguousArray<UInt32>
@@ -31,7 +31,7 @@ public final class TopicNames {
 
     var count: Int { used }
 
-    /// The number of a name, made where there is none yet, with one use more.
+    /// The number of a name, with one use more. A name without a number gets one.
     func retain(_ name: some RandomAccessCollection<UInt8>, in project: ProjectNumber) -> TopicNumber {
         let slot = find(name, project)
         if table[slot] != 0 {
@@ -55,7 +55,7 @@ public final class TopicNames {
         return TopicNumber(rawValue: number)
     }
 
-    /// The number of a name if anybody uses it.
+    /// The number of a name that is in use.
     func number(of name: some RandomAccessCollection<UInt8>, in project: ProjectNumber) -> TopicNumber? {
         let found = table[find(name, project)]
         return found == 0 ? nil : TopicNumber(rawValue: found - 1)
@@ -102,10 +102,10 @@ public final class TopicNames {
         return slot
     }
 
-    /// Spreads names over tables; it protects nothing. It is part of the format of journals and of what nodes
-    /// say: fingerprints of pairs are made of it, and it deals topics into the slices that tell a pair again.
+    /// Spreads names over tables; it protects nothing. It is part of the format of journals and of frames:
+    /// pairs' fingerprints are made of it, and it deals topics into the slices of a repair.
     static func hash(_ name: some RandomAccessCollection<UInt8>, _ project: ProjectNumber) -> UInt64 {
-        // The values are tested: another function would make all pairs differ.
+        // Tests hold the values: with another function all pairs would differ.
         var hash = 0x9E37_79B9_7F4A_7C15 ^ UInt64(project.rawValue)
         for byte in name { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
         hash ^= hash >> 32
@@ -113,7 +113,7 @@ public final class TopicNames {
         return hash ^ hash >> 32
     }
 
-    /// Removes one place and moves back what had been pushed past it.
+    /// Removes one place, and moves back the numbers that had been pushed past it.
     private func erase(slot erased: Int) {
         let mask = table.count - 1
         var hole = erased

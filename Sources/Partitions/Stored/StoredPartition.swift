@@ -1,31 +1,31 @@
 import Journal
 import Model
 
-/// A partition as an engine has it: the newest snapshot that can be read, and the records behind it. Read on
-/// the engine's thread, folded where the partition lives.
+/// A partition as an engine has it: the newest snapshot that can be read, and the records behind the
+/// snapshot. The engine's thread reads it; the partition's loop folds it.
 public struct StoredPartition: Sendable {
-    /// How far it was read, and how to see later whether that still stands: before a partition is one's own,
-    /// nothing is sure to be durable that is read of it.
+    /// How far a reading came, and how a later reading sees whether that still stands. Until a node owns a
+    /// partition, nothing that the node reads of it is sure to be durable.
     public struct Mark: Sendable {
         var applied: Sequence
-        /// The highest of the records that were read: the last barrier's.
+        /// The highest epoch of the records that were read: the last barrier's.
         var epoch = Epoch(0)
-        /// Of the newest record's payload; `nil` where nothing stands behind the snapshot, which is written
-        /// of durable records only.
+        /// The checksum of the newest record's payload. `nil` where nothing stands behind the snapshot, which
+        /// covers durable records only.
         var digest: UInt64?
     }
 
-    /// Bytes of records that are asked of the engine at once.
+    /// Bytes of records that one call asks of the engine.
     public static let readBytesMax = 16 << 20
 
     public let id: PartitionID
-    /// Only what came behind the mark of an earlier reading.
+    /// Whether only the records behind the mark of an earlier reading are here.
     public private(set) var isTail = false
     public private(set) var mark = Mark(applied: .zero)
     public private(set) var snapshot: [UInt8]?
     private var records: [StoredRecord] = []
 
-    /// Reads everything. Throws `RecoveryError` where records are missing, and what the engine throws.
+    /// Reads everything. Throws `RecoveryError` for a gap or a former epoch, and the engine's errors.
     public init(
         _ id: PartitionID, from engine: any Engine, bytesMax: Int = readBytesMax
     ) throws {
@@ -48,7 +48,7 @@ public struct StoredPartition: Sendable {
         }
     }
 
-    /// Records that are at hand, from the first on.
+    /// The given records, from the first of the journal on.
     public init(_ id: PartitionID, records: [StoredRecord]) {
         self.id = id
         self.records = records
@@ -61,8 +61,8 @@ public struct StoredPartition: Sendable {
         isTail = true
     }
 
-    /// What came behind the mark; everything where there is none, or what was read then does not stand there
-    /// any more.
+    /// Reads what came behind the mark. Reads everything where there is no mark, or where the mark's record
+    /// does not stand there any more.
     public static func read(
         _ id: PartitionID, behind mark: Mark?, from engine: any Engine, bytesMax: Int = readBytesMax
     ) throws -> StoredPartition {
@@ -77,7 +77,7 @@ public struct StoredPartition: Sendable {
         do {
             try tail.readRecords(engine, bytesMax)
         } catch RecoveryError.gap {
-            // Trimmed meanwhile, behind a newer snapshot.
+            // The engine has trimmed these records meanwhile, behind a newer snapshot.
             return try StoredPartition(id, from: engine, bytesMax: bytesMax)
         }
         return tail
@@ -105,11 +105,11 @@ public struct StoredPartition: Sendable {
         }
     }
 
-    /// Folds what was read into a new partition, or a tail into the one that was read before.
+    /// Folds what was read into a new partition, or a tail into the partition of the earlier reading.
     public func fold(into partition: Partition) throws(DecodeError) {
         if let snapshot { try partition.restore(snapshot: snapshot) }
         for record in records where record.sequence > partition.applied {
-            // The barrier that it stands behind may be covered by the snapshot.
+            // The snapshot may cover the last barrier, so the epoch is compared here too.
             guard record.epoch >= partition.state.epoch else {
                 throw DecodeError(
                     offset: 0,
@@ -134,7 +134,7 @@ public struct StoredRecord: Sendable {
     }
 }
 
-/// What an heir has read of a partition before it is its own.
+/// What an heir has read of a partition before it owns the partition.
 public struct FollowedPartition {
     public let partition: Partition
     public let mark: StoredPartition.Mark
@@ -148,7 +148,7 @@ public struct FollowedPartition {
 public enum RecoveryError: Error, CustomStringConvertible {
     case gap(PartitionID, expected: Sequence, found: Sequence)
     case snapshots(PartitionID, String)
-    /// A record of an owner of before, behind the barrier of a later one.
+    /// A record of a former owner, behind the barrier of a later owner.
     case epoch(PartitionID, Sequence, Epoch, since: Epoch)
 
     public var description: String {
@@ -167,7 +167,7 @@ public enum RecoveryError: Error, CustomStringConvertible {
 }
 
 extension Partition {
-    /// The first record of a new owner, and the epoch that it begins.
+    /// The barrier of a new owner: its first record, in the epoch that it begins.
     public static func barrier(
         of row: PartitionRow, by session: SessionID, behind last: Sequence
     ) throws -> Row {

@@ -1,10 +1,10 @@
 import Journal
 import Model
 
-// What goes to a partition from another node, and its frames to gateways, as they cross a network.
+// Events for a partition from other nodes, and its frames to gateways, as they cross a network.
 
 extension PartitionEvent {
-    /// Whether the event is one that comes from elsewhere; the others are the shell's own. A request travels
+    /// Whether the event may come from another node; the other events are the shell's own. A request travels
     /// with its deadline, as a message of its own (`PeerMessage.request`).
     public var mayTravel: Bool {
         switch self {
@@ -14,7 +14,7 @@ extension PartitionEvent {
         }
     }
 
-    /// Only events that may travel, and no requests.
+    /// Must be called only for events that may travel, and never for requests.
     public func encode(into out: inout ByteWriter) {
         switch self {
         case .offered(let frame):
@@ -185,8 +185,8 @@ extension StreamFrame {
                 out.string(event.event)
             }
         case .cutOff(let cut):
-            // As a push to nobody that tells of a loss: nodes that do not know the word take it for a push to
-            // nobody, and confirm it.
+            // Written as a push to nobody that tells of a loss. A node that does not know cut-offs takes the
+            // frame for a push to nobody, and confirms it.
             let item = PushItem(
                 position: cut.position, event: [], targets: DeviceSet(), deleted: cut.devices)
             StreamFrame.push(Push(epoch: cut.epoch, number: cut.number, items: [item])).encode(into: &out)

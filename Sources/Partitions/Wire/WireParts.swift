@@ -1,7 +1,7 @@
 import Journal
 import Model
 
-// The parts of what partitions, gateways and each other say over a network.
+// The parts of what partitions and gateways say to each other over a network.
 
 extension ByteWriter {
     mutating func registration(_ device: Registration) {
@@ -97,7 +97,7 @@ extension ByteWriter {
 enum WireLimits {
     static let textBytesMax = 1024
     static let eventBytesMax = 1 << 20
-    /// Of a list whose elements' bytes bound it anyway.
+    /// Elements of a list. The bytes of the elements bound the list anyway.
     static let countMax = 1 << 24
 }
 
