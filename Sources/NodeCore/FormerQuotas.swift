@@ -2,19 +2,19 @@ import Journal
 import Model
 import Quotas
 
-/// What the node's former life left in the buckets of its projects.
+/// The tokens that the node's former life left in the buckets of its projects.
 ///
-/// An orderly end writes it down; the next start takes it away again before it serves. So when it is not
-/// there although the node has run before, the node crashed, and every project that it knew may have spent
-/// its burst just before: those begin empty.
+/// A node that ends in order writes them down, and its next start takes them away again before it serves.
+/// Where none are written although the node has run before, the node crashed. Every project that the node
+/// knew may have spent its burst just before, so these buckets begin empty.
 public struct FormerQuotas: Sendable {
     private struct Left: Sendable {
         var tokens: [UInt64]
-        /// Since when the buckets have filled, before the node began.
+        /// Nanoseconds for which the buckets have filled before the node began.
         var nanoseconds: UInt64
     }
     private var left: [ProjectNumber: Left] = [:]
-    /// Those of which nothing is known after a crash.
+    /// Projects of which nothing is known after a crash.
     public private(set) var unknown: Set<ProjectNumber> = []
 
     public init() {}
@@ -36,7 +36,7 @@ public struct FormerQuotas: Sendable {
     ) throws -> FormerQuotas {
         var former = FormerQuotas()
         guard let row = try engine.get(.setting, key: key) else {
-            // The first start of this folder: nobody has spent anything.
+            // The first start of this folder: no project has spent anything.
             try engine.put(.setting, key: key, value: [version, 0])
             return former
         }
@@ -45,7 +45,7 @@ public struct FormerQuotas: Sendable {
             return former
         }
         var reader = ByteReader(row)
-        // Before anything is changed: a newer tidecast may come back to it.
+        // Before anything is changed: a newer tidecast, which wrote the row, may come back to it.
         _ = try reader.version(of: "what is left of the quotas", version...version)
         try engine.put(.setting, key: key, value: [version, 0])
         guard try reader.u8() == 1 else { throw reader.fail("what is left of the quotas") }

@@ -3,8 +3,8 @@ import Partitions
 import Placement
 import Quotas
 
-/// Which loop and which database a partition belongs to, and which partition a project's buckets. It is the
-/// same on every node of a cluster but for the number of loops.
+/// The loop and the database to which a partition belongs, and the partition that keeps a project's buckets.
+/// The map is the same on every node of a cluster but for the number of loops.
 public struct NodeMap: Hashable, Sendable {
     public var partitionCount: Int
     public var loopCount: Int
@@ -16,7 +16,7 @@ public struct NodeMap: Hashable, Sendable {
         self.databaseCount = databaseCount
     }
 
-    /// Whether there is such a partition; what a peer names may be none.
+    /// Whether the partition exists; a peer may name any number.
     public func contains(_ partition: PartitionID) -> Bool { Int(partition.rawValue) < partitionCount }
 
     public func loop(of partition: PartitionID) -> Int { Int(partition.rawValue) % loopCount }
@@ -24,8 +24,8 @@ public struct NodeMap: Hashable, Sendable {
     /// 0 is the home database.
     public func database(of partition: PartitionID) -> Int { Int(partition.rawValue) % databaseCount }
 
-    /// The partition whose owner keeps the project's buckets: always one of the home database, so that no
-    /// other database is needed to grant.
+    /// The partition whose owner keeps the project's buckets. It is always in the home database, so that a
+    /// grant needs no other database.
     public func home(of project: ProjectNumber) -> PartitionID {
         let number = Placement.home(of: project, count: partitionCount).rawValue
         return PartitionID(number - number % UInt16(databaseCount))
@@ -35,17 +35,17 @@ public struct NodeMap: Hashable, Sendable {
 }
 
 extension GatewayID {
-    /// The gateway of one loop: 24 bits of its process, 8 bits of its number there.
+    /// The gateway of one loop: 24 bits name the process, 8 bits the loop.
     public init(life: UInt32, loop: Int) { self.init(life << 8 | UInt32(loop)) }
-    /// The process.
+    /// The process id.
     public var life: UInt32 { rawValue >> 8 }
     /// The loop's number in its process.
     public var loop: Int { Int(rawValue & 0xFF) }
 }
 
 extension SpenderID {
-    /// The gateway stands in the id, so that a grant finds its way; `incarnation` tells this spender from
-    /// former ones of the same gateway.
+    /// The id holds the gateway, so that a grant finds its way; `incarnation` tells this spender from former
+    /// ones of the same gateway.
     public init(_ gateway: GatewayID, incarnation: UInt64) {
         self.init(incarnation << 32 | UInt64(gateway.rawValue))
     }

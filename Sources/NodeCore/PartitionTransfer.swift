@@ -2,10 +2,10 @@ import Journal
 import Model
 import Partitions
 
-/// How a partition changes hands in an engine. Runs where the engine does.
+/// The steps in which a partition changes owners in an engine. They run on the engine's thread.
 public enum PartitionTransfer {
-    /// Makes `session` the owner, if the row still is as it was, and begins its epoch with a barrier. `nil`:
-    /// somebody was faster.
+    /// Makes `session` the owner, if the row is still as it was read, and begins its epoch with a barrier.
+    /// `nil`: another node was faster.
     public static func take(
         _ row: PartitionRow, by session: SessionID, of engine: any Engine
     ) throws -> (epoch: Epoch, barrier: Row)? {
@@ -16,13 +16,13 @@ public enum PartitionTransfer {
 
     public struct Loaded: Sendable {
         public var partition: StoredPartition
-        /// What its former owner left in the buckets of its projects.
+        /// The tokens that its former owner left in the buckets of its projects.
         public var quotas: [ProjectNumber: [UInt64]] = [:]
-        /// Why that cannot be read: its buckets begin empty.
+        /// Why these tokens cannot be read; the buckets then begin empty.
         public var unreadableQuotas: DecodeError?
     }
 
-    /// Reads a partition for its owner since `epoch`: what came behind the mark, or everything.
+    /// Reads a partition for its owner of `epoch`: the records behind the mark, or everything.
     public static func load(
         _ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?, from engine: any Engine,
         bytesMax: Int = StoredPartition.readBytesMax
@@ -35,12 +35,13 @@ public enum PartitionTransfer {
             unreadable = error
         }
         let partition = try StoredPartition.read(id, behind: mark, from: engine, bytesMax: bytesMax)
-        // Last of all: what was left is there for the next try where anything before failed.
+        // Last of all: where a step before this one fails, the next try must still find the tokens.
         try QuotaHandover.remove(id, from: engine)
         return Loaded(partition: partition, quotas: quotas, unreadableQuotas: unreadable)
     }
 
-    /// Gives the row up, and keeps what is left in the buckets of its projects for its next owner.
+    /// Clears the row's owner, and keeps the tokens that are left in the projects' buckets for the next
+    /// owner.
     public static func giveUp(
         _ id: PartitionID, _ epoch: Epoch, left quotas: [ProjectNumber: [UInt64]], by session: SessionID,
         of engine: any ClusterEngine
@@ -51,7 +52,7 @@ public enum PartitionTransfer {
 }
 
 extension EngineAnswer {
-    /// What is damaged stays so; anything else may have been the engine's bad moment.
+    /// Damage stays; after any other error the engine may answer the next try.
     public static func loadFailed(_ id: PartitionID, _ epoch: Epoch, of error: any Error) -> EngineAnswer {
         var isDamaged = error is RecoveryError || error is DecodeError
         if case EngineError.corrupt = error { isDamaged = true }

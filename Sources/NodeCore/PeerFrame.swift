@@ -4,7 +4,7 @@ import Partitions
 import Quotas
 import Routing
 
-/// What another process says to this node's control side.
+/// A message of another process to this node's control side.
 public enum PeerWord: Sendable {
     /// The tables of the engine have changed.
     case nudge
@@ -18,13 +18,13 @@ public enum PeerWord: Sendable {
     case followed(PartitionID)
 }
 
-/// A frame of another process, sorted by whom its messages are for.
+/// A frame of another process, with its messages sorted by receiver.
 public struct PeerFrame: Sendable {
     /// By loop.
     public private(set) var batches: [[LoopMessage]]
     public private(set) var words: [PeerWord] = []
-    /// Why the frame cannot be read to its end. What stood before is good; what stands behind cannot be told
-    /// apart any more.
+    /// Why the frame cannot be read to its end. The messages before the mistake are good; the bytes behind it
+    /// cannot be told apart any more.
     public private(set) var mistake: DecodeError?
 
     /// - Parameter after: the frame was sent after this moment.

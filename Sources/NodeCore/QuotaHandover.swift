@@ -1,8 +1,8 @@
 import Journal
 import Model
 
-/// What was left in the buckets of a partition's projects when its owner gave it up in order, for the next
-/// one. Nobody else can know it, so after any other change of owners the buckets begin empty.
+/// The tokens that were left in the buckets of a partition's projects when its owner gave it up in order, for
+/// the next owner. No other node knows them, so after any other change of owner the buckets begin empty.
 public enum QuotaHandover {
     private static let version: UInt8 = 1
 
@@ -24,8 +24,8 @@ public enum QuotaHandover {
         try engine.put(.setting, key: key(partition), value: out.bytes)
     }
 
-    /// What the owner of the epoch before has left; nothing where another came between. It is taken away
-    /// before anybody spends of it, once nothing can fail any more.
+    /// The tokens that the owner of the epoch before has left; none where another owner came between. The
+    /// caller removes them before any spender gets one, once nothing can fail any more.
     public static func left(
         _ partition: PartitionID, epoch: Epoch, from engine: any Engine
     ) throws -> [ProjectNumber: [UInt64]] {

@@ -1,19 +1,20 @@
 import Journal
 import Model
 
-/// Until when former owners may grant tokens of what this node owns now.
+/// The moments until which former owners may grant tokens of partitions that this node owns now.
 ///
-/// An owner of buckets grants for a lease's length after a renewal (rule: heirs-of-buckets-wait). Who is
-/// fenced has not renewed for longer than that. Who is *superseded*, by another process of its name that
-/// begins while it runs, may have renewed a moment ago, and may not hear of it: its heirs wait.
+/// An owner of buckets grants for a lease's length after a renewal (rule: heirs-of-buckets-wait). An owner
+/// that was fenced has not renewed for longer than that. An owner that is *superseded*, by another process of
+/// its name that begins while the owner runs, may have renewed a moment ago and may not hear of its end: the
+/// heirs of that owner wait.
 struct Formers {
     private struct Former {
         var name: String
-        /// When its lease moved last, as this node saw it.
+        /// When the session's lease moved last, as this node saw it.
         var moved: MonotonicTime
     }
     private let began: MonotonicTime
-    /// Those that were there and are not any more, for a lease's length.
+    /// Sessions that this node saw and that are gone now, kept for a lease's length after their last renewal.
     private var gone: [SessionID: Former] = [:]
     /// For each partition that this node took: when its former owner has certainly stopped granting, where
     /// that may be later than the taking.
@@ -21,7 +22,8 @@ struct Formers {
 
     init(_ now: MonotonicTime) { began = now }
 
-    /// Before a look at the tables is believed: `rows` and `seen` are of the look before.
+    /// Call this before the new look replaces the last one. `rows` are the sessions of the last look,
+    /// `living` those of the new look; `seen` must still have the sessions that are gone.
     mutating func note(
         _ seen: [SessionID: Ownership.Seen], of rows: [SessionRow], _ living: Set<SessionID>,
         _ now: MonotonicTime, _ options: Ownership.Options
@@ -33,13 +35,14 @@ struct Formers {
         }
     }
 
-    /// The partition is to be taken from a session that is dead, if from any. `living`: who is there now.
+    /// Call this before the node takes the partition: the session that owned it, if any, is dead. `living`
+    /// are the sessions of the last look.
     mutating func noteTaking(_ row: PartitionRow, from living: [SessionRow], _ options: Ownership.Options) {
         grantsAfter[row.id] = row.owner.flatMap { end(of: $0, living, options) }
     }
 
-    /// Whether the partition's former owner may grant still. Until then it is given to nobody, who would not
-    /// know.
+    /// Whether the partition's former owner may still grant. Until then this node gives the partition to
+    /// nobody: the heir would not know that it must wait.
     func mayGrant(_ id: PartitionID, _ now: MonotonicTime) -> Bool {
         grantsAfter[id].map { now < $0 } ?? false
     }
@@ -47,7 +50,8 @@ struct Formers {
     private func end(
         of owner: SessionID, _ living: [SessionRow], _ options: Ownership.Options
     ) -> MonotonicTime? {
-        // It was dead before this node looked for the first time.
+        // The session was dead before this node's first look, or has been gone for longer than a lease; in
+        // the second case this moment is past.
         guard let former = gone[owner] else { return began.advanced(by: options.lease) }
         guard living.contains(where: { $0.node == former.name }) else { return nil }
         return former.moved.advanced(by: options.lease)

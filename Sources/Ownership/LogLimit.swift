@@ -1,6 +1,6 @@
 import Model
 
-/// Lets a log line through only so often: at most `linesMax` times a minute for each key.
+/// Lets at most `linesMax` log lines a minute through for each key.
 public struct LogLimit<Key: Hashable & Sendable>: Sendable {
     private struct Minute {
         var began: MonotonicTime
@@ -9,8 +9,8 @@ public struct LogLimit<Key: Hashable & Sendable>: Sendable {
     }
 
     private static var minute: UInt64 { .seconds(60) }
-    /// Keys may come from other machines: past so many, those whose minute is over are forgotten, and no
-    /// line of a new key passes while there are none.
+    /// Keys may come from other machines. At this bound the limit forgets the keys whose minute is over;
+    /// where it can forget none, no line of a new key passes.
     private static var keysMax: Int { 4096 }
 
     private let linesMax: Int
@@ -18,7 +18,7 @@ public struct LogLimit<Key: Hashable & Sendable>: Sendable {
 
     public init(linesMax: Int = 1) { self.linesMax = linesMax }
 
-    /// How many lines of this key were withheld since the last one that passed; `nil` where this one is
+    /// How many lines of this key were withheld since the last line that passed; `nil` where this line is
     /// withheld too.
     public mutating func pass(_ key: Key, now: MonotonicTime) -> Int? {
         if minutes[key] == nil, minutes.count >= LogLimit.keysMax {

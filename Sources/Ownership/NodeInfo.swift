@@ -1,6 +1,6 @@
 import Journal
 
-// How a node's words of itself stand in the engine's table.
+// How a node's description of itself stands in the engine's table.
 
 extension Ownership.NodeInfo {
     private static let version: UInt8 = 1
@@ -38,7 +38,8 @@ extension Ownership.NodeInfo {
         try reader.version(of: "what it says of itself", version...version)
     }
 
-    /// Why a node's words are not understood; `nil` where they are, or where it has not said anything yet.
+    /// Why a node's description cannot be read; `nil` where it can, or where the node has not written one
+    /// yet.
     static func mistake(_ bytes: [UInt8]) -> String? {
         guard !bytes.isEmpty, Self(decoding: bytes) == nil else { return nil }
         var reader = ByteReader(bytes)
@@ -50,8 +51,9 @@ extension Ownership.NodeInfo {
         }
     }
 
-    /// `nil` for what a node of this version does not understand: such a node gets no partitions. What stands
-    /// behind is for later builds, which raise the version only where this one must not go on without it.
+    /// `nil` for a description that this version cannot read: such a node gets no partitions. Bytes behind
+    /// the last text are for later builds. A later build raises the version only where this build must not go
+    /// on without those bytes.
     public init?(decoding bytes: [UInt8]) {
         var reader = ByteReader(bytes)
         do {
@@ -72,7 +74,7 @@ extension Ownership.NodeInfo {
 }
 
 extension Ownership.Member {
-    /// `nil` where the row's words are not understood.
+    /// `nil` where the row's description cannot be read.
     init?(_ row: SessionRow) {
         guard let info = Ownership.NodeInfo(decoding: row.info) else { return nil }
         self.init(session: row.id, name: row.node, info: info)
@@ -80,7 +82,7 @@ extension Ownership.Member {
 }
 
 extension Ownership {
-    /// Says whose words are not understood, once.
+    /// Names the nodes whose descriptions cannot be read, each time that these nodes or the reasons change.
     mutating func tellStrangers(_ effects: inout [Effect]) {
         var found: [String: String] = [:]
         for row in last.sessions { found[row.node] = NodeInfo.mistake(row.info) }

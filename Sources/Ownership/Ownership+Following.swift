@@ -1,11 +1,11 @@
 import Model
 
-// Handover by following (rule: partitions-go-where-they-belong): before a partition is given up, its heir
-// reads it while the owner still serves; what then remains to be read is what came in between.
+// Handover by following (rule: partitions-go-where-they-belong): before an owner gives a partition up, the
+// heir reads it while the owner still serves. After the change the heir reads only what came in between.
 
-/// Who is to inherit what, and what this node reads for others. Nothing here grants anything: an heir that
-/// has read nothing, or something old, reads again when it is owner; an owner whose heir says nothing gives
-/// up all the same.
+/// The heirs of this node's partitions, and the partitions that this node reads as an heir. Nothing here
+/// grants anything: an heir that has read nothing, or something old, reads again when it is owner; an owner
+/// whose heir says nothing gives up all the same.
 struct Following {
     private struct Heir {
         var session: SessionID
@@ -18,21 +18,22 @@ struct Following {
     }
 
     private var heirs: [PartitionID: Heir] = [:]
-    /// Heirs that were asked and said nothing in time.
+    /// Heirs that did not report in time. Their partitions are given up without another wait.
     private var deaf: Set<SessionID> = []
     private var reads: [PartitionID: Read] = [:]
 
-    /// Partitions that are to be given to an heir.
+    /// Partitions that this node is about to give to an heir.
     var offered: some Swift.Sequence<PartitionID> { heirs.keys }
 
-    /// Partitions whose heirs are reading.
+    /// How many partitions have an heir that is still reading.
     var waitingCount: Int { heirs.values.count { !$0.isReady } }
 
     func waits(_ id: PartitionID) -> Bool { heirs[id].map { !$0.isReady } ?? false }
 
     enum Advice { case ask, wait, giveUp }
 
-    /// What to do with a partition that is to go to `heir`.
+    /// What the owner does next with a partition that is to go to `heir`; `nil` where the heir has no
+    /// session.
     mutating func advise(
         _ id: PartitionID, _ heir: SessionID?, _ options: Ownership.Options, _ now: MonotonicTime
     ) -> Advice {
@@ -47,22 +48,22 @@ struct Following {
         return .giveUp
     }
 
-    /// Whether this was waited for.
+    /// Notes that the heir has read the partition. False where this node does not wait for that heir.
     mutating func isFollowed(_ id: PartitionID, by session: SessionID) -> Bool {
         guard heirs[id]?.session == session else { return false }
         heirs[id]?.isReady = true
         return true
     }
 
-    /// The partition has gone, or stays.
+    /// Forgets the partition's heir: the partition is given up, or stays here.
     mutating func settle(_ id: PartitionID) { heirs[id] = nil }
 
-    /// Other nodes are there than before.
+    /// The candidates have changed: every heir may be asked again.
     mutating func forgetDeaf() { deaf = [] }
 
     // MARK: As an heir
 
-    /// Whether to begin to read.
+    /// Notes an owner's offer. False where this node reads as many partitions as it may.
     mutating func begin(
         _ id: PartitionID, of owner: SessionID, _ options: Ownership.Options, _ now: MonotonicTime
     ) -> Bool {
@@ -75,7 +76,7 @@ struct Following {
 
     mutating func end(_ id: PartitionID) -> Bool { reads.removeValue(forKey: id) != nil }
 
-    /// What was read long ago and never inherited.
+    /// Forgets partitions that were offered `followedFor` ago and never inherited, and returns them.
     mutating func expired(_ options: Ownership.Options, _ now: MonotonicTime) -> [PartitionID] {
         let old = reads.filter { now.since($0.value.since) >= options.followedFor }.keys.sorted()
         for id in old { reads[id] = nil }
@@ -99,11 +100,11 @@ extension Ownership {
         effects.append(.tellFollowed(id, to: owner))
     }
 
-    /// Whether to give the partition up now.
+    /// Whether this node gives the partition up now. Asks the heir to read it, where it has not yet.
     mutating func mayGiveUp(
         _ id: PartitionID, to heir: String, _ now: MonotonicTime, _ effects: inout [Effect]
     ) -> Bool {
-        // Whoever is cut off from the others cannot tell them.
+        // A node that is cut off from the others cannot tell them.
         guard !info.isCutOff else { return true }
         let session = members.last { $0.name == heir }?.session
         switch following.advise(id, session, options, now) {

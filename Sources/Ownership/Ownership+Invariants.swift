@@ -1,6 +1,6 @@
 import Model
 
-// What holds of a node's ownership between two events.
+// The laws of a node's ownership between two events.
 
 extension Ownership {
     /// The first law that does not hold; `nil` where all do.
@@ -25,7 +25,7 @@ extension Ownership {
         if case .serving = holdings[id] { true } else { false }
     }
 
-    /// What is known of the last look at the tables goes together.
+    /// All that this node keeps of its last look must be of the same look.
     private var brokenInLooks: String? {
         if hasPolled != (lastLook != nil) { return "it is not clear whether the tables were ever looked at" }
         if routes.count != (hasPolled ? last.partitions.count : 0) {
@@ -37,7 +37,7 @@ extension Ownership {
         return nil
     }
 
-    /// Without a set of its own: it is looked at after each event of a simulated cluster.
+    /// Makes no set of its own: a simulated cluster checks these laws after each event.
     private var brokenInMembers: String? {
         if fencing.contains(session) { return "the node fences itself" }
         if seen.count != last.sessions.count || last.sessions.contains(where: { seen[$0.id] == nil }) {

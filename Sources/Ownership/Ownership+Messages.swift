@@ -1,41 +1,42 @@
 import Journal
 import Model
 
-// What ownership hears and says.
+// The events that ownership takes, and the effects that it returns.
 
 extension Ownership {
-    /// Since when this node holds the partition; `nil` where it does not.
+    /// The epoch in which this node owns the partition; `nil` where it does not, or is still taking it.
     public func epoch(of partition: PartitionID) -> Epoch? { holdings[partition]?.epoch }
 
     #if DEBUG
-        /// Of the last look, for a bug that is planted.
+        /// The session's counter in the last look, for a planted bug.
         public func counter(of session: SessionID) -> UInt64? { seen[session]?.counter }
     #endif
 
     public struct Options: Sendable {
         /// Nanoseconds between two polls.
         public var pollInterval: UInt64 = .milliseconds(500)
-        /// Nanoseconds for which a counter may stand still.
+        /// Nanoseconds for which a lease's counter may stand still.
         public var lease: UInt64 = .milliseconds(1500)
-        /// After so many leases a node counts as gone even where nothing else says so.
+        /// After this many leases a node counts as gone even where gossip does not hold it dead.
         public var leasesAlone: UInt64 = 3
-        /// For how long the same nodes must have been there before a partition leaves a living owner.
+        /// Nanoseconds for which the candidates must stay the same before a partition leaves a living owner.
+        /// An owner that leaves, or is cut off, does not wait.
         public var stability: UInt64 = .seconds(3)
-        /// Partitions that are being taken, or given up, at once.
+        /// How many partitions this node takes at once, and how many it gives up at once.
         public var takesAtOnce = 16
         public var releasesAtOnce = 8
-        /// Nanoseconds for which an heir may read before its owner gives up all the same.
+        /// Nanoseconds for which an owner lets its heir read before it gives up all the same.
         public var followingMax: UInt64 = .seconds(3)
-        /// Partitions that are read for their owners at once, and for how many nanoseconds what was read is
-        /// kept.
+        /// How many partitions this node reads for their owners at once, and for how many nanoseconds it
+        /// keeps what it has read.
         public var followsAtOnce = 64
         public var followedFor: UInt64 = .seconds(20)
         public init() {}
 
-        /// What must hold of them, if it does not.
+        /// The first law of the options that does not hold; `nil` where all do.
         public var mistake: String? {
             if pollInterval == 0 { return "two polls are some time apart" }
-            // One that is late or lost is made up for by the next.
+            // The next renewal makes up for one that is late or lost.
             if lease < pollInterval * 2 { return "a lease is renewed twice in its time" }
             if leasesAlone < 2 { return "who is not suspected has longer than who is" }
             if followedFor < followingMax { return "what was read is kept until it is inherited" }
@@ -44,19 +45,19 @@ extension Ownership {
         }
     }
 
-    /// What a node says of itself with its lease.
+    /// A node's description of itself, which it writes with its lease.
     public struct NodeInfo: Hashable, Sendable {
         public var isShard: Bool
         public var isGateway: Bool
         public var isLeaving: Bool
-        /// It sees less than half of the others: it gives its partitions up and gets none.
+        /// The node sees less than half of the others: it gives its partitions up and gets none.
         public var isCutOff: Bool
-        /// It proves in its greetings that it has the cluster's key; a former build does not.
+        /// The node proves in its greetings that it has the cluster's key; a former build does not.
         public var provesKey: Bool
         public var weight: UInt8
-        /// Where its peers reach it, `HOST:PORT`.
+        /// Where other nodes reach the node, `HOST:PORT`.
         public var peer: String
-        /// Where its gossip is reached; empty for none.
+        /// Where gossip reaches the node; empty for none.
         public var gossip: String
         public var zone: String
         public var build: String
@@ -68,7 +69,7 @@ extension Ownership {
         public var info: NodeInfo
     }
 
-    /// Where a partition is.
+    /// The session that owns a partition, and the epoch of that ownership.
     public struct Route: Hashable, Sendable {
         public var session: SessionID
         public var epoch: Epoch
@@ -82,10 +83,10 @@ extension Ownership {
     public struct Poll: Sendable {
         public var sessions: [SessionRow]
         public var partitions: [PartitionRow]
-        /// Partitions whose database has not answered this time: their rows are as they were read last, and
-        /// they are neither taken nor given up.
+        /// Partitions whose database has not answered this look. Their rows are as they were read last, and
+        /// this node neither takes these partitions nor gives them up.
         public var old: Set<PartitionID>
-        /// Those of them whose database is away: nobody waits for them.
+        /// The partitions of `old` whose database is away: nothing waits for them.
         public var away: Set<PartitionID>
         public init(
             sessions: [SessionRow], partitions: [PartitionRow], old: Set<PartitionID> = [],
@@ -97,8 +98,9 @@ extension Ownership {
             self.away = away
         }
 
-        /// Renews the lease, then looks. Runs where the engine does. A renewal that waited behind a fence may
-        /// go through after it: what is read later no longer has the session (rule: heirs-of-buckets-wait).
+        /// Renews the lease, then looks; on the engine's thread. A renewal that waited behind a fence may go
+        /// through after it: the sessions, which are read later, then lack this one
+        /// (rule: heirs-of-buckets-wait).
         public init(
             renewing session: SessionID, info: NodeInfo, of engine: any ClusterEngine
         ) throws(EngineError) {
@@ -115,30 +117,30 @@ extension Ownership {
         case pollFailed(String)
         /// This node's session is dead.
         case fenced
-        /// `nil`: somebody was faster.
+        /// `nil`: another node was faster.
         case taken(PartitionID, Epoch?)
         case takeFailed(PartitionID)
-        /// The partition was read and serves.
+        /// The loop has read the partition and serves it, or has quarantined it.
         case serving(PartitionID)
         /// The partition's machine has ended and its row has no owner.
         case released(PartitionID)
         case releaseFailed(PartitionID)
         /// The partition's machine could not go on, though the session lives.
         case lost(PartitionID)
-        /// Another owner is about to give the partition to this node, and asks it to read it.
+        /// Another owner is about to give the partition to this node, and asks this node to read it.
         case offered(PartitionID, by: SessionID)
-        /// It was read, or could not be.
+        /// This node has read the partition as an heir, or could not.
         case followed(PartitionID)
         case followFailed(PartitionID)
         /// The heir has read the partition.
         case isFollowed(PartitionID, by: SessionID)
-        /// Gossip holds the node dead, or not any more.
+        /// Gossip holds the session dead (true), or no longer (false).
         case suspected(SessionID, Bool)
-        /// Nobody at all is heard, or somebody is again.
+        /// Gossip hears no other node (true), or hears one again (false).
         case isolated(Bool)
-        /// Gossip says who owns the partition since which epoch, maybe sooner than the table did.
+        /// Gossip names the partition's owner and epoch, maybe sooner than the table did.
         case heard(PartitionID, Route)
-        /// Somebody says that the tables have changed.
+        /// Another node, or this process, says that the tables have changed.
         case nudged
         /// This node is to end in order.
         case leave
@@ -146,40 +148,44 @@ extension Ownership {
     }
 
     public enum Effect: Hashable, Sendable {
-        /// Renew the lease with this, then read the tables.
+        /// Renew the lease with this description, then read the tables.
         case poll(NodeInfo)
         /// Mark the session dead, if its counter is still this one.
         case fence(SessionID, at: UInt64)
         case take(PartitionRow)
-        /// Owned since this epoch: read it and serve. The former owner may grant tokens until then.
+        /// This node owns the partition since this epoch: read it and serve it. The former owner may grant
+        /// tokens until `grantsAfter`.
         case load(PartitionID, Epoch, grantsAfter: MonotonicTime?)
-        /// End the partition's machine when nothing of it is in flight, then give its row up.
+        /// End the partition's machine when nothing of it is in flight, then clear the owner in its row.
         case release(PartitionID)
         /// Tell the heir that it is about to inherit the partition.
         case offer(PartitionID, to: SessionID)
-        /// Read the partition while another owns it, and keep what was read for `load`, which reads the rest.
+        /// Read the partition while another node owns it, and keep what was read for `load`, which reads the
+        /// rest.
         case follow(PartitionID)
         case tellFollowed(PartitionID, to: SessionID)
-        /// It was not inherited: throw away what was read.
+        /// This node has not inherited the partition: throw away what was read.
         case unfollow(PartitionID)
-        /// The partition is another's: throw its machine away.
+        /// Another node owns the partition: throw its machine away.
         case drop(PartitionID)
-        /// By partition number; `nil` where nobody serves it.
+        /// By partition number; `nil` where no living session owns the partition.
         case routes([Route?])
         case members([Member])
-        /// Nodes that live and whose words are not understood, by their names, and why: they count as none.
+        /// Living nodes whose descriptions cannot be read, by name, with the reason. They are no members.
         case strangers([String: String])
         /// Tell all others that the tables have changed.
         case nudge
-        /// Everything of this session is lost; a new one is to begin, with a new machine.
+        /// The session is fenced and everything of it is lost: the process must begin again with a new
+        /// session.
         case stepDown
         case status(Status)
-        /// Everything is given up.
+        /// A node that leaves may end: it holds no partition in a database that is in reach, or no node could
+        /// take one.
         case left
         case wake(at: MonotonicTime)
     }
 
-    /// How the node stands, for whoever asks whether it is ready.
+    /// The node's state, for readiness checks.
     public enum Status: Hashable, Sendable {
         case joining
         case serving

@@ -2,8 +2,9 @@ import Journal
 import Model
 
 extension Ownership {
-    /// Whether this node sees less than half of those whose leases still move. Whoever is not seen counts
-    /// only while its lease moves: the dead are no majority. On a tie the half with the lowest session stays.
+    /// Whether this node sees less than half of the nodes whose leases still move. A node that gossip does
+    /// not see counts only while its lease moves: the dead are no majority. On a tie the half with the lowest
+    /// session stays.
     func isMinority(_ asked: MonotonicTime) -> Bool {
         var visible: [SessionID] = [session]
         var hidden: [SessionID] = []

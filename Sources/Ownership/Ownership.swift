@@ -2,14 +2,14 @@ import Journal
 import Model
 import Placement
 
-/// Decides, for one node of a cluster, which partitions it takes, gives up and loses, and where all others
-/// are.
+/// Decides, for one node of a cluster, which partitions the node takes, gives up and loses, and where all
+/// others are.
 ///
-/// What it knows comes from polls of the engine's small tables, every half second, each of which renews the
-/// node's own lease first. From the sessions that seem to be there it computes where each partition should
-/// be; all nodes compute the same. The wish grants nothing: a partition is taken by the engine's word alone,
-/// after its owner's session is dead, and given up only by its owner (rule: fence-before-take). So two nodes
-/// that see different clusters, or a node that slept, cost moves and never a record.
+/// The node learns from polls of the engine's small tables, every half second; each poll renews the node's
+/// own lease first. From the sessions that seem to be there the node computes where each partition should be;
+/// all nodes compute the same. The wish grants nothing: a node takes a partition only by the engine's answer,
+/// after the owner's session is dead, and only the owner gives a partition up (rule: fence-before-take). So
+/// two nodes that see different clusters, or a node that slept, cost moves and never a record.
 ///
 /// No I/O, no clock: events and the time come in, effects go out.
 public struct Ownership {
@@ -29,7 +29,7 @@ public struct Ownership {
 
     struct Seen {
         var counter: UInt64
-        /// Since when it has not moved, as far as this node could see.
+        /// Since when the counter has not moved, as far as this node could see.
         var since: MonotonicTime
     }
 
@@ -38,16 +38,16 @@ public struct Ownership {
     private(set) var info: NodeInfo
     let options: Options
     var holdings: [PartitionID: Holding] = [:]
-    /// When this node last heard of a change of its own to a partition's row: a look at the table from
-    /// before says nothing about it.
+    /// When this node last heard of its own change to a partition's row. A look that was asked for before
+    /// then says nothing about that row.
     private var changed: [PartitionID: MonotonicTime] = [:]
-    /// Partitions that this node wanted to give up, and does not know whether it has.
+    /// Partitions of which this node does not know whether its release went through.
     var unsure: Set<PartitionID> = []
     private(set) var seen: [SessionID: Seen] = [:]
-    /// Who is said to be gone, since when.
+    /// Sessions that gossip holds dead, and since when.
     private(set) var suspects: [SessionID: MonotonicTime] = [:]
     private(set) var isolatedSince: MonotonicTime?
-    /// What gossip knows of partitions and the table did not show yet.
+    /// Routes that gossip has told and the table has not shown yet.
     var heard: [PartitionID: Route] = [:]
     var fencing: Set<SessionID> = []
     var following = Following()
@@ -101,13 +101,14 @@ public struct Ownership {
             effects.append(.nudge)
             poll(now, &effects)
         case .lost(let id):
-            // It begins anew, under another epoch, so that everybody who spoke with it notices. One that is
-            // being given up already is given up once.
+            // The partition begins again under another epoch, so that every process that spoke with it
+            // notices. A partition that is being given up already is not given up twice.
             guard let holding = holdings[id], let epoch = holding.epoch else { return }
             if case .releasing = holding { return }
             giveUp(id, epoch, &effects)
         case .releaseFailed(let id):
-            // Its machine has ended already. Whether the row is still ours the next look at the table says.
+            // The partition's machine has ended already. The next look shows whether this node still owns the
+            // row.
             guard case .releasing = holdings[id] else { return }
             unsure.insert(id)
             changed[id] = now
@@ -155,7 +156,8 @@ public struct Ownership {
         effects.append(.wake(at: now.advanced(by: options.lease)))
     }
 
-    /// The next poll, after so many nanoseconds, or at once where something happened meanwhile.
+    /// Schedules the next poll after `gap` nanoseconds, or at once where an event has asked for one
+    /// meanwhile.
     private mutating func schedule(_ now: MonotonicTime, after gap: UInt64, _ effects: inout [Effect]) {
         isPolling = false
         nextPoll = now.advanced(by: gap)
@@ -171,7 +173,8 @@ public struct Ownership {
         if let failingSince, now.since(failingSince) >= options.lease || !hasPolled {
             set(.unreachable(reason), &effects)
         }
-        // Sooner than usual: others, whose looks went through, see a lease that stands still meanwhile.
+        // Sooner than usual: other nodes, whose looks went through, meanwhile see this node's lease stand
+        // still.
         schedule(now, after: max(1, options.pollInterval / 4), &effects)
     }
 
@@ -179,7 +182,8 @@ public struct Ownership {
         _ poll: Poll, _ asked: MonotonicTime, _ now: MonotonicTime, _ effects: inout [Effect]
     ) {
         hasPolled = true
-        // Who stood still while this node could not look, or slept, has not stood still for it.
+        // A node that could not look, or slept, has not seen that a counter stood still: it counts from now
+        // on.
         let wasBlind = failingSince != nil || lastLook.map { asked.since($0) >= options.lease } ?? false
         failingSince = nil
         lastLook = asked
@@ -212,7 +216,7 @@ public struct Ownership {
             effects.append(.members(found))
         }
         tellStrangers(&effects)
-        // Who is leaving, or suspected and still for a lease, gets nothing more.
+        // A member that leaves, is cut off or counts as gone gets nothing more.
         let live = found.filter { member in
             let isWilling = member.session == session ? !info.isCutOff : !member.info.isCutOff
             return member.info.isShard && !member.info.isLeaving && isWilling
@@ -227,13 +231,14 @@ public struct Ownership {
         }
     }
 
-    /// What the table says of this node's partitions, beside what it believes.
-    /// The look is in no order with takes and releases under way (docs/ownership.md, "Leases").
+    /// Compares the table's rows with what this node believes of its partitions. The look is in no order with
+    /// takes and releases under way (docs/ownership.md, "Leases").
     private mutating func reconcile(_ asked: MonotonicTime, _ effects: inout [Effect]) {
         for row in last.partitions where changed[row.id].map({ $0 < asked }) ?? true {
             if last.old.contains(row.id) { continue }
             if unsure.remove(row.id) != nil, case .releasing = holdings[row.id] {
-                // Given up after all, its answer lost; or tried again.
+                // Another owner or none: the release went through, and its answer was lost. Else release
+                // again.
                 if row.owner == session { effects.append(.release(row.id)) } else { holdings[row.id] = nil }
                 continue
             }
@@ -267,7 +272,7 @@ public struct Ownership {
         effects.append(.routes(next))
     }
 
-    /// Followed only upward: an older word changes nothing.
+    /// Follows a route only to a higher epoch (rule: ask-the-next-owner).
     private mutating func hear(_ id: PartitionID, _ route: Route, _ effects: inout [Effect]) {
         guard Int(id.rawValue) < last.partitions.count, route.session != session,
             route.epoch > heard[id]?.epoch ?? Epoch(0)
@@ -276,10 +281,10 @@ public struct Ownership {
         publishRoutes(&effects)
     }
 
-    // MARK: Who is gone
+    // MARK: Fencing
 
-    /// Whether the other has stood still for so long that it counts as gone. A look that was `asked` for
-    /// before this node fell asleep says nothing of what the other did meanwhile.
+    /// Whether the other session's counter has stood still for so long that the session counts as gone. A
+    /// look that was `asked` for before this node fell asleep says nothing of the renewals meanwhile.
     private func isGone(_ other: SessionID, _ asked: MonotonicTime) -> Bool {
         guard other != session, let since = seen[other]?.since else { return false }
         let still = asked.since(since)
@@ -288,7 +293,7 @@ public struct Ownership {
     }
 
     private mutating func fenceTheGone(_ asked: MonotonicTime, _ now: MonotonicTime, _ out: inout [Effect]) {
-        // This node slept before it heard the answer: whoever was gone then may be back.
+        // This node slept before it heard the answer: a session that was gone then may be back.
         guard !info.isCutOff, now.since(asked) < options.lease else { return }
         for row in last.sessions where isGone(row.id, asked) && fencing.insert(row.id).inserted {
             out.append(.fence(row.id, at: row.counter))
@@ -300,12 +305,12 @@ public struct Ownership {
         poll(now, &effects)
     }
 
-    /// The fence did not go through, or the session's counter has moved: the next look tells.
+    /// The fence did not go through, or the session's counter has moved: the next look decides.
     public mutating func fenceFailed(_ other: SessionID) { fencing.remove(other) }
 
     // MARK: Taking and giving up
 
-    /// What waits for a database that is away holds up nothing in the others.
+    /// Without the partitions of databases that are away: these must hold up nothing in the other databases.
     private var inReach: [PartitionID: Holding] { holdings.filter { !last.away.contains($0.key) } }
 
     private mutating func takeAndRelease(_ now: MonotonicTime, _ effects: inout [Effect]) {

@@ -2,14 +2,14 @@ import Journal
 import Model
 
 extension SessionID {
-    /// By which a process is known in the ids of its gateways: 24 bits.
+    /// The process id, which stands in the ids of the process's gateways: 24 bits.
     public var life: UInt32 { UInt32(truncatingIfNeeded: rawValue) & 0xFF_FFFF }
 }
 
 /// Where a partition is served, as a loop knows it.
 public enum PartitionPlace: Hashable, Sendable {
     case here
-    /// By another process, known by its life.
+    /// By another process, named by its process id.
     case peer(UInt32)
     case nowhere
 }
@@ -21,7 +21,7 @@ public struct PartitionPlaces: Sendable {
 
     public init() {}
 
-    /// An owner that is no member is nowhere: nothing could be said to it.
+    /// An owner that is no member is nowhere: this process could not reach it.
     public init(_ routes: [Ownership.Route?], members: [Ownership.Member], own: SessionID) {
         let living = Set(members.map(\.session))
         for route in routes {
@@ -36,19 +36,19 @@ public struct PartitionPlaces: Sendable {
 
     public var isEmpty: Bool { places.isEmpty }
 
-    /// What a peer names may be no partition of this cluster.
+    /// A partition that does not exist is nowhere: a peer may name any number.
     public subscript(_ partition: PartitionID) -> PartitionPlace {
         let number = Int(partition.rawValue)
         return number < places.count ? places[number] : .nowhere
     }
 
-    /// In which it is served there.
+    /// The epoch in which the place serves the partition; 0 where it has no route.
     public func epoch(of partition: PartitionID) -> Epoch {
         let number = Int(partition.rawValue)
         return number < epochs.count ? epochs[number] : Epoch(0)
     }
 
-    /// By partition number, whether it has another owner or another epoch than in `former`; `nil` where none
+    /// By partition number, whether it has another place or another epoch than in `former`; `nil` where none
     /// has.
     public func changed(since former: PartitionPlaces) -> [Bool]? {
         let changed = places.indices.map { number in
@@ -58,7 +58,7 @@ public struct PartitionPlaces: Sendable {
         return changed.contains(true) ? changed : nil
     }
 
-    /// By partition number, whether the process serves it; `nil` where it serves none.
+    /// By partition number, whether the process serves the partition; `nil` where the process serves none.
     public func served(by life: UInt32) -> [Bool]? {
         let served = places.map { $0 == .peer(life) }
         return served.contains(true) ? served : nil

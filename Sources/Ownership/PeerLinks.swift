@@ -2,10 +2,10 @@ import Model
 
 /// What a node knows of its connections to the other processes of its cluster.
 ///
-/// Each of the node's loops makes connections of its own. A link is up where one of them stands and no
-/// loop's last try failed, and down where a try failed or a connection broke and none has replaced it.
+/// Each of the node's loops makes connections of its own. A link is up where one of them stands and no loop's
+/// last try failed. It is down where a try failed, or a connection broke and its loop has not replaced it.
 ///
-/// No I/O, no clock: reports and the time come in, what is to be logged goes out.
+/// No I/O, no clock: reports and the time come in, news for the log goes out.
 public struct PeerLinks: Sendable {
     public struct Down: Hashable, Sendable {
         public var peer: SessionID
@@ -13,7 +13,7 @@ public struct PeerLinks: Sendable {
         public var reason: String
     }
 
-    /// What is worth a line in the log.
+    /// News that deserve a line in the log.
     public enum News: Hashable, Sendable {
         case isDown(SessionID, reason: String)
         case isUpAgain(SessionID, nanosecondsDown: UInt64)
@@ -22,18 +22,18 @@ public struct PeerLinks: Sendable {
     struct Link: Sendable {
         var session: SessionID
         var standing: Set<Int> = []
-        /// Why each of the loops that have no connection has none.
+        /// For each loop whose connection failed or broke: the reason.
         var reasons: [Int: String] = [:]
         var downSince: MonotonicTime?
-        /// A line said that it is down, and none that it is up again.
+        /// The log says that the link is down, and not yet that it is up again.
         var wasTold = false
         var toldAt: MonotonicTime?
     }
 
-    /// Nanoseconds between two lines about one peer that stays, or keeps going, down.
+    /// Nanoseconds between two lines about one link that stays down, or goes down again and again.
     public static let tellingInterval: UInt64 = .seconds(60)
-    /// Nanoseconds for which a node that has just lost its last way to an owner counts as able: broken
-    /// connections are made again, and partitions of a dead owner are taken over.
+    /// Nanoseconds for which a node that has just lost its last connection to an owner still counts as able:
+    /// loops make broken connections again, and other nodes take over the partitions of a dead owner.
     public static let patience: UInt64 = .seconds(5)
     private static let reasonLengthMax = 200
 
@@ -64,7 +64,7 @@ public struct PeerLinks: Sendable {
         return .isUpAgain(link.session, nanosecondsDown: now.since(since))
     }
 
-    /// A connection that stood has ended. It is tried anew at once, so there is nothing to tell yet.
+    /// A connection that stood has ended. The loop tries again at once, so there is nothing to log yet.
     public mutating func broke(_ life: UInt32, loop: Int, now: MonotonicTime) {
         links[life]?.standing.remove(loop)
         links[life]?.reasons[loop] = "the connection ended"
@@ -85,7 +85,7 @@ public struct PeerLinks: Sendable {
         return .isDown(link.session, reason: reason)
     }
 
-    // MARK: What follows
+    // MARK: Conclusions
 
     /// Links that are down, by session.
     public var down: [Down] {
@@ -104,8 +104,8 @@ public struct PeerLinks: Sendable {
 
     /// Why this node could serve nobody, as a sentence; `nil` where it can serve.
     ///
-    /// It can where it has a connection to an owner of partitions, or is the only owner itself. It never
-    /// depends on every owner being reached.
+    /// A node can serve where it has a connection to an owner of partitions, or is the only owner itself. It
+    /// need not reach every owner.
     public mutating func inability(
         routes: [Ownership.Route?], members: [Ownership.Member], own: SessionID, now: MonotonicTime
     ) -> String? {

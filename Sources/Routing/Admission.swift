@@ -24,9 +24,9 @@ public struct Admission {
 
     private var spender: QuotaSpender
     private var limits: [ProjectNumber: QuotaLimits] = [:]
-    /// What was admitted, where somebody checks all gateways together; who reads it takes it away.
+    /// Admitted operations, where an observer checks all gateways together; the observer takes them away.
     public var tally: [Admitted]?
-    /// What the spender wants done; taken by the router after each call.
+    /// The spender's effects; the router takes them after each call.
     var effects: [QuotaSpender.Effect] = []
 
     public init(_ id: SpenderID, _ bounds: QuotaBounds = QuotaBounds()) {
@@ -34,7 +34,7 @@ public struct Admission {
         spender.laws.isHolders = true
     }
 
-    /// What projects were given in place of the defaults.
+    /// The limits of the projects that do not have the defaults.
     public mutating func adopt(_ limits: [ProjectNumber: QuotaLimits]) { self.limits = limits }
 
     func limits(of project: ProjectNumber) -> QuotaLimits { limits[project] ?? .standard }
@@ -50,7 +50,7 @@ public struct Admission {
         }
     }
 
-    /// The refusal of one token, if that is certain.
+    /// Why one token would be refused, if that is certain.
     mutating func refusal(of kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime) -> QuotaRefusal? {
         spender.refusal(of: kind, project, now: now)
     }
@@ -68,7 +68,7 @@ public struct Admission {
     /// The number of the last request for tokens.
     public var lastRequest: UInt64 { spender.lastNumber }
 
-    /// What is held of a project.
+    /// The tokens that this loop holds for the project.
     public func atHand(_ kind: QuotaKind, _ project: ProjectNumber) -> UInt64 {
         spender.atHand(kind, project)
     }

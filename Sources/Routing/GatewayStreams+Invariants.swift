@@ -1,7 +1,7 @@
 import Model
 import Partitions
 
-// What holds of a gateway's streams between two events.
+// The laws of a gateway's streams between two events.
 
 extension GatewayStreams {
     /// The first law that does not hold; `nil` where all do. `isWhole`: also those of every stream.
@@ -36,7 +36,7 @@ extension GatewayStreams {
         #endif
     }
 
-    /// What is pushed finds streams that are there, live, and their device's.
+    /// Pushes must find streams that are there, live, and their device's.
     private var brokenInPlaces: String? {
         for (partition, pages) in byDevice {
             for (page, numbers) in pages.enumerated() {

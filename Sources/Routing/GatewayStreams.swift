@@ -1,60 +1,61 @@
 import Model
 import Partitions
 
-/// What a gateway's streams are written into: the shell's side of a loop's device streams.
+/// The shell's side of a loop's device streams: a gateway writes its streams into a sink.
 public protocol StreamSink: AnyObject {
     /// An event's bytes, made once and shared by every stream that gets it.
     associatedtype Chunk
 
     func event(_ body: [UInt8], position: Position, history: History) -> Chunk
-    /// The event that says that older messages were dropped.
+    /// The event that tells a device that older messages were dropped.
     func deletedMessages(position: Position, history: History) -> Chunk
     /// Queues a chunk; false where the stream is full or gone, and nothing was queued.
     func write(_ chunk: Chunk, to stream: UInt64) -> Bool
-    /// The device is who it says it is: the stream begins.
+    /// The partition has accepted the device: the stream begins.
     func open(_ stream: UInt64)
     /// The answer instead of a stream.
     func refuse(_ stream: UInt64, _ refusal: Refusal)
-    /// Another stream of the same device took its place: said on the stream, which then ends.
+    /// Another stream of the same device took this one's place: the sink says so on the stream and ends it.
     func endReplaced(_ stream: UInt64)
-    /// The device is unregistered: said on the stream, which then ends.
+    /// The device is unregistered: the sink says so on the stream and ends it.
     func endUnregistered(_ stream: UInt64)
-    /// The partition is served anew, elsewhere or after a loss: the stream ends, the device comes back and
-    /// resumes.
+    /// The partition is served again, elsewhere or after a loss: the sink ends the stream; the device comes
+    /// back and resumes.
     func endForReconnect(_ stream: UInt64)
 }
 
-/// The device streams of one gateway loop: which device each is for, and how far it was written.
+/// The device streams of one gateway loop: which device each stream is for, and how far it was written.
 ///
-/// A partition sends one frame for a message and all of its targets here; this finds the streams, writes the
-/// shared bytes to each, and tells the partition which could not take them. Such a stream has fallen behind:
-/// it is written nothing more until its partition brings it up to date from the log. Lower positions than
-/// the last written are never written, whatever comes twice.
+/// A partition sends one frame for a message and all of its targets here. The gateway finds the streams,
+/// writes the shared bytes to each, and tells the partition which streams could not take them. Such a stream
+/// has fallen behind: the gateway writes nothing more to it until the partition brings it up to date from the
+/// log. The gateway never writes a position below the stream's last one, whatever comes twice.
 public struct GatewayStreams {
     struct Stream {
         var partition: PartitionID
         var device: DeviceIndex
-        /// How often it was told to its partition.
+        /// The number of the present attachment: how often the gateway has told the stream to its partition.
         var turn: UInt32 = 1
         var written = Position.zero
         var isBehind = false
-        /// It has fallen behind, and its partition was not yet asked to bring it up to date: what still comes
-        /// of earlier is not for it, or both ends would disagree on whether it is behind.
+        /// The stream has fallen behind, and the gateway has not yet asked the partition to bring it up to
+        /// date. Events that the partition sent before are not for it, or both ends would disagree on whether
+        /// it is behind.
         var isWaiting = false
     }
     static let pageSize = 1024
 
     private let gateway: GatewayID
     var streams: [UInt64: Stream] = [:]
-    /// The numbers of each partition's streams: a new owner is told of its own, and one node may take over
-    /// a hundred partitions at once.
+    /// The numbers of each partition's streams: the gateway attaches these at a new owner, and one node may
+    /// take over a hundred partitions at once.
     var members: [PartitionID: Set<UInt64>] = [:]
     /// Stream number by device index, in pages, for each partition; 0 for none.
     private(set) var byDevice: [PartitionID: [[UInt64]]] = [:]
     private(set) var lastNumber: UInt64 = 0
     private let histories: [History]
-    /// In a cluster a stream outlives the owner of its partition: who listens is kept, to be told to the
-    /// next one; and what the device has acknowledged by coming back, of which nobody may know yet.
+    /// In a cluster a stream outlives the owner of its partition. For the next owner the gateway keeps the
+    /// device, its authority, and what it acknowledged by coming back, which no owner may have recorded yet.
     let outlivesOwners: Bool
     struct Listener {
         var device: Registration
@@ -62,12 +63,13 @@ public struct GatewayStreams {
         var resume: EventID?
     }
     var listeners: [UInt64: Listener] = [:]
-    /// The newest position that was pushed to the live streams of each partition: all of them have what they
-    /// were to have up to there. Streams find their place in `byDevice` when they are live, not before.
+    /// The newest position that was pushed to the live streams of each partition: each of them has everything
+    /// for its device up to there. A stream stands in `byDevice` when it is live, not before.
     private var pushed: [PartitionID: Position] = [:]
     /// The number of the last frame of pushes from each partition's machine.
     private(set) var numbers: [PartitionID: UInt64] = [:]
-    /// The newest machine of each partition that was heard. All streams in `byDevice` are attached to it.
+    /// The highest epoch heard of each partition. All streams in `byDevice` are attached to that epoch's
+    /// machine.
     var epochs: [PartitionID: Epoch] = [:]
     public var laws = LawWatch()
 
@@ -79,7 +81,7 @@ public struct GatewayStreams {
     }
 
     public var count: Int { streams.count }
-    /// Those to which what a partition pushes is written.
+    /// Streams to which the gateway writes the pushes of their partitions.
     public var live: [LiveStream] {
         streams.sorted { $0.key < $1.key }.filter { isPlaced($0.key, $0.value) }.map { number, stream in
             LiveStream(partition: stream.partition, device: stream.device, stream: id(number, stream))
@@ -88,7 +90,7 @@ public struct GatewayStreams {
 
     // MARK: From clients
 
-    /// A device wants to listen. The number of its stream, and what to tell its partition.
+    /// A device wants to listen. Returns the number of its stream, and the command for its partition.
     public mutating func attach(
         _ registration: Registration, by authority: Authority, resume: EventID?
     ) -> (stream: UInt64, command: StreamCommand) {
@@ -119,7 +121,7 @@ public struct GatewayStreams {
 
     // MARK: From partitions
 
-    /// Carries out a partition's frame; `commands` is what to tell that partition, in order.
+    /// Carries out a partition's frame; `commands` gets the answers to that partition, in order.
     public mutating func receive<Sink: StreamSink>(
         _ frame: StreamFrame, from partition: PartitionID, sink: Sink, refusal: (PartitionRefusal) -> Refusal,
         commands: inout [StreamCommand]
@@ -129,7 +131,7 @@ public struct GatewayStreams {
         case .attached(let id, let device, let epoch, let from):
             guard isCurrent(epoch, partition, &commands) else { return }
             guard let stream = streams[id.number] else { return commands.append(.detach(id, device)) }
-            // What was said to an earlier turn is not for this one: it would make the stream live while its
+            // A frame for an earlier attachment is not for this one: it would make the stream live while the
             // partition does not push to it.
             guard id.turn == stream.turn else { return }
             let written = max(written(id.number, stream), from)
@@ -161,8 +163,9 @@ public struct GatewayStreams {
         }
     }
 
-    /// Frames come in the order of their numbers. Where one is missing, so is what its streams were to get:
-    /// they are told anew, and read from the log what they missed (rule: numbered-pushes).
+    /// Frames come in the order of their numbers. Where one is missing, pushes are missing: the gateway
+    /// attaches the live streams again, and the partition reads from the log what they missed
+    /// (rule: numbered-pushes).
     private mutating func notice(
         _ number: UInt64, _ partition: PartitionID, _ commands: inout [StreamCommand]
     ) {
@@ -171,7 +174,7 @@ public struct GatewayStreams {
         if number != last &+ 1 { commands.append(contentsOf: reattach(partition, where: isPlaced)) }
     }
 
-    /// The device's stream is live no longer: what is pushed from here on is not for it.
+    /// The partition has cut the device's stream off: later pushes are not for this stream.
     private mutating func freeze(_ index: UInt32, _ partition: PartitionID) {
         let page = Int(index) / GatewayStreams.pageSize
         guard let pages = byDevice[partition], page < pages.count, !pages[page].isEmpty else { return }
@@ -182,8 +185,9 @@ public struct GatewayStreams {
         unplace(number, stream)
     }
 
-    /// Whether the partition's machine that says something is the newest that is known. With the first word
-    /// of a newer one, its streams are told to that one: what it pushes before it knows them is not for them.
+    /// Whether the frame's epoch is the highest heard of the partition. The first frame of a newer owner
+    /// makes the gateway attach its live streams at that owner. Pushes that the owner made before are not for
+    /// these streams.
     private mutating func isCurrent(
         _ epoch: Epoch, _ partition: PartitionID, _ commands: inout [StreamCommand]
     ) -> Bool {
@@ -197,7 +201,7 @@ public struct GatewayStreams {
         return true
     }
 
-    /// The partition is gone from its owner: its streams end, and their devices come back.
+    /// The owner has lost the partition: its streams end, and their devices come back.
     public mutating func lost<Sink: StreamSink>(_ partition: PartitionID, sink: Sink) {
         for (number, _) in streams(of: partition) {
             _ = forget(number)
@@ -205,9 +209,9 @@ public struct GatewayStreams {
         }
     }
 
-    /// The partition has another owner, or the way to it was broken: each of its streams is told to it
-    /// anew. What was written stays written: the owner begins with what was not acknowledged, and of that
-    /// only what is above the last written goes out again (rule: streams-outlive-owners).
+    /// The partition has another owner, or the link to its owner broke: the gateway attaches each stream
+    /// again. What was written stays written: the owner begins with what the device has not acknowledged, and
+    /// of that only positions above the last written go out again (rule: streams-outlive-owners).
     public mutating func reattach(_ partition: PartitionID) -> [StreamCommand] {
         reattach(partition) { _, _ in true }
     }
@@ -230,7 +234,7 @@ public struct GatewayStreams {
         return commands
     }
 
-    /// Up to where a stream has everything. What is pushed is not kept for each live stream.
+    /// Up to where a stream has everything. All live streams of a partition share one position of the pushes.
     private func written(_ number: UInt64, _ stream: Stream) -> Position {
         guard !stream.isBehind, isPlaced(number, stream) else { return stream.written }
         return max(stream.written, pushed[stream.partition] ?? .zero)
@@ -254,8 +258,8 @@ public struct GatewayStreams {
     ) {
         guard var stream = streams[id.number], id.turn == stream.turn else { return }
         stream.written = written(id.number, stream)
-        // Sent before the partition knew that the stream has fallen behind: between the two something is
-        // missing, which it will send again.
+        // The partition sent these events before it knew that the stream has fallen behind. Something is
+        // missing between the two positions, and the partition will send it again.
         guard after <= stream.written, !stream.isWaiting else { return }
         let history = histories[Int(partition.rawValue)]
         stream.isBehind = false
@@ -307,8 +311,9 @@ public struct GatewayStreams {
         for number in behind {
             guard var stream = streams[number], !stream.isBehind else { continue }
             (stream.isBehind, stream.isWaiting) = (true, true)
-            // What was written before this push is not kept for each stream: the one before it is sure. From
-            // here on it is kept, so that what is read from the log goes on behind it.
+            // A live stream keeps no position of its own, but everything up to two below this push is written
+            // (one below may be `deletedMessages`). From here on the stream keeps one: the log's events go on
+            // behind it.
             stream.written = max(stream.written, item.position.before(2))
             streams[number] = stream
             unplace(number, stream)
@@ -318,7 +323,7 @@ public struct GatewayStreams {
 
     // MARK: Table
 
-    /// In the order in which they came.
+    /// In the order in which the streams came.
     private func streams(of partition: PartitionID) -> [(key: UInt64, value: Stream)] {
         (members[partition] ?? []).sorted().compactMap { number in streams[number].map { (number, $0) } }
     }
@@ -342,7 +347,7 @@ public struct GatewayStreams {
         return stream
     }
 
-    /// Pushes do not find the stream any more: it has ended, or fallen behind.
+    /// Takes the stream out of `byDevice`, where pushes look: it has ended, or is not live.
     private mutating func unplace(_ number: UInt64, _ stream: Stream) {
         let page = Int(stream.device.rawValue) / GatewayStreams.pageSize
         let place = Int(stream.device.rawValue) % GatewayStreams.pageSize
@@ -355,6 +360,6 @@ public struct GatewayStreams {
 }
 
 extension Position {
-    /// A peer may name any position.
+    /// Stops at 0: a peer may name any position.
     fileprivate func before(_ count: UInt64) -> Position { Position(rawValue - min(rawValue, count)) }
 }

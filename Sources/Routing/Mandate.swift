@@ -1,13 +1,13 @@
 import Model
 
-/// By which owner, and until when, a request may be carried out.
+/// The owner that may carry a request out, and until when.
 ///
-/// A request is asked again of whoever is owner next. Its first copy may lie on the way to the owner of
-/// before meanwhile, and that one may be owner anew when it comes: the copy that was answered was perhaps
-/// followed by its opposite, which the old one would undo. So a request names the owner by its epoch, and is
-/// nobody else's.
+/// A gateway asks the next owner again. Meanwhile the request's first copy may be on its way to the former
+/// owner, and that owner may own the partition again when the copy comes. The client, whose second copy was
+/// answered, has perhaps asked for the opposite since; the first copy would undo that. So a request names the
+/// owner by its epoch, and no owner of another epoch carries it out (rule: named-owner).
 public struct Mandate: Hashable, Sendable {
-    /// The partition's, as the gateway knew it.
+    /// The partition's epoch, as the gateway knew it.
     public var epoch: Epoch
     public var deadline: Deadline
 
@@ -17,13 +17,13 @@ public struct Mandate: Hashable, Sendable {
 
     public enum Standing: Sendable {
         case valid
-        /// To be asked of the owner of today.
+        /// The request names another epoch: the gateway must ask the present owner.
         case moved
-        /// Nobody may do it any more.
+        /// The deadline is past: no owner may carry the request out any more.
         case late
     }
 
-    /// `epoch`: in which the partition is served here.
+    /// `epoch`: the epoch in which this process serves the partition.
     public func standing(in epoch: Epoch, now: MonotonicTime) -> Standing {
         if deadline.isPast(now: now) { return .late }
         return self.epoch == epoch ? .valid : .moved

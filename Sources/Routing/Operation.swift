@@ -2,18 +2,18 @@ import Model
 import Partitions
 import Quotas
 
-// What the API asks of the core, and what the core answers. The API (one floor up) translates FCM's wire
-// forms into `Operation` and `Outcome` back into them; everything in between is decided here and in the
-// partitions.
+// The operations that the API asks of the core, and the core's outcomes. The API, a module above this one,
+// translates FCM's wire forms into `Operation`, and `Outcome` back into them. The router and the partitions
+// decide everything in between.
 
 /// One request, checked for form and authority, with every registration id deciphered.
 public enum Operation: Sendable {
     case send(Send)
-    /// A send that is refused for what it says: it costs a token, as at FCM, and nothing else happens.
+    /// A send that the API refuses for its content: it costs a token, as at FCM, and nothing else happens.
     /// Answered with `.done`.
     case refusedSend(project: ProjectNumber)
     case changeSubscriptions(SubscriptionChange)
-    /// What a device is subscribed to, with the dates. Answered with `.subscriptions`.
+    /// The topics to which a device is subscribed, with the dates. Answered with `.subscriptions`.
     case subscriptions(of: Registration, by: Caller)
     case register(project: ProjectNumber)
     case unregister(Registration, by: Caller)
@@ -26,7 +26,7 @@ public enum Operation: Sendable {
     case devices(project: ProjectNumber, page: PageToken?, limit: Int)
 }
 
-/// On whose word an operation on a device is done: a backend's, or the device's own.
+/// The authority for an operation on a device: a backend's, or the device's own.
 public typealias Caller = Authority
 
 public struct Send: Sendable {
@@ -85,7 +85,7 @@ public enum Outcome: Sendable {
     case changes([ChangeOutcome])
     case subscriptions([Subscription])
     case registered(NewRegistration)
-    /// Unregistered, acknowledged.
+    /// The answer to unregistering, to an acknowledgement, and to sends that are refused or only validated.
     case done
     case topic(members: UInt64)
     case topics([(name: TopicName, members: UInt64)], next: PageToken?)
@@ -93,11 +93,12 @@ public enum Outcome: Sendable {
     case refused(Refusal)
 }
 
-/// What became of one device of a subscription change.
+/// The outcome of a subscription change for one device.
 public enum ChangeOutcome: Hashable, Sendable {
-    /// The change is durable, and in force for every send accepted from now on. The day it was made.
+    /// The change is durable, and in force for every send that is accepted from now on; with the day of the
+    /// change.
     case changed(Day)
-    /// It was so already (subscribe: since that day; unsubscribe: `nil`).
+    /// The device was subscribed already (since that day), or not subscribed (`nil`).
     case unchanged(Day?)
     case refused(Refusal)
 }
@@ -113,7 +114,7 @@ public struct Subscription: Hashable, Sendable {
 
 public struct NewRegistration: Sendable {
     public var registration: Registration
-    /// What the device's token suffix and credential are made from.
+    /// The source of the device's token suffix and credential.
     public var secret: UInt64
     public var created: WallTime
     public init(registration: Registration, secret: UInt64, created: WallTime) {
@@ -136,8 +137,8 @@ public struct DeviceSummary: Sendable {
     }
 }
 
-/// Why an operation was not done. Those on which backends destroy tokens are given on proof alone; in doubt
-/// it is `.unavailable`.
+/// Why an operation was not done. A refusal on which backends delete tokens is given on proof alone; in doubt
+/// the refusal is `.unavailable` (rule: proven-answers).
 public enum Refusal: Error, Hashable, Sendable {
     /// No such device (any more). 404 `UNREGISTERED`.
     case unregistered
@@ -151,8 +152,8 @@ public enum Refusal: Error, Hashable, Sendable {
     case tooManyTopics
     /// Past a quota. 429 `RESOURCE_EXHAUSTED`.
     case quota(QuotaRefusal)
-    /// Not done, or done without anybody knowing it in time; safe to repeat. 503 `UNAVAILABLE`.
+    /// Not done, or done without an answer in time; safe to repeat. 503 `UNAVAILABLE`.
     case unavailable(String)
-    /// Unknown whether a send was accepted: its deadline passed first. 504 `DEADLINE_EXCEEDED`.
+    /// Unknown whether a partition accepted the send: its deadline passed first. 504 `DEADLINE_EXCEEDED`.
     case deadlineExceeded
 }

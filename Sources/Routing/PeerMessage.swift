@@ -3,12 +3,12 @@ import Model
 import Partitions
 import Quotas
 
-/// What the loops of two nodes say to each other.
+/// The messages between two processes of a cluster.
 public enum PeerMessage: Sendable {
     /// Anything but a request.
     case partition(PartitionID, PartitionEvent)
-    /// To the owner in `epoch`. `left`: milliseconds for which it might still be carried out when this was
-    /// written.
+    /// To the owner in `epoch`. `left`: the milliseconds that an owner had for the request when the gateway
+    /// wrote it.
     case request(PartitionID, Epoch, RequestID, Request, left: UInt32)
     case reply(RequestID, Reply)
     case stream(from: PartitionID, to: GatewayID, StreamFrame)
@@ -21,12 +21,12 @@ public enum PeerMessage: Sendable {
     case leave
     /// A packet of membership that is too large, or too important, for a datagram.
     case gossip([UInt8])
-    /// Something that was said to the process before was lost on the way: whoever there waits for an answer
-    /// asks again, and tells its streams anew.
+    /// A gap notice: frames between the two processes were lost. The receiver asks again for the answers that
+    /// it waits for, and attaches its streams again.
     case missed
-    /// The process is about to inherit the partition, and does well to read it.
+    /// The receiver is about to inherit the partition, and should read it.
     case follow(PartitionID)
-    /// It has read it.
+    /// The sender has read the partition.
     case followed(PartitionID)
 
     private static let gossipBytesMax = 4 << 20

@@ -1,7 +1,7 @@
 /// The requests of one router that are under way, by number.
 ///
-/// A number tells the place in the table, so that finding a request again costs nothing, and rises with
-/// time, so that one number stands for all that were asked before it. A place is used again only under
+/// A number tells the place in the table, so that finding a request costs nothing. Numbers rise with time, so
+/// that one number stands for all requests that were asked before it. A place is used again only under
 /// another number: an answer that comes too late finds nothing.
 struct PendingTable {
     struct Slot {
@@ -14,7 +14,7 @@ struct PendingTable {
     private var lastTurn: UInt64 = 0
     private let placeBits: UInt64
 
-    /// `capacity`: how many may be there at once.
+    /// `capacity`: how many requests may be there at once.
     init(capacity: Int) {
         placeBits = UInt64(64 - capacity.leadingZeroBitCount)
     }

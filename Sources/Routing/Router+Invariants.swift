@@ -2,7 +2,7 @@ import Model
 import Partitions
 import Quotas
 
-// What holds of a router between two events.
+// The laws of a router between two events.
 
 extension Router {
     /// The first law that does not hold; `nil` where all do. `isWhole`: also those of every request.
@@ -23,7 +23,7 @@ extension Router {
         #endif
     }
 
-    /// Whatever waits for a moment is woken by then.
+    /// Each request that waits for a moment must be woken by then.
     private var brokenInWaking: String? {
         if pending.count > options.requestsMax { return "more requests are under way than may be" }
         if pending.count > 0, deadlines.isEmpty { return "requests have no deadline" }
@@ -71,7 +71,7 @@ extension Router {
         return nil
     }
 
-    /// Whoever waits for quota is woken.
+    /// Operations that wait for quota must be woken.
     private var brokenInLines: String? {
         for (key, line) in lines {
             if line.operations.count > options.bounds.quotaWaitersMax {

@@ -1,26 +1,27 @@
 import Model
 import Partitions
 
-// In a cluster the owner of a partition changes. A request that did not reach one, or of which nobody knows
-// whether it did, is asked again under its own number: sends carry a key by which a partition knows a
-// repeat, everything else may be done twice (rule: numbers-for-copies-only).
+// In a cluster the owner of a partition changes. The gateway asks again for a request that reached no owner,
+// or of which nobody knows whether it did. A copy of a send that an owner may have accepted keeps its number,
+// by which a partition knows a repeat; any other request may be done twice (rule: numbers-for-copies-only).
 //
-// A link that breaks is told of on the side that wrote into it, and a reply may be lost on its way while the
-// way of the requests stands: when its sender does not know this process yet, or could not connect to it. So
-// what is not answered for a while is asked again as well, a few times within its deadline.
+// Only the side that wrote into a link hears that the link broke, and a reply may be lost while the requests'
+// link stands: its sender may not know this process yet, or may not have been able to connect to it. So the
+// gateway also asks again, a few times within the deadline, after a silence.
 
 extension Router {
     // MARK: Waiting
 
-    /// Nobody owns the partition at the moment, or not who was asked.
+    /// The process that was asked does not own the partition; maybe none does at the moment.
     func wait(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
         if let partition = pending[number]?.partition { lanes[partition]?.service = .unknown }
         enter(number, now, &effects)
     }
 
-    /// The partition's owner refuses everything now, and somebody else may have accepted this send: it waits.
-    /// It asks for all others, which get the refusal at once: were they asked, their numbers would go far
-    /// beyond its own, and nobody could tell any more.
+    /// The partition's owner refuses everything now, and another owner may have accepted this send: the send
+    /// waits. It asks on behalf of all other requests, and these get the refusal at once: were they asked,
+    /// their numbers would go far beyond this send's, and no owner could tell any more whether it was
+    /// accepted.
     func waitAlone(
         _ number: UInt64, _ refusal: PartitionRefusal, _ now: Instant, _ effects: inout [RouterEffect]
     ) {
@@ -32,8 +33,8 @@ extension Router {
         }
     }
 
-    /// A new request to a partition for which others wait stands behind them, whose numbers are lower, or
-    /// gets the refusal that is known already. Whether it was one of both.
+    /// A new request to a partition for which other requests wait enters the lane behind them, whose numbers
+    /// are lower, or gets the refusal that the lane knows already. Returns whether it did either.
     func waits(
         _ number: UInt64, for partition: PartitionID, _ now: Instant, _ effects: inout [RouterEffect]
     ) -> Bool {
@@ -88,16 +89,17 @@ extension Router {
         if pending.count > 0 { listenForSilence(now, &effects) }
     }
 
-    /// The partition's owner has looked at a request: who waits for it need not wait for the next try.
+    /// The partition's owner has looked at a request: the requests in the lane need not wait for the next
+    /// try.
     func heard(from partition: PartitionID, _ now: Instant, _ effects: inout [RouterEffect]) {
         guard let lane = lanes[partition], !lane.isServed else { return }
         lanes[partition]?.service = .served
         askWaiting(partition, now, &effects)
     }
 
-    /// Asks the first of a lane: those that somebody may have done, in the order of their numbers, and then
-    /// those that nobody has looked at, in the order in which they came. So a partition meets no number that
-    /// is far below one that it knows.
+    /// Asks the first requests of a lane: those that an owner may have carried out, in the order of their
+    /// numbers, and then those that no owner has looked at, in the order in which they came. So a partition
+    /// meets no number that is far below one that it knows.
     private func askWaiting(_ partition: PartitionID, _ now: Instant, _ effects: inout [RouterEffect]) {
         guard var lane = lanes.removeValue(forKey: partition) else { return }
         var due: [UInt64] = []
@@ -112,7 +114,8 @@ extension Router {
         } else {
             lane.due = self.due(&lane, now)
         }
-        // An empty lane stays until its partition is heard of, so that the pause between two tries grows.
+        // An empty lane stays until its partition's owner is heard, so that the pause between two tries
+        // grows.
         if !lane.isEmpty || !lane.isServed { lanes[partition] = lane }
         lane.due.map { wakeRetry(at: $0, &effects) }
         for number in due { askAgain(number, now, &effects) }
@@ -137,8 +140,8 @@ extension Router {
         }
     }
 
-    /// These partitions have another owner, or the way to it was broken: whatever is under way there is asked
-    /// again, together with what waits for them.
+    /// These partitions have another owner, or the link to the owner broke: the router asks again for all
+    /// requests that are under way there or wait for them.
     public func rerouted(
         _ isMoved: (PartitionID) -> Bool, now: Instant, into effects: inout [RouterEffect]
     ) {
@@ -159,20 +162,21 @@ extension Router {
         }
     }
 
-    /// One who was asked may have done it.
+    /// Counts one more copy: the process that was asked may have carried out the one before.
     func repeated(_ number: UInt64) {
         guard let copies = pending[number]?.copies, copies < .max else { return }
         pending[number]?.copies = copies + 1
     }
 
-    /// What nobody has looked at gets a new number: only copies need one that their partition may know.
+    /// A send that no owner has looked at gets a new number: only a copy needs one that its partition may
+    /// know.
     private func askAgain(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
         guard var asked = pending[number], var request = asked.request else { return }
-        // This process slept: nobody carries it out any more.
+        // This process slept past the deadline: no owner carries the request out any more.
         guard !asked.deadline.isPast(now: now.monotonic) else { return expire(number, &effects) }
         asked.asked = now.monotonic
         asked.isWaiting = false
-        // There is no other name for one more copy: it is left alone until its deadline.
+        // No name is left for one more copy: the request waits for its deadline.
         if request.sendKey == nil, asked.copies == .max { return pending[number] = asked }
         if request.sendKey != nil, !asked.isRepeated {
             request.sendKey = nextKey(asked.partition)
@@ -189,18 +193,19 @@ extension Router {
 
     public static let copyShift: UInt64 = 56
 
-    /// Each copy of a request that has no key has a name of its own, so that it is known which of them is
-    /// answered.
+    /// Each copy of a request that has no key has a name of its own, so that the router knows which copy a
+    /// reply answers.
     private static func name(_ number: UInt64, copy: UInt8) -> UInt64 { number | UInt64(copy) << copyShift }
 
-    /// Whether a reply to the copy of this name is still an answer.
+    /// Whether a reply to the copy of this name still counts.
     public func awaits(_ name: UInt64) -> Bool { settled(name) != nil }
 
-    /// The number of a request by the name of any of its copies; `nil` where that answer does not count.
+    /// The number of a request by the name of any of its copies; `nil` where a reply to that copy does not
+    /// count.
     ///
-    /// The answer to a former copy of a change is no answer: the last copy may still be under way, and would
-    /// undo what somebody else does in between. What a partition knows by its key is done once, so any copy
-    /// tells.
+    /// The reply to a former copy of a change does not count: the last copy may still be under way, and would
+    /// undo what another client does in between. A partition carries out a request with a key once, so a
+    /// reply to any copy counts.
     func settled(_ name: UInt64) -> UInt64? {
         let number = name & (1 << Router.copyShift - 1)
         guard let asked = pending[number] else { return nil }
@@ -209,27 +214,27 @@ extension Router {
     }
 }
 
-/// What waits for a partition that has no owner, or none that serves it. One request at a time asks whether
-/// there is one again, and the others follow when it was looked at.
+/// The requests that wait for a partition that has no owner, or none that serves it. One request at a time
+/// asks for an owner, and the others follow when an owner has looked at it.
 struct WaitingLane {
-    /// What is known of the partition's owner.
+    /// The state of the partition's owner, as far as the router knows it.
     enum Service {
-        /// Whether there is one: one request asks, the others wait behind it.
+        /// Nobody knows whether there is an owner: one request asks, the others wait behind it.
         case unknown
-        /// It takes nothing now, and says so: what is new gets this answer. What somebody may have done
-        /// waits until the owner can tell, and asks.
+        /// The owner refuses everything now: a new request gets this refusal. A request that an owner may
+        /// have carried out waits until the owner can tell, and asks.
         case refusing(PartitionRefusal)
         case served
     }
 
-    /// Somebody may have done them. Those with the lowest numbers last, where they are in order.
+    /// Requests that an owner may have carried out. In order, those with the lowest numbers stand last.
     private var repeated: [UInt64] = []
     private var isInOrder = true
-    /// Nobody has looked at them.
+    /// Requests that no owner has looked at.
     private var unseen: [UInt64] = []
-    /// How many of the latter are gone already.
+    /// How many of `unseen` are gone already.
     private var head = 0
-    /// When the next is asked; `nil` where none waits.
+    /// When the lane asks next; `nil` where no request waits.
     var due: MonotonicTime?
     var tries: UInt8 = 0
     var service = Service.unknown
@@ -248,7 +253,7 @@ struct WaitingLane {
         }
     }
 
-    /// Takes the next one out.
+    /// Takes the next request out.
     mutating func next(_ sendNumber: (UInt64) -> UInt64) -> UInt64? {
         if !isInOrder { repeated.sort { sendNumber($0) > sendNumber($1) } }
         isInOrder = true
@@ -267,7 +272,7 @@ struct WaitingLane {
 }
 
 extension Request {
-    /// The number by which the partition knows a repeat of a send.
+    /// The key by which the partition knows a repeat of a send.
     var sendKey: RequestKey? {
         get {
             switch self {

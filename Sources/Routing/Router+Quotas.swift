@@ -47,7 +47,7 @@ extension Router {
         return true
     }
 
-    /// Those who waited ask again, in their order; who must wait once more comes behind nobody.
+    /// The waiting operations ask again, in their order. Those that must wait once more keep that order.
     private func goOn(_ key: LineKey, _ now: Instant, _ effects: inout [RouterEffect]) {
         guard let line = lines.removeValue(forKey: key) else { return }
         for waiting in line.operations {

@@ -4,7 +4,8 @@ import Placement
 import Quotas
 
 extension Router {
-    /// A partition's reply. Replies to what is not known any more (past its deadline) are dropped.
+    /// A partition's reply. The router drops a reply to a request that it does not know any more (past its
+    /// deadline).
     public func replied(_ name: UInt64, _ reply: Reply, now: Instant, into effects: inout [RouterEffect]) {
         defer { checkInvariants() }
         guard let number = settled(name) else { return }
@@ -22,7 +23,7 @@ extension Router {
         settle(number, reply, now, &effects)
     }
 
-    /// The request has its reply.
+    /// Ends the request with its reply.
     func settle(_ number: UInt64, _ reply: Reply, _ now: Instant, _ effects: inout [RouterEffect]) {
         guard let asked = pending.remove(number) else { return }
         switch asked.kind {
@@ -34,11 +35,11 @@ extension Router {
         }
     }
 
-    /// Whoever was asked does not own the partition.
+    /// Whether the process that was asked does not own the partition, so that the router must ask again.
     private func mustAskAgain(_ number: UInt64, _ reply: Reply) -> Bool {
         switch reply {
         case .refused(.moved):
-            // The answer to this copy must not be taken for one to the next.
+            // The next copy gets another name: an answer to this copy must not count for it.
             guard let asked = pending[number] else { return true }
             if !asked.isSend { repeated(number) }
             if asked.unanswered > 0, asked.unanswered < .max { pending[number]?.unanswered -= 1 }
@@ -50,8 +51,8 @@ extension Router {
         }
     }
 
-    /// A send that was asked more than once may have been accepted by the other one that was asked, so that
-    /// its refusal here says nothing; asked again, its number tells.
+    /// The owner that answered refused the send. Where the gateway has asked two owners, the other owner may
+    /// have accepted it, so the refusal says nothing. The gateway asks again, and the send's number tells.
     private func postpone(
         _ number: UInt64, _ refusal: PartitionRefusal, _ now: Instant, _ effects: inout [RouterEffect]
     ) {
@@ -60,7 +61,7 @@ extension Router {
         enter(number, now, &effects)
     }
 
-    /// What waits for the partition has been told the same.
+    /// Whether the requests that wait for the partition have got the same refusal.
     private func isKnown(_ reply: Reply, of partition: PartitionID) -> Bool {
         guard case .refused(.unavailable) = reply, case .refusing = lanes[partition]?.service else {
             return false
@@ -68,10 +69,10 @@ extension Router {
         return true
     }
 
-    /// The loop of the device's partition refused a send: the device has had too many.
+    /// The loop of the device's partition refused a send: the device is past its own limit.
     public func refused(_ name: UInt64, _ refusal: QuotaRefusal, into effects: inout [RouterEffect]) {
         guard let number = settled(name), let asked = pending.remove(number) else { return }
-        // An earlier try may have been accepted.
+        // An owner may have accepted an earlier copy.
         if asked.isRepeated { return finish(asked.ticket, .refused(.deadlineExceeded), &effects) }
         finish(asked.ticket, .refused(.quota(refusal)), &effects)
     }
@@ -114,7 +115,7 @@ extension Router {
         case .changes(let changes) where changes.count == places.count:
             for (place, change) in zip(places, changes) { outcomes[place] = outcome(change) }
         case .refused(let refusal):
-            // One part that cannot be said to be done makes the whole worth repeating, which is safe.
+            // A part that is not known to be done makes the whole worth repeating, which is safe.
             pending.remove(whole)
             return finish(sum.ticket, .refused(self.refusal(refusal)), &effects)
         default:
@@ -140,7 +141,7 @@ extension Router {
 
     // MARK: Registering
 
-    /// An operation that asks one partition after the other has one deadline, `since` which it runs.
+    /// Registers a device at one partition after the other, under one deadline that runs `since` the first.
     func register(
         _ project: ProjectNumber, _ ticket: UInt64, since began: MonotonicTime? = nil, _ now: Instant,
         _ effects: inout [RouterEffect]
@@ -159,7 +160,7 @@ extension Router {
             offer.partition, request, ticket, .register(project: project, offer), since: began, now, &effects)
     }
 
-    /// Where the project's devices go, for as many as it may have now.
+    /// The placement of the project's devices under its present limit.
     private func placement(of project: ProjectNumber, _ now: Instant) -> DevicePlacement {
         let most = admission.limits(of: project).devices
         var placement = placements[project.rawValue].flatMap { $0.most == most ? $0 : nil }
@@ -173,7 +174,7 @@ extension Router {
         return found
     }
 
-    /// The project has all devices that it may have. Partitions are asked again after a while.
+    /// The project has all devices that it may have. The router asks its partitions again after a while.
     private func full(_ project: ProjectNumber, _ now: Instant) -> QuotaRefusal {
         let until = fullUntil[project.rawValue] ?? now.monotonic.advanced(by: Router.fullPause)
         fullUntil[project.rawValue] = until
@@ -269,7 +270,7 @@ extension Router {
 }
 
 extension PartitionRefusal {
-    /// The same request may be accepted a moment later.
+    /// An owner may accept the same request a moment later.
     fileprivate var isOfNow: Bool {
         switch self {
         case .unavailable, .tooManyFanouts: true

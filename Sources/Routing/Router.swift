@@ -3,13 +3,13 @@ import Partitions
 import Placement
 import Quotas
 
-/// What a router wants done. `ticket` is whatever the caller of `submit` chose to know the operation by.
+/// The effects of a router. `ticket` is the number that the caller of `submit` chose for the operation.
 public enum RouterEffect: Sendable {
-    /// Whoever is asked is to do it before the deadline, or not at all.
+    /// The owner must carry the request out before the deadline, or not at all.
     case ask(PartitionID, RequestID, Request, Deadline)
     case finish(ticket: UInt64, Outcome)
     case wake(at: MonotonicTime)
-    /// To the owner of the project's home partition, whose buckets these are.
+    /// To the owner of the project's home partition, which keeps these buckets.
     case quota(QuotaRequest)
     /// Call `quotaWoke` then.
     case wakeQuota(at: MonotonicTime)
@@ -19,10 +19,10 @@ public enum RouterEffect: Sendable {
 
 /// Turns the operations of one gateway loop into requests of partitions, and their replies into outcomes.
 ///
-/// It decides to which partition a request goes, splits what concerns several and puts the answers together
-/// again in the caller's order, takes tokens from the project's buckets before anything is asked, and holds
-/// each operation to its deadline: a send whose fate is not known by then is `deadlineExceeded`, which no
-/// SDK repeats by itself, anything else `unavailable`, which is safe to repeat.
+/// The router decides to which partition a request goes, splits an operation that concerns several partitions
+/// and joins their answers in the caller's order, and takes tokens from the project's buckets before it asks.
+/// It holds each operation to its deadline: a send whose fate is not known by then is `deadlineExceeded`,
+/// which no SDK repeats by itself, anything else `unavailable`, which is safe to repeat.
 ///
 /// Confined to one loop. Random bits for new devices come from the generator that is handed in.
 public final class Router {
@@ -32,12 +32,12 @@ public final class Router {
         /// One incarnation of this loop: request numbers mean something only within it.
         public var session: UInt64
         public var bounds = RouterBounds()
-        /// By how many of the last numbers of its sends a partition knows a repeat
-        /// (`PartitionOptions.requestWindow`). One that is half as far behind is left alone: "too old to
-        /// tell" would be worse than waiting.
+        /// How many of the last numbers of this loop's sends a partition remembers
+        /// (`PartitionOptions.requestWindow`). After a silence the router leaves a send alone that is more
+        /// than half as far behind: "too old to tell" would be worse than waiting.
         public var requestWindow = 1024
-        /// In a cluster partitions move: a request that reached no owner is asked again, under its number,
-        /// within its deadline.
+        /// In a cluster partitions move: the router asks again, within the deadline, for a request that
+        /// reached no owner or got no answer (rule: numbers-for-copies-only).
         public var isClustered = false
         public init(partitionCount: Int, gateway: GatewayID, session: UInt64) {
             self.partitionCount = partitionCount
@@ -45,8 +45,8 @@ public final class Router {
             self.session = session
         }
 
-        /// Requests under way: the last operation may be a change that is split by partition, and is there as
-        /// a whole too.
+        /// Requests under way: the last operation may be a change that is split by partition, and the whole
+        /// change has a place too.
         var requestsMax: Int { bounds.operationsMax + partitionCount }
     }
 
@@ -54,16 +54,17 @@ public final class Router {
     public var admission: Admission
     var random: any RandomNumberGenerator
     var pending: PendingTable
-    /// Numbers rise with time, so a deadline every quarter of a second stands for all that were asked in it.
+    /// Numbers rise with time, so one deadline for each `deadlineStep` stands for all requests of that time.
     var deadlines: [(at: MonotonicTime, upTo: UInt64)] = []
-    /// The last number of a send to each partition: dense, so that a partition's window of them is long in
-    /// time.
+    /// The last number of a send to each partition. The numbers are dense, so that a partition's window of
+    /// them covers a long time.
     var sendNumbers: [UInt64]
     var placements: [UInt32: DevicePlacement] = [:]
-    /// Projects that have all the devices that they may have, and when their partitions are asked again.
+    /// Projects that have all the devices that they may have, and when the router asks their partitions
+    /// again.
     var fullUntil: [UInt32: MonotonicTime] = [:]
     var wakeAt: MonotonicTime?
-    /// Requests that wait for their partition to have an owner.
+    /// Requests that wait for their partition to have an owner, by partition.
     var lanes: [PartitionID: WaitingLane] = [:]
     var retryAt: MonotonicTime?
     var lines: [LineKey: WaitingLine] = [:]
@@ -76,7 +77,7 @@ public final class Router {
             case register(project: ProjectNumber, DevicePlacement.Offer)
             /// One part of a change that was split by partition: `places` of the whole.
             case part(of: UInt64, places: [Int])
-            /// The whole of it.
+            /// The whole change.
             case whole(outcomes: [ChangeOutcome?], partsLeft: Int)
             case topics(project: ProjectNumber, limit: Int, found: [(name: TopicName, members: UInt64)])
             case devices(project: ProjectNumber, limit: Int, found: [DeviceSummary])
@@ -85,23 +86,23 @@ public final class Router {
         var kind: Kind
         var partition: PartitionID
         var deadline = Deadline(MonotonicTime(nanoseconds: 0))
-        /// When the first request of its operation was asked.
+        /// When the router asked the first request of the operation.
         var began = MonotonicTime(nanoseconds: 0)
-        /// For asking again.
+        /// For asking again; `nil` on a node of its own.
         var request: Request?
         var tries: UInt8 = 0
-        /// When it was asked last, and how often because nothing was heard.
+        /// When the router asked last, and how often it asked again after a silence.
         var asked = MonotonicTime(nanoseconds: 0)
         var repeats: UInt8 = 0
-        /// Copies of it that were asked besides the first: what one who was asked did not do, another may
-        /// have done.
+        /// How many copies followed the first. A send's copy counts only where an owner may have accepted an
+        /// earlier one: then the refusal of one owner says nothing of the others.
         var copies: UInt8 = 0
         var isRepeated: Bool { copies > 0 }
-        /// How many copies were asked and not answered by somebody who had not looked at them. At its
-        /// highest it stays there.
+        /// How many copies an owner may have looked at: those that were asked and not answered "moved". At
+        /// its highest it stays there.
         var unanswered: UInt8 = 1
         var isSend: Bool { if case .send = kind { true } else { false } }
-        /// Nobody has it now: it waits in its partition's lane.
+        /// No process has the request now: it waits in its partition's lane.
         var isWaiting = false
     }
 
@@ -124,13 +125,13 @@ public final class Router {
         checkInvariants()
     }
 
-    /// Why a send of the project would be refused for the quota, if that is certain: so that nobody need look
-    /// at what stands in it.
+    /// Why the quota would refuse a send of the project, if that is certain: then the gateway need not read
+    /// the send's content.
     public func refusalOfSend(in project: ProjectNumber, now: Instant) -> QuotaRefusal? {
         admission.refusal(of: .sends, project, now: now.monotonic)
     }
 
-    /// `since`: when it came.
+    /// `since`: when the operation came.
     func submit(
         _ operation: Operation, _ ticket: UInt64, since: MonotonicTime, _ now: Instant,
         _ effects: inout [RouterEffect]
@@ -138,7 +139,7 @@ public final class Router {
         guard pending.count < options.bounds.operationsMax else {
             return finish(ticket, .refused(.unavailable(Router.tooMany)), &effects)
         }
-        // Those who waited for quota and go on now come behind it, and find its request counted.
+        // Operations that waited for quota and go on now come behind this one, and find its request counted.
         defer { if !admission.effects.isEmpty { carryOutQuota(now, &effects) } }
         switch operation {
         case .send(let send):
@@ -234,14 +235,14 @@ public final class Router {
         return RequestKey(session: options.session, number: sendNumbers[Int(partition.rawValue)])
     }
 
-    /// The last number that was given: nobody has seen it.
+    /// Takes back the last number that was given: no partition has seen it.
     func takeBack(_ key: RequestKey, of partition: PartitionID) {
         precondition(sendNumbers[Int(partition.rawValue)] == key.number, "a number that is not the last")
         sendNumbers[Int(partition.rawValue)] -= 1
     }
 
-    /// Splits a change by the partitions of its devices. Tokens are taken for as many devices as the bucket
-    /// holds; the rest are refused one by one.
+    /// Splits a change by the partitions of its devices. The router takes tokens for as many devices as the
+    /// bucket holds, and refuses the rest one by one.
     private func submit(
         _ change: SubscriptionChange, _ granted: Int, _ ticket: UInt64, _ now: Instant,
         _ effects: inout [RouterEffect]
@@ -279,7 +280,8 @@ public final class Router {
         since began: MonotonicTime? = nil, _ now: Instant, _ effects: inout [RouterEffect]
     ) {
         guard Int(partition.rawValue) < options.partitionCount else {
-            // Deciphered under a right key, so it was made here once, by data with more partitions.
+            // The id was deciphered under a right key, so this cluster made it once, with data of more
+            // partitions.
             return finish(ticket, .refused(.unavailable("no such partition")), &effects)
         }
         let began = began ?? now.monotonic
@@ -316,7 +318,7 @@ public final class Router {
         }
     }
 
-    /// Ends what is past its deadline, at most a step late.
+    /// Ends requests that are past their deadline, at most a step late.
     public func woke(now: Instant, into effects: inout [RouterEffect]) {
         defer { checkInvariants() }
         wakeAt = nil
@@ -331,17 +333,17 @@ public final class Router {
     static let tooMany = "too many operations are under way"
     static let tooManyWait = "too many operations wait for quota"
     static let quotaUnanswered = "the quota's owner does not answer"
-    /// Why an operation is refused for what a gateway has too little of: tokens, and room.
+    /// Reasons of refusals for want of tokens or of room at the gateway.
     public static let scarcities: Set = [tooMany, tooManyWait, quotaUnanswered]
     private static let late = Refusal.unavailable("not answered in time")
 
     func expire(_ number: UInt64, _ effects: inout [RouterEffect]) {
         guard let late = pending[number] else { return }
-        // A whole ends with its parts.
+        // A whole change ends with its parts.
         if case .whole = late.kind { return }
         pending.remove(number)
         switch late.kind {
-        // Nobody has looked at it: it is surely not done.
+        // No owner has looked at the send: it is surely not done.
         case .send where late.unanswered == 0:
             finish(late.ticket, .refused(Router.late), &effects)
         case .send: finish(late.ticket, .refused(.deadlineExceeded), &effects)

@@ -1,7 +1,9 @@
-/// How often a change of the catalog is computed anew when somebody else was faster, and after which pauses.
+/// How often a process computes a change of the catalog again where another process was faster, and after
+/// which pauses.
 ///
-/// Nobody holds anything while a change is computed, so of several who are at it at once one is done and the
-/// others begin again. The pauses grow and are drawn, so that they do not meet again and again.
+/// No process holds a lock while it computes a change, so of several processes that change the catalog at
+/// once one succeeds and the others begin again. The pauses grow and are random, so that the same processes
+/// do not meet again and again.
 public struct ChangeTries: Sendable {
     public static let max = 12
     static let pauseMin: UInt64 = .milliseconds(5)
@@ -10,7 +12,7 @@ public struct ChangeTries: Sendable {
 
     public init() {}
 
-    /// Nanoseconds until the next try; `nil` where there were enough.
+    /// Nanoseconds until the next try; `nil` where there were enough tries.
     public mutating func pause(using random: inout some RandomNumberGenerator) -> UInt64? {
         done += 1
         guard done < ChangeTries.max else { return nil }

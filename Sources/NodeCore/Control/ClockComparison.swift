@@ -1,15 +1,16 @@
 import Model
 
-/// A node's clock on the wall beside a database's. Expiry and tokens are told in wall time, so the nodes of a
-/// cluster must agree on it about; whoever is right where they do not, an operator should know.
+/// Compares a node's wall clock with a database's. Expiry and tokens are stated in wall time, so the nodes of
+/// a cluster must agree on it to `errorMax`. Where the clocks differ, whichever is right, an operator must
+/// know.
 public struct ClockComparison: Sendable {
-    /// Milliseconds by which the two may differ.
+    /// Milliseconds by which the two clocks may differ.
     public static let errorMax: Int64 = 60_000
 
     public enum Verdict: Equatable, Sendable {
-        /// The node's reading can be believed, also where it leapt to it.
+        /// The node's reading can be believed, also where the node's clock leapt to it.
         case agrees
-        /// Milliseconds by which the node's clock is ahead. `isNew`: it was not so before.
+        /// Milliseconds by which the node's clock is ahead. `isNew`: the comparison before did not find this.
         case differs(ahead: Int64, isNew: Bool)
     }
 

@@ -4,9 +4,9 @@ import Ownership
 import Partitions
 import Routing
 
-/// What is told by facts of gossip, in the highest byte of their keys.
+/// The topics of gossip's facts, in the highest byte of their keys.
 enum GossipTopic: UInt32 {
-    /// Who owns a partition, by its number: the epoch is the version, the session the value.
+    /// A partition's owner, under the partition's number: the epoch is the version, the session the value.
     case owner = 1
     /// The catalog's version.
     case catalog = 2
@@ -14,7 +14,7 @@ enum GossipTopic: UInt32 {
     func key(_ number: UInt32 = 0) -> UInt32 { rawValue << 24 | number }
 }
 
-// What gossip and ownership tell each other.
+// The exchange between gossip and ownership.
 
 extension ControlCore {
     func gossip(_ event: Membership.Event) {
@@ -59,7 +59,8 @@ extension ControlCore {
         gossip(.publish(Membership.Fact(key: topic.key(number), version: version, value: value)))
     }
 
-    /// The engine's table is a list of seeds, and of those that are fenced.
+    /// Gives gossip the sessions of the engine's table: new ones are seeds, and those that are missing are
+    /// fenced.
     func tellGossip(_ members: [Ownership.Member]) {
         let rows = members.map {
             Membership.Row(

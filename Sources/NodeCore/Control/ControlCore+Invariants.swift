@@ -4,8 +4,8 @@ import Model
 import Ownership
 
 extension ControlCore {
-    /// The first law that does not hold between two events; `nil` where all do. Looked at after each event in
-    /// debug builds and wherever somebody observes; so are the laws of the machines in it.
+    /// The first law that does not hold between two events; `nil` where all do. Debug builds, and simulations
+    /// that set `isBroken`, check these laws and those of the machines inside after each event.
     func brokenInvariant(isWhole: Bool) -> String? {
         if isViewStale { return "what is shown of the cluster is old" }
         if membership.ownSession != options.session { return "gossip speaks of another session" }
@@ -20,7 +20,7 @@ extension ControlCore {
         return LawWatch.look(at: &tables) { $0.brokenInvariant }
     }
 
-    /// Whether laws are looked at. On a server they are not.
+    /// Whether laws are checked. A server does not check them.
     private var isWatched: Bool {
         #if DEBUG
             return true

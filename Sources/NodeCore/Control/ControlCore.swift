@@ -5,12 +5,12 @@ import Ownership
 import Partitions
 import Routing
 
-/// Everything that a node's part in its cluster decides: who is there and who owns what, what this node
-/// takes, gives up and fences, whether it is ready, and what its loops and the other nodes are told of
-/// all that.
+/// Everything that one node decides for its part in the cluster: which nodes are there, which session owns
+/// what, what this node takes, gives up and fences, whether it is ready, and what its loops and the other
+/// nodes are told of all that.
 ///
-/// Events come in, effects go out; it does no I/O. After each event the shell carries out `effects`, in their
-/// order.
+/// Events come in, effects go out; the core does no I/O. After each event the shell carries out `effects`, in
+/// their order.
 ///
 /// Confined to one thread.
 public final class ControlCore {
@@ -22,25 +22,26 @@ public final class ControlCore {
     var links = PeerLinks()
     var tables: PartitionTables
     private var clocks = ClockComparison()
-    /// Which databases were away when the loops were told last.
+    /// The databases that were away when the loops were last told.
     private(set) var awayTold: Set<Int> = []
-    /// Why the node is not ready, whatever it can reach; `nil` where nothing speaks against it.
+    /// Why the node's leases and partitions keep it from being ready, whatever it can reach; `nil` where they
+    /// do not.
     private var standing: String? = ControlCore.joining
     private static let joining = "joining the cluster"
-    /// It was ready when that was looked at last.
+    /// The node was ready at the last look at its readiness.
     private var wasAble = false
     var catalogVersion: UInt64
     var seeds: [String] = []
-    /// The session is ended by this node itself.
+    /// This node ends its session itself, so a fence does not make it step down.
     private var isOver = false
     private var queue: [ControlEvent] = []
     private var isHandling = false
     var isViewStale = false
     var now: MonotonicTime
 
-    /// What the shell is to carry out, in this order; it takes them away.
+    /// The effects that the shell must carry out, in this order; the shell takes them away.
     public var effects: [ControlEffect] = []
-    /// Is told of laws that do not hold, where somebody observes.
+    /// Hears of each law that does not hold, where a simulation observes.
     public var isBroken: ((String) -> Void)?
 
     public init(_ options: ControlOptions, now: MonotonicTime) {
@@ -76,14 +77,14 @@ public final class ControlCore {
         checkInvariants()
     }
 
-    /// Behind what is being handled now.
+    /// Queues an event behind the present one.
     func later(_ event: Ownership.Event) { queue.append(.ownership(event)) }
 
     private func carryIn(_ event: ControlEvent) {
         switch event {
         case .begin(let seeds): begin(seeds)
         case .ownership(let event):
-            // Dead in one of the databases: nothing of the look under way counts any more.
+            // The session is dead in one of the databases: nothing of the look under way counts any more.
             if case .fenced = event { tables.forget() }
             own { $0.handle(event, now: $1, into: &$2) }
         case .peer(let life, let word): heard(word, from: life)
@@ -105,7 +106,8 @@ public final class ControlCore {
             tables.failed(database, reason)
             finishLook(isPatient: true)
         case .fenced(let session):
-            // The home's word is final: the session is marked dead in the others once it is dead there.
+            // The home's answer is final: once the session is dead there, the other databases mark it dead
+            // too.
             effects.append(.noted(.fenced(session)))
             for database in 1..<max(1, options.map.databaseCount) {
                 effects.append(.bury(session, database: database))
@@ -249,8 +251,8 @@ public final class ControlCore {
         effects.append(.wake(.patience(look: tables.look), at: end))
     }
 
-    /// Where the clocks agree, loops that doubt the node's believe it again; where they do not, whoever is
-    /// right, an operator should know.
+    /// Where the clocks agree, loops that doubt the node's clock believe it again. Where they differ,
+    /// whichever is right, an operator must know.
     private func compare(_ own: Instant, with theirs: WallTime) {
         switch clocks.compare(own.wall, with: theirs) {
         case .agrees: effects.append(.orderAll(.clockCompared(own)))
@@ -265,13 +267,14 @@ public final class ControlCore {
         guard let (poll, asked) = tables.finish(isPatient: isPatient, notes: &notes) else { return }
         for note in notes { effects.append(.noted(note)) }
         later(.polled(poll, asked: asked))
-        // Patience with links that are down ends without anything happening.
+        // The patience with links that are down ends without an event, so each look checks readiness.
         tellReadiness()
         if tables.awayDatabases != awayTold { publish() }
     }
 
-    /// In the home the engine's own word is enough. Elsewhere the former owner must be dead in the home, then
-    /// in the partition's database; only then is it taken there.
+    /// In the home the engine's take is enough. For another database the home first says whether the former
+    /// owner is dead; then the take marks that owner dead in the partition's database, and only then takes
+    /// there (rule: fence-before-take).
     private func take(_ row: PartitionRow) {
         guard options.map.database(of: row.id) > 0, let former = row.owner, former != session else {
             return effects.append(.take(row, burying: nil))
@@ -293,7 +296,7 @@ public final class ControlCore {
 
     // MARK: Links
 
-    /// What was under way on the connection may be lost, and the process may be gone.
+    /// A connection to or from the process broke: frames may be lost, and the process may be gone.
     private func linkReset(_ life: UInt32) {
         for member in members where member.session.life == life {
             #if DEBUG
@@ -337,12 +340,12 @@ public final class ControlCore {
         }
     }
 
-    /// A node is ready where nothing speaks against it by its leases and partitions, and it could serve
+    /// A node is ready where its leases and partitions do not speak against it, and its links let it serve
     /// something.
     private func tellReadiness() {
         let inability = links.inability(routes: routes, members: members, own: session, now: now)
         if let standing {
-            // A node that joins waits for owners: where there can be none, that says more.
+            // A node that joins waits for owners. Where there can be none, that reason says more.
             let isJoining = standing == ControlCore.joining
             return effects.append(.notReady(isJoining ? inability ?? standing : standing))
         }
@@ -356,7 +359,7 @@ public final class ControlCore {
         effects.append(.notReady(inability))
     }
 
-    // MARK: What others are told
+    // MARK: Publishing
 
     /// Tells every loop where partitions and processes are.
     private func publish() {
@@ -365,10 +368,10 @@ public final class ControlCore {
             addresses[member.session.life] = member.info.peer
         }
         awayTold = tables.awayDatabases
-        // A process that is in the table and does not say that it proves the key is of a former build.
+        // A member whose description does not say that it proves the key is of a former build.
         let former = members.filter { !$0.info.provesKey }.map(\.session.life)
         effects.append(.formerBuilds(Set(former)))
-        // First the addresses: what is asked again of a new owner goes there at once.
+        // Addresses come first: a request that a loop asks again of a new owner leaves at once.
         effects.append(.peers(addresses))
         let places = PartitionPlaces(routes, members: members, own: session)
         effects.append(.orderAll(.places(places, away: tables.away)))

@@ -5,22 +5,22 @@ import Ownership
 import Partitions
 import Routing
 
-/// What the control side of a node hears.
+/// The events of a node's control side.
 public enum ControlEvent: Sendable {
-    /// These addresses are gossiped with first.
+    /// Gossip begins with these addresses.
     case begin(seeds: [String])
-    /// What loops and jobs tell ownership.
+    /// An event for ownership, from a loop or from a job of a database.
     case ownership(Ownership.Event)
     case peer(UInt32, PeerWord)
     /// A connection to or from the process broke.
     case linkReset(UInt32)
-    /// What became of a connection that one of the loops makes to the process.
+    /// News of a connection that one of the loops makes to the process.
     case link(UInt32, loop: Int, LinkReport)
     /// A datagram of this cluster, and where it came from.
     case datagram([UInt8], from: String)
-    /// The catalog was read in this version.
+    /// The node has read the catalog in this version.
     case catalog(version: UInt64)
-    /// The small tables were changed here.
+    /// This node has changed the small tables.
     case announce
     /// An operator wants the process of the session to leave in order and end.
     case tellToLeave(SessionID)
@@ -35,9 +35,9 @@ public enum ControlEvent: Sendable {
     case tableRead(database: Int, look: UInt64, [PartitionRow])
     case tableFailed(database: Int, look: UInt64, String)
     case fenced(SessionID)
-    /// With a reason where nobody knows, and none where the session's lease has moved.
+    /// With a reason where the outcome is unknown, and with none where the session's lease has moved.
     case fenceFailed(SessionID, String?)
-    /// Whether the session that owned the row lives, as the home says.
+    /// Whether the session that owned the row lives; the home says so.
     case former(PartitionRow, SessionID, isAlive: Bool)
     case notTaken(PartitionID, String)
 
@@ -46,11 +46,11 @@ public enum ControlEvent: Sendable {
 
 public enum LinkReport: Hashable, Sendable {
     case stands
-    /// The process does not take what it is sent, and the connection ends for that.
+    /// The process does not take the frames for it, so this node ends the connection.
     case cutOff(String)
     /// A connection that stood has ended.
     case broke
-    /// It could not be made; why.
+    /// The loop could not make the connection, for this reason.
     case failed(String)
 }
 
@@ -63,40 +63,42 @@ public enum ControlTimer: Hashable, Sendable {
     case seeds
 }
 
-/// What the control side wants done.
+/// The effects of the control side.
 public enum ControlEffect: Sendable {
-    // By the databases. `poll` and `readTable` go over a connection of their own, and wait for no other
-    // effect. Between them and the others there is no order: a look may find a change before its answer has
-    // come, and `Ownership.reconcile` rests on epochs and on when things were asked, not on order. The others
-    // of one database, but for `follow`, are carried out one after the other.
-    /// Renew the lease in the home with this, and read the tables. Answered by `polled`, or by ownership's
-    /// `pollFailed` or `fenced`.
+    // Effects for the databases. `poll` and `readTable` use a connection of their own in each database, and
+    // wait for no other effect. They are in no order with the other effects: a look may find a change before
+    // the change's answer has come. `Ownership.reconcile` rests on epochs and on when each question was
+    // asked, not on order. Each database carries out the other effects, but for `follow`, one after the
+    // other.
+    /// Renew the lease in the home with this description, and read the tables. Answered by `polled`, or by
+    /// ownership's `pollFailed` or `fenced`.
     case poll(Ownership.NodeInfo)
-    /// The same of the partitions of another database, where the session is registered first if it must be.
-    /// Answered by `tableRead`, `tableFailed`, or by ownership's `fenced`.
+    /// Renew the lease in another database and read the partitions there, after registering the session where
+    /// `registers`. Answered by `tableRead`, `tableFailed`, or by ownership's `fenced`.
     case readTable(database: Int, look: UInt64, registers: Bool)
-    /// End the session in the home, if its counter is still this one. Answered by `fenced` or `fenceFailed`.
+    /// Mark the session dead in the home, if its counter is still this one. Answered by `fenced` or
+    /// `fenceFailed`.
     case fence(SessionID, at: UInt64)
-    /// The session is dead in the home: mark it so in this database. Nobody waits for that.
+    /// The session is dead in the home: mark it dead in this database. Nothing waits for that.
     case bury(SessionID, database: Int)
-    /// Whether the former owner of the row lives. Answered by `former` or `notTaken`.
+    /// Ask the home whether the former owner of the row lives. Answered by `former` or `notTaken`.
     case askFormer(PartitionRow, SessionID)
-    /// Take the partition, after marking its former owner dead there. Answered by ownership's `taken`, or by
-    /// `notTaken`.
+    /// Take the partition, after marking its former owner dead in the partition's database. Answered by
+    /// ownership's `taken`, or by `notTaken`.
     case take(PartitionRow, burying: SessionID?)
-    /// Read a partition of another owner. Answered to its loop by `followed`, or by ownership's
-    /// `followFailed`.
+    /// Read a partition that another node owns. Answered by `followed` to the partition's loop, or by
+    /// ownership's `followFailed`.
     case follow(PartitionID)
 
-    // By the loops.
+    // Effects for the loops.
     case order(LoopOrder, of: PartitionID)
     case orderAll(LoopOrder)
-    /// By the first loop's connections.
+    /// Sent over the first loop's connections.
     case say(PeerMessage, to: [UInt32])
     /// The processes of a former build, which do not prove in their greetings that they have the cluster's
     /// key.
     case formerBuilds(Set<UInt32>)
-    /// Where the other processes are reached. Before whatever is said to them.
+    /// The addresses of the other processes. Comes before any frame to them.
     case peers([UInt32: String])
 
     case datagram([UInt8], to: String)
@@ -106,17 +108,17 @@ public enum ControlEffect: Sendable {
     case view(ClusterView)
     /// End in order, as on SIGTERM.
     case endInOrder
-    /// The session was fenced: everything of it is lost.
+    /// The session was fenced and everything of it is lost: the process must begin again.
     case stepDown
-    /// Everything is given up.
+    /// The node has left the cluster in order, and its process may end.
     case left
     case noted(ControlNote)
 }
 
-/// What operators are told in logs and counters.
+/// News for operators, in logs and counters.
 public enum ControlNote: Sendable {
     case members([String])
-    /// A node lives whose words of itself are not understood.
+    /// A node lives whose description cannot be read.
     case stranger(String, reason: String)
     case status(Ownership.Status)
     case fenced(SessionID)
@@ -125,7 +127,7 @@ public enum ControlNote: Sendable {
     case member(Membership.Member)
     case isolated(Bool)
     case malformedGossip(String)
-    /// A datagram of this cluster that came before, or may have.
+    /// A datagram of this cluster that this process has seen before, or may have seen.
     case refusedGossip(String)
     case silentSeed(String)
     case linkDown(name: String, address: String, reason: String, isLeaving: Bool)
@@ -135,7 +137,7 @@ public enum ControlNote: Sendable {
     case notReady(String)
     case databaseAway(Int, reason: String)
     case databaseBack(Int)
-    /// The node's clock and the home's have come apart; milliseconds by which the former is ahead.
+    /// The node's clock and the home's have come apart; milliseconds by which the node's clock is ahead.
     case clockDiffers(ahead: Int64)
 }
 
@@ -144,17 +146,17 @@ public struct ClusterView: Sendable {
     public var members: [Ownership.Member] = []
     public var routes: [Ownership.Route?] = []
     public var own = SessionID(0)
-    /// All others that gossip remembers.
+    /// All other nodes that gossip remembers.
     public var gossip: [Membership.Member] = []
     public var localHealth = 0
     /// Numbers of databases that do not answer, never the home's.
     public var away: Set<Int> = []
-    /// Connections that do not stand.
+    /// Links that are down.
     public var linksDown: [PeerLinks.Down] = []
 
     public init() {}
 
-    /// How gossip sees the session; of itself a node knows that it is alive.
+    /// How gossip sees the session; a node knows of itself that it is alive.
     public func state(of session: SessionID) -> Membership.State {
         session == own ? .alive : gossip.first { $0.session == session }?.state ?? .alive
     }

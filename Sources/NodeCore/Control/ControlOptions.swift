@@ -2,11 +2,11 @@ import Membership
 import Model
 import Ownership
 
-/// What is fixed for the control side's lifetime.
+/// The settings of the control side, fixed for its lifetime.
 public struct ControlOptions: Sendable {
     public var session: SessionID
     public var name: String
-    /// What the node says of itself; with the address of its gossip.
+    /// The node's description of itself, with the address of its gossip.
     public var info: Ownership.NodeInfo
     public var map: NodeMap
     /// By partition number.
@@ -15,11 +15,11 @@ public struct ControlOptions: Sendable {
     public var seed: UInt64
     public var ownership = Ownership.Options()
     public var membership = Membership.Options()
-    /// How many nanoseconds a look waits for the other databases after the home has answered, and after how
-    /// many looks one that says nothing is away; one that cannot be reached is at once.
+    /// How many nanoseconds a look waits for the other databases after the home has answered, and how many
+    /// looks a silent database may miss before it is away. A database that cannot be reached is away at once.
     public var tablePatience: UInt64 = .milliseconds(500)
     public var looksMissed: UInt64 = 3
-    /// In which version the catalog was read.
+    /// The version in which the node read the catalog.
     public var catalogVersion: UInt64 = 0
     #if DEBUG
         public var planted: PlantedInNode = []
@@ -37,7 +37,7 @@ public struct ControlOptions: Sendable {
         self.seed = seed
     }
 
-    /// What must hold of the bounds, if it does not.
+    /// The first law of the bounds that does not hold; `nil` where all do.
     var mistake: String? {
         looksMissed < 1
             ? "a look is missed before its database is away" : ownership.mistake ?? membership.mistake

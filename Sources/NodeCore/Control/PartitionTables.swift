@@ -2,26 +2,26 @@ import Journal
 import Model
 import Ownership
 
-/// The partitions' rows of all databases: what a look at the home found is joined with what the others have
-/// said meanwhile. A database that does not answer in time is away for this look, and is asked again when the
-/// earlier question is settled.
+/// The partitions' rows of all databases. A look joins the home's rows with the rows that the other databases
+/// have sent meanwhile. Where a database has not answered in time, its rows are old in this look; the look
+/// asks it again once the earlier question is settled.
 struct PartitionTables {
     struct Table {
         var database: Int
-        /// By their order in that database, as they were read last.
+        /// In that database's order, as they were read last.
         var rows: [PartitionRow]
-        /// The look whose question is under way.
+        /// The look whose question is under way; `nil` where none is.
         var askedIn: UInt64?
         /// The last look that was answered.
         var answeredIn: UInt64 = 0
-        /// Looks since then that the home answered. Others say nothing of this database: while the home is
-        /// away they come faster than any answer.
+        /// Looks since then that the home answered. Other looks say nothing of this database: while the home
+        /// is away, looks follow each other faster than any answer comes.
         var missed: UInt64 = 0
-        /// What the last question came to, if not to an answer.
+        /// Why the last question got no answer; `nil` where it got one.
         var failure: String?
         var isAway = false
-        /// The session is known there. It is made known once: a database that has forgotten it has gone back,
-        /// and nothing of what this process believes goes into that past.
+        /// The database knows the session. A node registers once: a database that has forgotten the session
+        /// has gone back, and nothing that this process believes may go into that past.
         var isRegistered = false
     }
 
@@ -30,14 +30,15 @@ struct PartitionTables {
         var asked: MonotonicTime
     }
 
-    /// A database that says nothing is away after so many looks; one that cannot be reached is at once.
+    /// How many looks a silent database may miss before it is away. One that cannot be reached is away at
+    /// once.
     private let looksMissed: UInt64
 
-    /// Of all databases but the home, by number.
+    /// One for each database but the home, by number.
     var tables: [Table]
     private(set) var look: UInt64 = 0
     private var waiting: Waiting?
-    /// Partitions of databases that cannot be asked, or have not answered for some looks.
+    /// Partitions of databases that cannot be reached, or have not answered for some looks.
     var away: Set<PartitionID> = []
     var awayDatabases: Set<Int> = []
 
@@ -45,7 +46,7 @@ struct PartitionTables {
         self.looksMissed = looksMissed
         tables = (1..<max(1, map.databaseCount)).map { database in
             let ids = histories.indices.filter { map.database(of: PartitionID(UInt16($0))) == database }
-            // Until it answers, nothing is known of who owns what there.
+            // Until the database answers, nothing is known of its partitions' owners.
             let rows = ids.map {
                 PartitionRow(
                     id: PartitionID(UInt16($0)), history: histories[$0], owner: nil, epoch: Epoch(0),
@@ -55,7 +56,8 @@ struct PartitionTables {
         }
     }
 
-    /// A look begins. The databases to ask, the home aside, and whether the session must be registered there.
+    /// Begins a look. Returns the databases to ask, without the home, and whether each must register the
+    /// session.
     mutating func ask() -> [(database: Int, registers: Bool)] {
         look += 1
         var asked: [(database: Int, registers: Bool)] = []
@@ -85,20 +87,20 @@ struct PartitionTables {
         tables[database - 1].failure = reason
     }
 
-    /// What the home has said.
+    /// Takes the home's answer.
     mutating func join(_ poll: Ownership.Poll, asked: MonotonicTime) {
         waiting = Waiting(poll: poll, asked: asked)
     }
 
-    /// Nothing of this look counts any more.
+    /// Drops the look under way: nothing of it counts any more.
     mutating func forget() { waiting = nil }
 
-    /// Whether the home has answered and somebody else has not.
+    /// Whether the home has answered, and the look still waits for another database.
     var isWaiting: Bool { waiting != nil }
     var isWhole: Bool { !tables.contains { $0.askedIn == look } }
 
-    /// The joined tables, where the home has answered and the others have as well, or are not waited for
-    /// (`isPatient` is false).
+    /// The joined tables, once the home has answered and the other databases have answered too, or the look
+    /// does not wait for them (`isPatient` is false).
     mutating func finish(
         isPatient: Bool, notes: inout [ControlNote]
     ) -> (poll: Ownership.Poll, asked: MonotonicTime)? {

@@ -5,15 +5,15 @@ public struct LoopBounds: Hashable, Sendable {
     /// Bytes of messages past which a frame is full. One message has less than a quarter of what a connection
     /// takes.
     public var frameBytesTarget = 16 << 20
-    /// Nanoseconds until what could not be handed over to a process is asked again, and the process is told
-    /// that something was lost for it. One that began a moment ago may ask before it is known here, so it is
-    /// told again and again, for so long.
+    /// Nanoseconds until a loop asks again for what it could not hand over to a process, and sends that
+    /// process a gap notice. A process that began a moment ago may ask before this node knows it, so the loop
+    /// repeats the notice until the process gets one, for `owedFor` nanoseconds at most.
     public var unreachablePause: UInt64 = .milliseconds(50)
     public var owedFor: UInt64 = .seconds(10)
-    /// Nanoseconds until streams are told again to a partition whose owner was not there.
+    /// Nanoseconds until a loop attaches its streams again at a partition whose owner was not there.
     public var reattachPause: UInt64 = .milliseconds(100)
-    /// Nanoseconds until the engine is asked again for what it did not answer: bodies, the session, a
-    /// partition.
+    /// Nanoseconds until a loop asks the engine again for what the engine did not answer: bodies, the
+    /// session, a partition.
     public var readRetry: UInt64 = .milliseconds(500)
     public var confirmRetry: UInt64 = .milliseconds(100)
     public var loadRetry: UInt64 = .seconds(1)

@@ -1,11 +1,11 @@
 import Model
 import Partitions
 
-// The clock on the wall, as far as a loop and its partitions believe it.
+// The wall clock, as far as a loop and its partitions believe it.
 
 extension LoopCore {
-    /// The reading with the wall time that is believed, by which a client's request is dated: dated by a
-    /// clock that has leapt, a message would have expired when it comes to its partition.
+    /// The reading with the believed wall time, which dates a client's request. A clock that has leapt would
+    /// date a message so that it had expired when it comes to its partition.
     public func believed(_ now: Instant) -> Instant {
         Instant(monotonic: now.monotonic, wall: wallClock.read(now))
     }
@@ -20,7 +20,8 @@ extension LoopCore {
 
     private var isClockDoubted: Bool { !wallClock.isTrusted || !doubting.isEmpty }
 
-    /// A gateway that serves no partition doubts the clock as well: what its clients send is dated by it.
+    /// A gateway that serves no partition doubts the clock as well: the clock dates the messages of its
+    /// clients.
     func tellDoubts() {
         guard isClockDoubted != isDoubtTold else { return }
         isDoubtTold = isClockDoubted
@@ -28,13 +29,14 @@ extension LoopCore {
         if isDoubtTold { lookAgain() }
     }
 
-    /// The turn that the timer brings reads the clock: it may be right again, and nothing else may happen.
+    /// The timer brings a turn, and the turn reads the clock: it may be right again while nothing else
+    /// happens.
     func lookAgain() {
         if isDoubtTold { wake(.clock, in: .seconds(5)) }
     }
 
-    /// Another clock agrees with this reading: whoever doubted the clock on the wall believes it again. Where
-    /// nobody does, there is nothing to do.
+    /// Another clock agrees with this reading: the loop, and each partition that doubts the wall clock,
+    /// believes it again. Where none doubts it, there is nothing to do.
     func vouch(for reading: Instant) {
         guard isClockDoubted else { return }
         wallClock.vouch(for: reading)

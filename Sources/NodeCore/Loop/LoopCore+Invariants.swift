@@ -2,8 +2,8 @@ import Model
 import Partitions
 
 extension LoopCore {
-    /// The first law that does not hold between two turns; `nil` where all do. Looked at after each turn in
-    /// debug builds and wherever somebody observes; so are the laws of the machines in it.
+    /// The first law that does not hold between two turns; `nil` where all do. Debug builds, and simulations
+    /// with an observer, check these laws and those of the machines inside after each turn.
     var brokenInvariant: String? {
         if !rows.isEmpty { return "rows of a turn are left" }
         if !toPeers.isEmpty { return "something for another process is left" }
@@ -48,7 +48,7 @@ extension LoopCore {
         return nil
     }
 
-    /// What only the owner of a partition may have, in a cluster.
+    /// In a cluster only the owner of a partition may have these.
     private var brokenInOwning: String? {
         guard options.isClustered else { return nil }
         if let id = partitions.keys.first(where: { epoch(of: $0) == Epoch(0) }) {
@@ -62,7 +62,7 @@ extension LoopCore {
 
     // MARK: Looking
 
-    /// Whether laws are looked at. On a server they are not.
+    /// Whether laws are checked. A server does not check them.
     private var isWatched: Bool {
         #if DEBUG
             return true
@@ -77,7 +77,7 @@ extension LoopCore {
         report(brokenInGateway())
     }
 
-    /// Looks at the partitions that had work in this turn.
+    /// Checks the partitions that had work in this turn.
     func checkPartitions() {
         guard isWatched else { return }
         for id in dirty.sorted() {

@@ -3,7 +3,7 @@ import Model
 import Partitions
 import Routing
 
-// What a loop's partitions hear, and what they want done.
+// The events of a loop's partitions, and their effects.
 
 extension LoopCore {
     func handle(_ event: PartitionEvent, of id: PartitionID) {
@@ -24,15 +24,16 @@ extension LoopCore {
         if !leaving.isEmpty { finishLeaving() }
     }
 
-    /// Whether the partition has to do with it now: not while it is given up, but for what concerns its own
-    /// journal; and with no request while its database is away, since nothing could be answered.
+    /// Whether the partition takes the event now. While the loop gives a partition up, the partition takes
+    /// only events of its own journal. While the partition's database is away, it takes no request, since it
+    /// could answer nothing.
     private func takes(_ event: PartitionEvent, _ partition: PartitionID) -> Bool {
         guard event.mayTravel else { return true }
         if case .request = event, away.contains(partition) { return false }
         return !leaving.contains(partition)
     }
 
-    /// For a partition that is being read again, or that is not here.
+    /// Refuses an event for a partition that is being read again, is quarantined, or is not here.
     private func refuse(_ event: PartitionEvent, _ partition: PartitionID) {
         switch event {
         case .request(let id, _):
@@ -40,7 +41,8 @@ extension LoopCore {
             let reason = "the partition is being read from its journal"
             answer(id, .refused(options.isClustered ? absence(of: partition) : .unavailable(reason)))
         case .stream(.attach(let stream, _, _, _)):
-            // Nobody else serves a quarantined one: who waits for that is told so, and does not ask again.
+            // No other node serves a quarantined partition: the stream gets the refusal, and does not ask
+            // again.
             if let refusal = quarantine(of: partition) {
                 tellStream(stream.gateway, .refused(stream, refusal), from: partition)
             } else if options.isClustered {
@@ -56,8 +58,8 @@ extension LoopCore {
         }
     }
 
-    /// Why a partition that should be here, or somewhere, is not. What lives in a database that is away is
-    /// not waited for: the client is told at once.
+    /// Why a partition that should be here, or somewhere, is not. Nothing waits for a partition whose
+    /// database is away: the client is told at once.
     func absence(of partition: PartitionID) -> PartitionRefusal {
         away.contains(partition) ? .unavailable("the partition's database is away") : .moved
     }
@@ -110,7 +112,8 @@ extension LoopCore {
         }
     }
 
-    /// What makes a record that cannot be written would make it again, of a machine that is read anew too.
+    /// Quarantines the partition: a machine that is read again would make the same record, which cannot be
+    /// written.
     private func cannotAppend(_ id: PartitionID, _ reason: String) {
         guard let partition = remove(id) else { return }
         abandon(partition, mayHaveAppended: true, reason: reason)
@@ -120,14 +123,15 @@ extension LoopCore {
             for loop in 0..<options.map.loopCount { send(.endStreams(of: id), toLoop: loop) }
         }
         quarantine(id, reason: reason)
-        // Its place does not change, so no gateway would notice that those who listen hear nothing any more.
+        // The partition's place does not change, so no gateway would notice that its streams hear nothing any
+        // more.
         guard options.isClustered, let refusal = quarantine(of: id) else { return }
         for stream in partition.listeners { tellStream(stream.gateway, .refused(stream, refusal), from: id) }
     }
 
     // MARK: Answers of the engine
 
-    /// What became of a record, for the machine that made it.
+    /// The outcome of a record, for the machine that made the record.
     func handle(_ resolved: Resolved) {
         let id = resolved.partition
         guard partitions[id]?.life == resolved.life else { return }
@@ -137,7 +141,7 @@ extension LoopCore {
         case .crowded: handle(.crowded(resolved.sequence), of: id)
         case .fenced: lose(id, mayHaveAppended: true, reason: "the session was fenced")
         case .taken: lose(id, mayHaveAppended: false, reason: "another owner wrote the partition")
-        // Records before it may be in flight.
+        // Records before this one may be in flight.
         case .refused(let reason): lose(id, mayHaveAppended: true, reason: reason)
         case .unknown:
             lose(id, mayHaveAppended: true, reason: "the partition was lost with this record in doubt")
@@ -165,7 +169,7 @@ extension LoopCore {
             guard isDamaged else { return wake(.loadAgain(id), in: options.bounds.loadRetry) }
             let tries = failedLoads[id, default: 0]
             failedLoads[id] = tries + 1
-            // What is damaged may be a reader's bad moment, once or twice.
+            // The damage may be of the reading, so the loop reads again first (rule: damage-is-quarantined).
             guard tries >= options.bounds.damagedLoadsMax else {
                 return wake(.loadAgain(id), in: options.bounds.loadRetry << tries)
             }
@@ -179,13 +183,13 @@ extension LoopCore {
         }
     }
 
-    /// Whether the partition is to be loaded for this epoch: it may have been given up meanwhile, and taken
-    /// again. On a node of its own nobody else has it.
+    /// Whether the loop still waits for the partition in this epoch: the node may have given it up meanwhile,
+    /// and taken it again. On a node of its own no other node can have it.
     private func isExpected(_ id: PartitionID, _ epoch: Epoch) -> Bool {
         options.isClustered ? loading[id] == epoch : partitions[id] == nil
     }
 
-    /// Deletes what is not needed any more, slice by slice; one run for a partition at a time.
+    /// Deletes records that are not needed any more, slice by slice; one run for a partition at a time.
     private func trim(_ id: PartitionID, below: Sequence, keeping: [Sequence]) {
         guard trims[id] == nil else { return }
         trims[id] = Trim(below: below, keeping: keeping)
@@ -194,7 +198,8 @@ extension LoopCore {
 
     // MARK: Taking a partition
 
-    /// The partition is this node's since the epoch: what was read of it before waits for the rest.
+    /// This node owns the partition since the epoch: a machine that it has read as an heir waits for the
+    /// rest.
     func serve(_ id: PartitionID, _ epoch: Epoch) {
         epochs[Int(id.rawValue)] = epoch
         loading[id] = epoch
@@ -206,9 +211,9 @@ extension LoopCore {
         effects.append(.load(id, epoch, behind: known?.mark))
     }
 
-    /// Keeps what was read of a partition that this node may inherit.
+    /// Keeps what the node has read of a partition that it may inherit.
     private func follow(_ loaded: StoredPartition) {
-        // Nothing rests on it yet: what cannot be folded is read again by the owner that this node becomes.
+        // Nothing rests on it yet: where it cannot be folded, the node reads it again as the owner.
         guard partitions[loaded.id] == nil, let partition = try? fold(loaded, into: nil) else { return }
         followed[loaded.id] = FollowedPartition(partition: partition, mark: loaded.mark)
     }
@@ -218,7 +223,7 @@ extension LoopCore {
         failedLoads[loaded.id] = nil
         loading[loaded.id] = nil
         let followed = inherited.removeValue(forKey: loaded.id)
-        // Given up and thrown away while the rest was read.
+        // The partition was given up, and its machine thrown away, while the rest was read.
         if loaded.isTail, followed == nil { return }
         let partition: Partition
         do {
@@ -231,8 +236,8 @@ extension LoopCore {
         begin(partition)
     }
 
-    /// What was verified by checksum and still cannot be folded would stop the next owner as well. It stays
-    /// here, unserved and unwritten, while the node serves the rest (rule: damage-is-quarantined).
+    /// Keeps a partition that cannot be read, folded or written: it would stop the next owner as well. It
+    /// stays here, unserved and unwritten, while the node serves the rest (rule: damage-is-quarantined).
     private func quarantine(_ id: PartitionID, reason: String) {
         loading[id] = nil
         failedLoads[id] = nil
@@ -268,7 +273,8 @@ extension LoopCore {
 
     // MARK: Losing a partition, and giving it up
 
-    /// Its machine is thrown away; who waited is told; another is made from the journal.
+    /// Throws the partition's machine away and answers its waiting requests; the journal gives another
+    /// machine.
     func lose(_ id: PartitionID, mayHaveAppended: Bool, reason: String) {
         guard let partition = remove(id) else { return }
         effects.append(.noted(.partitionLost(id, reason: reason)))
@@ -278,12 +284,12 @@ extension LoopCore {
             return effects.append(.lost(id))
         }
         for loop in 0..<options.map.loopCount { send(.endStreams(of: id), toLoop: loop) }
-        // Rows of the lost machine may still wait or be in doubt: what is read must not be behind them.
+        // Rows of the lost machine may still wait or be in doubt: the loop must read the journal behind them.
         loading[id] = epoch(of: id)
         effects.append(.close(id))
     }
 
-    /// It is served here no longer.
+    /// The loop no longer serves the partition.
     private func remove(_ id: PartitionID) -> Partition? {
         servedSince[id] = nil
         doubting.remove(id)
@@ -297,19 +303,19 @@ extension LoopCore {
         dirty.remove(partition.id)
     }
 
-    /// Takes no more work for the partition; it is given up when nothing of it is in flight. Of one that the
-    /// engine refuses something may be for long: its records are dropped, and who waits asks the next owner.
+    /// Takes no more work for the partition, and gives it up when nothing of it is in flight. Records that
+    /// the engine refuses could stay in flight for long: they are dropped, and gateways ask the next owner.
     func release(_ id: PartitionID) {
         inherited[id] = nil
         quarantined[id] = nil
         loading[id] = nil
-        // Of a machine that was lost, buckets that nobody asked for are as they came.
+        // A lost machine's buckets that no spender has asked for go on as they came.
         guard partitions[id] != nil else { return close(id, left: takeBuckets(of: id)) }
         leaving.insert(id)
     }
 
     /// Gives the partition up through the journal's writer, which may still have rows of a machine that was
-    /// lost: they could go in behind the next owner's barrier.
+    /// lost: these could go in behind the next owner's barrier (rule: given-up-through-the-writer).
     private func close(_ id: PartitionID, left: [ProjectNumber: [UInt64]]) {
         let isUnderWay = closing[id] != nil
         closing[id, default: [:]].merge(left) { $1 }
@@ -334,7 +340,7 @@ extension LoopCore {
         }
     }
 
-    /// The partition is not this process's any more.
+    /// Throws away what the loop has of a partition: this process does not serve it any more.
     func drop(_ id: PartitionID) {
         leaving.remove(id)
         inherited[id] = nil
@@ -345,7 +351,8 @@ extension LoopCore {
         guard let partition = remove(id) else { return }
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: true, reason: "the partition is another's", into: &replies)
-        // The next owner knows what went in: a send that is repeated has its number in the window.
+        // The next owner knows which records went in: its window has the number of a send that is asked
+        // again.
         for (request, _) in replies { answer(request, .refused(.handedOver)) }
         grantor.close { home(of: $0) == id }
     }

@@ -3,7 +3,7 @@ import Partitions
 import Quotas
 import Routing
 
-// The buckets of the projects whose home partition lives on this loop, and the way to those of others.
+// The buckets of the projects whose home partition lives on this loop, and the way to the buckets of others.
 
 extension LoopCore {
     func sendQuota(_ request: QuotaRequest) {
@@ -33,7 +33,7 @@ extension LoopCore {
         }
     }
 
-    /// A spender asks the owner of its project's buckets. Who is not answered asks again.
+    /// A spender asks the owner of its project's buckets. A spender that gets no answer asks again.
     func grant(_ request: QuotaRequest) {
         if options.isClustered {
             guard partitions[home(of: request.project)] != nil else { return }
@@ -49,7 +49,7 @@ extension LoopCore {
         }
     }
 
-    /// False where nothing can be said yet of what is in the project's buckets.
+    /// Opens the project's buckets. False while the owner cannot say yet what is in them.
     private func open(_ project: ProjectNumber) -> Bool {
         if options.isClustered { return openInCluster(project) }
         grantor.open(
@@ -64,7 +64,7 @@ extension LoopCore {
         guard var since = servedSince[home] else { return false }
         since = max(since, grantsAfter[home] ?? since)
         guard projects.contains(project) else {
-            // Made on another node a moment ago.
+            // Another node made the project a moment ago.
             effects.append(.look)
             return false
         }
@@ -84,7 +84,7 @@ extension LoopCore {
         return true
     }
 
-    /// Takes away what is left in the buckets of a partition's projects.
+    /// Takes out the tokens that are left in the buckets of a partition's projects.
     func takeBuckets(of id: PartitionID) -> [ProjectNumber: [UInt64]] {
         var left = handedOver.filter { home(of: $0.key) == id }
         for project in left.keys { handedOver[project] = nil }
@@ -92,15 +92,15 @@ extension LoopCore {
         return left
     }
 
-    /// What came with the partition is another owner's word of another time.
+    /// Forgets tokens that came with the partition: an earlier owner counted them at another time.
     func forgetHandedOver(_ id: PartitionID) {
         handedOver = handedOver.filter { home(of: $0.key) != id }
     }
 
-    /// On a node of its own: what is left in the buckets of this loop, as the node ends.
+    /// On a node of its own: the tokens that are left in the buckets of this loop as the node ends.
     public func remainders(now: Instant) -> [ProjectNumber: [UInt64]] {
         self.now = now
-        // Projects that nobody asked for since a crash have what has flowed in since.
+        // After a crash, buckets that no spender has asked for hold what has flowed in since the start.
         for project in options.formerQuotas.unknown
         where !grantor.isOpen(project) && options.map.loop(ofBuckets: project) == options.number {
             _ = open(project)
@@ -108,14 +108,14 @@ extension LoopCore {
         return grantor.remainders(now: now.monotonic)
     }
 
-    /// Forgets buckets that are full and of which nothing is out. For the shell to call now and then.
+    /// Forgets buckets that are full and of which no token is out. The shell calls this now and then.
     public func forgetIdleBuckets(now: Instant) {
         self.now = now
         grantor.forgetIdle(now: now.monotonic)
     }
 
-    /// Counts a send addressed to one device, here where the device lives, so that all gateways together
-    /// keep its limit. True where the limit refused it.
+    /// Counts a send to one device. The loop of the device's partition counts, so that all gateways together
+    /// keep the device's limit. True where the limit refused the send.
     func isPastDeviceLimit(_ event: PartitionEvent) -> Bool {
         guard case .request(let id, .sendToDevice(_, let device, _)) = event else { return false }
         let limits = limits[device.project] ?? .standard
@@ -127,12 +127,12 @@ extension LoopCore {
         return true
     }
 
-    /// Why a send of the project would be refused for the quota, if that is certain.
+    /// Why the quota would refuse a send of the project, if that is certain.
     public func refusalOfSend(in project: ProjectNumber, now: Instant) -> QuotaRefusal? {
         router.refusalOfSend(in: project, now: now)
     }
 
-    /// What is in a project's buckets, by the limits' names.
+    /// The tokens in a project's buckets, by the limits' names.
     func levels(of project: ProjectNumber) -> [BucketLevel] {
         if !grantor.isOpen(project) { _ = open(project) }
         let kinds: [(String, QuotaKind)] = [
@@ -144,8 +144,9 @@ extension LoopCore {
         }
     }
 
-    /// What this loop may admit, and grant to others, within some nanoseconds as long as it hears of nobody:
-    /// what it holds, and what is in the project's bucket here and flows in. For the simulator's checkers.
+    /// How many tokens this loop may spend, and grant to others, in `length` nanoseconds without another
+    /// message: those that it holds, those in the project's bucket here, and those that flow in. For the
+    /// simulator's checkers.
     public func tokensAtHand(
         _ kind: QuotaKind, of project: ProjectNumber, for length: UInt64, now: MonotonicTime
     ) -> UInt64 {
@@ -157,24 +158,24 @@ extension LoopCore {
         return held + level + rate.inflow(in: length)
     }
 
-    /// The number of its last request for tokens. For the simulator's checkers.
+    /// The number of this loop's last request for tokens. For the simulator's checkers.
     public var lastQuotaRequest: UInt64 { router.admission.lastRequest }
 
-    /// What a bucket holds when it is opened for whoever asks first.
+    /// The tokens that a bucket would hold if a spender's request opened it.
     private func levelAtOpening(_ kind: QuotaKind, _ project: ProjectNumber, _ rate: QuotaRate) -> UInt64 {
         if births[project] == epoch(of: home(of: project)) { return rate.burst }
         guard let left = handedOver[project], left.indices.contains(Int(kind.rawValue)) else { return 0 }
         return left[Int(kind.rawValue)]
     }
 
-    /// Asks for what is in a project's buckets. Answered by `levels` with the number of the question.
+    /// Asks for the tokens in a project's buckets. Answered by `levels` with the number of the question.
     public func askLevels(of project: ProjectNumber, question: UInt64) {
         let asked = LoopMessage.levelsAsked(project, by: options.number, question: question)
         send(asked, toLoop: options.map.loop(ofBuckets: project))
     }
 
-    /// What the administrator changed: the projects that there are, their limits, and in a cluster the epoch
-    /// of its home partition in which each was made.
+    /// Takes over the administrator's changes: the projects, their limits, and in a cluster the epoch of its
+    /// home partition in which each project was made.
     public func adopt(
         projects: Set<ProjectNumber>, limits: [ProjectNumber: QuotaLimits], births: [ProjectNumber: Epoch],
         now: Instant

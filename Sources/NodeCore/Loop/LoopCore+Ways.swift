@@ -6,7 +6,8 @@ import Placement
 import Quotas
 import Routing
 
-// A loop's way to partitions and gateways, here or in another process. On one node everything is here.
+// A loop's ways to partitions and gateways, on this node or in another process. On one node everything is
+// here.
 
 extension LoopCore {
     func send(_ event: PartitionEvent, to partition: PartitionID) {
@@ -21,8 +22,8 @@ extension LoopCore {
         }
     }
 
-    /// Whether whoever serves the partition is too far behind for anything new. What waits there is answered
-    /// first; a client that comes back in a second loses less than one that waits for its deadline.
+    /// Whether the partition's loop or process is too far behind for anything new. It answers first what
+    /// waits there; a client that comes back in a second loses less than one that waits for its deadline.
     func isBehind(_ partition: PartitionID) -> Bool {
         #if DEBUG
             if options.planted.contains(.ignorePressure) { return false }
@@ -57,10 +58,10 @@ extension LoopCore {
         }
     }
 
-    /// Whether a request may be carried out here and now. The process may have slept since the turn began.
+    /// Whether the loop may carry the request out now. The process may have slept since the turn began.
     func takes(_ asked: RequestID, _ mandate: Mandate, _ partition: PartitionID) -> Bool {
         guard options.isClustered else {
-            // Its client may have been told that it is not done.
+            // The gateway may have told the client that the request was not done.
             let isLate = mandate.deadline.isPast(now: now.monotonic)
             if isLate { effects.append(.noted(.requestLate)) }
             return !isLate
@@ -115,7 +116,7 @@ extension LoopCore {
         }
     }
 
-    /// What a turn had for another process leaves as one frame, or as a few where it is much.
+    /// Hands over what the turn has for each other process, as one frame, or as a few where it is much.
     func flushPeers() {
         guard !toPeers.isEmpty else { return }
         for (life, writer) in toPeers where writer.count > 0 { handOver(writer.bytes, to: life) }
@@ -123,7 +124,7 @@ extension LoopCore {
     }
 
     private func handOver(_ frame: [UInt8], to life: UInt32) {
-        // A process that slept since it wrote has written of deadlines that are over.
+        // This process slept since it wrote the frame: the requests in it name more time than they have left.
         if host.monotonic.since(toPeersSince) > Deadline.handoverMax {
             sent(to: life, isTaken: false)
         } else {
@@ -135,8 +136,8 @@ extension LoopCore {
     public func sent(to life: UInt32, isTaken: Bool) {
         guard !isTaken else { return owed[life] = nil }
         effects.append(.noted(.frameLost(to: life)))
-        // What could not be handed over is asked again, not at once: the way may stay closed for a while.
-        // And the other process is told, as soon as that can be: it may wait for an answer that was lost.
+        // The loop asks again, but not at once: the way may stay closed for a while. It also sends the other
+        // process a gap notice as soon as it can: that process may wait for an answer that was lost.
         if unreachable.insert(life).inserted { wake(.unreachable(life), in: options.bounds.unreachablePause) }
     }
 
@@ -150,7 +151,7 @@ extension LoopCore {
         if isDue { say(.missed, to: life) }
     }
 
-    /// What was asked of the process, or by it, may be lost.
+    /// Frames to or from the process may be lost: the loop asks again there, and attaches its streams again.
     func askAgain(of life: UInt32) {
         #if DEBUG
             if options.planted.contains(.forgetRequests) { return }
@@ -177,7 +178,7 @@ extension LoopCore {
         for command in streams.reattach(partition) { send(.stream(command), to: partition) }
     }
 
-    /// Its owner was not there yet.
+    /// The partition's owner was not there: tells it the streams after a pause.
     func reattachLater(_ partition: PartitionID) {
         guard reattaching.insert(partition).inserted else { return }
         wake(.reattach(partition), in: options.bounds.reattachPause)

@@ -5,24 +5,25 @@ import Partitions
 import Quotas
 import Routing
 
-/// What is fixed for a loop's lifetime.
+/// The settings of a loop, fixed for its lifetime.
 public struct LoopOptions: Sendable {
     public var number = 0
     public var map: NodeMap
     public var session: SessionID
-    /// This process among those of a cluster, 24 bits; 0 on a node of its own.
+    /// The process id, 24 bits; 0 on a node of its own.
     public var life: UInt32 = 0
     public var isClustered = false
     /// By partition number.
     public var histories: [History]
-    /// In which the session owns each partition, by partition number, where it owns them from the start.
+    /// The epoch in which the session owns each partition, by partition number, where it owns them from the
+    /// start.
     public var epochs: [Epoch]
     public var partition: PartitionOptions
     public var routing = RouterBounds()
     public var bounds = LoopBounds()
     public var quotas = QuotaBounds()
     public var deviceLimiter = DeviceLimiter()
-    /// On a node of its own: what its former life left in the buckets, and when this one began.
+    /// On a node of its own: the tokens that its former life left in the buckets, and when this life began.
     public var formerQuotas = FormerQuotas()
     public var started = MonotonicTime(nanoseconds: 0)
     #if DEBUG
@@ -37,25 +38,25 @@ public struct LoopOptions: Sendable {
         epochs = Array(repeating: Epoch(0), count: map.partitionCount)
     }
 
-    /// What must hold of the bounds, if it does not.
+    /// The first law of the bounds that does not hold; `nil` where all do.
     var mistake: String? { partition.mistake ?? quotas.mistake }
 
     var gateway: GatewayID { GatewayID(life: life, loop: number) }
-    /// What stands in event ids: another one after the engine may have lost its end.
+    /// The histories in event ids: they change when the engine may have lost its end.
     var eventHistories: [History] { histories.map { History($0.rawValue &+ partition.generation) } }
 }
 
-/// Everything that one loop of a node decides: the partitions that live on it, the requests and the streams
-/// of the clients that are connected to it, and the machines between them.
+/// Everything that one loop of a node decides: for the partitions that live on it, for the requests and the
+/// streams of the clients that are connected to it, and for the machines between them.
 ///
-/// Messages come in, effects go out; it does no I/O (rule: one-core-in-two-worlds). What comes in is handled
-/// in turns: a turn handles all that has come and what that leads to here, then lets each partition that had
-/// work close its record, and hands over what goes to others in one piece for each. So a thousand requests
-/// that came with one wake-up share one record a partition, one hand-over to the engine, one wake-up of
-/// another loop and one frame to another process.
+/// Messages come in, effects go out; the core does no I/O (rule: one-core-in-two-worlds). It handles messages
+/// in turns: a turn handles all that have come and all that follow from them here, then lets each partition
+/// that had work close its record, and hands over the messages for each receiver in one piece. So a thousand
+/// requests that came with one wake-up share one record a partition, one hand-over to the engine, one wake-up
+/// of another loop and one frame to another process.
 ///
-/// Between turns the shell may submit operations and attach streams. After each call it carries out
-/// `effects`, in their order, and sees to it that a turn follows.
+/// Between turns the shell may submit operations and attach streams. After each call the shell carries out
+/// `effects`, in their order, and makes sure that a turn follows.
 ///
 /// Confined to one loop.
 public final class LoopCore<Host: LoopHost> {
@@ -67,14 +68,14 @@ public final class LoopCore<Host: LoopHost> {
     let names = TopicNames()
 
     public internal(set) var partitions: [PartitionID: Partition] = [:]
-    /// In which this node serves, or served, each partition.
+    /// The epoch in which this node serves, or served, each partition.
     var epochs: [Epoch]
     var router: Router
     public internal(set) var streams: GatewayStreams
     var grantor: QuotaGrantor
     var deviceLimiter: DeviceLimiter
     var limits: [ProjectNumber: QuotaLimits] = [:]
-    /// The projects that are known here, and in a cluster the epoch of its home partition in which each was
+    /// The projects that this loop knows, and in a cluster the epoch of its home partition in which each was
     /// made.
     var projects: Set<ProjectNumber> = []
     var births: [ProjectNumber: Epoch] = [:]
@@ -83,60 +84,60 @@ public final class LoopCore<Host: LoopHost> {
     public internal(set) var places = PartitionPlaces()
     /// Partitions whose database does not answer, in a cluster on several.
     var away: Set<PartitionID> = []
-    /// Sessions that live, as the cluster saw it last, in a cluster.
+    /// In a cluster: the sessions that lived at the node's last look.
     var livingSessions: Set<SessionID> = []
-    /// What was read of partitions that this node may inherit, and of those that it has inherited and is
-    /// reading the rest of.
+    /// What the node has read of partitions that it may inherit, and the machines of partitions that it has
+    /// inherited and whose rest it is reading.
     var followed: [PartitionID: FollowedPartition] = [:]
     var inherited: [PartitionID: Partition] = [:]
-    /// Partitions that are being given up.
+    /// Partitions that the loop is giving up.
     var leaving: Set<PartitionID> = []
-    /// Partitions that cannot be folded from their journals, and why.
+    /// Partitions that cannot be read, folded or written, with the reason.
     var quarantined: [PartitionID: String] = [:]
-    /// Partitions that are being read, and since which epoch they are this node's: an answer for another one
-    /// is of an owner of before.
+    /// Partitions that are being read, with the epoch since which this node owns each. An answer for another
+    /// epoch is of an earlier ownership.
     var loading: [PartitionID: Epoch] = [:]
-    /// The clock on the wall, as far as it is believed: a partition that begins after a leap does not know of
-    /// it.
+    /// The wall clock, as far as the loop believes it: a partition that begins after a leap does not know of
+    /// the leap.
     var wallClock: TrustedClock
-    /// Partitions that doubt it, and whether the operator was told that somebody does.
+    /// Partitions that doubt the wall clock, and whether the operator was told of a doubt on this loop.
     var doubting: Set<PartitionID> = []
     var isDoubtTold = false
-    /// How often each partition could not be read, since it was last.
+    /// How many readings of each partition found damage, since one succeeded.
     var failedLoads: [PartitionID: UInt64] = [:]
-    /// Partitions whose machines have ended and of which the journal's writer may still have rows, and what
-    /// is left in the buckets of their projects.
+    /// Partitions whose machines have ended while the journal's writer may still have rows of them, and the
+    /// tokens that are left in the buckets of their projects.
     var closing: [PartitionID: [ProjectNumber: [UInt64]]] = [:]
-    /// What earlier owners have left in the buckets of projects that are not asked for yet.
+    /// The tokens that earlier owners have left in buckets that no spender has asked for yet.
     var handedOver: [ProjectNumber: [UInt64]] = [:]
     var reattaching: Set<PartitionID> = []
-    /// Processes to which something could not be handed over, until it is asked again.
+    /// Processes to which a frame could not be handed over, until the loop asks again.
     var unreachable: Set<UInt32> = []
-    /// Processes that did not get something that was said to them, and how often it was tried to tell them
-    /// so.
+    /// Processes that lost a frame of this loop, or may have, with the number of gap notices sent to each so
+    /// far.
     var owed: [UInt32: Int] = [:]
-    /// When each partition that is here began to be served.
+    /// When the loop began to serve each partition that is here.
     var servedSince: [PartitionID: MonotonicTime] = [:]
-    /// Until when the former owner of a partition may grant tokens of its projects.
+    /// Until when each partition's former owner may grant tokens of its projects.
     var grantsAfter: [PartitionID: MonotonicTime] = [:]
-    /// Partitions of which rows are being deleted, slice by slice, and what is to go.
+    /// Partitions of which the loop deletes records, slice by slice, and what it must delete.
     var trims: [PartitionID: Trim] = [:]
 
     private var queue: [LoopMessage] = []
-    /// For other loops, by their number.
+    /// Messages for other loops, by loop number.
     private var outgoing: [[LoopMessage]] = []
-    /// For other processes, in the order in which something was first said to each.
+    /// Messages for other processes, in the order in which the loop first wrote to each.
     var toPeers: [(life: UInt32, writer: ByteWriter)] = []
     var toPeersSince = MonotonicTime(nanoseconds: 0)
     var rows: [Row] = []
     var dirty = PartitionSet()
-    /// Machines of partitions that began here.
+    /// How many machines of partitions have begun here.
     var lives: UInt32 = 0
     var partitionEffects: [PartitionEffect] = []
     private var routerEffects: [RouterEffect] = []
     var now: Instant
 
-    /// What the shell is to carry out, in this order; it takes them away.
+    /// The effects that the shell must carry out, in this order; the shell takes them away.
     public var effects: [LoopEffect] = []
 
     struct Trim {
@@ -159,7 +160,7 @@ public final class LoopCore<Host: LoopHost> {
         var random = random
         epochs = options.epochs
         deviceLimiter = options.deviceLimiter
-        // In a cluster partitions keep windows of requests, and must know whose they are to forget them.
+        // In a cluster partitions keep windows of request numbers, and must know whose each is to forget it.
         let incarnation =
             options.isClustered ? options.session.rawValue << 8 | UInt64(options.number) : random.next()
         var routing = Router.Options(
@@ -184,7 +185,7 @@ public final class LoopCore<Host: LoopHost> {
 
     // MARK: Turns
 
-    /// Whether something waits for the next turn that no message will bring about.
+    /// Whether work waits for the next turn that no message will bring about.
     public var hasWork: Bool { !queue.isEmpty }
 
     public func turn(_ messages: [LoopMessage], now: Instant) {
@@ -208,7 +209,7 @@ public final class LoopCore<Host: LoopHost> {
         checkInvariants()
     }
 
-    /// Hands over what waits for another loop.
+    /// Hands over the messages that wait for another loop.
     public func takeMessages(for loop: Int, _ body: ([LoopMessage]) -> Void) {
         guard !outgoing[loop].isEmpty else { return }
         body(outgoing[loop])
@@ -217,8 +218,8 @@ public final class LoopCore<Host: LoopHost> {
 
     public func enqueue(_ message: consuming LoopMessage) { queue.append(message) }
 
-    /// For another loop of the node, or this one. A gateway or a spender that a peer names may stand for a
-    /// loop that this node does not have: nobody is there to be told.
+    /// Sends a message to another loop of the node, or to this one. A peer may name a gateway or a spender on
+    /// a loop that this node does not have: the message is dropped.
     func send(_ message: consuming LoopMessage, toLoop loop: Int) {
         guard loop != options.number else { return queue.append(message) }
         guard loop < outgoing.count else { return }
@@ -309,7 +310,7 @@ public final class LoopCore<Host: LoopHost> {
         carryOutRouting()
     }
 
-    /// A device wants to listen. The number of its stream.
+    /// A device wants to listen. Returns the number of its stream.
     public func attach(_ registration: Registration, by authority: Authority, resume: EventID?) -> UInt64 {
         let (stream, command) = streams.attach(registration, by: authority, resume: resume)
         if isBehind(registration.partition) {
@@ -322,7 +323,7 @@ public final class LoopCore<Host: LoopHost> {
         return stream
     }
 
-    /// The client is gone. False where that concerns nobody.
+    /// The client is gone. False where the loop has no such stream.
     @discardableResult
     public func detach(_ stream: UInt64) -> Bool {
         guard let (partition, command) = streams.detach(stream) else { return false }
@@ -330,8 +331,8 @@ public final class LoopCore<Host: LoopHost> {
         return true
     }
 
-    /// The client has read enough that a stream which fell behind can take events again.
-    /// False where that concerns nobody.
+    /// The client has read enough that a stream which fell behind can take events again. False where the
+    /// stream does not wait for that.
     @discardableResult
     public func drained(_ stream: UInt64) -> Bool {
         guard let (partition, command) = streams.drained(stream) else { return false }
@@ -351,7 +352,7 @@ public final class LoopCore<Host: LoopHost> {
 
     // MARK: Effects of the router
 
-    /// Carries out what the router wants done. Nothing of it comes back to the router at once.
+    /// Carries out the router's effects. No effect calls the router again before this returns.
     func carryOutRouting() {
         if let observer { tellAdmissions(observer) }
         guard !routerEffects.isEmpty else { return }

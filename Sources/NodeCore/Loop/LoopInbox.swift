@@ -2,28 +2,29 @@ import Model
 import Partitions
 import Routing
 
-/// What others have for a loop: the other loops of its node, the engines, the control side, and connections
+/// The messages for a loop from the other loops of its node, the engines, the control side, and connections
 /// to other processes. Bounded in entries and in bytes.
 ///
-/// - A loop that has requests for one that is *behind* refuses them before anything has happened, and streams
-///   as well (`LoopCore.ask`, `attach`). Where it is *full*, what a protocol repeats anyway is left out too.
-/// - A frame of another process for a loop that is *full* is left out, and the loop is told in its place that
-///   the link to that process broke: it asks again and says so there, as when a connection is lost.
-/// - What became of a record, an order, an answer that somebody waits for: these are always taken. There are
-///   never more of them than the loop has asked for, or others wait for at the same time.
+/// - A loop that has requests for a loop that is *behind* refuses them before anything has happened, and
+///   streams as well (`LoopCore.ask`, `attach`). For a loop that is *full* it also leaves out what a protocol
+///   repeats.
+/// - The inbox of a loop that is *full* leaves out a frame of another process. Instead it tells the loop that
+///   the link to that process broke: the loop asks again and sends a gap notice, as after a lost connection.
+/// - The inbox always takes the outcome of a record, an order, and an answer that somebody waits for. There
+///   are never more of them than the loop has asked for, or than others wait for at the same time.
 public struct LoopInbox: Sendable {
     public static let bound = Backlog.Bound(entries: 1 << 19, bytes: 128 << 20)
 
     private var messages: [LoopMessage] = []
     private var backlog: Backlog
-    /// Processes of which something was left out since the loop has last taken everything.
+    /// Processes of which the inbox has left a frame out since the loop last took everything.
     private var cutOff: Set<UInt32> = []
 
     public init(_ bound: Backlog.Bound = LoopInbox.bound) { backlog = Backlog(bound) }
 
     public var pressure: Pressure { backlog.pressure }
 
-    /// From the node itself, which keeps to the bound where it hands over.
+    /// Takes a message of the node itself, which keeps to the bound where it hands over.
     public mutating func post(_ message: LoopMessage) {
         messages.append(message)
         backlog.add(bytes: message.weight)
@@ -36,7 +37,7 @@ public struct LoopInbox: Sendable {
         if messages.isEmpty { messages = batch } else { messages.append(contentsOf: batch) }
     }
 
-    /// What a frame of another process has for the loop. False where it was left out.
+    /// Takes what a frame of another process has for the loop. False where it was left out.
     public mutating func post(_ batch: [LoopMessage], from life: UInt32) -> Bool {
         guard backlog.pressure == .full else {
             post(batch)
@@ -46,7 +47,7 @@ public struct LoopInbox: Sendable {
         return false
     }
 
-    /// Everything that has come.
+    /// Takes out everything that has come.
     public mutating func take() -> [LoopMessage] {
         var taken: [LoopMessage] = []
         swap(&taken, &messages)
@@ -57,7 +58,7 @@ public struct LoopInbox: Sendable {
 }
 
 extension LoopMessage {
-    /// Bytes that it keeps, about.
+    /// The bytes that the message keeps, about.
     var weight: Int {
         switch self {
         case .request(_, _, let request, _): 128 + request.weight
@@ -68,7 +69,7 @@ extension LoopMessage {
         }
     }
 
-    /// Whether it is said again by its protocol where it was lost.
+    /// Whether the message's protocol sends it again where it was lost.
     public var isRepeated: Bool {
         switch self {
         case .partition(_, .offered), .partition(_, .acknowledged), .partition(_, .asked),
