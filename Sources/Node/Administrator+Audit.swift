@@ -6,13 +6,14 @@ import Logging
 import Model
 
 extension Administrator {
-    /// Who asked for something.
+    /// The operator who made a request.
     enum Requester: Sendable {
         /// Over the admin socket.
         case local(Peer)
         case named(String, Peer)
 
-        /// On the engine's thread, since a name is perhaps looked up elsewhere.
+        /// Must be read on the engine's thread, because the system may look a user's name up on another
+        /// machine.
         var author: AuditEntry.Author {
             switch self {
             case .local(.user(let uid, let process)):
@@ -34,7 +35,7 @@ extension Administrator {
         }
     }
 
-    /// A change that somebody asked for, as the audit log and the log tell of it.
+    /// A change that an operator asked for, as the audit log and the log show it.
     struct Work: Sendable {
         private let change: (action: String, subject: String)
         private let requester: Requester
@@ -65,7 +66,7 @@ extension Administrator {
         }
     }
 
-    /// Attempts that were refused. Not worth a second try.
+    /// Logs refused attempts and adds them to the audit log. A write that fails is not tried again.
     func tellRefused(_ entries: [AuditEntry], _ log: Logger) {
         guard !entries.isEmpty else { return }
         for entry in entries {

@@ -6,7 +6,7 @@ import Model
 import NIOCore
 import NIOPosix
 
-// Lists, makes and ends credentials. What may become of one is decided by the book (`CredentialBook`).
+// Lists, makes and ends credentials. `CredentialBook` decides which changes of a credential are allowed.
 
 extension Administrator {
     typealias Finish = @Sendable (NodeLoop, Result<HTTPResponse, any Error>) -> Void
@@ -42,7 +42,7 @@ extension Administrator {
         }
     }
 
-    /// As it stands in the engine: other gateways note uses as well, and nobody is told of them.
+    /// Reads the engine, because other gateways also write uses down and announce none of them.
     private func list(
         _ project: Project?, on loop: NodeLoop, now: WallTime, _ finish: @escaping Finish
     ) {
@@ -69,7 +69,7 @@ extension Administrator {
             used: contents.credentials.used[name], now: now)
     }
 
-    /// The answer to a change, with what is shown once only.
+    /// The answer to a change, with the secret that is shown only once.
     private static func show(
         _ name: String, _ contents: Catalog.Contents, now: WallTime,
         secret: (field: String, text: String)? = nil
@@ -119,7 +119,8 @@ extension Administrator {
                     return try Administrator.add(next, &draft, now: now)
                 }, finish)
         }
-        // Made in vain where this node does not know the credential yet, and it is another kind of key.
+        // The key is made in vain where this node does not know the credential yet and its kind needs no such
+        // key.
         withNewKey(on: loop, finish) { loop, key in
             self.change(
                 on: loop, for: work,
@@ -143,7 +144,7 @@ extension Administrator {
         return next
     }
 
-    /// 24 random bytes behind a prefix that says what it is.
+    /// Makes a key of 24 random bytes behind a prefix that names its kind.
     private static func add(
         _ credential: Credential, _ draft: inout CatalogDraft, now: WallTime
     ) throws -> HTTPResponse {
@@ -171,8 +172,9 @@ extension Administrator {
         return file
     }
 
-    /// The key first, since making one takes longer than everything else: so the change is computed and
-    /// written at once. On a thread that nobody waits for: the engine's has the journal to write.
+    /// Makes the key before the change, because a key takes longer than everything else; the change is then
+    /// computed and written at once. Runs on a thread for which nothing waits: the engine's thread has the
+    /// journal to write.
     func withNewKey(
         on loop: NodeLoop, _ finish: @escaping Finish,
         _ body: @escaping @Sendable (NodeLoop, ServiceAccountKey) -> Void
@@ -188,7 +190,7 @@ extension Administrator {
             }
     }
 
-    /// What a loop saw used. Not worth a second try.
+    /// Writes down the uses of credentials that a loop has seen. A write that fails is not tried again.
     func note(_ uses: [String: WallTime]) {
         guard !uses.isEmpty else { return }
         engine.perform({ try Catalog.putUses(uses, to: $0) }) { _ in }

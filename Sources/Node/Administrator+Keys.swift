@@ -3,7 +3,7 @@ import FCMAPI
 import HTTPMessages
 import Model
 
-// The server's own keys: what may become of them is decided by `SigningKeys` and `RegistrationKeyRules`.
+// The server's own keys. `SigningKeys` and `RegistrationKeyRules` decide which changes are allowed.
 
 extension Administrator {
     func serverKeys(

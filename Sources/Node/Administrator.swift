@@ -10,7 +10,7 @@ import Routing
 import SQLiteEngine
 import Synchronization
 
-/// Changes projects, keys and quotas: first in the engine, each as a whole, then on every loop.
+/// Changes projects, keys and quotas: each change as a whole in the engine, and then on every loop.
 final class Administrator: Sendable {
     typealias Answer = @Sendable (NodeLoop, HTTPResponse) -> Void
 
@@ -41,10 +41,11 @@ final class Administrator: Sendable {
 
     var current: Catalog.Contents { contents.withLock { $0 } }
 
-    /// Computes the change on the engine's thread from what is there and writes it, if nobody else has
-    /// changed the catalog meanwhile; else again, after a pause, in which the thread does other things.
+    /// Computes the change on the engine's thread from the stored catalog, and writes it if no other process
+    /// has changed the catalog meanwhile. Otherwise tries again after a pause, in which the thread does other
+    /// work.
     ///
-    /// - Parameter work: what the audit log is told, with the change or not at all.
+    /// - Parameter work: the entry of the audit log, which is written with the change or not at all.
     func change<Value: Sendable>(
         on loop: NodeLoop, for work: Work?, after tries: ChangeTries = ChangeTries(),
         _ change: @escaping @Sendable (inout CatalogDraft) throws -> Value,
@@ -68,7 +69,7 @@ final class Administrator: Sendable {
                     loop.shared.cluster?.tell(.announce)
                     done(loop, .success(value))
                 case .failure(let error):
-                    // Perhaps it was done, and the answer lost.
+                    // The change may be written, and only the answer lost.
                     loop.shared.cluster?.tell(.announce)
                     done(loop, .failure(error))
                 }
@@ -91,20 +92,20 @@ final class Administrator: Sendable {
         }
     }
 
-    /// The catalog was read, or changed here: what is older than what is known is of no use.
+    /// Takes a catalog that this node has read or changed. Ignores a catalog older than the known one.
     func adopt(_ next: Catalog.Contents) {
         contents.withLock { contents in
             guard Catalog.number(of: next.version ?? []) >= Catalog.number(of: contents.version ?? []) else {
                 return
             }
             contents = next
-            // Told while the lock is held, so that all hear the same last word.
+            // Posted inside the lock, so that every loop hears the newest catalog last.
             for box in boxes { box.run { $0.adopt(next) } }
             certificates.withLock { $0?.change(secret: next.signingKeys.newest) }
         }
     }
 
-    /// The project of an id that the development server has not seen before.
+    /// Makes the project of an id that the development server has not seen before.
     func makeProject(
         _ id: String, on loop: NodeLoop, _ done: @escaping @Sendable (NodeLoop, String?) -> Void
     ) {
@@ -118,7 +119,7 @@ final class Administrator: Sendable {
         }
     }
 
-    /// The project, made where there is none. Numbers rise and are never used twice.
+    /// Finds the project, or makes it. Numbers rise, and none is used twice.
     private static func ensure(
         _ id: String, _ map: NodeMap, _ draft: inout CatalogDraft
     ) throws -> (project: Project, isNew: Bool) {
@@ -196,14 +197,14 @@ final class Administrator: Sendable {
         }
     }
 
-    /// Somebody else may have deleted the project meanwhile.
+    /// Another operator may have deleted the project meanwhile.
     static func check(_ project: Project, _ draft: CatalogDraft) throws {
         guard draft.contents.directory.byNumber[project.number] != nil else {
             throw EngineError.refused("the project \(project.id) was deleted")
         }
     }
 
-    /// Cordons the node, so that whatever restarts it does not bring it back, then tells it to leave.
+    /// Cordons the node, so that no supervisor brings it back, then tells the node to leave.
     private func drain(
         _ node: String, force: Bool, on loop: NodeLoop, for work: Work?, _ answer: @escaping Answer
     ) {

@@ -2,8 +2,8 @@ import Credentials
 import Journal
 import Model
 
-// The audit log: entries in settings of their own, written together with the change that they tell of, under
-// the number of the version that the catalog has with it. A former build passes over them.
+// The audit log. Each entry is a setting of its own, written together with the change that it describes.
+// An entry has the number of the catalog's version after the change. A former build ignores these settings.
 
 extension Catalog {
     private static let auditPrefix = "audit:"
@@ -14,14 +14,14 @@ extension Catalog {
         return auditPrefix + String(decoding: digits, as: UTF8.self)
     }
 
-    /// The number of the entry; `nil` where it is none of the audit log's.
+    /// The number of the entry; `nil` where the setting is no entry of the audit log.
     static func auditNumber(_ entry: CatalogEntry) -> UInt64? {
         entry.key.hasPrefix(auditPrefix)
             ? UInt64(entry.key.dropFirst(auditPrefix.count), radix: 16) : nil
     }
 
-    /// The newest first, changes in their order and what was refused between them. One that a newer build
-    /// wrote in another form is passed over.
+    /// The newest entries first: changes in their order, and refused attempts between them by time. Skips an
+    /// entry that a newer build wrote in another form.
     static func audit(_ engine: any Engine, limit: Int) throws -> [AuditEntry] {
         let entries = try engine.all(.setting)
         func newest(_ isWanted: (CatalogEntry) -> Bool) -> ArraySlice<AuditEntry> {
@@ -42,10 +42,11 @@ extension Catalog {
         return all
     }
 
-    /// In settings of their own, so that they push no change out; nobody reads the catalog anew for them.
+    /// Refused attempts have their own settings, so that they push no change out of the log. They leave the
+    /// catalog's version as it is, so no node reads the catalog again for them.
     private static let refusedPrefix = "refused:"
 
-    /// Writes the entries, under their time and something of their own, and throws the oldest away.
+    /// Writes the entries, each under its time and four random bytes, and deletes the oldest.
     static func putRefused(_ entries: [AuditEntry], to engine: any Engine) throws {
         for entry in entries {
             var digits: [UInt8] = []
@@ -59,7 +60,7 @@ extension Catalog {
 }
 
 extension CatalogDraft {
-    /// Tells of the change, and throws the oldest entries away.
+    /// Adds the entry for this change, and deletes the oldest entries.
     mutating func tell(_ entry: AuditEntry) {
         let number = Catalog.number(of: contents.version ?? []) &+ 1
         writes.put(.setting, key: Catalog.auditKey(number), value: entry.encoded)

@@ -3,27 +3,27 @@ import FCMAPI
 import Journal
 import Model
 
-// The lives of credentials stand in settings of their own, which a former build passes over, and not in the
-// credentials' own rows, which it reads. What is revoked has no row any more, so a former build refuses it
-// too.
+// The lives of credentials are settings of their own, which a former build ignores. They are not in the
+// credentials' own rows, because a former build reads those rows. A revoked credential has no row any more,
+// so a former build refuses it too.
 
 extension Catalog {
     private static let lifePrefix = "credential:"
     private static let usePrefix = "used:"
 
-    /// What the settings say of credentials.
+    /// The settings about credentials.
     struct Lives {
         var all: [String: Credential] = [:]
         var used: [String: WallTime] = [:]
 
-        /// Whether the entry was one of these.
+        /// Whether the entry was one of these settings.
         mutating func take(_ entry: CatalogEntry) throws -> Bool {
             if entry.key.hasPrefix(lifePrefix) {
                 all[String(entry.key.dropFirst(lifePrefix.count))] = try Credential(decoding: entry.value)
                 return true
             }
             guard entry.key.hasPrefix(usePrefix) else { return false }
-            // A date of no great weight: one that cannot be read is none.
+            // A time of use matters little: a time that cannot be read counts as none.
             if let time = Catalog.time(entry.value) {
                 used[String(entry.key.dropFirst(usePrefix.count))] = time
             }
@@ -38,8 +38,8 @@ extension Catalog {
             ? WallTime(milliseconds: Int64(milliseconds)) : nil
     }
 
-    /// Writes down when credentials were used, where nothing later stands. Nobody reads the catalog anew for
-    /// it.
+    /// Writes down when credentials were used, except where a later time is stored. Leaves the catalog's
+    /// version as it is, so no node reads the catalog again for a use.
     static func putUses(_ uses: [String: WallTime], to engine: any Engine) throws {
         for (name, time) in uses {
             let key = usePrefix + name
@@ -69,8 +69,8 @@ extension Catalog {
 }
 
 extension Catalog.Contents {
-    /// Brings the rows of credentials and their lives together. A life without a row was of a project that a
-    /// former build has deleted; a row without a life is of before lives were kept.
+    /// Brings the rows of credentials and their lives together. A life without a row is of a project that a
+    /// former build has deleted. A row without a life is from a build that kept no lives.
     mutating func adopt(_ lives: Catalog.Lives) {
         for (name, credential) in lives.all {
             if let project = credential.project {
@@ -105,7 +105,7 @@ extension CatalogDraft {
         contents.directory.plainEnds = contents.credentials.plainEnds
     }
 
-    /// A new key of a project, of which only the hash is kept.
+    /// Adds a new key. The catalog keeps only the key's hash.
     mutating func add(key: String, _ credential: Credential, now: WallTime) throws {
         let name = KeyHash.of(key.utf8)
         try contents.credentials.add(name, credential, now: now)
@@ -131,7 +131,8 @@ extension CatalogDraft {
         forget(contents.credentials.sweep(project, now: now))
     }
 
-    /// What is not listed any more. Of what is unknown, a late word of its use may stand.
+    /// Deletes these credentials, and each use of a credential that is gone: a loop may have noted such a use
+    /// late.
     mutating func forget(_ names: [String]) {
         let strays = contents.credentials.used.keys.filter { contents.credentials.all[$0] == nil }
         for name in names + strays {

@@ -2,12 +2,12 @@ import Credentials
 import Journal
 import Model
 
-// The server's own keys: those that sign access tokens, and those that registrations are made under. When
-// each is used from stands in settings that a former build passes over.
+// The server's own keys: those that sign access tokens, and those that encipher registration ids. The time
+// from which each key is used is in settings that a former build ignores.
 
 extension Catalog {
     static let signingPlace = "signing-keys"
-    /// The newest one, as a former build reads it at its start.
+    /// The place of the newest signing key, which a former build reads at its start.
     static let newestPlace = "token-signing-key"
     private static let usePlace = "registration-key:"
 
@@ -15,7 +15,7 @@ extension Catalog {
         var signing: SigningKeys?
         var uses: [UInt8: WallTime] = [:]
 
-        /// Whether the entry was one of these.
+        /// Whether the entry was one of these settings.
         mutating func take(_ entry: CatalogEntry) throws -> Bool {
             if entry.key == signingPlace {
                 signing = try SigningKeys(decoding: entry.value)
@@ -34,7 +34,7 @@ extension Catalog {
         guard let number = UInt8(key), value.count == RegistrationKey.materialBytes + 1 else {
             throw EngineError.corrupt("a registration key cannot be read")
         }
-        // What stands first is its state, and would be another one for another form.
+        // The first byte is the key's state. A key in another form must have another state.
         guard value[0] <= 1 else {
             throw EngineError.refused(
                 "registration key \(number) has state \(value[0]): it is from a newer tidecast")
@@ -42,7 +42,8 @@ extension Catalog {
         return RegistrationKey(number: number, material: Array(value[1...]), isRetired: value[0] == 1)
     }
 
-    /// What is made once and never changes: as it stands, whoever made it.
+    /// Makes a value that never changes afterwards, or finds it. Returns the stored value, whichever node
+    /// made it.
     static func made(
         _ table: CatalogTable, _ key: String, _ engine: any Engine, _ vault: Vault,
         _ make: () throws -> [UInt8]
@@ -56,7 +57,7 @@ extension Catalog {
         return try opened(CatalogEntry(key: key, value: standing), table, vault)
     }
 
-    /// The key that signs where no other was made since.
+    /// The key that signs until the cluster has made another one.
     static func firstSigningKey(_ engine: any Engine, _ vault: Vault) throws -> [UInt8] {
         let key = try made(.setting, newestPlace, engine, vault) { try random(SigningKeys.materialBytes) }
         guard key.count == SigningKeys.materialBytes else {

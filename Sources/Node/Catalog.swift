@@ -4,28 +4,28 @@ import FCMAPI
 import Journal
 import Model
 
-/// What a node keeps in the engine's small tables: projects, credentials, keys and settings. Runs on the
-/// engine's thread.
+/// The contents of the engine's small tables: projects, credentials, keys and settings. Runs on the engine's
+/// thread.
 enum Catalog {
     private static let version: UInt8 = 1
-    /// Changes with each change of anything here, so that the nodes of a cluster notice.
+    /// Changes with each change of the catalog, so that the other nodes of a cluster notice.
     static let versionKey = "catalog-version"
 
     static func number(of version: [UInt8]) -> UInt64 {
         version.prefix(8).reversed().reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    /// A number that rises, and a mark of its own: nobody else writes the same.
+    /// A rising number and 8 random bytes, so that no two changes write the same version.
     static func version(after former: [UInt8]?) throws -> [UInt8] {
         let next = number(of: former ?? []) &+ 1
         return (0..<8).map { UInt8(truncatingIfNeeded: next >> ($0 * 8)) } + (try random(8))
     }
 
-    /// Everything, as it is at start; what every cluster needs and is not there yet is made.
+    /// The whole catalog. `load` also makes what every cluster needs and does not have yet.
     struct Contents: Sendable {
-        /// As it was before anything else was read: what is here is at least as new.
+        /// The version from before the other contents were read: these are at least as new.
         var version: [UInt8]?
-        /// What seals the secrets of what is written next.
+        /// Seals the secrets that are written next.
         var vault = Vault.plain
         var directory = Directory()
         var credentials = CredentialBook()
@@ -33,8 +33,8 @@ enum Catalog {
         var registrationKeys: [RegistrationKey] = []
         var signingKeys = SigningKeys([UInt8](repeating: 0, count: SigningKeys.materialBytes))
         var tokenURIs: Set<String> = []
-        /// In a cluster: the epoch of each project's home partition when the project was made. While it is
-        /// the same, nobody before has granted anything of its quotas.
+        /// In a cluster: the epoch of each project's home partition when the project was made. While the
+        /// partition still has that epoch, no former owner has granted anything of the project's quotas.
         var births: [ProjectNumber: Epoch] = [:]
         /// The numbers of the audit log's entries, rising.
         var audit: [UInt64] = []
@@ -66,7 +66,7 @@ enum Catalog {
             let value = try opened(entry, .setting, vault)
             if try keySettings.take(CatalogEntry(key: entry.key, value: value)) { continue }
             if try lives.take(entry) { continue }
-            // Whatever stands in it: a node that is kept out stays out.
+            // The key alone counts, whatever the value is: a cordoned node stays out.
             if entry.key.hasPrefix(cordonPrefix) {
                 contents.cordoned.insert(String(entry.key.dropFirst(cordonPrefix.count)))
             }
@@ -88,7 +88,7 @@ enum Catalog {
 
     private static let birthPrefix = "birth:"
 
-    /// The number that was given to a project last.
+    /// The key of the last number that a project got.
     static let lastNumberKey = "last-project-number"
 
     static func projectNumber(_ value: [UInt8]) -> UInt32 { value.reduce(0) { $0 << 8 | UInt32($1) } }
@@ -102,7 +102,7 @@ enum Catalog {
 
     private static let cordonPrefix = "cordon:"
 
-    /// Keeps the node of this name out of the cluster, whatever restarts it, until that is taken back.
+    /// Keeps the node of this name out of the cluster, whatever restarts it, until `uncordon`.
     static func cordon(_ node: String, to writes: inout CatalogWrites) {
         writes.put(.setting, key: cordonPrefix + node, value: [version])
     }

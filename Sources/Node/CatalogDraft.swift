@@ -1,15 +1,15 @@
 import Journal
 import NodeCore
 
-/// A change of the catalog on its way: computed from what was read, then written as a whole, if nobody has
-/// changed the catalog meanwhile. Nothing is held in between, so a process that is stopped there hinders
-/// nobody, and what it writes later is refused.
+/// A change of the catalog before its commit: computed from the catalog as it was read, then written as a
+/// whole if no other process has changed the catalog meanwhile. A draft holds no lock, so a stopped process
+/// blocks no other, and its late write is refused.
 struct CatalogDraft {
-    /// To read what else is needed; written is by `writes` alone.
+    /// For further reads. A draft writes through `writes` alone.
     let engine: any Engine
     var contents: Catalog.Contents
     var writes = CatalogWrites()
-    /// What the audit log is to say besides, once it is known.
+    /// Text to add to the entry of the audit log, once it is known.
     var detail = ""
 
     init(_ engine: any Engine, _ vault: Vault) throws {
@@ -17,7 +17,8 @@ struct CatalogDraft {
         contents = try Catalog.load(engine, vault)
     }
 
-    /// What the catalog is now; `nil` where somebody else was faster, and the change is to be computed anew.
+    /// Writes the change, and returns the new catalog; `nil` where another process was faster, and the caller
+    /// must compute the change again.
     func commit() throws -> Catalog.Contents? {
         guard !writes.isEmpty else { return contents }
         var next = contents

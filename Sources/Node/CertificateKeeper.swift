@@ -5,14 +5,14 @@ import NIOPosix
 import Synchronization
 import TLS
 
-/// Keeps the certificates of listeners and between nodes as new as their files, and says what became of each.
+/// Keeps the certificates of listeners and between nodes as new as their files, and logs each outcome.
 final class CertificateKeeper: Sendable {
-    /// A change is taken when the files have stood still from one look to the next.
+    /// Time between two looks. Changed files are read when they are the same at two looks in a row.
     private static let pause = TimeAmount.seconds(2)
 
-    /// Of the listeners, where one has TLS.
+    /// For the listeners, where one has TLS.
     let tls: ServerTLS?
-    /// Between nodes.
+    /// For connections between nodes.
     let peers: PeerTLS?
     let taken = Atomic<Int>(0)
     let refused = Atomic<Int>(0)
@@ -20,8 +20,8 @@ final class CertificateKeeper: Sendable {
     private let log: Logger
     private let looking = Mutex<RepeatedTask?>(nil)
 
-    /// `nil` where there is no certificate at all. The keys of session tickets come from the secret, which
-    /// all gateways of a cluster have.
+    /// `nil` where the node has no certificate. The keys of session tickets come from `secret`, which all
+    /// gateways of a cluster have.
     init?(_ configuration: NodeConfiguration, peers: PeerTLS?, secret: [UInt8], _ log: Logger) throws {
         let listens = !configuration.listenTLS.isEmpty
         guard listens || peers != nil else { return nil }
@@ -44,7 +44,7 @@ final class CertificateKeeper: Sendable {
         return peers.map { Double($0.notAfter) } ?? 0
     }
 
-    /// Looks at the files from now on, beside the loops.
+    /// Looks at the files from now on, on a thread beside the loops.
     func begin(on loop: any EventLoop) {
         let task = loop.scheduleRepeatedAsyncTask(initialDelay: Self.pause, delay: Self.pause) { _ in
             NIOThreadPool.singleton.runIfActive(eventLoop: loop) { self.look() }
@@ -52,10 +52,10 @@ final class CertificateKeeper: Sendable {
         looking.withLock { $0 = task }
     }
 
-    /// No more looks: the loop may end.
+    /// Ends the looks, so that the loop may end.
     func end() { looking.withLock { $0 }?.cancel() }
 
-    /// Keys of session tickets come from another secret: those of the former one are not taken any more.
+    /// Derives the keys of session tickets from another secret. Tickets under the former secret are refused.
     func change(secret: [UInt8]) { tls?.change(secret: secret) }
 
     func look(isAsked: Bool = false) {

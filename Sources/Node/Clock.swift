@@ -4,9 +4,9 @@ import Model
 /// The two clocks that the shells read for the core.
 enum Clock {
     /// The clock that also counts while the machine is suspended, so that leases, quotas and deadlines run
-    /// out meanwhile as they do for everybody else. Timers and sockets run on one that does not: after a
-    /// suspension what was to happen within it happens late, never early. What a host does not tell a
-    /// virtual machine that it holds up, no clock in there shows (guarantees, "A clock that stood still").
+    /// out meanwhile, as they do on other machines. Timers and sockets run on a clock that stands still then,
+    /// so after a suspension they fire late, never early. A host may hold up a virtual machine without
+    /// telling it; no clock in that machine shows the pause (docs/guarantees.md, "A clock that stood still").
     static func monotonic() -> MonotonicTime {
         var time = timespec()
         clock_gettime(CLOCK_BOOTTIME, &time)

@@ -6,17 +6,17 @@ import Ownership
 import Partitions
 import SQLiteEngine
 
-// Calls of the databases for a node's part in the cluster. Each database is asked on threads of its own, so
-// that one that does not answer holds up nothing but the partitions in it.
+// Calls of the databases for a node's part in the cluster. Each database has threads of its own, so that a
+// database that does not answer delays only the partitions in it.
 
-/// The threads on which one database is asked, each with a connection of its own.
+/// The threads that call one database, each over a connection of its own.
 struct DatabaseLane: Sendable {
     let number: Int
-    /// Renews the lease and reads the tables, and does nothing else: others judge by the lease whether this
-    /// node is there, so it waits for nothing that the node itself asks for
+    /// Renews the lease and reads the tables, and does nothing else. Other nodes judge by the lease whether
+    /// this node lives, so the lease must not wait for anything else that this node asks for
     /// (rule: lease-waits-for-nothing).
     let lease: EngineThread
-    /// Takes, releases, fences: one after the other, each of which may wait long for its commit.
+    /// Takes, releases and fences, one after the other. Each may wait long for its commit.
     let control: EngineThread
     /// Reads whole partitions.
     let loader: EngineThread
@@ -28,7 +28,7 @@ struct DatabaseLane: Sendable {
                 onResolved: { _, _ in })
         }
         number = database.number
-        // A lease that is not answered for in time is not renewed: the node should know.
+        // A renewal fails after 4 s without a byte, so that the node knows that its lease was not renewed.
         lease = thread(silence: 4000)
         control = thread(silence: 4000)
         loader = thread()
@@ -81,7 +81,7 @@ extension Cluster {
         perform { self.catalogVersion = version }
         tell(.catalog(version: Catalog.number(of: version)))
         shared.administrator.adopt(contents)
-        // Also where the word to leave was lost, or went to a process of before.
+        // The message to leave may have been lost, or have gone to a former process of this node.
         if contents.cordoned.contains(name) { NodeShared.endInOrder() }
     }
 
@@ -90,13 +90,14 @@ extension Cluster {
         lane.lease.perform({ engine in
             let engine = try DatabaseLane.clusterEngine(engine)
             if registers { try engine.register(session, node: node) }
-            // Nobody looks at this lease; renewing it shows whether the database is what it was.
+            // No node judges by this lease. The renewal shows whether the database is still what it was.
             try engine.renewLease(session, info: [])
             return try engine.partitions()
         }) { result in
             switch result {
             case .success(let rows): self.tell(.tableRead(database: database, look: look, rows))
-            // Superseded by a later process of its node, or the database has forgotten this one.
+            // A later process of this node has superseded this one, or the database has forgotten this
+            // session.
             case .failure(EngineError.fenced): self.tellOwnership(.fenced)
             case .failure(let error):
                 self.tell(.tableFailed(database: database, look: look, "\(error)"))
@@ -116,7 +117,7 @@ extension Cluster {
         }
     }
 
-    /// Whether the row's former owner lives.
+    /// Asks the home whether the row's former owner lives.
     func ask(_ row: PartitionRow, _ former: SessionID) {
         lanes[0].control.perform({ engine in try engine.isAlive(former) }) { result in
             switch result {
@@ -139,7 +140,7 @@ extension Cluster {
         }
     }
 
-    /// Reads a partition for the loop on which it lives: what came behind the mark, or everything.
+    /// Reads a partition for the loop on which it lives: the records behind the mark, or everything.
     func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
         let box = boxes[shared.loop(of: id)]
         lane(of: id).loader.perform({ engine in
@@ -173,8 +174,8 @@ extension Cluster {
         }
     }
 
-    /// A partition's machine has ended, and nothing of it is in flight any more: its row is given up, and
-    /// what is left in the buckets of its projects is kept for its next owner.
+    /// Gives up the row of a partition whose machine has ended and of which nothing is in flight. Keeps what
+    /// is left in the buckets of its projects for the next owner.
     func gaveUp(_ id: PartitionID, _ epoch: Epoch, left quotas: [ProjectNumber: [UInt64]]) {
         let session = shared.session
         lane(of: id).control.perform({ engine in

@@ -4,7 +4,7 @@ import Synchronization
 // How a node leaves its cluster, and in which order its threads end.
 
 extension Cluster {
-    /// Gives everything up; returns when nothing is left, or the time is over.
+    /// Gives up all partitions. Returns when this is done, or when the time is over.
     func leave(within limit: TimeAmount) async {
         await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
             let once = Once { done.resume() }
@@ -14,8 +14,9 @@ extension Cluster {
         }
     }
 
-    /// After everything was given up: the session ends, so that nobody waits for its lease; then gossip, and
-    /// the threads that ask the databases. The event loop goes on, since others may still speak to it.
+    /// Ends a node that has given everything up. First its session ends, so that no node waits for its lease;
+    /// then gossip, and the threads that call the databases. The event loop goes on, because other threads
+    /// may still call it.
     func end() async {
         tell(.end)
         let session = shared.session
@@ -28,7 +29,8 @@ extension Cluster {
         }
     }
 
-    /// The end of a node that did not start: nothing was taken, and nobody waits for its lease.
+    /// Ends a node that failed to start and has taken nothing. Ends its session, so that no node waits for
+    /// its lease.
     func abandon() {
         tell(.end)
         let session = shared.session
@@ -39,14 +41,14 @@ extension Cluster {
         try? group.syncShutdownGracefully()
     }
 
-    /// When nobody is left who could say anything: the last to go.
+    /// Ends the event loop, last of all, when no other thread can call it any more.
     func endLoop() async {
         hasEnded.store(true, ordering: .releasing)
         try? await group.shutdownGracefully()
     }
 }
 
-/// Runs something at most once, from whichever thread is first.
+/// Runs something at most once, on the thread that is first.
 private final class Once: Sendable {
     private let body: Mutex<(@Sendable () -> Void)?>
     init(_ body: @escaping @Sendable () -> Void) { self.body = Mutex(body) }

@@ -4,7 +4,7 @@ import Model
 import NodeCore
 import Ownership
 
-// What operators are told of a node's part in the cluster. On the cluster's event loop.
+// Log lines and counters about a node's part in the cluster, for operators. On the cluster's event loop.
 
 extension Cluster {
     func tellOperators(_ note: ControlNote) {
@@ -70,7 +70,8 @@ extension Cluster {
             log.warning("gossip that makes no sense", metadata: ["reason": "\(reason)"])
         case .refusedGossip(let reason):
             shared.counters.gossipRepeated.add(1, ordering: .relaxed)
-            // Networks double datagrams, and who begins anew hears what was for its former life.
+            // Networks double datagrams, and a process that starts again hears datagrams for its former
+            // session.
             guard isNew(reason) else { break }
             log.notice("gossip was refused", metadata: ["reason": "\(reason)"])
         case .silentSeed(let address):
@@ -92,14 +93,14 @@ extension Cluster {
         log.info("a node is \(member.state)", metadata: metadata)
     }
 
-    /// A datagram that is none of this cluster's: counted, and told once a minute for each reason.
+    /// Counts a datagram that is not of this cluster, and logs each reason once a minute.
     func refused(_ reason: String, _ from: String) {
         shared.counters.gossipRefused.add(1, ordering: .relaxed)
         guard isNew(reason) else { return }
         log.warning("gossip was refused", metadata: ["reason": "\(reason)", "from": "\(from)"])
     }
 
-    /// Whether it was not told within the last minute.
+    /// Whether the log has not had the reason within the last minute.
     private func isNew(_ reason: String) -> Bool {
         refusalsTold.pass(reason, now: Clock.monotonic()) != nil
     }

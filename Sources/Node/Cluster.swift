@@ -12,7 +12,7 @@ import Routing
 import SQLiteEngine
 import Synchronization
 
-/// What a node needs to gossip.
+/// The settings with which a node gossips.
 struct GossipSettings {
     var address: NodeConfiguration.Address
     /// Addresses to try first.
@@ -24,9 +24,9 @@ struct GossipSettings {
 
 /// A node's part in its cluster: threads, sockets and timers around the core that decides.
 ///
-/// It has a thread for its decisions, and for each database one for the lease, one for taking and giving up,
-/// and one for reading partitions: so a lease is renewed whatever anything else is busy with.
-// Safe: what changes is touched on its event loop only, where `tell` and the engine's answers hop to; the
+/// One thread runs the core. For each database there is a thread for the lease, a thread for takes and
+/// releases, and a thread that reads partitions, so that nothing else delays the renewal of the lease.
+// Safe: mutable state is touched on the event loop only, to which `tell` and the engines' answers hop; the
 // rest is constant, locked (`view`) or atomic (`hasEnded`).
 final class Cluster: @unchecked Sendable {
     let name: String
@@ -41,14 +41,14 @@ final class Cluster: @unchecked Sendable {
     let socket: GossipSocket
     private let seeds: [String]
     var catalogVersion: [UInt8]
-    /// Of lines that say why gossip was refused.
+    /// Limits the lines that say why gossip was refused.
     var refusalsTold = LogLimit<String>()
-    /// Of lines that say how a node seems to be: a few a minute for each node and state.
+    /// Limits the lines about other nodes to three a minute for each node and kind of line.
     var changesTold = LogLimit<String>(linesMax: 3)
     var whenLeft: [@Sendable () -> Void] = []
-    /// What `cluster status` shows; written by the event loop, read by whoever asks.
+    /// What `cluster status` shows. The event loop writes it, and any thread may read it.
     private let view = Mutex(ClusterView())
-    /// The event loop takes nothing more.
+    /// Whether the event loop takes nothing more.
     let hasEnded = Atomic<Bool>(false)
 
     /// Opens the gossip port.
@@ -88,7 +88,7 @@ final class Cluster: @unchecked Sendable {
 
     func begin() { tell(.begin(seeds: seeds)) }
 
-    /// Runs something on the event loop, from any thread. What comes after the end is dropped.
+    /// Runs `body` on the event loop, from any thread. After the end `body` is dropped.
     func perform(_ body: @escaping @Sendable () -> Void) {
         guard !hasEnded.load(ordering: .acquiring) else { return }
         eventLoop.execute(body)
@@ -105,7 +105,7 @@ final class Cluster: @unchecked Sendable {
         for effect in effects { carryOut(effect) }
     }
 
-    /// A datagram of this cluster. On the event loop.
+    /// Handles a datagram of this cluster. On the event loop.
     private func heard(_ packet: [UInt8], _ from: String) {
         shared.counters.gossipReceived.add(1, ordering: .relaxed)
         handle(.datagram(packet, from: from))

@@ -3,14 +3,14 @@ import Logging
 import Model
 import PostgresEngine
 
-/// A database of a cluster, as its engines are to open it.
+/// A database of a cluster, with the settings of its engines.
 struct DatabaseSettings: Sendable {
     var url: String
     var options: PostgresEngine.Options
 
     var number: Int { options.share.number }
 
-    /// An engine on the database, which for all but the home need not be there yet.
+    /// An engine on the database. Only the home must be reachable at this moment.
     func engine(silence milliseconds: Int? = nil) throws(EngineError) -> PostgresEngine {
         var options = options
         if let milliseconds { options.silenceMilliseconds = milliseconds }
@@ -19,24 +19,24 @@ struct DatabaseSettings: Sendable {
     }
 }
 
-/// How a cluster's partitions are spread over its databases, as it stands in the home: made with the cluster,
-/// and never changed.
+/// How a cluster's partitions are spread over its databases. The home holds this record, which is made with
+/// the cluster and never changes.
 ///
-/// Making it is several steps in several databases. The home's record says at first that it is being made;
-/// the other databases, which must be empty, then say of themselves what they are; and only when all do, the
-/// record says that it is made. Whoever finds it half made goes on, whoever finds it made compares. Several
-/// may be at it at once: what was there first stands, and each step comes to the same however often it is
-/// done.
+/// Making a spread takes several steps in several databases. First the home's record says that the spread is
+/// being made. Then the other databases, which must be empty, get their identities. When all have one, the
+/// record says that the spread is made. A node that finds the spread half made goes on, and a node that finds
+/// it made compares. Several nodes may do this at once: the first write of a step stays, and a step that is
+/// repeated comes to the same.
 struct DatabaseSpread: Sendable {
     private static let key = "databases"
     private static let version: UInt8 = 1
 
     var isMade: Bool
-    /// What all databases of the cluster say of themselves.
+    /// Random bytes that are in the identity of each database of the cluster.
     var cluster: [UInt8]
-    /// How many there are, the home counted.
+    /// The number of databases, the home counted.
     var count: Int
-    /// Of all partitions, also of those in databases that are away.
+    /// Of all partitions, also of partitions in databases that are away.
     var histories: [History]
 
     func share(_ number: Int) throws -> EngineShare {
@@ -83,16 +83,16 @@ struct DatabaseSpread: Sendable {
         try home.get(.setting, key: key).map { try DatabaseSpread(decoding: $0) }
     }
 
-    // MARK: What is looked at before a node joins
+    // MARK: Checks before a node joins
 
-    /// Why the databases that are named cannot be this cluster's, or `nil`. Looks at the home alone.
+    /// Why the named databases cannot be this cluster's, or `nil`. Looks at the home alone.
     static func mistake(_ home: any Engine, named count: Int) throws -> String? {
         if let bytes = try home.get(.setting, key: DatabaseIdentity.key) {
             let share = try DatabaseIdentity(decoding: bytes).share
             return "--engine names database \(share.number + 1) of \(share.count) of a cluster, and not its"
                 + " home: give --engine the first one, and --further-engine each other, in their order"
         }
-        // Looked at before the spread: whoever makes the cluster just now writes the spread first.
+        // Read before the spread, because a node that makes the cluster just now writes the spread first.
         let hasPartitions = try count > 1 && hasPartitions(home)
         if let spread = try read(home) {
             guard spread.count != count else { return nil }
@@ -104,7 +104,7 @@ struct DatabaseSpread: Sendable {
         return "the cluster was made on one database, and partitions do not move: leave out --further-engine"
     }
 
-    /// Makes the spread, or finds it made: then databases that are away (`nil`) are no obstacle. `further`
+    /// Makes the spread, or finds it made; in a spread that is made, databases may be away (`nil`). `further`
     /// holds databases 2, 3 and so on.
     static func settle(
         _ home: any Engine, further: [(any Engine)?], partitions: Int
@@ -124,7 +124,7 @@ struct DatabaseSpread: Sendable {
                 cluster: try Catalog.random(DatabaseIdentity.clusterBytes), count: count,
                 histories: (0..<partitions).map { _ in History(random.next()) })
         }
-        // Nothing is written before all that is there was looked at.
+        // The node looks at each database that is there before it writes anything.
         var empty: [Int] = []
         for (place, engine) in further.enumerated() {
             guard let engine else {
@@ -136,7 +136,7 @@ struct DatabaseSpread: Sendable {
             do {
                 if try spread.isEmpty(engine, try spread.identity(place + 1)) { empty.append(place) }
             } catch {
-                // It may be of the spread that another node began after this one looked.
+                // The database may be of a spread that another node has begun since this node looked.
                 guard try found == nil && read(home) != nil else { throw error }
                 return try settle(home, further: further, partitions: partitions)
             }
@@ -144,7 +144,7 @@ struct DatabaseSpread: Sendable {
         if spread.isMade { return spread }
         if found == nil {
             let standing = try home.putIfAbsent(.setting, key: key, value: spread.encoded)
-            // Another node was faster: what it has begun is gone on with.
+            // Another node was faster: this node goes on with the spread of the other node.
             guard standing == spread.encoded else {
                 return try settle(home, further: further, partitions: partitions)
             }
@@ -152,14 +152,14 @@ struct DatabaseSpread: Sendable {
         do {
             try home.createPartitions(count: spread.histories.count, histories: spread.histories)
         } catch {
-            // A node that names one database has made a cluster on it meanwhile: this one will never be made.
+            // A node that names one database has made a cluster on it: no node can make the spread now.
             if found == nil, try hasForeignPartitions(home) { try home.remove(.setting, key: key) }
             throw error
         }
         for place in empty {
             guard let engine = further[place] else { continue }
             let identity = try spread.identity(place + 1)
-            // One that is named twice was empty when it was looked at.
+            // A database that is named twice was empty at the first look, and throws here.
             _ = try spread.isEmpty(engine, identity)
             let standing = try engine.putIfAbsent(
                 .setting, key: DatabaseIdentity.key, value: identity.encoded)
@@ -171,16 +171,16 @@ struct DatabaseSpread: Sendable {
             try engine?.createPartitions(count: spread.histories.count, histories: spread.histories)
         }
         spread.isMade = true
-        // Whoever writes this writes the same.
+        // Each node that writes this record writes the same bytes.
         try home.put(.setting, key: key, value: spread.encoded)
         return spread
     }
 
-    /// Whether the database says nothing of itself and may be made one of the cluster's. Throws a sentence
-    /// where it is another one.
+    /// Whether the database has no identity and may become one of this cluster's. Throws a sentence where the
+    /// database belongs elsewhere.
     private func isEmpty(_ engine: any Engine, _ identity: DatabaseIdentity) throws -> Bool {
         let place = "database \(identity.share.number + 1) of \(count)"
-        // Looked at in this order: whoever makes the cluster just now writes the identity first.
+        // Read before the identity, because a node that makes the cluster just now writes the identity first.
         let hasPartitions = try DatabaseSpread.hasPartitions(engine)
         let found = try engine.get(.setting, key: DatabaseIdentity.key).map {
             try DatabaseIdentity(decoding: $0)
@@ -196,7 +196,7 @@ struct DatabaseSpread: Sendable {
         return false
     }
 
-    /// Rows that are not those of a home's share.
+    /// Whether there are rows of partitions that do not belong to a home's share.
     private static func hasForeignPartitions(_ home: any Engine) throws -> Bool {
         do {
             _ = try home.partitions()
@@ -206,7 +206,7 @@ struct DatabaseSpread: Sendable {
         }
     }
 
-    /// Rows of partitions that would live elsewhere are some, too.
+    /// Rows of partitions that belong into another database count as well.
     private static func hasPartitions(_ engine: any Engine) throws -> Bool {
         do {
             return try !engine.partitions().isEmpty

@@ -4,10 +4,10 @@ import Logging
 import Ownership
 import Synchronization
 
-/// The process's descriptors: how many there may be, and who may have how many of them.
+/// The limit of the process's descriptors.
 enum Descriptors {
-    /// Raises the soft limit to the hard one, which a process may do for itself; how many there may be now.
-    /// A shell mostly gives 1,024. Nothing here uses `select`, which is why there is a soft limit.
+    /// Raises the soft limit to the hard limit, which a process may do for itself, and returns the limit. A
+    /// shell mostly gives 1,024. The soft limit is there for `select`, which nothing in this process uses.
     static func raise() -> Int {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }
@@ -42,7 +42,7 @@ struct Gates: Sendable {
                 perAddress: configuration.connectionsPerAddressMax,
                 exempt: configuration.clientLimits.proxies), "clients")
         operators = gate(.init(connectionsMax: plan.operators), "operators")
-        // No bound for an address: a whole cluster may stand behind one, and who does not greet is closed.
+        // No bound for an address: a whole cluster may have one, and a peer that does not greet is closed.
         peers = gate(.init(connectionsMax: max(1, plan.peers)), "nodes")
     }
 
@@ -54,7 +54,7 @@ struct Gates: Sendable {
     }
 }
 
-/// Lines about listeners, each kind of them once a minute.
+/// Logs what happens at listeners, each kind of line once a minute.
 private final class ToldNotices: Sendable {
     private let told = Mutex(LogLimit<String>())
 

@@ -2,11 +2,10 @@ import Journal
 import Model
 import SQLiteEngine
 
-/// The threads that write a node's journals, one for each of its cluster's databases; a node on its own has
-/// one.
+/// The threads that write a node's journals, one for each database of its cluster; a node of its own has one.
 ///
-/// A transaction is of one database, so each has a queue, a batch in flight and doubts of its own: one that
-/// is slow, full or away hinders only the partitions that live in it.
+/// A transaction is in one database, so each engine has a queue, a batch in flight and unknown outcomes of
+/// its own. A database that is slow, full or away delays only the partitions in it.
 struct Engines: Sendable {
     /// The home first.
     let all: [EngineThread]
@@ -16,12 +15,12 @@ struct Engines: Sendable {
         self.all = all
     }
 
-    /// What there is once: sessions, projects, keys, settings.
+    /// The database with what a cluster has once: sessions, projects, keys, settings.
     var home: EngineThread { all[0] }
 
     func database(of partition: PartitionID) -> Int { Int(partition.rawValue) % all.count }
 
-    /// Where the partition lives.
+    /// The engine of the database in which the partition lives.
     subscript(_ partition: PartitionID) -> EngineThread { all[database(of: partition)] }
 
     func begin(_ session: SessionID) { for engine in all { engine.begin(session) } }
@@ -41,7 +40,7 @@ struct Engines: Sendable {
         return sum
     }
 
-    /// Finishes what was submitted, except where a database is away: there is nothing to wait for.
+    /// Finishes the work that was submitted. Skips databases that are away, because they finish nothing.
     func shutdown(except away: Set<Int> = []) {
         for (number, engine) in all.enumerated() where !away.contains(number) { engine.shutdown() }
     }

@@ -9,16 +9,17 @@ import NodeCore
 import Partitions
 import Routing
 
-/// A loop's side towards clients: requests to operations, outcomes to answers, events to streams.
+/// A loop's side towards clients. Turns requests into operations, outcomes into answers, and events into
+/// writes to streams.
 ///
-/// A ticket stands for a request that is under way; it is the place of its responder in a table, so that
-/// finding it again costs nothing.
+/// A ticket stands for a request that is under way. The ticket is the place of the request's responder in a
+/// table, so finding the responder again costs nothing.
 final class Front {
     // Safe: the loop owns its front, and a loop lives as long as its node.
     unowned(unsafe) let loop: NodeLoop
     let api: API
     private struct Ticket {
-        /// For telling whether a ticket is still the same request's.
+        /// Shows whether a ticket still stands for the same request.
         var generation: UInt32 = 0
         var request: (responder: Responder, form: ResponseForm, payer: Share?, began: MonotonicTime)?
     }
@@ -29,21 +30,21 @@ final class Front {
     private var refused = 0
     private var responders: [UInt64: Responder] = [:]
     private var countedStreams = 0
-    /// For ids and waits, which are no secrets; seeded by the system once.
+    /// For ids and waits, which are no secrets. The system seeds the generator once.
     private var random = SeededGenerator(seed: SystemRandomNumberGenerator.seed())
     private var lastMessageTime: UInt64 = 0
-    /// Requests that wait for the administrator.
+    /// A request that waits for the administrator, or for the loop with a project's buckets.
     private struct Parked {
         var request: HTTPRequest
         var responder: Responder
         var isAdmin: Bool
-        /// Whose quotas are asked for.
+        /// The project whose quotas the request asks for.
         var project: Project?
     }
     private var attempts = RefusedAttempts()
     private var parked: [UInt64: Parked] = [:]
     private var lastParked: UInt64 = 0
-    /// Who has asked for the metrics, until their text is made.
+    /// Clients that have asked for the metrics and wait for the text.
     private var scrapers: [Responder] = []
     private var pace = ScrapePace()
 
@@ -58,7 +59,7 @@ final class Front {
 
     // MARK: Requests
 
-    /// Whose share of the loop's time a request takes that did not come over the admin socket.
+    /// The share of the loop's time for a request that did not come over the admin socket.
     func share(of request: HTTPRequest) -> UInt64 {
         api.share(of: request, now: loop.core.believed(loop.now).wall).number
     }
@@ -77,14 +78,14 @@ final class Front {
         carryOut(action, request, responder, payer: api.payer, isAdmin: isAdmin)
     }
 
-    /// In the audit log, as far as its bounds go.
+    /// Puts a refused attempt into the audit log, within the bounds of `RefusedAttempts`.
     private func tell(_ refused: RefusedOperator, _ place: String, _ now: WallTime) {
         let attempt = RefusedAttempts.Attempt(name: refused.name, place: place, subject: refused.subject)
         guard let entry = attempts.note(attempt, now: now) else { return }
         loop.shared.administrator.tellRefused([entry], loop.shared.log)
     }
 
-    /// What followed those that were told at once.
+    /// Adds to the audit log how many attempts followed the first ones.
     func tellRefused(now: WallTime) {
         loop.shared.administrator.tellRefused(attempts.take(now: now), loop.shared.log)
     }
@@ -120,14 +121,14 @@ final class Front {
         }
     }
 
-    /// From where an operator's question comes. Behind a proxy that is believed, both ends of its way are
-    /// named.
+    /// The address from which an operator's request comes. Behind a trusted proxy, the address names both
+    /// ends of the way.
     private func place(of request: HTTPRequest, _ responder: Responder) -> String {
         let peer = responder.peer.host
         return api.forwarded(request).map { "\($0) by \(peer)" } ?? peer
     }
 
-    /// Who asks an operator's question.
+    /// The operator who makes the request.
     private func requester(
         _ request: HTTPRequest, _ responder: Responder, isAdmin: Bool
     ) -> Administrator.Requester {
@@ -160,7 +161,7 @@ final class Front {
         }
     }
 
-    /// Metrics are open to everybody, and hundreds who ask at once must not hold up the loop.
+    /// Metrics are open to everybody, and hundreds of requests at once must not hold up the loop.
     private func scrape(_ responder: Responder) {
         scrapers.append(responder)
         guard let wait = pace.ask(now: Clock.monotonic()) else { return }
@@ -180,14 +181,14 @@ final class Front {
         for responder in asked { responder.respond(response) }
     }
 
-    /// What is left only the loop knows that has the project's buckets.
+    /// Only the loop with the project's buckets knows what is left in them.
     private func answerQuotas(_ project: Project, _ responder: Responder) {
         let request = HTTPRequest(method: .get, target: [])
         let place = park(Parked(request: request, responder: responder, isAdmin: false, project: project))
         loop.askLevels(of: project.number, question: place)
     }
 
-    /// The answer of the loop that has the buckets.
+    /// Takes the answer of the loop with the buckets.
     func answer(_ question: UInt64, _ levels: [BucketLevel]) {
         guard let parked = unpark(question), let project = parked.project else { return }
         parked.responder.respond(loop.shared.administrator.quotas(of: project, left: levels))
@@ -205,7 +206,7 @@ final class Front {
             place = tickets.count
             tickets.append(Ticket())
         }
-        // From its last byte on, also while it waited for its turn.
+        // From the request's last byte on, with the time for which the request waited for its turn.
         let now = loop.now.monotonic.nanoseconds
         let arrived = MonotonicTime(nanoseconds: now - min(now, responder.waited))
         tickets[place].request = (responder, form, payer, arrived)
@@ -225,8 +226,8 @@ final class Front {
         respond(api.render(outcome, form), payer, responder)
     }
 
-    /// What a quota refuses the project whose bearer the request showed costs that project time, whether it
-    /// is known at once or when the owner of its buckets has answered.
+    /// A 429 for a quota costs time of the project whose bearer the request showed, whether the loop refuses
+    /// at once or the owner of the buckets has answered.
     private func respond(_ response: HTTPResponse, _ payer: Share?, _ responder: Responder) {
         if response.status == 429, let payer {
             responder.refuse(response, of: payer.number)
@@ -245,12 +246,12 @@ final class Front {
         responders[stream] = responder
     }
 
-    /// Of which project a stream's device is, and under which registration key.
+    /// The project of a stream's device, and the number of the device's registration key.
     private static func note(_ project: ProjectNumber, _ key: UInt8) -> UInt64 {
         UInt64(project.rawValue) << 8 | UInt64(key)
     }
 
-    /// Streams end with their project, and with the registration key that their devices are under.
+    /// Ends the streams of deleted projects, and the streams of devices under retired registration keys.
     func endStreams(of projects: Set<ProjectNumber>, under keys: Set<UInt8>) {
         guard !projects.isEmpty || !keys.isEmpty else { return }
         let gone = Set(projects.map { UInt64($0.rawValue) })
@@ -261,7 +262,7 @@ final class Front {
         }
     }
 
-    /// The client is gone, or gave up.
+    /// The client is gone, or has ended its request.
     func cancelled(_ responder: Responder) {
         let stream = responder.userTag
         guard stream > 0, responders[stream] === responder else { return }
@@ -271,13 +272,13 @@ final class Front {
 
     func drained(_ responder: Responder) { loop.drained(responder.userTag) }
 
-    /// A comment on every stream, so that a broken connection shows itself.
+    /// Writes a comment to every stream, so that a broken connection shows itself.
     func keepAlive() {
         let comment = SharedBytes(API.keepAlive)
         for responder in responders.values { _ = responder.write(comment) }
     }
 
-    /// Every stream ends; their devices come back, here or elsewhere, at a time of their own.
+    /// Ends every stream. Each device comes back, here or elsewhere, after a random time from 0.5 s to 5 s.
     func endStreams() {
         for (stream, responder) in responders {
             let wait = 500 + Int(random.next(upperBound: UInt64(4500)))
@@ -333,7 +334,7 @@ extension Front: LoopHost {
 
     func refuse(_ stream: UInt64, _ refusal: Refusal) {
         guard let responder = responders[stream] else { return }
-        // One that was open for long, and that a next owner does not take.
+        // The stream was open already, and the next owner refuses it.
         if responder.hasBegun { return endForReconnect(stream) }
         responders[stream] = nil
         responder.respond(api.refuseStream(refusal))
@@ -347,7 +348,7 @@ extension Front: LoopHost {
             API.ending("reconnect", retryMilliseconds: 500 + Int(random.next(upperBound: UInt64(2000)))))
     }
 
-    /// `refusal`: of one that has not begun.
+    /// `refusal` is the answer to a stream that has not begun.
     private func end(
         _ stream: UInt64, _ last: [UInt8],
         _ refusal: Refusal = .unavailable("the partition is served anew")
@@ -362,7 +363,7 @@ extension Front: LoopHost {
     }
 }
 
-/// What the edge of one listener calls: the loop's front, and whether the listener is the operator's.
+/// The handler of one listener: the loop's front, and whether the listener is the operator's.
 final class EdgeHandler: RequestHandler {
     private let front: Front
     private let isAdmin: Bool

@@ -3,9 +3,9 @@ import Journal
 import Logging
 import NodeCore
 
-/// How often the cluster's database may have lost the end of what it acknowledged. The number stands in the
-/// ids of events, so that a device which says that it has read up to a lost event is not believed to have
-/// read what came in its place (rule: lost-ends-raise-the-generation).
+/// How often the cluster's databases may have lost the end of what they acknowledged. Event ids carry this
+/// number. So a device that says that it has read up to a lost event does not acknowledge an event that came
+/// in its place (rule: lost-ends-raise-the-generation).
 enum Generation {
     fileprivate static let key = "generation"
     private static let version: UInt8 = 1
@@ -40,20 +40,21 @@ enum Generation {
         }
     }
 
-    /// What a node begins with.
+    /// The generation and the pasts with which a node begins.
     struct Standing {
         var number: UInt64
-        /// In which pasts the databases that are not the home were when that was so, as far as the cluster
-        /// knows: a node does not go on in one that may lack something of that.
+        /// The past of each database but the home at that generation, as far as the cluster knows. A node
+        /// must not go on in a past that may lack something of this one.
         var pasts: [Int: EnginePast] = [:]
     }
 
-    /// What holds now; the number is one more where the past of any of so many databases is another one.
-    /// Before anything is taken. `pasts` reads those of the databases that are there, the home aside.
+    /// The generation that holds now, raised by one for each database that may have lost its end. Must come
+    /// before the node takes anything. `pasts` reads the pasts of the databases that are there, except the
+    /// home.
     ///
-    /// Several nodes may be at it at once, and one may be stopped in the middle: what is written rests on the
-    /// record that it was computed from, and is computed anew, from pasts that are read anew, where another
-    /// node has written that meanwhile.
+    /// Several nodes may do this at once, and one of them may be stopped in the middle. A write demands that
+    /// the record is still the one from which it was computed. Where another node has written the record
+    /// meanwhile, this node reads the pasts again and computes again.
     static func current(
         _ home: any ClusterEngine, databases: Int = 1, _ log: Logger,
         further pasts: () throws -> [Int: EnginePast] = { [:] }
@@ -79,12 +80,12 @@ enum Generation {
         }
     }
 
-    /// What one look at the databases comes to.
+    /// The result of one look at the databases.
     private struct Look {
         var standing: Standing
         var losses: [(database: Int, former: EnginePast, now: EnginePast)] = []
         private var home: EnginePast?
-        /// What is to stand in the record; `nil` where that need not change.
+        /// The record to write; `nil` where the record need not change.
         private var changed: Known?
         private var writes = CatalogWrites()
 
@@ -112,7 +113,7 @@ enum Generation {
             changed = Known(number: standing.number, past: home ?? past)
         }
 
-        /// Whether it holds: nobody has changed the record since it was read.
+        /// Writes the result. False where another node has changed the record since it was read.
         func settle(_ engine: any ClusterEngine, from stored: [UInt8]?) throws -> Bool {
             guard let changed else { return try engine.get(.setting, key: Generation.key) == stored }
             let next = changed.encoded + (try Catalog.random(8))
@@ -122,7 +123,7 @@ enum Generation {
 
     fileprivate static func key(of database: Int) -> String { "past:\(database)" }
 
-    /// In which past a database that is not the home was when the cluster last looked.
+    /// The past of a database that is not the home, at the last look of the cluster.
     static func knownPast(of database: Int, _ home: any Engine) throws -> EnginePast? {
         try home.get(.setting, key: key(of: database)).map { try Known(decoding: $0).past }
     }

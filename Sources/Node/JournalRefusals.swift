@@ -12,12 +12,12 @@ final class JournalRefusals: Sendable {
     }
     private struct Known {
         var refusals: [PartitionID: Refusal] = [:]
-        /// A full disk refuses every partition for the same reason: one line tells of them all.
+        /// A full disk refuses every partition for the same reason, and one line is enough for all.
         var told = LogLimit<String>()
     }
     private let known = Mutex(Known())
 
-    /// A refusal that is over within this many nanoseconds is no news to whoever asks how the node is.
+    /// The node's status shows a refusal only after this many nanoseconds.
     static let lasting: UInt64 = .seconds(5)
 
     func begin(_ partition: PartitionID, _ reason: String, now: MonotonicTime, _ log: Logger) {
@@ -43,12 +43,12 @@ final class JournalRefusals: Sendable {
         log.notice("the engine takes records again", metadata: metadata)
     }
 
-    /// Its machine is gone, and what waited with it.
+    /// The partition's machine is gone, and the records that waited with it.
     func forget(_ partition: PartitionID) { known.withLock { $0.refusals[partition] = nil } }
 
     var count: Int { known.withLock { $0.refusals.count } }
 
-    /// Those that are worth telling.
+    /// The refusals that have lasted long enough to be reported.
     func lasting(now: MonotonicTime) -> [Refusal] {
         known.withLock { Array($0.refusals.values) }
             .filter { now.since($0.since) >= JournalRefusals.lasting }.sorted { $0.partition < $1.partition }
@@ -62,7 +62,7 @@ final class JournalRefusals: Sendable {
 }
 
 extension NodeShared {
-    /// What a node that is ready says of itself.
+    /// The answer of `/readyz` while the node is ready.
     var readyWord: String {
         let refusals = refusals.lasting(now: Clock.monotonic())
         var words: [String] = []

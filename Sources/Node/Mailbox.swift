@@ -3,9 +3,9 @@ import NIOCore
 import NodeCore
 import Synchronization
 
-/// A loop's inbox: many writers, one reader, which is woken once for all that has come since it last looked.
+/// A loop's inbox: many writers, and one reader that is woken once for everything since its last look.
 final class Mailbox: Sendable {
-    /// Something that the shell itself does on the loop: it concerns clients' requests, never the core.
+    /// Work that the shell does on the loop, outside the messages of the core.
     typealias Body = @Sendable (NodeLoop) -> Void
     private struct State {
         var bodies: [Body] = []
@@ -30,7 +30,7 @@ final class Mailbox: Sendable {
 
     func post(_ message: LoopMessage) { add { $0.inbox.post(message) } }
 
-    /// What a frame of another process has for the loop. False where it was left out.
+    /// Posts what a frame of another process has for the loop. False where the full inbox left it out.
     func post(_ messages: [LoopMessage], from life: UInt32) -> Bool {
         guard !messages.isEmpty else { return true }
         var isTaken = true
@@ -55,17 +55,17 @@ final class Mailbox: Sendable {
         if mustWake { eventLoop.execute(wake) }
     }
 
-    /// In the lock, so that the last that is noted holds.
+    /// Must run inside the lock, so that the newest pressure is the one that stays.
     private func note(_ pressure: Pressure) {
         if level.load(ordering: .relaxed) != pressure.rawValue {
             level.store(pressure.rawValue, ordering: .relaxed)
         }
     }
 
-    /// Before the loop ends: what comes later is dropped.
+    /// Called before the loop ends. Later posts are dropped.
     func close() { state.withLock { $0.isClosed = true } }
 
-    /// Everything that has come. The next post wakes the loop again.
+    /// Takes everything that has come. The next post wakes the loop again.
     func take() -> (bodies: [Body], messages: [LoopMessage]) {
         state.withLock { state in
             state.isAwake = false

@@ -11,7 +11,7 @@ import PostgresEngine
 import Routing
 import TLS
 
-/// What a node needs to know to be one of several.
+/// The settings of a node of a cluster.
 public struct ClusterConfiguration: Sendable {
     /// The database: a URI or keywords, as libpq reads them.
     public var url: String
@@ -19,20 +19,20 @@ public struct ClusterConfiguration: Sendable {
     public var further: [String] = []
     /// Where peers reach this node.
     public var peer: NodeConfiguration.Address
-    /// Where gossip is heard; `nil` for the port of `peer`, by UDP.
+    /// Where this node listens for gossip; `nil` for the host and port of `peer`, by UDP.
     public var gossip: NodeConfiguration.Address?
-    /// Nodes to gossip with first, `HOST:PORT`, besides those in the database.
+    /// Nodes to gossip with first, `HOST:PORT`, in addition to the nodes in the database.
     public var seeds: [String] = []
     public var isShard = true
     public var isGateway = true
     public var weight: UInt8 = 1
     public var zone = ""
-    /// PEM files of the certificate that this node shows to others, its key, and the authority of all; `nil`
-    /// for connections without TLS.
+    /// The PEM files of the certificate that this node shows to other nodes, its key, and the authorities
+    /// that this node trusts; `nil` for connections without TLS.
     public var peerTLS: PeerFiles?
-    /// Whether a node that has a certificate of its own believes others that show one which names no node.
+    /// Whether a node with a certificate of its own accepts nodes whose certificates name no node.
     public var allowsSharedPeerCert = false
-    /// For tests: a database that may lose what it acknowledged.
+    /// For tests: whether the database may be one that loses what it acknowledged.
     public var allowsVolatile = false
 
     public init(url: String, peer: NodeConfiguration.Address) {
@@ -46,15 +46,15 @@ public struct ClusterConfiguration: Sendable {
         return options
     }
 
-    /// What a database's URL is, before anything is done with it.
+    /// Whether the text of a database's URL is in order, and holds a password. Connects to nothing.
     public static func look(_ url: String) -> ConnectionString.Finding { ConnectionString.look(url) }
 
-    /// Databases of a cluster, the home counted.
+    /// The most databases of a cluster, the home counted.
     public static let databasesMax = EngineShare.countMax
 
     var databaseCount: Int { 1 + further.count }
 
-    /// One of the cluster's databases, 0 for the home, of which nothing is known yet.
+    /// One of the cluster's databases, 0 for the home, before the node knows its identity and its past.
     func database(_ number: Int) throws -> DatabaseSettings {
         guard let share = EngineShare(number: number, of: databaseCount) else {
             throw NodeError("a cluster has at most \(EngineShare.countMax) databases")
@@ -64,9 +64,9 @@ public struct ClusterConfiguration: Sendable {
         return DatabaseSettings(url: number == 0 ? url : further[number - 1], options: options)
     }
 
-    /// The home's engine, when it can be reached: a database that starts later than its nodes is nothing
-    /// unusual. Meanwhile the node's ports say why it is not ready. Where the cluster is yet to be made, the
-    /// other databases are waited for as well.
+    /// The home's engine, as soon as the home can be reached: a database often starts later than its nodes.
+    /// Meanwhile the node's ports say why the node is not ready. Where the cluster is yet to be made, waits
+    /// for the other databases as well.
     func waitForEngine(_ configuration: NodeConfiguration, _ log: Logger) throws -> PostgresEngine {
         var room: WaitingRoom?
         defer { room?.close() }
@@ -100,7 +100,8 @@ public struct ClusterConfiguration: Sendable {
         return home
     }
 
-    /// Waits for as long as an operator keeps the node out of the cluster. Its ports say why it is not ready.
+    /// Waits while an operator keeps the node out of the cluster. Meanwhile its ports say why it is not
+    /// ready.
     func waitWhileCordoned(
         _ engine: any ClusterEngine, _ configuration: NodeConfiguration, _ log: Logger
     ) throws {
@@ -125,7 +126,7 @@ public struct ClusterConfiguration: Sendable {
         }
     }
 
-    /// Engines on the other databases, `nil` for those that cannot be reached now.
+    /// Engines on the other databases; `nil` for each database that cannot be reached now.
     func reachFurther(_ log: Logger) throws -> [PostgresEngine?] {
         try further.indices.map { place in
             var settings = try database(place + 1)
@@ -146,7 +147,7 @@ public struct ClusterConfiguration: Sendable {
 }
 
 extension Node {
-    /// Opens the peer port and makes the node's part in the cluster, which begins a little later.
+    /// Opens the peer port, and makes the node's part in the cluster; `Cluster.begin` starts that part later.
     static func join(
         _ settings: ClusterConfiguration, _ configuration: NodeConfiguration,
         _ databases: [DatabaseSettings], _ shared: NodeShared,
@@ -208,7 +209,7 @@ extension Node {
         return (cluster, server)
     }
 
-    /// 16 random bytes that name the cluster and 32 that seal its gossip; made with the cluster.
+    /// 16 random bytes that name the cluster, and 32 that seal its gossip. Both are made with the cluster.
     private static func clusterSecrets(
         _ engine: any Engine, _ vault: Vault, _ log: Logger
     ) throws -> (id: [UInt8], key: [UInt8]) {
@@ -223,7 +224,7 @@ extension Node {
         }
     }
 
-    /// Hands a peer's messages to the loops that they are for. On the connection's event loop.
+    /// Passes a peer's messages to the loops that serve them. On the connection's event loop.
     private static func receive(
         _ bytes: [UInt8], from life: UInt32, _ after: MonotonicTime, _ shared: NodeShared, _ boxes: [Mailbox]
     ) {

@@ -4,10 +4,10 @@ import Model
 import NodeCore
 import Ownership
 
-// What is looked at before a node joins a cluster. Each refusal is a sentence that says what to do.
+// Checks before a node joins a cluster. Each refusal is a sentence that says what to do.
 
 extension Node {
-    /// Two renewals of a lease, and some.
+    /// The looks take 1.4 s together, longer than two renewals of a lease.
     private static let looks = 4
     private static let microsecondsBetweenLooks: UInt32 = 350_000
 
@@ -23,7 +23,8 @@ extension Node {
         try checkName(name, engine)
     }
 
-    /// A process that has just died may be started again under its name; one that lives is not pushed out.
+    /// A node may start again under its name when its former process has died. A living process keeps the
+    /// name.
     private static func checkName(_ name: String, _ engine: any ClusterEngine) throws {
         func former() throws -> SessionRow? { try engine.sessions().last { $0.node == name } }
         guard let first = try former() else { return }

@@ -7,7 +7,7 @@ import NodeCore
 import PostgresEngine
 import SQLiteEngine
 
-// What is read and made before a node begins, on the thread of its engine; in a cluster, of the home's.
+// Reads and makes what a node needs before it begins, on the engine's thread; in a cluster, on the home's.
 
 extension Node {
     struct Opened: Sendable {
@@ -17,11 +17,11 @@ extension Node {
         var formerQuotas: FormerQuotas
         var catalogVersion: [UInt8] = []
         var generation: UInt64 = 0
-        /// Of a cluster, the home first.
+        /// The databases of a cluster, the home first; empty on a node of its own.
         var databases: [DatabaseSettings] = []
     }
 
-    /// Starts the engines' threads and opens what they are on; what became of rows goes to the loops' boxes.
+    /// Starts the engines' threads and opens the databases. The outcomes of rows go to the loops' mailboxes.
     static func openEngines(
         _ configuration: NodeConfiguration, _ boxes: MailboxTable, _ log: Logger,
         onFatal: @escaping @Sendable (String) -> Void
@@ -85,7 +85,7 @@ extension Node {
                 from: engine, projects: Array(contents.directory.byNumber.keys), now: Clock.now().wall))
     }
 
-    /// What stands there otherwise than this node writes it.
+    /// Seals again the secrets that are stored in another form than this node writes.
     private static func seal(
         _ engine: any Engine, _ configuration: NodeConfiguration, _ log: Logger
     ) throws {
@@ -102,7 +102,7 @@ extension Node {
     private static let joiningTriesMax = 20
     private static let pauseMicroseconds: UInt32 = 200_000
 
-    /// Runs what may be done twice, and again where the database could not do it now.
+    /// Runs `body`, which must be safe to repeat, and runs it again where the database refuses at the moment.
     static func patiently<Result>(_ log: Logger, _ body: () throws -> Result) throws -> Result {
         for _ in 1..<joiningTriesMax {
             do {
@@ -115,9 +115,9 @@ extension Node {
         return try body()
     }
 
-    /// The same in a cluster, where others may be doing it as well: partitions are taken later, one by one.
-    /// Nobody is kept out meanwhile. What a cluster has once is put where there is none, or by
-    /// compare-and-set.
+    /// Opens the databases of a cluster, while other nodes may do the same. The node takes partitions later,
+    /// one by one, and keeps no other node out meanwhile. What a cluster has once is written only where it is
+    /// absent, or by compare-and-set.
     private static func openShared(
         _ engine: any ClusterEngine, _ further: [PostgresEngine?], _ configuration: NodeConfiguration,
         _ cluster: ClusterConfiguration, _ log: Logger
@@ -166,7 +166,7 @@ extension Node {
             databases: databases)
     }
 
-    /// Makes the partitions of a cluster on one database, or finds them; their histories.
+    /// Makes the partitions of a cluster on one database, or finds them, and returns their histories.
     private static func settleOne(
         _ engine: any ClusterEngine, _ configuration: NodeConfiguration, _ cluster: ClusterConfiguration
     ) throws -> [History] {
@@ -179,7 +179,7 @@ extension Node {
         } else {
             try checkCount(existing.count, configuration)
         }
-        // Another node may have begun to spread the cluster over several just now.
+        // Another node may have begun just now to spread the cluster over several databases.
         if let mistake = try DatabaseSpread.mistake(engine, named: 1) { throw NodeError(mistake) }
         return try engine.partitions().map(\.history)
     }

@@ -6,9 +6,9 @@ import Model
 import NodeCore
 import Partitions
 
-/// What a start has begun and a start that fails takes back, the last first. Without it threads and
-/// connections of a node that nobody holds would go on while the process ends. What a step refers to lives
-/// until all steps are done.
+/// The steps that undo a start that fails, the last step first. Without them, threads and connections
+/// of a node that failed to start would go on while the process ends. Objects to which a step refers must
+/// live until all steps are done.
 struct Begun {
     private var steps: [() -> Void] = []
 
@@ -59,7 +59,7 @@ extension Node {
         return settings
     }
 
-    /// Opens the listeners; their ports.
+    /// Opens the listeners, and returns their ports.
     static func listen(
         _ edge: Edge, _ configuration: NodeConfiguration, _ certificates: CertificateKeeper?
     ) throws -> [Int] {
@@ -74,8 +74,8 @@ extension Node {
         return ports
     }
 
-    /// Opens the admin socket. A node of a cluster serves without one; on a node of its own the folder is
-    /// that of its data, so a socket that cannot be made there is a reason not to start.
+    /// Opens the admin socket. A node of a cluster serves without one. On a node of its own the folder also
+    /// holds the data, so a socket that cannot be made there is a reason not to start.
     static func listenForOperators(_ admin: Edge, _ configuration: NodeConfiguration, _ log: Logger) throws {
         guard !configuration.folder.isEmpty else { return }
         if configuration.cluster != nil { mkdir(configuration.folder, 0o700) }

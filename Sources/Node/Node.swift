@@ -24,46 +24,47 @@ public struct NodeConfiguration: Sendable {
             self.port = port
         }
     }
-    /// The data folder of the embedded engine; in a cluster only the admin socket is in it, and it may be
-    /// empty.
+    /// The data folder of the embedded engine. In a cluster the folder holds only the admin socket, and an
+    /// empty path means no admin socket.
     public var folder: String
     public var listen: [Address] = []
-    /// Listeners with TLS, and what they show: the first certificate is for whoever asks for no name of the
-    /// others.
+    /// Listeners with TLS, and their certificates. The first certificate is for clients that ask for no name,
+    /// or for a name that no certificate has.
     public var listenTLS: [Address] = []
     public var certificates: [CertificateFiles] = []
     public var isDev = false
-    /// A development server that listens beyond this machine.
+    /// Whether the development server listens beyond this machine.
     public var isDevAnywhere = false
-    /// Names, besides this machine's own and Google's, by which a development server may be called.
+    /// Host names of a development server, in addition to this machine's own and Google's.
     public var devHosts: [String] = []
     public var partitionCount = 32
-    /// Whether their number was asked for in so many words.
+    /// Whether the operator named a number of partitions.
     public var insistsOnCount = false
     public var loopCount = System.coreCount
     public var name = "node"
     public var tokenURI = "http://127.0.0.1:8787/token"
     public var retryAfterOnSends = false
-    /// A node of a cluster; `nil` for one on the embedded engine.
+    /// The settings of a node of a cluster; `nil` for a node on the embedded engine.
     public var cluster: ClusterConfiguration?
-    /// Bytes that the program's allocator has given out, for the metrics.
+    /// The bytes that the program's allocator has given out, for the metrics.
     public var allocatedBytes: (@Sendable () -> Double)?
     public var topicPayloadBytesMax = 4096
-    /// Connections of clients; `nil` for as many as the process's descriptors allow.
+    /// The most connections of clients; `nil` for as many as the process's descriptors allow.
     public var connectionsMax: Int?
-    /// Connections of one address, 0 for no bound; `nil` for a quarter of all, and any number of this
-    /// machine's own.
+    /// The most connections of one address, 0 for no bound; `nil` for a quarter of all, and no bound for this
+    /// machine's own addresses.
     public var connectionsPerAddressMax: Int?
-    /// What one client's address may do, and which proxies speak for others.
+    /// The limits of one client's address, and the proxies that speak for other addresses.
     public var clientLimits = ClientLimits.Settings()
-    /// Under which the server's own secrets are sealed in the database.
+    /// The keys that seal the server's own secrets in the database.
     public var secrets = SecretsKeys.none
-    /// Whether a key may be read anew that others on this machine can read: nobody else is there.
+    /// Whether the node may read again a key that others on this machine can read. For machines without
+    /// other users, such as containers.
     public var mayHaveLooseModes = false
     public init(folder: String) { self.folder = folder }
 }
 
-/// One process of Tidecast: the embedded engine, the loops, and the listeners.
+/// One process of Tidecast: the engines, the loops, the listeners, and in a cluster the node's part in it.
 public final class Node: Sendable {
     private let group: MultiThreadedEventLoopGroup
     private let shared: NodeShared
@@ -75,8 +76,9 @@ public final class Node: Sendable {
     private let log: Logger
     public let ports: [Int]
 
-    /// Opens the folder, takes its partitions, reads them and begins to serve. `onFatal` is called when the
-    /// engine cannot go on: the process must end.
+    /// Opens the engines and begins to serve. On a node of its own that comes after all partitions are taken
+    /// and read; a node of a cluster takes partitions later. `onFatal` says that the node cannot go on: the
+    /// process must end.
     public init(
         _ configuration: NodeConfiguration, log: Logger, onFatal: @escaping @Sendable (String) -> Void
     ) throws {
@@ -85,7 +87,7 @@ public final class Node: Sendable {
         let gates = Gates(configuration, log)
         gates.tellCut(log)
         do {
-            // What is wrong with them is said before anything begins, or waits for a database.
+            // Certificates that cannot be used are reported before anything begins, or waits for a database.
             for files in configuration.certificates { _ = try ServerCertificate(files) }
             let peers = try configuration.cluster?.peerTLS.map {
                 try PeerTLS($0, node: configuration.name)
@@ -102,7 +104,8 @@ public final class Node: Sendable {
             certificates = try CertificateKeeper(
                 configuration, peers: peers, secret: opened.contents.signingKeys.newest, log)
             let loops = try Node.makeLoops(group, shared, settings, opened.contents, boxes, log)
-            // A front refers to its loop unowned: the loops outlive all connections.
+            // A front refers to its loop without a reference count, so the loops must outlive all
+            // connections.
             begun.undo { withExtendedLifetime(loops) {} }
             shared.administrator.begin(boxes.all, certificates)
             if let settings = configuration.cluster {
@@ -164,8 +167,8 @@ public final class Node: Sendable {
         return loops
     }
 
-    /// Reads every partition on the engine's thread while the loops fold those that were read. One that is
-    /// damaged keeps nobody else waiting: its loop reads it again, and quarantines it.
+    /// Reads every partition on the engine's thread, while the loops fold the partitions that have been read.
+    /// A damaged partition delays no other: its loop reads the partition again, and quarantines it.
     private static func load(_ shared: NodeShared, _ loops: [NodeLoop]) throws {
         var folding: [EventLoopFuture<Void>] = []
         for number in 0..<shared.partitionCount {
@@ -187,20 +190,20 @@ public final class Node: Sendable {
         if let reason = shared.fatal { throw NodeError(reason) }
     }
 
-    /// Not ready, streams told to come back, requests finished, then closed.
+    /// Ends in order: the node is not ready, tells streams to come back, finishes requests, then closes.
     public func stop(within limit: TimeAmount = .seconds(10)) async {
-        // Partitions go to their heirs while this node still answers and passes on.
+        // Partitions go to their heirs while this node still answers and passes requests on.
         await cluster?.leave(within: .seconds(8))
         certificates?.end()
         shared.beginDraining()
-        // A balancer that asks for /readyz finds out, and chooses others; until then it is answered as
+        // A balancer that asks /readyz now chooses other nodes. Until then this node answers requests as
         // before.
         if cluster != nil, edge.isInUse { try? await Task.sleep(for: .milliseconds(1500)) }
         for box in shared.administrator.boxes { box.run { $0.front.endStreams() } }
         await edge.drain(within: limit)
         await admin.drain(within: .seconds(1))
         if cluster == nil { await keepQuotas() }
-        // Whoever may still say something ends before the one to whom it would be said.
+        // Each part ends before the parts to which it may still speak.
         let away = cluster?.current.away ?? []
         await endPeers()
         await cluster?.end()
@@ -210,7 +213,7 @@ public final class Node: Sendable {
         await cluster?.endLoop()
     }
 
-    /// No connection of a peer is taken any more, and none of this node's own stands.
+    /// Accepts no more connections of peers, and closes all connections that this node has made.
     private func endPeers() async {
         guard let peerServer else { return }
         try? await peerServer.close().get()
@@ -226,20 +229,20 @@ public final class Node: Sendable {
 }
 
 extension Node {
-    /// Reads all certificates anew, of listeners and between nodes; connections that stand keep theirs.
+    /// Reads all certificates again, of listeners and between nodes; open connections keep the former ones.
     public func readCertificates() {
         guard let certificates else { return log.info("there are no certificates to be read anew") }
         certificates.look(isAsked: true)
     }
 
-    /// An orderly end at once, for who knows that nobody is served.
+    /// Ends in order and at once, for a caller that knows that the node serves nobody.
     public func end() async {
         shared.beginDraining()
         await keepQuotas()
         shared.engines.shutdown()
     }
 
-    /// Puts down what is left in the buckets, so that an orderly restart neither fills nor empties them.
+    /// Writes what is left in the buckets, so that an orderly restart neither fills nor empties them.
     private func keepQuotas() async {
         var remainders: [ProjectNumber: [UInt64]] = [:]
         for box in shared.administrator.boxes {
@@ -265,12 +268,12 @@ public struct NodeError: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// Where the admin socket of a data folder is.
+/// The path of the admin socket in a data folder.
 public enum AdminSocket {
     public static func path(in folder: String) -> String { "\(folder)/admin.sock" }
 }
 
-/// The loops by their event loop, each of which is used on its own only.
+/// The loops by their event loops. Each loop must be used on its own event loop only.
 private final class LoopTable: Sendable {
     private let loops: [ObjectIdentifier: NodeLoop]
     init(_ loops: [NodeLoop]) {
@@ -282,19 +285,19 @@ private final class LoopTable: Sendable {
         }
         return loop
     }
-    /// Starts what each loop does by itself.
+    /// Starts what each loop does every 25 s.
     func begin() {
         for loop in loops.values { loop.eventLoop.execute { loop.beginKeepAlive() } }
     }
 }
 
-/// The loops' mailboxes, which are there a little later than the engine's thread.
+/// The loops' mailboxes. The engine's thread starts before they are made.
 final class MailboxTable: Sendable {
     private let boxes = Mutex<[Mailbox]>([])
     func fill(_ boxes: [Mailbox]) { self.boxes.withLock { $0 = boxes } }
     var all: [Mailbox] { boxes.withLock { $0 } }
 
-    /// What became of a loop's rows.
+    /// Posts the outcomes of a loop's rows.
     func post(_ resolved: [Resolved], to owner: Int) {
         boxes.withLock { $0[owner] }.post(resolved.map { .resolved($0) })
     }

@@ -4,7 +4,7 @@ import Partitions
 import Synchronization
 
 extension NodeCounters {
-    /// What a partition has to say to the operator: counted and logged.
+    /// Counts and logs what a partition reports to the operator.
     func note(_ notice: PartitionNotice, of partition: PartitionID, _ log: Logger) {
         let place: Logger.Metadata = ["partition": "\(partition.rawValue)"]
         switch notice {

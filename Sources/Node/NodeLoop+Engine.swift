@@ -3,10 +3,10 @@ import Model
 import NodeCore
 import Partitions
 
-// Jobs of the engines for a loop's partitions; their answers come back by the loop's mailbox.
+// Jobs of the engines for a loop's partitions. The answers come back to the loop's mailbox.
 
 extension NodeLoop {
-    /// Rows that a call of the engine deletes at the most, so that appends never wait long behind it.
+    /// The most rows that one call of the engine deletes, so that appends never wait long behind the call.
     private static let trimSlice = 500
 
     private var mailbox: Mailbox { mailboxes[number] }
@@ -17,7 +17,7 @@ extension NodeLoop {
         shared.engines[id].perform({ engine in try engine.isAlive(session) }) { result in
             switch result {
             case .success(true): mailbox.post(.partition(id, .confirmed(token)))
-            // What is in flight meanwhile may go in, or be in.
+            // Records in flight may be in the journal, or may still go in.
             case .success(false):
                 mailbox.post(.lost(id, mayHaveAppended: true, reason: "the session was fenced"))
             case .failure: mailbox.post(.engine(.confirmFailed(id, token: token)))

@@ -11,22 +11,22 @@ import Routing
 
 /// One event loop's share of a node: its sockets, timers and mailbox around the core that decides.
 ///
-/// What comes from other threads waits in the mailbox; what comes from clients is handed to the core at once
-/// and is finished by the next turn. Whatever the core wants done afterwards is carried out here.
-// Safe: everything in it is touched on its event loop only; other threads reach it through its mailbox,
-// which is locked.
+/// Messages from other threads wait in the mailbox. Requests from clients go to the core at once, and the
+/// next turn finishes them. The loop then carries out the core's effects.
+// Safe: every property is touched on the loop's event loop only; other threads reach the loop through its
+// mailbox, which is locked.
 final class NodeLoop: @unchecked Sendable {
     let number: Int
     let eventLoop: any EventLoop
     let shared: NodeShared
     let log: Logger
     private let keys: RegistrationKeys
-    /// As the catalog has them: some may not be used yet.
+    /// The keys as the catalog has them; some may not be in use yet.
     private var registrationKeys: [RegistrationKey] = []
     private let api: API
     /// One for each loop, this one's included. Set once before the first turn.
     var mailboxes: [Mailbox] = []
-    /// In a cluster: the way to other processes.
+    /// In a cluster: the connections to other processes.
     var peers: PeerConnections?
     private var isTurnScheduled = false
     private var spare: [LoopEffect] = []
@@ -64,14 +64,14 @@ final class NodeLoop: @unchecked Sendable {
             options, host: front, proofs: keys, random: SystemRandomNumberGenerator(), now: now)
     }
 
-    /// What the administrator changed.
+    /// Takes a catalog that the administrator has changed or read.
     func adopt(_ contents: Catalog.Contents) {
         let retired = Set(contents.registrationKeys.filter(\.isRetired).map(\.number))
             .subtracting(registrationKeys.filter(\.isRetired).map(\.number))
         let deleted = Set(api.directory.byNumber.keys).subtracting(contents.directory.byNumber.keys)
         registrationKeys = contents.registrationKeys
         keys.adopt(registrationKeys, now: Clock.now().wall)
-        // Before the directory, with which everything that was verified is forgotten.
+        // Before the directory, because a new directory clears everything that the API has verified.
         api.signingKeys = contents.signingKeys
         api.directory = contents.directory
         api.tokenURIs.formUnion(contents.tokenURIs)
@@ -83,7 +83,7 @@ final class NodeLoop: @unchecked Sendable {
         front.endStreams(of: deleted, under: retired)
     }
 
-    /// A comment on every stream each 25 seconds.
+    /// Every 25 s: writes a comment to every stream, and does the loop's other regular work.
     func beginKeepAlive() {
         keepAliveTask = eventLoop.scheduleRepeatedTask(initialDelay: .seconds(25), delay: .seconds(25)) { _ in
             self.front.keepAlive()
@@ -96,7 +96,7 @@ final class NodeLoop: @unchecked Sendable {
 
     // MARK: Turns
 
-    /// Reads the clock once for all that clients hand in before the next turn.
+    /// Reads the clock once for everything that clients hand in before the next turn.
     func beginTurn() {
         if !isTurnScheduled { now = Clock.now() }
         scheduleTurn()
@@ -119,13 +119,13 @@ final class NodeLoop: @unchecked Sendable {
         if core.hasWork { scheduleTurn() }
     }
 
-    /// From this loop itself.
+    /// Adds a message of this loop itself to its next turn.
     func enqueue(_ message: LoopMessage) {
         core.enqueue(message)
         scheduleTurn()
     }
 
-    /// Carries out what the core wants done. What that leads to may be carried out in the midst of it.
+    /// Carries out the core's effects. Further effects that one of them causes may run before the rest.
     private func settle() {
         while !core.effects.isEmpty {
             var batch: [LoopEffect] = []

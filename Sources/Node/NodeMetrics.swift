@@ -5,7 +5,7 @@ import NodeCore
 import SQLiteEngine
 import Synchronization
 
-/// What a node tells a scrape. Values are read when they are asked for; no topic, token or device is a label.
+/// The metrics of a node. A scrape reads the values; no topic, token or device is a label.
 final class NodeMetrics: Sendable {
     let registry = PrometheusRegistry()
     /// From a request's last byte to its answer.
@@ -20,7 +20,7 @@ final class NodeMetrics: Sendable {
             "tidecast_resident_bytes", "Resident memory of the process.", read: { NodeMetrics.resident() })
     }
 
-    /// Reads counters that others keep.
+    /// Adds metrics that read the counters of the node and of its engines.
     func watch(_ shared: NodeShared) {
         let counters = shared.counters
         registry.counter(
@@ -97,7 +97,7 @@ final class NodeMetrics: Sendable {
             })
     }
 
-    /// What a node of a cluster shows besides.
+    /// Adds the metrics that only a node of a cluster shows.
     func watchCluster(_ shared: NodeShared) {
         let counters = shared.counters
         registry.gauge(
@@ -156,7 +156,7 @@ final class NodeMetrics: Sendable {
             read: { Double(shared.cluster?.current.localHealth ?? 0) })
     }
 
-    /// Labels are paths of the settings.
+    /// Labels are the paths of certificate files, as the settings name them.
     func watch(_ keeper: CertificateKeeper) {
         for files in keeper.files {
             registry.gauge(

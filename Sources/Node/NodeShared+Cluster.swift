@@ -6,17 +6,17 @@ import NodeCore
 import Ownership
 import Synchronization
 
-// What operators ask of a cluster.
+// Answers what operators ask about a cluster.
 
 extension NodeShared {
     private static let isEnding = Atomic<Bool>(false)
 
-    /// As on SIGTERM; once, however many say so.
+    /// Ends the node as SIGTERM does; once, however often this is called.
     static func endInOrder() {
         if !isEnding.exchange(true, ordering: .relaxed) { kill(getpid(), SIGTERM) }
     }
 
-    /// The cluster as this node sees it: members, and who owns what since which epoch.
+    /// The cluster as this node sees it: its members, and each partition's owner and epoch.
     func clusterAnswer() -> HTTPResponse {
         guard let cluster else { return NodeShared.alone }
         let view = cluster.current
@@ -64,7 +64,7 @@ extension NodeShared {
         ])
     }
 
-    /// Partitions whose records the engine refuses, and for how long already.
+    /// Partitions whose records the engine refuses, and for how long.
     private func refusalsAnswer() -> [APIAnswer.Value] {
         let now = Clock.monotonic()
         return refusals.lasting(now: now).map { one in
@@ -81,7 +81,7 @@ extension NodeShared {
         return "\(view.state(of: member.session))"
     }
 
-    /// Connections that this node cannot make, or that broke and are not made again yet.
+    /// Connections that this node cannot make, or that broke and are not open again yet.
     private static func linksDown(
         from view: ClusterView, asked node: String, _ names: [SessionID: String]
     ) -> [APIAnswer.Value] {
@@ -94,7 +94,7 @@ extension NodeShared {
         }
     }
 
-    /// Names that were there within a day and are not now.
+    /// Names of nodes that were members within a day and are not members now.
     private static func gone(from view: ClusterView) -> [APIAnswer.Value] {
         let present = Set(view.members.map(\.name))
         let names = view.gossip.filter { $0.state == .left || $0.state == .dead }.map(\.name)
@@ -107,12 +107,13 @@ extension NodeShared {
         var response: HTTPResponse
     }
 
-    /// A node that is to leave, and the shards that would be left, `nil` where none is needed.
+    /// A node that is to leave, and the shards that would remain; `nil` where none has to remain.
     struct Drain {
         var member: Ownership.Member
         var shardsLeft: Set<String>?
 
-        /// Two drains at once may each count on the node of the other: those that are kept out are not left.
+        /// Two drains at once may each count on the other's node, so cordoned shards do not count as
+        /// remaining.
         func check(_ cordoned: Set<String>) throws {
             guard let shardsLeft, shardsLeft.isSubset(of: cordoned) else { return }
             throw DrainRefusal(
@@ -122,7 +123,7 @@ extension NodeShared {
         }
     }
 
-    /// The node that is to leave, or why it may not: it is not there.
+    /// The node that is to leave, or the refusal where the cluster has no such node.
     func drain(of node: String, force: Bool) -> Result<Drain, DrainRefusal> {
         guard let cluster else { return .failure(DrainRefusal(response: NodeShared.alone)) }
         let view = cluster.current

@@ -7,7 +7,7 @@ import Ownership
 import Partitions
 import Synchronization
 
-/// What the loops of a node share: constants of its data, the way to the engine, and counters.
+/// What the loops of a node share: constants of its data, the engines, and counters.
 final class NodeShared: Sendable {
     let map: NodeMap
     var partitionCount: Int { map.partitionCount }
@@ -19,7 +19,7 @@ final class NodeShared: Sendable {
     let options: PartitionOptions
     let counters = NodeCounters()
     let metrics = NodeMetrics()
-    /// This process among those of a cluster, 24 bits; 0 on a node of its own.
+    /// The process id in a cluster, 24 bits; 0 on a node of its own.
     let life: UInt32
     private let clusterBox = Mutex<Cluster?>(nil)
     var cluster: Cluster? { isClustered ? clusterBox.withLock { $0 } : nil }
@@ -31,11 +31,11 @@ final class NodeShared: Sendable {
     private let readiness = Mutex<String?>("starting")
     private let fatalReason = Mutex<String?>(nil)
     let log: Logger
-    /// In which the session owned each partition from the start, by partition number.
+    /// The epoch in which the session owned each partition at the start, by partition number.
     let epochs: [Epoch]
-    /// Reasons for which peers were refused, so that each is logged once a minute.
+    /// Limits the lines about refused peers to one a minute for each reason.
     let refusalsTold = Mutex(LogLimit<String>())
-    /// Processes that may leave the proof out of their greetings.
+    /// Processes of former builds, which may leave the proof out of their greetings.
     let formerBuilds = Mutex<Set<UInt32>>([])
 
     init(
@@ -65,7 +65,7 @@ final class NodeShared: Sendable {
 
     /// Why the node takes no traffic; `nil` where it does.
     var notReady: String? { readiness.withLock { $0 } ?? clockReason }
-    /// Loops that doubt the clock on the wall.
+    /// Loops that doubt the wall clock.
     private let doubting = Mutex<Set<Int>>([])
     private var clockReason: String? {
         doubting.withLock(\.isEmpty)
@@ -88,7 +88,7 @@ final class NodeShared: Sendable {
         case .journalTakes: refusals.end(partition, now: Clock.monotonic(), log)
         }
     }
-    /// The partition is not here any more, or begins anew.
+    /// Forgets what was wrong with a partition that has left this node or begins again.
     func forgetDoubts(of partition: PartitionID) {
         refusals.forget(partition)
         quarantines.withLock { $0[partition] = nil }
@@ -96,7 +96,7 @@ final class NodeShared: Sendable {
 
     let refusals = JournalRefusals()
 
-    /// Partitions that are here and cannot be served, and why.
+    /// Partitions on this node that cannot be served, and why.
     private let quarantines = Mutex<[PartitionID: String]>([:])
     func quarantine(_ partition: PartitionID, _ reason: String) {
         quarantines.withLock { $0[partition] = reason }
@@ -107,16 +107,16 @@ final class NodeShared: Sendable {
     func become(notReady reason: String?) {
         readiness.withLock { if $0 != "draining" { $0 = reason } }
     }
-    /// Until when nobody else can be owner of what this node serves: its lease's length from when the last
-    /// renewal that went through was asked for. A node that wakes from a long sleep is past it, and grants
-    /// nothing before it has looked.
+    /// Until when no other node can own what this node serves: a lease's length after the node asked for the
+    /// last renewal that went through. A node that wakes from a long sleep is past this moment, and grants
+    /// nothing before it has looked (rule: heirs-of-buckets-wait).
     var authority: MonotonicTime {
         MonotonicTime(nanoseconds: renewedAt.load(ordering: .relaxed)).advanced(by: NodeShared.lease)
     }
     private static let lease = Ownership.Options().lease
-    /// When the last renewal that went through was asked for.
+    /// When the node asked for the last renewal that went through, in nanoseconds.
     let renewedAt = Atomic<UInt64>(0)
-    /// Whether the catalog was looked at within half the time that a new key is announced.
+    /// Whether the node has looked at the catalog within half the time for which a new key is announced.
     var isCatalogCurrent: Bool {
         guard isClustered else { return true }
         let age = Clock.monotonic().since(
@@ -130,7 +130,7 @@ final class NodeShared: Sendable {
     /// Why the node must end, if it must.
     var fatal: String? { fatalReason.withLock { $0 } }
 
-    /// Something is so wrong that going on would make it worse.
+    /// Stops the node where going on would make things worse.
     func stop(_ reason: String) {
         fatalReason.withLock { $0 = $0 ?? reason }
         log.critical("the node stops", metadata: ["reason": "\(reason)"])
@@ -167,6 +167,6 @@ struct OwnedPartition: Sendable {
     var id: PartitionID
     var history: History
     var epoch: Epoch
-    /// The sequence that its next record will have.
+    /// The sequence of the partition's next record.
     var next: Sequence
 }

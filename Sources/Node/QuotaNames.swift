@@ -1,7 +1,7 @@
 import Quotas
 
 extension QuotaLimits {
-    /// The limits that were set by name, the rest as they are by default.
+    /// The limits that are set by name, and the defaults for the rest.
     init(named limits: [String: UInt64]) {
         self = .standard
         if let count = limits["sendsPerMinute"] { setSends(perMinute: count) }

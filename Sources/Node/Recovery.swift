@@ -3,7 +3,7 @@ import Model
 import NodeCore
 import Partitions
 
-/// Taking partitions. Runs on the engine's thread.
+/// Takes partitions at the start of a node of its own. Runs on the engine's thread.
 enum Recovery {
     /// Makes `session` the owner of every partition; each begins its new epoch with a barrier.
     static func takeAll(_ session: SessionID, of engine: any Engine) throws -> [OwnedPartition] {
@@ -22,7 +22,7 @@ enum Recovery {
 }
 
 extension NodeLoop {
-    /// A partition of a node of its own was read as the node begins, or could not be. On the loop.
+    /// Hands a partition that was read at the start, or could not be read, to the core. On the loop.
     func begin(_ answer: EngineAnswer) {
         enqueue(.engine(answer))
         turn()

@@ -7,13 +7,14 @@ import NIOPosix
 import Synchronization
 import TLS
 
-/// Answers for a node that cannot begin yet, because its database is not there: it is alive, not ready, and
-/// says why. Everything else is `UNAVAILABLE`, which clients repeat.
+/// Answers for a node that cannot begin yet, because its database is not there or an operator keeps the node
+/// out. The node is alive and not ready, and says why. All other requests get `UNAVAILABLE`, which clients
+/// repeat.
 final class WaitingRoom: Sendable {
     private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     private let reason: Mutex<String>
 
-    /// Opens the node's ports, as far as they are known: port 0 would be another one afterwards.
+    /// Opens the node's ports with fixed numbers; port 0 would be another port after the wait.
     init(_ configuration: NodeConfiguration, reason: String, _ log: Logger) throws {
         self.reason = Mutex(reason)
         let handler = Handler(room: self)

@@ -2,38 +2,38 @@ import Journal
 import Model
 import NIOCore
 
-/// What stands between two nodes on the wire.
+/// The form of a frame between two nodes.
 ///
 /// ```
 /// 0  u32 length of all that follows   4  u8 version   5  u8 kind   6  u16 flags (1 = LZ4)
-/// 8  u64 checksum of the payload as it stands here      16 the payload
+/// 8  u64 checksum of the payload as on the wire      16 the payload
 /// ```
-/// Little endian. The checksum is XXH3-64. A packed payload is the u32 length of what it was and an LZ4
-/// block. In version 1 the flags are zero; since version 2 the checksum is seeded with the bytes 4 to 7 too;
-/// since version 3 both ends prove who they are before anything else is said (`Greeting`).
+/// All numbers are little endian. The checksum is XXH3-64. A packed payload is the u32 length of the unpacked
+/// payload and an LZ4 block. In version 1 the flags are zero. Since version 2 the checksum is seeded with
+/// bytes 4 to 7. Since version 3 both ends prove who they are before any other frame (`Greeting`).
 ///
-/// A frame that breaks a rule ends its connection: what was lost with it is asked for again. Which version is
-/// spoken, the greetings of both ends decide (`Dialect`).
+/// A frame that breaks a rule ends its connection, and both ends ask again for what was lost with it. The
+/// greetings of both ends decide the version (`Dialect`).
 enum Frame {
     static let headerBytes = 16
-    /// More than any turn's messages to one node; less than what would hurt.
+    /// More than a turn's messages to one node ever take, and little enough for the receiver's memory.
     static let payloadBytesMax = 64 << 20
-    /// Of whoever has not said who it is.
+    /// The bound until the other end has greeted.
     static let greetingBytesMax = 4096
-    /// Less is sent as it is: it is three packets at the most (docs/decisions/0009).
+    /// A shorter payload is sent unpacked: it fills three packets at most (docs/decisions/0009).
     static let packBytesMin = 4096
 
     static let flagLZ4: UInt16 = 1
 
     enum Kind: UInt8 {
-        /// Who speaks, first on each connection, in both directions.
+        /// The identity of an end; the first frame on each connection, in both directions.
         case hello = 1
         case data = 2
         case ping = 3
         case pong = 4
-        /// That an end has the cluster's key, behind the greeting. Since version 3.
+        /// Proves that an end has the cluster's key; follows the greeting. Since version 3.
         case proof = 5
-        /// Why the connection ends, a sentence; while it is greeted. Since version 3.
+        /// Why an end closes the connection, as a sentence; only during the greeting. Since version 3.
         case refusal = 6
 
         var since: UInt8 { self == .proof || self == .refusal ? 3 : 1 }
@@ -72,7 +72,7 @@ enum Frame {
         buffer.writeBytes(stored)
     }
 
-    /// `nil` where it does not become shorter by a quarter: bytes cost less than the time then.
+    /// `nil` where packing saves less than a quarter: the bytes then cost less than the time.
     private static func pack(_ payload: [UInt8]) -> [UInt8]? {
         guard payload.count >= packBytesMin else { return nil }
         return LZ4.packWithLength(payload, atMost: payload.count - payload.count / 4)
@@ -92,7 +92,7 @@ enum Frame {
         guard length >= UInt32(headerBytes - 4), length <= UInt32(headerBytes - 4 + payloadMax) else {
             throw .length(length)
         }
-        // Told at once, not when the whole of it has come.
+        // The reader refuses a wrong version at once, before the whole frame has come.
         if let version: UInt8 = buffer.getInteger(at: start + 4), version != dialect.version {
             throw .version(version, spoken: dialect.version)
         }

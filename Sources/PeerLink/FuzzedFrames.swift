@@ -1,10 +1,11 @@
 import Journal
 import NIOCore
 
-/// Bytes of a connection between nodes from who knows whom, for a fuzzer.
+/// Reads arbitrary bytes as those of a connection between nodes, for a fuzzer.
 public enum FuzzedFrames {
-    /// The first byte chooses the dialect, and whether the frames' checksums are made good, so that what
-    /// stands behind them is reached. What can be read is written again and read as the same.
+    /// The first byte chooses the dialect, and whether `run` corrects the checksums of the frames, so that
+    /// the fuzzer reaches the code behind the checksum. A frame that can be read must be the same after it is
+    /// written and read again.
     public static func run(_ input: [UInt8]) {
         guard let choice = input.first else { return }
         let dialects = [
@@ -27,7 +28,7 @@ public enum FuzzedFrames {
         }
     }
 
-    /// Gives each frame the version that is spoken and the checksum that fits.
+    /// Gives each frame the dialect's version and the right checksum.
     private static func mend(_ bytes: inout [UInt8], _ dialect: Dialect) {
         var start = 0
         while start + Frame.headerBytes <= bytes.count {

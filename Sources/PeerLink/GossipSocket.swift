@@ -4,7 +4,7 @@ import NIOPosix
 import Synchronization
 import TLS
 
-/// What stands around a packet of gossip: cluster 8 · version 1 · tag 16 · packet. The tag covers all.
+/// The envelope of a gossip packet: cluster 8 · version 1 · tag 16 · packet. The tag covers the other three.
 struct GossipEnvelope: Sendable {
     enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
         case length(Int)
@@ -23,7 +23,7 @@ struct GossipEnvelope: Sendable {
     }
 
     static let version: UInt8 = 1
-    /// What fits through all usual networks in one piece.
+    /// Short enough for one piece on all usual networks.
     static let datagramBytesMax = 1400
     static let headBytes = 8 + 1 + MessageSeal.tagBytes
 
@@ -52,8 +52,8 @@ struct GossipEnvelope: Sendable {
     }
 }
 
-/// The UDP port on which a node hears and speaks gossip. Whatever comes that is not sealed by this cluster is
-/// counted, dropped, and the next is read.
+/// The UDP port on which a node sends and receives gossip. The socket reports a datagram without this
+/// cluster's seal as refused, so that the node counts it, drops the datagram, and reads on.
 ///
 /// Confined to its event loop.
 public final class GossipSocket {
@@ -72,12 +72,13 @@ public final class GossipSocket {
     private let channel: any Channel
     private let envelope: GossipEnvelope
     private var addresses: [String: SocketAddress] = [:]
-    /// Names are asked for again after a while: where a name points changes.
+    /// Names whose lookup is under way or younger than `resolvedFor`. The socket looks each name up again
+    /// after that, because a name may point elsewhere later.
     private var resolving: Set<String> = []
     static let addressesMax = 16_384
     static let resolvedFor = TimeAmount.seconds(30)
 
-    /// Opens the port. Not on `eventLoop`, for which it waits.
+    /// Opens the port. Must not be called on `eventLoop`, because the caller waits for that loop.
     public init(
         eventLoop: any EventLoop, host: String, port: Int, cluster: [UInt8], key: [UInt8], events: Events
     ) throws {
@@ -97,13 +98,13 @@ public final class GossipSocket {
             .bind(host: host, port: port).wait()
     }
 
-    /// The port that it has, where 0 was asked for.
+    /// The port that is open, also where the caller asked for port 0.
     public var port: Int { channel.localAddress?.port ?? 0 }
 
     @discardableResult
     public func close() -> EventLoopFuture<Void> { channel.close() }
 
-    /// Sends the packet to `HOST:PORT`; what cannot be sent is lost, as datagrams are.
+    /// Sends the packet to `HOST:PORT`. A packet that cannot be sent is lost, as datagrams are.
     public func send(_ packet: [UInt8], to address: String) {
         guard let known = addresses[address] else { return resolve(address) }
         let datagram = envelope.wrap(packet)
@@ -111,10 +112,10 @@ public final class GossipSocket {
         channel.writeAndFlush(AddressedEnvelope(remoteAddress: known, data: buffer), promise: nil)
     }
 
-    /// Asks the resolver on a thread where waiting harms nobody.
+    /// Looks the name up on a thread of NIO's pool, because a lookup blocks its thread.
     private func resolve(_ text: String) {
         guard let address = PeerConnections.Address(text) else { return }
-        // Those that are still needed are asked for again.
+        // The socket looks up again the addresses that are still needed.
         if addresses.count >= GossipSocket.addressesMax { addresses = [:] }
         if let numeric = try? SocketAddress(ipAddress: address.host, port: address.port) {
             addresses[text] = numeric
@@ -127,7 +128,7 @@ public final class GossipSocket {
         }.whenComplete { result in
             let socket = box.value
             if case .success(let found) = result { socket.addresses[text] = found }
-            // Not before a while, also where it was not found.
+            // The next lookup waits, also where this one found nothing.
             socket.channel.eventLoop.assumeIsolated().scheduleTask(in: GossipSocket.resolvedFor) {
                 box.value.resolving.remove(text)
                 box.value.addresses[text] = nil
@@ -136,7 +137,7 @@ public final class GossipSocket {
     }
 }
 
-/// Opens envelopes.
+/// Opens the envelope of each datagram.
 private final class GossipReader: ChannelInboundHandler {
     typealias InboundIn = AddressedEnvelope<ByteBuffer>
 
@@ -161,6 +162,6 @@ private final class GossipReader: ChannelInboundHandler {
         }
     }
 
-    /// A port at the other end that is closed is told here; the socket stays.
+    /// The kernel reports a closed port at the other end as an error here. The socket stays open.
     func errorCaught(context: ChannelHandlerContext, error: any Error) {}
 }

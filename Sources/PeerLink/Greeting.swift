@@ -1,13 +1,13 @@
 import Journal
 import TLS
 
-/// What a node demands of whoever is at the other end of a connection.
+/// The proofs that a node demands of the other end of a connection.
 public struct PeerTrust: Sendable {
     let key: GreetingKey
-    /// Whether the process of that life may leave the proof out: one of a former build, as the database
-    /// shows.
+    /// Whether the process with that id may leave the proof out: only where the database shows it as one of a
+    /// former build.
     let mayOmitProof: @Sendable (_ life: UInt32) -> Bool
-    /// Whether a certificate that names no node is not enough.
+    /// Whether the node refuses a certificate that names no node.
     let wantsNames: @Sendable () -> Bool
 
     public init(
@@ -20,11 +20,12 @@ public struct PeerTrust: Sendable {
     }
 }
 
-/// What proves in a greeting that an end has the cluster's gossip key, which the database keeps.
+/// Proves in a greeting that an end has the cluster's gossip key, which is in the database.
 public struct GreetingKey: Sendable {
     private let seal: MessageSeal
 
-    /// Another key than the one that seals datagrams, by HKDF (RFC 5869). `nil` where libcrypto fails.
+    /// Derives the key by HKDF (RFC 5869), so that it is not the key that seals datagrams. `nil` where
+    /// libcrypto fails.
     public init?(gossipKey: [UInt8], cluster: [UInt8]) {
         guard
             let seal = MessageSeal(
@@ -33,7 +34,7 @@ public struct GreetingKey: Sendable {
         self.seal = seal
     }
 
-    /// Over the whole of both greetings, in which the nonces stand, the side that proves, and the channel.
+    /// Covers the side that proves, the whole of both greetings with their nonces, and the channel.
     func proof(
         of side: Greeting.Side, connecting: [UInt8], listening: [UInt8], channel: [UInt8]
     ) -> [UInt8] { seal.tag(GreetingKey.words(side, connecting, listening, channel)) }
@@ -52,14 +53,15 @@ public struct GreetingKey: Sendable {
     }
 }
 
-/// How two ends find out who the other is, before anything else is said.
+/// How two ends find out who the other end is, before any other frame.
 ///
-/// Both greet at once. Since version 3 of frames each then proves that it has the cluster's key, over the
-/// nonces of both, which are new for each connection: so a proof that was heard elsewhere, or comes back from
-/// the other side, proves nothing. With TLS the connection's exporter is in it (RFC 9266): who sits in the
-/// middle with a certificate of the cluster cannot hand a proof on.
+/// Both ends greet at once. Since version 3 of frames each end then proves that it has the cluster's key. The
+/// proof covers the nonces of both ends, which are new for each connection, and the side that proves. So a
+/// proof from another connection, or one that the other side sends back, proves nothing. With TLS the proof
+/// also covers the connection's exporter (RFC 9266): an attacker in the middle with a certificate of the
+/// cluster cannot pass a proof on.
 ///
-/// No I/O: what came goes in, what is to be done comes out.
+/// No I/O: frames go in, and the next step comes out.
 struct Greeting {
     enum Side: UInt8, Sendable {
         case connecting = 1
@@ -68,40 +70,40 @@ struct Greeting {
         var other: Side { self == .connecting ? .listening : .connecting }
     }
 
-    /// What is known of the connection when the other side has greeted.
+    /// The TLS values of the connection at the moment when the other side has greeted.
     struct Channel: Sendable {
-        /// What no other connection has (RFC 9266); empty without TLS.
+        /// A value that no other connection has (RFC 9266); empty without TLS.
         var binding: [UInt8] = []
         /// The nodes that the other side's certificate names; `nil` without TLS.
         var nodes: [String]?
     }
 
     enum Step {
-        /// Send the proof, and wait for the other side's.
+        /// Send this proof, and wait for the proof of the other side.
         case prove([UInt8])
-        /// It is who it says.
+        /// The greeting is over, and the other side is this process.
         case done(PeerIdentity)
     }
 
-    /// Why this ends; a sentence.
+    /// Why this side ends the connection, as a sentence.
     struct Refusal: Error, Hashable {
         var reason: String
         init(_ reason: String) { self.reason = reason }
     }
 
     static let nonceBytes = 32
-    /// Bytes of a sentence that is told to the other side.
+    /// The most bytes of a refusal's sentence that the other side gets.
     static let refusalBytesMax = 400
 
     private let identity: PeerIdentity
     private let side: Side
-    /// Whom the connecting side wants to reach.
+    /// The process id that the connecting side wants to reach.
     private let expected: UInt32?
     private let trust: PeerTrust
-    /// What this side greets with.
+    /// This side's greeting, encoded.
     let words: [UInt8]
     private var heard: (peer: PeerIdentity, words: [UInt8], binding: [UInt8])?
-    /// How frames are written and read from now on.
+    /// The dialect in which both ends write frames from now on.
     private(set) var dialect = Dialect.greeting
 
     init(_ identity: PeerIdentity, _ side: Side, expected: UInt32?, trust: PeerTrust) {
@@ -112,7 +114,7 @@ struct Greeting {
         words = identity.encoded
     }
 
-    /// The name that the other side goes by, as far as it has said one.
+    /// The name in the other side's greeting; `nil` before that, and where the version has no proofs.
     var name: String? { heard?.peer.name }
 
     mutating func hear(
@@ -148,7 +150,7 @@ struct Greeting {
                 "node \(hello.name) is of another cluster: check the database and the addresses of both")
         }
         if let expected, hello.life != expected {
-            // The address has a new process; the table will say so soon.
+            // A new process has the address; the database will say so soon.
             throw Refusal("node \(hello.name) has been started anew")
         }
         guard let common = Dialect.common(identity, hello) else {
@@ -173,7 +175,7 @@ struct Greeting {
                 of: side, connecting: connecting, listening: listening, channel: channel.binding))
     }
 
-    /// Whether the certificate is of the node that the other side says it is.
+    /// Refuses the certificate of another node than the one that the greeting names.
     private func check(_ nodes: [String], of name: String) throws(Refusal) {
         if nodes.isEmpty, trust.wantsNames() {
             throw Refusal(
@@ -189,7 +191,7 @@ struct Greeting {
         side == .connecting ? (words, theirs) : (theirs, words)
     }
 
-    /// What a sentence of the other side says, fit for a log.
+    /// The sentence of the other side's refusal, without control characters, fit for a log.
     static func sentence(_ payload: [UInt8]) -> String {
         let text = String(decoding: payload.prefix(refusalBytesMax), as: UTF8.self)
         return String(

@@ -4,8 +4,9 @@ import NIOCore
 import NIOPosix
 import TLS
 
-/// One event loop's connections to all other processes: one each, made when there is something to say, or as
-/// soon as the process is known, and made again while it is a member. Confined to its loop.
+/// One event loop's connections to all other processes, one for each process. The loop connects when it has a
+/// frame to send, or as soon as it knows the process (`isEager`). While the process is a member, the loop
+/// connects again after each end. Confined to its loop.
 public final class PeerConnections {
     public struct Address: Hashable, Sendable {
         public var host: String
@@ -35,15 +36,15 @@ public final class PeerConnections {
         var channel: (any Channel)?
         var dialect = Dialect.greeting
         var isConnecting = false
-        /// Why the connection that is being made will not stand, where that is known already.
+        /// Why the connection that is being made will fail, where this side already knows the reason.
         var failure: String?
-        /// The last try failed; the next is at its time, however much there is to say until then.
+        /// The last try failed. The next try comes after the back-off, however many frames wait.
         var isBackingOff = false
-        /// What is to be sent when the connection stands.
+        /// Frames that wait for the connection.
         var waiting: [[UInt8]] = []
-        /// When the first of it came.
+        /// When the first waiting frame came.
         var waitingSince = MonotonicTime(nanoseconds: 0)
-        /// That, and what the connection has not written yet.
+        /// The waiting frames, and the frames that the connection has not written yet.
         var backlog: Backlog
         var backoff = PeerTiming.backoffMin
     }
@@ -53,13 +54,13 @@ public final class PeerConnections {
     private let events: PeerEvents
     private let trust: PeerTrust
     private let tls: PeerTLS?
-    /// Whether connections are made before there is anything to say: one loop of a process does that, so that
-    /// it is known who can be reached.
+    /// Whether the loop connects before it has anything to send. One loop of a process does, so that the
+    /// process knows which others it can reach.
     private let isEager: Bool
     private let bound: Backlog.Bound
     private var peers: [UInt32: Peer] = [:]
     private var isClosed = false
-    /// Connections that were begun.
+    /// How many connections this loop has begun, to all processes together.
     private var turns: UInt64 = 0
 
     public init(
@@ -76,7 +77,7 @@ public final class PeerConnections {
         self.events = events
     }
 
-    /// The processes that are members now. Connections to others are closed.
+    /// Sets the processes that are members now, and closes the connections to all others.
     public func adopt(_ addresses: [UInt32: Address]) {
         guard !isClosed else { return }
         for (life, peer) in peers where addresses[life] != peer.address {
@@ -89,11 +90,12 @@ public final class PeerConnections {
         }
     }
 
-    /// How far the process is behind with what was sent to it.
+    /// How far the process is behind with the frames that this loop has for it.
     public func pressure(of life: UInt32) -> Pressure { peers[life]?.backlog.pressure ?? .none }
 
-    /// Sends messages in one frame. False where the process is unknown or too much waits for it: they are
-    /// lost. A connection on which too much waits is ended: what is lost with it is asked again.
+    /// Sends messages in one frame. False means that the frame is lost: the process is unknown, its
+    /// connection has just ended, the frame is too long, or too much waits. A connection on which too much
+    /// waits is closed, and both ends ask again for what is lost with it.
     public func send(_ payload: [UInt8], to life: UInt32) -> Bool {
         guard let peer = peers[life], payload.count <= Frame.payloadBytesMax else { return false }
         guard peer.channel?.isActive ?? true else { return false }
@@ -127,7 +129,7 @@ public final class PeerConnections {
         let box = NIOLoopBound(self, eventLoop: eventLoop)
         let count = payload.count
         channel.writeAndFlush(buffer).whenComplete { _ in
-            // What a connection that is gone did not write was forgotten with it.
+            // The backlog of a connection that is gone has been cleared with the connection.
             guard box.value.peers[life]?.channel === channel else { return }
             box.value.peers[life]?.backlog.remove(bytes: count)
         }
@@ -178,7 +180,7 @@ public final class PeerConnections {
             }
     }
 
-    /// The other side has greeted: it is the process that was meant.
+    /// The other side has greeted, and is the process that this loop wanted to reach.
     private func connected(_ channel: any Channel, _ dialect: Dialect, _ life: UInt32) {
         guard var peer = peers[life] else { return channel.close(promise: nil) }
         (peer.channel, peer.dialect) = (channel, dialect)
@@ -187,7 +189,7 @@ public final class PeerConnections {
         events.link(life, Int(identity.loop), .stands)
         let waiting = peer.waiting
         peer.waiting = []
-        // The other side takes what comes for no older than that; a process that slept may have older.
+        // The other side takes no frame for older than `waitMax`; a process that slept may hold older ones.
         let waited = events.now().since(peer.waitingSince)
         if !waiting.isEmpty, waited > UInt64(PeerTiming.waitMax.nanoseconds) {
             peer.backlog.clear()
@@ -205,7 +207,7 @@ public final class PeerConnections {
             peer.channel == nil
             ? .failed(peer.failure ?? "it ended the connection before it greeted: its log may say why")
             : .broke
-        // Who has lost a connection may ask again at once; who was refused would be refused again.
+        // A loop that lost a connection may connect again at once; a peer that refused would refuse again.
         peer.isBackingOff = peer.channel == nil
         peer.channel = nil
         peer.isConnecting = false
@@ -215,7 +217,7 @@ public final class PeerConnections {
         peer.backoff = min(PeerTiming.backoffMax, TimeAmount.nanoseconds(wait.nanoseconds * 2))
         peers[life] = peer
         events.link(life, Int(identity.loop), report)
-        // Nothing broke, but what waited is forgotten.
+        // No connection broke, but the frames that waited are lost.
         if hadMessages { events.renewed(life) }
         let box = NIOLoopBound(self, eventLoop: eventLoop)
         eventLoop.scheduleTask(in: wait) {
@@ -226,18 +228,18 @@ public final class PeerConnections {
 
     public func close() { _ = end() }
 
-    /// Ends all connections and makes no new ones; what is returned is done when all are closed.
+    /// Closes all connections and makes no new ones. The future completes when all are closed.
     public func end() -> EventLoopFuture<Void> {
         isClosed = true
         let channels = peers.values.compactMap(\.channel)
         peers = [:]
         for channel in channels { channel.close(promise: nil) }
-        // However each of them ended.
+        // Completes however each connection ends.
         return EventLoopFuture.andAllComplete(channels.map(\.closeFuture), on: eventLoop)
     }
 }
 
-/// Why no connection could be made, in words for a log.
+/// Why a connection could not be made or has failed, in words for a log.
 enum ConnectFailure {
     static func reason(_ error: any Error) -> String {
         switch error {

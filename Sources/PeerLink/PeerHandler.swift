@@ -3,19 +3,19 @@ import NIOCore
 import NIOPosix
 import TLS
 
-/// One connection between two processes, on either side: greets, checks, hands data on, and ends it where
-/// nothing is heard.
+/// One connection between two processes, on either side. The handler greets, checks the other end, passes
+/// data on, and closes a connection on which the other end is silent.
 final class PeerHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
     private var greeting: Greeting
     private let tls: TLSHandler?
-    /// On the listening side.
+    /// Set on the listening side only.
     private let newest: NewestConnections?
     private let events: PeerEvents
     private let connected: (any Channel, Dialect) -> Void
-    /// Told before the connection ends, where this side knows why it does.
+    /// Called with the reason before the connection ends, where this side knows the reason.
     private let failed: (String) -> Void
     private var received = ByteBuffer()
     private var peer: PeerIdentity?
@@ -23,8 +23,8 @@ final class PeerHandler: ChannelInboundHandler {
     private var isOver = false
     private var began = NIODeadline.now()
     private var lastHeard = NIODeadline.now()
-    /// When each ping was sent whose answer is to come, and when the last one that was answered was: the
-    /// other side has handed over what comes behind an answer after it saw the question.
+    /// When each unanswered ping was sent, and when the last answered ping was sent. The other side handed
+    /// over each frame behind an answer after it saw that ping (rule: deadlines-travel).
     private var pings: [MonotonicTime] = []
     private var answered = MonotonicTime(nanoseconds: 0)
     private var watch: RepeatedTask?
@@ -46,7 +46,7 @@ final class PeerHandler: ChannelInboundHandler {
         self.connected = connected
     }
 
-    /// From the system's generator, which is one for keys too.
+    /// From the system's generator, which is also good enough for keys.
     private static func makeNonce() -> [UInt8] {
         (0..<Greeting.nonceBytes).map { _ in UInt8.random(in: 0...255) }
     }
@@ -56,7 +56,7 @@ final class PeerHandler: ChannelInboundHandler {
         Frame.write(.hello, greeting.words, in: .greeting, to: &buffer)
         context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
         (began, lastHeard) = (.now(), .now())
-        // What comes first may have waited for this connection.
+        // The first frames may have waited for this connection, for `waitMax` at most.
         let now = events.now().nanoseconds
         answered = MonotonicTime(nanoseconds: now - min(now, UInt64(PeerTiming.waitMax.nanoseconds)))
         let channel = context.channel
@@ -82,7 +82,7 @@ final class PeerHandler: ChannelInboundHandler {
     }
 
     private func ping(_ channel: any Channel) {
-        // Who has not greeted knows no frames but the greeting.
+        // Before both have greeted, the other side understands no frame but a greeting.
         guard peer != nil, pings.count < PeerTiming.pingsMax else { return }
         pings.append(events.now())
         var buffer = channel.allocator.buffer(capacity: 32)
@@ -181,7 +181,7 @@ final class PeerHandler: ChannelInboundHandler {
         isOver = true
         events.refused(reason)
         failed(reason)
-        // The other side's operator reads there why.
+        // The other side shows the reason to its operator.
         if peer == nil, dialect.hasProofs {
             write(.refusal, Array(reason.utf8.prefix(Greeting.refusalBytesMax)), context)
         }

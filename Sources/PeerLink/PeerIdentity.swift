@@ -2,11 +2,11 @@ import Journal
 
 /// How two ends write frames to each other.
 ///
-/// Each greets in version 1, whatever it speaks, and says from which version to which it speaks and which
-/// features it knows; both then speak the highest common version with the common features. So a cluster is
-/// taken from one version to the next node by node, as long as no two of its nodes are without a common one.
-/// A greeting may get longer at its end, and is else the same for ever. A kind of frame or of message that a
-/// former version does not have is sent only to ends that speak a version which has it.
+/// Each end greets in version 1, whichever versions it speaks. The greeting names the lowest and the highest
+/// version of the end and the features that the end knows. Both then speak the highest common version with
+/// the common features, so an operator may update a cluster node by node, as long as every two nodes have a
+/// common version. A later version may add to the end of a greeting; the rest of a greeting never changes. A
+/// kind of frame or message that a former version lacks must go only to ends whose version has it.
 struct Dialect: Hashable, Sendable {
     struct Features: OptionSet, Hashable, Sendable {
         let rawValue: UInt32
@@ -17,7 +17,7 @@ struct Dialect: Hashable, Sendable {
     var features: Features
 
     static let greeting = Dialect(version: 1, features: [])
-    /// What this program speaks.
+    /// The versions that this build speaks.
     static let versions: ClosedRange<UInt8> = 1...3
     static let features: Features = [.lz4]
 
@@ -33,15 +33,15 @@ struct Dialect: Hashable, Sendable {
     }
 }
 
-/// Who is at one end of a connection.
+/// The process and the loop at one end of a connection.
 public struct PeerIdentity: Hashable, Sendable {
     /// 16 random bytes that a cluster got when it was made.
     public var cluster: [UInt8]
-    /// The process, for as long as it runs: 24 bits.
+    /// The process id, 24 bits: one run of a process.
     public var life: UInt32
     public var name: String
-    /// Which of the process's loops speaks, and the how manieth connection to this peer it is: what comes
-    /// over an older one is late.
+    /// The loop that speaks, and `turn`, the number of the connection among all that the loop has begun. The
+    /// listening side closes a connection with a lower turn than the loop's newest one.
     public var loop: UInt16 = 0
     var turn: UInt64 = 0
     var versions = Dialect.versions
@@ -55,7 +55,7 @@ public struct PeerIdentity: Hashable, Sendable {
         self.name = name
     }
 
-    /// For one connection.
+    /// This identity for one connection; unchanged where it speaks no version with nonces.
     func withNonce(_ nonce: [UInt8]) -> PeerIdentity {
         guard versions.upperBound >= 3 else { return self }
         var identity = self
@@ -63,7 +63,7 @@ public struct PeerIdentity: Hashable, Sendable {
         return identity
     }
 
-    /// For a sentence.
+    /// The name and the versions, for a sentence.
     var speech: String {
         let (low, high) = (versions.lowerBound, versions.upperBound)
         return "\(name) speaks \(low == high ? "version \(low)" : "versions \(low) to \(high)")"
@@ -83,7 +83,7 @@ public struct PeerIdentity: Hashable, Sendable {
         return out.bytes
     }
 
-    /// What stands behind is for later versions.
+    /// Ignores bytes behind the known fields: later versions may add some.
     init?(decoding bytes: [UInt8]) {
         var reader = ByteReader(bytes)
         do {
@@ -92,7 +92,7 @@ public struct PeerIdentity: Hashable, Sendable {
             name = String(decoding: try reader.string(max: 1024), as: UTF8.self)
             loop = try reader.u16()
             turn = try reader.u64()
-            // The first version did not say more.
+            // A greeting of the first version ends here.
             guard !reader.isAtEnd else {
                 (versions, features) = (1...1, [])
                 return

@@ -5,34 +5,35 @@ import NIOPosix
 import Synchronization
 import TLS
 
-/// What a node is told by its peers' connections. Called on whatever event loop the connection is on.
+/// What a node hears from the connections with its peers, on the event loop of each connection.
 public struct PeerEvents: Sendable {
-    /// The clock by which it is told when something was handed over: the one of deadlines. NIO's may be
-    /// another, which stands still while the machine is suspended.
+    /// The clock of deadlines, from which `received` takes its moment. NIO's clock may be another one, which
+    /// stands still while the machine is suspended.
     public var now: @Sendable () -> MonotonicTime
-    /// Messages of another process, in the order in which one of its loops sent them. They were handed over
-    /// there after the moment that is told, on this process's clock, however long they have lain since.
+    /// Messages of another process, in the order in which one of its loops sent them. That loop handed them
+    /// over later than `after`, a moment on this process's clock, however long they lay on the way
+    /// (rule: deadlines-travel).
     public var received: @Sendable (_ from: UInt32, [UInt8], _ after: MonotonicTime) -> Void
-    /// A connection to or from it that stood is gone, and with it what was under way.
+    /// A connection to or from the process has ended after its greeting. What was under way is lost.
     public var reset: @Sendable (_ life: UInt32) -> Void
-    /// It has connected anew. What it said before that may be lost, also where nothing was seen to break: a
-    /// connection that it gave up may still look alive on this side, and what waited for one that it could
-    /// not make is gone. Told before anything that comes over the new connection; and where this side has
-    /// forgotten what was to be said to it.
+    /// The process has connected again, and its earlier messages may be lost, even where this side saw no
+    /// connection break. A connection that the process gave up may still look alive here, and frames that
+    /// waited there for a connection may be gone. Called before anything that comes over the new connection.
+    /// Also called where this side has dropped frames that waited for the process.
     public var renewed: @Sendable (_ life: UInt32) -> Void
-    /// Somebody who does not belong here; a sentence for the log.
+    /// This side has refused a connection, for a reason that is a sentence for the log.
     public var refused: @Sendable (String) -> Void
-    /// What became of the connection that one of this process's loops makes to another process.
+    /// The state of the connection that one of this process's loops makes to another process.
     public var link: @Sendable (_ life: UInt32, _ loop: Int, Report) -> Void
 
     public enum Report: Hashable, Sendable {
         /// The other side has greeted.
         case stands
-        /// The other side does not take what it is sent; it is told as broken as well when it has ended.
+        /// Too much waits for the other side; a sentence. `broke` follows when the connection has ended.
         case cutOff(String)
         /// A connection that stood has ended.
         case broke
-        /// It could not be made; why.
+        /// The connection could not be made, and why.
         case failed(String)
     }
 
@@ -54,24 +55,25 @@ public struct PeerEvents: Sendable {
 }
 
 public enum PeerTiming {
-    /// A connection on which nothing was heard for so long is half open, and ended.
+    /// A connection that is silent for this long counts as half open, and is closed.
     public static let silence = TimeAmount.seconds(8)
     static let ping = TimeAmount.seconds(2)
     static let connect = TimeAmount.seconds(2)
-    /// What has waited longer for a connection is forgotten when it stands.
+    /// Frames that have waited longer than this are dropped when the connection is there.
     static let waitMax = silence
     static let pingsMax = 16
     static let backoffMin = TimeAmount.milliseconds(100)
     static let backoffMax = TimeAmount.milliseconds(1500)
-    /// What may wait for one peer, of one loop. Past it the connection is given up: whoever lost messages by
-    /// that asks again, and control is not stuck behind them. A frame takes some 400 bytes besides its own.
+    /// The most that may wait for one peer on one loop. Past the bound the loop closes the connection: both
+    /// ends ask again for what is lost, and control messages are not stuck behind the backlog. A frame takes
+    /// about 400 bytes in addition to its payload.
     public static let backlog = Backlog.Bound(entries: 1 << 17, bytes: 64 << 20)
-    /// Answers to pings that wait for a peer. Who asks so often and does not read is given up.
+    /// Answers to pings that the peer has not read. A peer that asks for more without reading is refused.
     static let pongsMax = 64
 }
 
-/// The newest connection of each loop of each process. What was sent over a former one may lie in a socket
-/// for long and be read when everything has been asked again and answered: it must not be done any more then.
+/// The newest connection of each loop of each process. A frame on an older connection may lie in a socket for
+/// long, while its messages are asked again and answered. This process must not act on that frame then.
 final class NewestConnections: Sendable {
     private struct Speaker: Hashable {
         var life: UInt32
@@ -80,7 +82,7 @@ final class NewestConnections: Sendable {
     static let speakersMax = 16_384
     private let turns = Mutex<[Speaker: UInt64]>([:])
 
-    /// False where there is a newer one already.
+    /// False where a newer connection of the same loop is known.
     func adopt(_ hello: PeerIdentity) -> Bool {
         turns.withLock { turns in
             let speaker = Speaker(life: hello.life, loop: hello.loop)
@@ -130,7 +132,7 @@ public final class PeerServer: Sendable {
         self.port = channel.localAddress?.port ?? port
     }
 
-    /// Takes no new connections; those that stand go on.
+    /// Accepts no new connections; open connections go on.
     @discardableResult
     public func close() -> EventLoopFuture<Void> { channel.close() }
 }

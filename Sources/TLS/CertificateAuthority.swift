@@ -2,17 +2,17 @@ import COpenSSL
 
 /// A private authority, with the key that signs.
 public final class CertificateAuthority {
-    /// What a certificate is for.
+    /// The purpose of a certificate.
     public enum Use {
-        /// A listener that these hosts and addresses reach.
+        /// A listener that clients reach at these hosts and addresses.
         case server(hosts: [String])
-        /// The node of a cluster of that name; where `node` is `nil`, any of them.
+        /// The node of that name in a cluster; any node of the cluster where `node` is `nil`.
         case peer(node: String?, hosts: [String])
     }
 
     /// Rounds of PBKDF2 with HMAC-SHA-256 for a key under a passphrase (RFC 8018 §6.2).
     static let rounds: Int32 = 600_000
-    /// Days for which an authority holds at least: it outlives what it signs.
+    /// The shortest life of an authority in days: an authority should outlive the certificates that it signs.
     static let daysMin = 3650
 
     private let certificate: OpaquePointer
@@ -46,7 +46,7 @@ public final class CertificateAuthority {
         }
     }
 
-    /// Reads what was kept. A key under a passphrase wants it.
+    /// Reads an authority from its files. `passphrase` opens an encrypted key.
     public convenience init(
         certificateFile: String, keyFile: String, passphrase: String?
     ) throws(TLSError) {
@@ -59,7 +59,7 @@ public final class CertificateAuthority {
             EVP_PKEY_free(key)
             throw error
         }
-        // A file may hold several authorities while one gives way to the next.
+        // A file may hold several authorities while a cluster changes from one to the next.
         let own = found.first { X509_check_private_key($0, key) == 1 && X509_check_ca($0) == 1 }
         ERR_clear_error()
         for certificate in found where certificate != own { X509_free(certificate) }
@@ -79,7 +79,7 @@ public final class CertificateAuthority {
         try CertificateAuthority.keyPEM(key, passphrase)
     }
 
-    /// A new key and a certificate for it.
+    /// Makes a key, and a certificate for that key that this authority signs.
     public func sign(_ use: Use, days: Int) throws -> (certificatePEM: String, keyPEM: String) {
         guard let own = CertificateMaker.key() else { throw TLSError(description: "libcrypto made no key") }
         defer { EVP_PKEY_free(own) }
@@ -91,7 +91,7 @@ public final class CertificateAuthority {
             (subject, usage) = (hosts.first ?? "localhost", "serverAuth")
             names = hosts.map(CertificateAuthority.alternativeName)
         case .peer(let node, let hosts):
-            // A common name has 64 bytes at most; what counts is the alternative name.
+            // A common name has 64 characters at most. Nodes compare the alternative name.
             subject = node.map { String($0.prefix(40)) } ?? "tidecast-node"
             usage = "serverAuth,clientAuth"
             if let node { names.append("URI:\(NodeCertificate.uri(of: node))") }

@@ -1,9 +1,9 @@
 import COpenSSL
 import Glibc
 
-/// Keys and certificates (X.509) by libcrypto. What it returns is its caller's to free.
+/// Keys and certificates (X.509) by libcrypto. The caller frees each key and certificate.
 public enum CertificateMaker {
-    /// P-256.
+    /// A new key on the curve P-256.
     public static func key() -> OpaquePointer? {
         guard let context = EVP_PKEY_CTX_new_id(EVP_PKEY_EC, nil) else { return nil }
         defer { EVP_PKEY_CTX_free(context) }
@@ -22,8 +22,9 @@ public enum CertificateMaker {
         return inet_pton(AF_INET, name, &v4) == 1 || inet_pton(AF_INET6, name, &v6) == 1
     }
 
-    /// A certificate for `key` that `signer` signs, with a serial number of 127 random bits. `issuer`: the
-    /// signer's certificate; `nil` where it signs itself. Extensions as in `openssl.cnf` (x509v3_config(5)).
+    /// A certificate for `key` that `signer` signs, with a serial number of 127 random bits. `issuer` is the
+    /// signer's certificate; `nil` where the certificate signs itself. Extensions are as in `openssl.cnf`
+    /// (x509v3_config(5)).
     public static func make(
         subject: String, key: OpaquePointer, issuer: OpaquePointer?, signer: OpaquePointer, days: Int,
         extensions: [(nid: Int32, value: String)]
@@ -62,7 +63,7 @@ public enum CertificateMaker {
         return certificate
     }
 
-    /// What `write` writes, such as `PEM_write_bio_X509`.
+    /// The PEM text that `write` produces; `write` is a function such as `PEM_write_bio_X509`.
     public static func pem(_ write: (OpaquePointer) -> Int32) throws -> String {
         guard let bio = BIO_new(BIO_s_mem()) else { throw TLSError(description: "out of memory") }
         defer { BIO_free(bio) }

@@ -9,7 +9,7 @@ public struct CertificateNames: Equatable, Sendable {
     }
 
     private var exact: Set<String> = []
-    /// What stands behind the asterisk, with its dot.
+    /// The part of each wildcard behind the asterisk, with its dot.
     private var wildcards: Set<String> = []
 
     public init(_ names: [String]) {
@@ -29,8 +29,8 @@ public struct CertificateNames: Equatable, Sendable {
         return wildcards.contains(String(host[dot...])) ? .wildcard : .none
     }
 
-    /// Which of several certificates is for `host`: the first that names it, else the first with a wildcard
-    /// for it, else the first of all.
+    /// Which of several certificates is for `host`: the first that names the host, else the first with a
+    /// wildcard for the host, else the first of all.
     public static func choice(for host: String, among all: [CertificateNames]) -> Int {
         var best = (place: 0, match: Match.none)
         for (place, names) in all.enumerated() {

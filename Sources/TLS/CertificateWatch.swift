@@ -1,11 +1,11 @@
 import Glibc
 
-/// What `stat` says of a file, links followed: it differs once something else stands there.
+/// What `stat` says of a file, links followed. Another file, or other content, has another stamp.
 struct FileStamp: Equatable, Sendable {
     var device: UInt64 = 0
     var inode: UInt64 = 0
     var size: Int64 = 0
-    /// Nanoseconds.
+    /// In nanoseconds since 1970, like `changed`.
     var modified: Int64 = 0
     var changed: Int64 = 0
 
@@ -22,13 +22,13 @@ struct FileStamp: Equatable, Sendable {
     }
 }
 
-/// Says when the files of a certificate and its key are to be read anew: when they are others than those that
-/// were read last, and have stood still since the look before. Who renews them writes one after the other.
+/// Says when to read the files of a certificate and its key again: when they differ from the files of the
+/// last read and have not changed since the look before. A renewal writes one file after the other.
 struct CertificateWatch: Sendable {
     private var read: [FileStamp?]
     private var seen: [FileStamp?]
 
-    /// As they were just before they were read.
+    /// With the stamps from just before the read.
     init(read stamps: [FileStamp?]) {
         read = stamps
         seen = stamps
@@ -41,6 +41,6 @@ struct CertificateWatch: Sendable {
         return true
     }
 
-    /// They are read now, whatever they look like.
+    /// Notes that the caller reads the files now, whether or not they have changed.
     mutating func begin(_ stamps: [FileStamp?]) { self = CertificateWatch(read: stamps) }
 }

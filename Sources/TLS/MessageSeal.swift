@@ -1,13 +1,13 @@
 import COpenSSL
 
-/// Shows that a message comes from somebody who has the key: HMAC-SHA-256, cut to 16 bytes (RFC 2104 §5).
+/// Shows that a message comes from a process that has the key: HMAC-SHA-256, cut to 16 bytes (RFC 2104 §5).
 public struct MessageSeal: Sendable {
     public static let tagBytes = 16
     private let key: [UInt8]
 
     public init(key: [UInt8]) { self.key = key }
 
-    /// With a key of 32 bytes that comes from a secret by HKDF (RFC 5869): `info` says what it is for. `nil`
+    /// Derives a key of 32 bytes from a secret by HKDF (RFC 5869); `info` names the key's purpose. `nil`
     /// where libcrypto fails.
     public init?(secret: [UInt8], salt: [UInt8], info: [UInt8]) {
         guard let key = HKDF.derive(secret, salt: salt, info: info, count: 32) else { return nil }
@@ -22,7 +22,7 @@ public struct MessageSeal: Sendable {
         return Array(whole[..<MessageSeal.tagBytes])
     }
 
-    /// In constant time.
+    /// Compares in constant time.
     public func isGood(_ tag: [UInt8], of message: [UInt8]) -> Bool {
         guard tag.count == MessageSeal.tagBytes else { return false }
         return CRYPTO_memcmp(self.tag(message), tag, MessageSeal.tagBytes) == 0

@@ -6,9 +6,9 @@ public struct TLSError: Error, CustomStringConvertible, Sendable {
     public var description: String
 }
 
-/// Files of certificates and keys, and why one cannot be read.
+/// Reads PEM files of certificates and keys, and says why a file cannot be read.
 enum PEMFile {
-    /// Certificates and keys have a few KiB; what is longer is something else.
+    /// Certificates and keys have a few KiB; a longer file is something else.
     private static let bytesMax = 1 << 20
 
     static func contents(of path: String) throws(TLSError) -> [UInt8] {
@@ -52,8 +52,8 @@ enum PEMFile {
             description: "\(path): certificate \(found.count + 1) cannot be read (\(TLSContext.reason()))")
     }
 
-    /// The first private key of a file, which may be under a passphrase where one is given. The caller frees
-    /// it.
+    /// The first private key of a file; with a passphrase, the key may be encrypted. The caller frees the
+    /// key.
     static func key(
         _ bytes: [UInt8], of path: String, passphrase: String?
     ) throws(TLSError) -> OpaquePointer {
@@ -61,7 +61,7 @@ enum PEMFile {
         let bio = try memory(bytes)
         defer { BIO_free(bio) }
         ERR_clear_error()
-        // Without a callback libcrypto takes what it is given for the passphrase.
+        // Without a callback libcrypto takes its last argument for the passphrase.
         var secret = passphrase.utf8.map { CChar(bitPattern: $0) } + [0]
         if let key = PEM_read_bio_PrivateKey(bio, nil, nil, &secret) { return key }
         let reason = TLSContext.reason()
@@ -69,7 +69,7 @@ enum PEMFile {
         throw TLSError(description: "\(path) does not open with this passphrase (\(reason))")
     }
 
-    /// The first private key of a file, in clear text. The caller frees it.
+    /// The first private key of a file, in clear text. The caller frees the key.
     static func key(
         _ bytes: [UInt8], of path: String,
         advice: String = "a server has nobody to ask for its passphrase: keep the key without one"

@@ -1,15 +1,15 @@
 import COpenSSL
 import Synchronization
 
-/// How a certificate says that it is a node's: by a URI among its alternative names (RFC 5280 §4.2.1.6),
-/// `tidecast:node:NAME`, with all but the unreserved characters of RFC 3986 §2.3 percent-encoded. A DNS name
-/// says nothing of the kind: it may be a host's.
+/// How a certificate names its node: by a URI among its alternative names (RFC 5280 §4.2.1.6),
+/// `tidecast:node:NAME`, in which all but the unreserved characters of RFC 3986 §2.3 are percent-encoded. A
+/// DNS name does not name a node, because it may be a host's.
 public enum NodeCertificate {
     static let prefix = "tidecast:node:"
 
     public static func uri(of node: String) -> String { prefix + encoded(node) }
 
-    /// The name as it stands in the URI.
+    /// The node's name, encoded as in the URI.
     public static func encoded(_ node: String) -> String {
         let plain = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~".utf8)
         let digits = Array("0123456789ABCDEF".utf8)
@@ -24,7 +24,7 @@ public enum NodeCertificate {
         return String(decoding: out, as: UTF8.self)
     }
 
-    /// The nodes that a certificate names, encoded; none for one that all nodes share.
+    /// The nodes that a certificate names, encoded; empty for a certificate that all nodes share.
     static func nodes(of certificate: OpaquePointer) -> [String] {
         X509Names.uris(of: certificate).filter { $0.hasPrefix(prefix) }.map {
             String($0.dropFirst(prefix.count))
@@ -32,10 +32,10 @@ public enum NodeCertificate {
     }
 }
 
-/// The PEM files with which a node meets the others.
+/// The PEM files for a node's connections with other nodes.
 public struct PeerFiles: Hashable, Sendable {
     public var certificate: CertificateFiles
-    /// The authorities that it believes.
+    /// The file of the authorities that the node trusts.
     public var authority: String
 
     public init(certificateFile: String, keyFile: String, authorityFile: String) {
@@ -46,8 +46,8 @@ public struct PeerFiles: Hashable, Sendable {
     var stamps: [FileStamp?] { certificate.stamps + [FileStamp.of(authority)] }
 }
 
-/// Both sides of TLS between the nodes of a cluster. Its files are read anew while it serves; connections
-/// that stand go on as they are.
+/// Both sides of TLS between the nodes of a cluster. A running node reads the files again when they change;
+/// open connections go on with the former ones.
 public final class PeerTLS: Sendable {
     private struct State {
         var context: TLSContext
@@ -61,7 +61,7 @@ public final class PeerTLS: Sendable {
     private let node: String
     private let state: Mutex<State>
 
-    /// Reads the files. A certificate that names nodes must name this one: all others would refuse it.
+    /// Reads the files. A certificate that names nodes must name this node: all other nodes would refuse it.
     public init(_ files: PeerFiles, node: String) throws(TLSError) {
         self.files = files
         self.node = node
@@ -69,11 +69,11 @@ public final class PeerTLS: Sendable {
         state = Mutex(try PeerTLS.read(files, node, watch))
     }
 
-    /// What connections that begin now show and trust.
+    /// The context for connections that begin now.
     public var context: TLSContext { state.withLock { $0.context } }
-    /// Whether this node's certificate is its own, and not one that all share.
+    /// Whether the certificate names this node, and is not one that all nodes share.
     public var isNamed: Bool { state.withLock { !$0.nodes.isEmpty } }
-    /// When it ends, in seconds since 1970.
+    /// When the certificate ends, in seconds since 1970.
     public var notAfter: Int64 { state.withLock { $0.notAfter } }
 
     private static func read(
@@ -94,12 +94,12 @@ public final class PeerTLS: Sendable {
             digest: pair.digest + CertificatePair.digest(authority), watch: watch)
     }
 
-    /// Reads what is new, as `ServerTLS.look` does.
+    /// Reads changed files, as `ServerTLS.look` does.
     public func look(
         isAsked: Bool = false, mistake: (_ keyFile: String) -> String? = { _ in nil }
     ) -> CertificateNews? {
         state.withLock { state in
-            // Before they are read: what is written meanwhile shows in the next look.
+            // The stamps are from before the read, so the next look notices a write during the read.
             let stamps = files.stamps
             if isAsked {
                 state.watch.begin(stamps)

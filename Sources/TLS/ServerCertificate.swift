@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// The PEM files of a certificate chain, the server's own first, and of its key.
+/// The PEM files of a certificate chain, the server's own certificate first, and of its key.
 public struct CertificateFiles: Hashable, Sendable {
     public var chain: String
     public var key: String
@@ -12,13 +12,13 @@ public struct CertificateFiles: Hashable, Sendable {
     var stamps: [FileStamp?] { [FileStamp.of(chain), FileStamp.of(key)] }
 }
 
-/// A certificate chain and its key, which fit together, ready for handshakes.
+/// A certificate chain and the matching key, ready for handshakes.
 public final class ServerCertificate: Sendable {
     public let names: CertificateNames
-    /// When it ends, in seconds since 1970.
+    /// When the server's own certificate ends, in seconds since 1970.
     public let notAfter: Int64
     let context: TLSContext
-    /// Of both files, to tell whether anything is new.
+    /// Of both files: shows whether either has new content.
     let digest: [UInt8]
 
     /// Reads both files. The error says which of them cannot be used, and why.
@@ -38,10 +38,10 @@ public final class ServerCertificate: Sendable {
     }
 }
 
-/// What stands in two files, for as long as it takes to hand it to libssl.
+/// The content of a chain's file and a key's file, until libssl has it.
 struct CertificatePair: ~Copyable {
     let files: CertificateFiles
-    /// The server's own first.
+    /// The server's own certificate is first.
     let certificates: [OpaquePointer]
     let key: OpaquePointer
     let digest: [UInt8]
@@ -66,7 +66,7 @@ struct CertificatePair: ~Copyable {
         EVP_PKEY_free(key)
     }
 
-    /// Why the two are no pair; `nil` where they are one.
+    /// Why certificate and key do not match; `nil` where they match.
     var mistake: TLSError? {
         defer { ERR_clear_error() }
         if X509_check_private_key(certificates[0], key) == 1 { return nil }
@@ -86,7 +86,7 @@ struct CertificatePair: ~Copyable {
         return Int64(timegm(&time))
     }
 
-    /// Its DNS names.
+    /// The DNS names of the server's own certificate.
     var names: [String] { X509Names.hosts(of: certificates[0]) }
 
     static func digest(_ bytes: [UInt8]) -> [UInt8] {

@@ -2,22 +2,22 @@ import COpenSSL
 import Glibc
 import Synchronization
 
-/// What became of one certificate when its files were looked at.
+/// The outcome of one look at a certificate's files.
 public struct CertificateNews: Sendable {
     public enum Outcome: Sendable {
-        /// New handshakes use it.
+        /// New handshakes use the new certificate.
         case taken
-        /// What was asked for is there already.
+        /// The files hold what is in use already.
         case unchanged
-        /// It cannot be used, and the one before it goes on.
+        /// The new files cannot be used, and the former certificate stays in use.
         case refused(reason: String)
     }
     public var files: CertificateFiles
     public var outcome: Outcome
 }
 
-/// The server's side of TLS: certificates by the name that a client asks for, ALPN for `h2` and `http/1.1`.
-/// Certificates are read anew while it serves; connections that stand keep theirs.
+/// The server's side of TLS: the certificate for the name that a client asks for, and ALPN for `h2` and
+/// `http/1.1`. A running server reads certificates again; open connections keep the former ones.
 public final class ServerTLS: Sendable {
     private struct Place {
         var files: CertificateFiles
@@ -28,9 +28,9 @@ public final class ServerTLS: Sendable {
     private let places: Mutex<[Place]>
     private let choice: CertificateChoice
 
-    /// Reads all pairs of files, of which there must be one. The first is for whoever asks for no name, or
-    /// one that none of them has. Where there are keys for `tickets`, a client's session resumes at every
-    /// process that has the same; else no session resumes.
+    /// Reads all pairs of files, at least one. The first pair is for clients that ask for no name, or for a
+    /// name that no certificate has. With keys for `tickets`, a client's session resumes at every process
+    /// that has the same keys; without them no session resumes.
     public convenience init(_ files: [CertificateFiles], tickets: TicketKeyring?) throws(TLSError) {
         try self.init(files, tickets: tickets) { Int64(time(nil)) }
     }
@@ -50,7 +50,7 @@ public final class ServerTLS: Sendable {
         self.places = Mutex(places)
     }
 
-    /// Keys of session tickets come from another secret: those of the former one are not taken any more.
+    /// Derives the keys of session tickets from another secret. Tickets under the former secret are refused.
     public func change(secret: [UInt8]) { choice.tickets?.change(secret: secret) }
 
     private static func read(
@@ -64,9 +64,9 @@ public final class ServerTLS: Sendable {
         places.withLock { $0.map { ($0.files, $0.certificate) } }
     }
 
-    /// Reads what is new: the files that changed and stand still again, or all of them when somebody asks.
+    /// Reads the files that have changed and stand still again, or all files where an operator asks.
     ///
-    /// - Parameter mistake: Why a file of a key is not to be used, as a sentence.
+    /// - Parameter mistake: Why the server must not use a key's file, as a sentence.
     public func look(
         isAsked: Bool = false, mistake: (_ keyFile: String) -> String? = { _ in nil }
     ) -> [CertificateNews] {
@@ -74,7 +74,7 @@ public final class ServerTLS: Sendable {
             var news: [CertificateNews] = []
             for place in places.indices {
                 let files = places[place].files
-                // Before they are read: what is written meanwhile shows in the next look.
+                // The stamps are from before the read, so the next look notices a write during the read.
                 let stamps = files.stamps
                 if isAsked {
                     places[place].watch.begin(stamps)
@@ -99,14 +99,14 @@ public final class ServerTLS: Sendable {
         }
     }
 
-    /// One connection's state. It may be used for as long as this object lives.
+    /// The libssl state of one connection. The caller may use it for as long as this `ServerTLS` lives.
     func connection() -> OpaquePointer? {
         guard let first = choice.first else { return nil }
         return withExtendedLifetime(first) { SSL_new(first.context.raw) }
     }
 }
 
-/// What libssl's callbacks ask, which get a connection's context and nothing else.
+/// Answers libssl's callbacks, which get a connection's context and nothing else.
 final class CertificateChoice: Sendable {
     let certificates = Mutex<[ServerCertificate]>([])
     let tickets: TicketKeys?
@@ -123,7 +123,8 @@ final class CertificateChoice: Sendable {
 
     private var isOne: Bool { certificates.withLock { $0.count == 1 } }
 
-    /// Every context of a listener asks this object, which `ServerTLS` keeps for as long as any connection.
+    /// Each context of a listener refers to this object without keeping it. Safe: `ServerTLS` keeps this
+    /// object, and each connection keeps its `ServerTLS`.
     func prepare(_ context: TLSContext) {
         let raw = context.raw
         tidecast_SSL_CTX_set_app_data(raw, Unmanaged.passUnretained(self).toOpaque())
@@ -133,8 +134,8 @@ final class CertificateChoice: Sendable {
         tidecast_SSL_CTX_set_server_name_callback(raw, CertificateChoice.selectCertificate)
         SSL_CTX_set_ciphersuites(raw, CertificateChoice.suites)
         tidecast_SSL_CTX_prefer_own_suites(raw)
-        // Sessions are in the client's ticket; nothing of them is kept here. No early data: it could be
-        // replayed.
+        // The client's ticket holds the session, and the server keeps nothing of it. There is no early data,
+        // because an attacker could replay it.
         tidecast_SSL_CTX_set_session_cache_mode(raw, Int(SSL_SESS_CACHE_OFF))
         SSL_CTX_set_max_early_data(raw, 0)
         SSL_CTX_set_recv_max_early_data(raw, 0)
@@ -148,12 +149,13 @@ final class CertificateChoice: Sendable {
         SSL_CTX_set_tlsext_ticket_key_evp_cb(raw, CertificateChoice.prepareTicket)
     }
 
-    /// Of TLS 1.3, in the server's order: the handshake is hashed with SHA-256, which costs least. A client
-    /// that puts ChaCha20 first has no hardware for AES, and gets it.
+    /// The suites of TLS 1.3, in the server's order. SHA-256 goes first, because hashing the handshake with
+    /// it costs least. A client that puts ChaCha20 first has no hardware for AES, and gets ChaCha20.
     private static let suites =
         "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 
-    /// Of TLS 1.3, after a whole handshake. A device has one connection, and gets another when it resumes.
+    /// Tickets after a full handshake of TLS 1.3. A device has one connection, and a resumption gives a new
+    /// ticket.
     private static let ticketCount = 1
 
     static func of(_ ssl: OpaquePointer?) -> CertificateChoice? {
@@ -186,8 +188,7 @@ final class CertificateChoice: Sendable {
             return SSL_TLSEXT_ERR_OK
         }
 
-    /// A client that offers only what is not spoken here is refused (RFC 7301 §3.2). `h2` goes before
-    /// `http/1.1`.
+    /// Refuses a client that offers no protocol of this server (RFC 7301 §3.2). `h2` goes before `http/1.1`.
     private static let selectProtocol:
         @convention(c) (
             OpaquePointer?, UnsafeMutablePointer<UnsafePointer<UInt8>?>?, UnsafeMutablePointer<UInt8>?,

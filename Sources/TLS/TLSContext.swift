@@ -1,12 +1,14 @@
 import COpenSSL
 
-/// What one side of TLS connections shows and trusts. TLS 1.2 and later.
-// Safe: libssl counts references and locks a context by itself; nothing here changes it after `init`.
+/// The certificate that one side of TLS connections shows, and the authorities that it trusts. TLS 1.2 and
+/// later.
+// Safe: libssl counts references and locks a context by itself, and the code here changes a context only
+// before other threads have it.
 public final class TLSContext: @unchecked Sendable {
     let raw: OpaquePointer
 
-    /// The suites of TLS 1.2: ephemeral keys and authenticated encryption only (RFC 9325 §4.2). Those of TLS
-    /// 1.3 are all of this kind. SHA-256 goes first, since it costs least.
+    /// The suites of TLS 1.2: ephemeral keys and authenticated encryption only (RFC 9325 §4.2). All suites of
+    /// TLS 1.3 are of this kind. SHA-256 goes first, because it costs least.
     private static let suites =
         "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
         + "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
@@ -20,7 +22,7 @@ public final class TLSContext: @unchecked Sendable {
         guard SSL_CTX_set_cipher_list(context, TLSContext.suites) == 1 else {
             throw TLSError(description: "libssl has none of \(TLSContext.suites)")
         }
-        // A chain is what stands in its file: else libssl looks for one anew in each handshake.
+        // The chain is what the file holds. Otherwise libssl would search for a chain in each handshake.
         _ = tidecast_SSL_CTX_set_mode(
             context,
             Int(
@@ -28,13 +30,14 @@ public final class TLSContext: @unchecked Sendable {
                     | SSL_MODE_NO_AUTO_CHAIN))
     }
 
-    /// Both sides of connections between the nodes of a cluster: each shows a certificate, and believes only
-    /// one of the cluster's own authority.
+    /// Both sides of connections between the nodes of a cluster. Each side shows a certificate, and trusts
+    /// only the cluster's own authorities.
     convenience init(
         _ pair: borrowing CertificatePair, authorityFile: String
     ) throws(TLSError) {
         try self.init()
-        // Both ends are tidecasts, and each connection's exporter is its own (RFC 9266 §4.2).
+        // Both ends are Tidecast nodes and have TLS 1.3, in which each connection has an exporter of its own
+        // (RFC 9266 §4.2).
         tidecast_SSL_CTX_set_min_proto_version(raw, TLS1_3_VERSION)
         try show(pair)
         try trust(authorityFile)
@@ -43,7 +46,7 @@ public final class TLSContext: @unchecked Sendable {
         SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
     }
 
-    /// A client of servers: believes the system's authorities, or one of a file.
+    /// The client's side: trusts the authorities of the system, or those of a file.
     public convenience init(authorityFile: String?) throws(TLSError) {
         try self.init()
         if let authorityFile {
@@ -61,7 +64,7 @@ public final class TLSContext: @unchecked Sendable {
         }
     }
 
-    /// Its chain and key are what this side shows.
+    /// Sets the chain and the key that this side shows.
     func show(_ pair: borrowing CertificatePair) throws(TLSError) {
         if let mistake = pair.mistake { throw mistake }
         ERR_clear_error()

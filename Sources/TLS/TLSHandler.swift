@@ -10,35 +10,37 @@ public final class TLSHandler: ChannelDuplexHandler {
 
     public enum Side {
         case server
-        /// Where `host` is given, the certificate must be for it.
+        /// Where `host` is given, the server's certificate must name that host.
         case client(host: String?)
     }
 
-    /// Plaintext that is handed on at once.
+    /// The most plaintext, in bytes, that goes to the pipeline at once.
     private static let readBytes = 16 << 10
 
     private let ssl: OpaquePointer
     private let incoming: OpaquePointer
     private var outgoing: OpaquePointer
-    /// Called once with what ALPN chose; empty where the client offered nothing. Says whether something will
-    /// be written within this turn, so that the end of the handshake goes out together with it.
+    /// Called once, with the protocol that ALPN chose, or an empty text where the client offered none.
+    /// Returns whether the caller will write within this turn, so that the end of the handshake leaves with
+    /// that write.
     private let established: (ChannelHandlerContext, String) throws -> Bool
     private var isEstablished = false
-    /// Whether the end of the handshake waits for what is written first.
+    /// Whether the end of the handshake waits for the first write.
     private var isFlushedSoon = false
     /// Whether the socket failed.
     private var isLost = false
     private var waiting: [ByteBuffer] = []
-    /// Of what was handed in and not yet to the socket: whoever counts what waits must see it wait.
+    /// The promises of writes that are not yet with the socket. A caller that counts its unsent bytes must go
+    /// on counting these.
     private var promises: [EventLoopPromise<Void>] = []
 
     private let isClient: Bool
 
-    /// What libssl's callbacks refer to.
+    /// The object to which libssl's callbacks refer; the handler keeps it alive.
     private let kept: AnyObject
 
-    /// One side of a connection whose two sides know each other, or a client. `nil` where libssl gives no
-    /// memory.
+    /// One side of a connection between nodes, or the client's side of any connection. `nil` where libssl
+    /// gives no memory.
     public convenience init?(
         _ tls: TLSContext, side: Side = .server,
         established: @escaping (ChannelHandlerContext, String) throws -> Void = { _, _ in }
@@ -49,7 +51,7 @@ public final class TLSHandler: ChannelDuplexHandler {
         }
     }
 
-    /// The server's side of a connection with whoever comes.
+    /// The server's side of a connection with a client.
     public convenience init?(
         _ tls: ServerTLS, established: @escaping (ChannelHandlerContext, String) throws -> Bool
     ) {
@@ -88,7 +90,7 @@ public final class TLSHandler: ChannelDuplexHandler {
         }
     }
 
-    /// A certificate for an address names it as one. True where `host` is one.
+    /// A certificate names an IP address as an address, not as a DNS name. True where `host` is an address.
     private static func setAddress(_ ssl: OpaquePointer, _ host: String) -> Bool {
         X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1
     }
@@ -156,16 +158,16 @@ public final class TLSHandler: ChannelDuplexHandler {
         return made == 1 ? out : nil
     }
 
-    /// The nodes that the other side's certificate names, as `NodeCertificate.encoded` writes them; none for
-    /// one that all nodes share. `nil` before the handshake is complete.
+    /// The nodes that the other side's certificate names, as `NodeCertificate.encoded` writes them; empty for
+    /// a certificate that all nodes share. `nil` before the handshake is complete.
     public var peerNodes: [String]? {
         guard isEstablished else { return nil }
         return SSL_get0_peer_certificate(ssl).map(NodeCertificate.nodes) ?? []
     }
 
     private func read(_ context: ChannelHandlerContext) {
-        // Where libssl took all that came, and has nothing decrypted, it would only ask for more. What is
-        // encrypted is longer than what it says.
+        // Where nothing waits, libssl would only ask for more. A ciphertext is longer than its plaintext, so
+        // `waiting` bytes are room enough.
         while true {
             let waiting = BIO_ctrl_pending(incoming) + Int(SSL_pending(ssl))
             guard waiting > 0 else { return }
@@ -211,7 +213,7 @@ public final class TLSHandler: ChannelDuplexHandler {
         context.fireChannelInactive()
     }
 
-    /// What was written after the connection broke, in the same turn, is not there any more either.
+    /// A write that came after the connection broke, in the same turn, fails as well.
     public func handlerRemoved(context: ChannelHandlerContext) { failPromises() }
 
     private func failPromises() {
@@ -220,7 +222,7 @@ public final class TLSHandler: ChannelDuplexHandler {
         for promise in lost { promise.fail(ChannelError.ioOnClosedChannel) }
     }
 
-    /// Nobody would hear that this is the end.
+    /// After an error of the socket `close` sends no closing alert, because nobody would receive the alert.
     public func errorCaught(context: ChannelHandlerContext, error: any Error) {
         isLost = true
         context.fireErrorCaught(error)
@@ -228,7 +230,7 @@ public final class TLSHandler: ChannelDuplexHandler {
 
     public func flush(context: ChannelHandlerContext) { drain(context) }
 
-    /// Hands what libssl wants to send to the socket, in one piece.
+    /// Writes all pending ciphertext to the socket in one piece.
     private func drain(_ context: ChannelHandlerContext) {
         let pending = BIO_ctrl_pending(outgoing)
         guard pending > 0 else { return }
@@ -247,10 +249,10 @@ public final class TLSHandler: ChannelDuplexHandler {
         context.writeAndFlush(wrapOutboundOut(cipher), promise: written)
     }
 
-    /// Bytes that a connection keeps for what it may write next.
+    /// The most bytes of buffer that a connection keeps for later writes.
     private static let keptBytesMax = 32 << 10
 
-    /// A BIO never gives memory back, and this one has grown.
+    /// A memory BIO never gives memory back, and this one has grown past `keptBytesMax`.
     private func replaceOutgoing() {
         guard let fresh = BIO_new(BIO_s_mem()) else { return }
         SSL_set0_wbio(ssl, fresh)

@@ -1,14 +1,14 @@
 import COpenSSL
 import Synchronization
 
-/// The keys of session tickets (RFC 5077, RFC 8446 §2.2), which a client hands back to resume. They come from
-/// a secret and the time alone: all processes that have the secret understand each other's tickets, also
-/// those from before a restart, and nothing need be told when a key gives way to the next.
+/// The keys of session tickets (RFC 5077, RFC 8446 §2.2). A client hands a ticket back to resume its session.
+/// The keys depend on a secret and the time alone. So all processes with the secret read each other's
+/// tickets, also those from before a restart, and no process has to announce a new key.
 public struct TicketKeyring: Sendable {
-    /// For as long a key seals, and for as long a ticket holds.
+    /// How long a key seals new tickets, and how long a ticket is valid.
     public static let periodSeconds: Int64 = 6 * 3600
 
-    /// What one period's tickets are named, encrypted and sealed with.
+    /// The name of one period's tickets, and the keys that encrypt and seal them.
     struct Key: Equatable, Sendable {
         static let nameBytes = 16
         var name: [UInt8]
@@ -18,29 +18,30 @@ public struct TicketKeyring: Sendable {
 
     private var secret: [UInt8]
     private var period: Int64 = .min
-    /// Of `period` and its two neighbours, its own first: a ticket of the period before holds on, and another
-    /// gateway's clock may be in the next one already.
+    /// The keys of `period`, of the period before and of the next period, in that order. A ticket of the
+    /// period before is still valid, and another gateway's clock may be in the next period already.
     private var keys: [Key] = []
 
-    /// `nil` where the secret is too short to be one.
+    /// `nil` where the secret has less than 16 bytes.
     public init?(secret: [UInt8]) {
         guard secret.count >= 16 else { return nil }
         self.secret = secret
     }
 
-    /// From now on keys come from another secret; tickets of the former one are not known any more.
+    /// Keys come from another secret from now on, and tickets under the former one are unknown. A secret of
+    /// less than 16 bytes changes nothing.
     mutating func change(secret next: [UInt8]) {
         guard next.count >= 16, next != secret else { return }
         (secret, period, keys) = (next, .min, [])
     }
 
-    /// What new tickets are made with. `now` is in seconds since 1970. `nil` where libcrypto fails.
+    /// The key for new tickets. `now` is in seconds since 1970. `nil` where libcrypto fails.
     mutating func current(_ now: Int64) -> Key? {
         turn(to: now)
         return keys.first
     }
 
-    /// What a ticket of this name was made with; `nil` where it is too old or somebody else's.
+    /// The key of the tickets with this name; `nil` where they are too old, or from another secret.
     mutating func find(_ name: some Sequence<UInt8>, _ now: Int64) -> Key? {
         turn(to: now)
         return keys.first { $0.name.elementsEqual(name) }
@@ -78,12 +79,12 @@ final class TicketKeys: Sendable {
     func change(secret: [UInt8]) { ring.withLock { $0.change(secret: secret) } }
 
     private static let ivBytes = 16
-    /// Looked up once: by its short name libcrypto would look for it at each ticket.
-    // Safe: nothing changes it, and it is never freed.
+    /// Fetched once: with the short name of a cipher libcrypto would search for the cipher at each ticket.
+    // Safe: nothing changes the cipher, and nothing frees it.
     private nonisolated(unsafe) static let cipher = EVP_CIPHER_fetch(nil, "AES-256-CBC", nil)
 
-    /// Tickets are encrypted with AES-256-CBC and sealed with HMAC-SHA-256 (RFC 5077 §4). Returns what libssl
-    /// wants to hear: 1 for done, 0 for no ticket or none that is known, less for a failure.
+    /// Encrypts tickets with AES-256-CBC and seals them with HMAC-SHA-256 (RFC 5077 §4). Returns libssl's
+    /// codes: 1 for done, 0 for no ticket or an unknown one, less than 0 for a failure.
     func prepare(
         name: UnsafeMutablePointer<UInt8>, iv: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer,
         _ seal: OpaquePointer, isNew: Bool

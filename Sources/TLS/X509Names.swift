@@ -22,7 +22,7 @@ enum X509Names {
             let name = item.assumingMemoryBound(to: GENERAL_NAME.self).pointee
             guard let text = choose(name), let start = ASN1_STRING_get0_data(text) else { continue }
             let bytes = UnsafeBufferPointer(start: start, count: Int(ASN1_STRING_length(text)))
-            // What is not plain ASCII is no name of either kind, and a zero would end another reader's.
+            // A DNS name or URI is plain ASCII, and a zero byte would cut the name short for other readers.
             guard bytes.allSatisfy({ (0x21...0x7E).contains($0) }) else { continue }
             names.append(String(decoding: bytes, as: UTF8.self))
         }

@@ -1,24 +1,24 @@
 import Synchronization
 
-// What is counted, and how cheaply. An instrument has one or several cells; a loop takes a cell of its own
-// once and then adds to it without a lock and without sharing a cache line's writer with another loop. A
+// Instruments that are cheap to count with. An instrument has one or several cells. A loop takes a cell of
+// its own once; it then adds to that cell without a lock, and no other loop writes to the same cache line. A
 // scrape sums the cells.
 
-/// One number that one writer adds to (or several: then by `add`).
+/// One number of one writer; several writers must use `add`.
 public final class CounterCell: Sendable {
     private let value = Atomic<UInt64>(0)
-    // A cell fills a cache line, so that two loops' cells do not fight for one.
+    // A cell fills a cache line, so that the cells of two loops do not share one.
     private let padding = (UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0))
 
     init() {}
 
-    /// By the only thread that writes this cell: a load and a store.
+    /// For the only thread that writes this cell: a load and a store.
     @inline(__always)
     public func increment(by count: UInt64 = 1) {
         value.store(value.load(ordering: .relaxed) &+ count, ordering: .relaxed)
     }
 
-    /// By any thread.
+    /// For any thread.
     public func add(_ count: UInt64 = 1) { value.wrappingAdd(count, ordering: .relaxed) }
 
     func load() -> UInt64 { value.load(ordering: .relaxed) }
@@ -73,7 +73,7 @@ public final class MetricGauge: Sendable {
     }
 }
 
-/// Where a histogram's buckets end, and in which unit it is shown.
+/// The ends of a histogram's buckets, and the unit in which a scrape shows them.
 public struct HistogramScale: Hashable, Sendable {
     /// Rising, in the unit that is observed; at most `boundCountMax`.
     public var bounds: [UInt64]
@@ -103,7 +103,7 @@ public struct HistogramScale: Hashable, Sendable {
             50_000_000, 100_000_000, 250_000_000, 500_000_000, 1_000_000_000, 2_500_000_000, 10_000_000_000,
         ], divisor: 1_000_000_000)
 
-    /// Whole things: 1 to 65,536 by powers of four, and a million.
+    /// Counts: 1 to 65,536 by powers of four, and 1,048,576.
     public static let counts = HistogramScale(
         rising: [1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 1_048_576], divisor: 1)
 
@@ -116,7 +116,7 @@ public struct HistogramScale: Hashable, Sendable {
 // Safe: the pointer is to memory that lives as long as the cell and is only reached through atomics.
 public final class HistogramCell: @unchecked Sendable {
     private let bounds: [UInt64]
-    /// One for each bound, one for what is beyond, and the sum.
+    /// One count for each bound, one for values beyond all bounds, and the sum.
     private let values: UnsafeMutablePointer<Atomic<UInt64>>
     private let count: Int
 
@@ -132,7 +132,7 @@ public final class HistogramCell: @unchecked Sendable {
         values.deallocate()
     }
 
-    /// By any thread.
+    /// For any thread.
     public func observe(_ value: UInt64) {
         var bucket = 0
         while bucket < bounds.count, value > bounds[bucket] { bucket += 1 }
@@ -140,7 +140,7 @@ public final class HistogramCell: @unchecked Sendable {
         values[count - 1].wrappingAdd(value, ordering: .relaxed)
     }
 
-    /// By the only thread that writes this cell.
+    /// For the only thread that writes this cell.
     @inline(__always)
     public func record(_ value: UInt64) {
         var bucket = 0
@@ -157,7 +157,7 @@ public final class HistogramCell: @unchecked Sendable {
     }
 }
 
-/// How often values fell into which range.
+/// How many values fell into each range.
 public final class MetricHistogram: Sendable {
     public let scale: HistogramScale
     /// For writers without a cell of their own.
@@ -178,7 +178,7 @@ public final class MetricHistogram: Sendable {
 
     public func observe(_ value: UInt64) { shared.observe(value) }
 
-    /// How many fell into each bucket (the last: beyond all bounds), and the sum of all values.
+    /// How many values fell into each bucket (the last: beyond all bounds), and the sum of all values.
     public var contents: (counts: [UInt64], sum: UInt64) {
         var counts = [UInt64](repeating: 0, count: scale.bounds.count + 1)
         var sum: UInt64 = 0

@@ -1,7 +1,7 @@
 import Metrics
 
-// The registry as a backend of swift-metrics, for the packages that report through it. Our own code keeps
-// typed instruments instead, since looking one up costs a lock.
+// The registry as a backend of swift-metrics, for packages that report through it. Tidecast's own code keeps
+// typed instruments instead, because looking an instrument up costs a lock.
 
 extension PrometheusRegistry: MetricsFactory {
     public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
@@ -38,7 +38,7 @@ extension PrometheusRegistry: MetricsFactory {
     }
 }
 
-/// Knows where it stands, so that it can be taken out again.
+/// Knows its name and labels, so that the registry can remove it.
 protocol FactoryHandler: AnyObject, Sendable {
     var name: String { get }
     var labels: PrometheusRegistry.Labels { get }

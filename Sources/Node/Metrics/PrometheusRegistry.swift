@@ -3,9 +3,9 @@ import Synchronization
 /// All metrics of a process, and their text for Prometheus (exposition format 0.0.4).
 ///
 /// Every name begins with `tidecast_` and ends with its unit: `_total` for counters, `_seconds`, `_bytes`,
-/// `_info`. Labels are few and bounded: a family keeps at most `seriesCountMax` series, and what comes beyond
-/// is counted (`tidecast_metrics_dropped_series_total`) and not shown. A topic, a device or a token is never
-/// a label.
+/// `_info`. Labels are few and bounded: a family keeps at most `seriesCountMax` series. The registry counts
+/// further series (`tidecast_metrics_dropped_series_total`) and does not show them. A topic, a device or a
+/// token is never a label.
 public final class PrometheusRegistry: Sendable {
     public static let contentType = "text/plain; version=0.0.4; charset=utf-8"
     public static let seriesCountMax = 256
@@ -49,7 +49,7 @@ public final class PrometheusRegistry: Sendable {
 
     // MARK: Instruments
 
-    /// The counter of that name and those labels; the same one each time. Ask once and keep it.
+    /// The counter with that name and those labels; the same one each time. Ask once, and keep the counter.
     public func counter(_ name: String, _ help: String, _ labels: Labels = []) -> MetricCounter {
         let made = Instrument.counter(MetricCounter())
         if case .counter(let counter) = find(name, suffix: "_total", help, labels, made) { return counter }
@@ -77,14 +77,14 @@ public final class PrometheusRegistry: Sendable {
         register(PrometheusName.make(name, suffix: ""), help, labels, .reading(read))
     }
 
-    /// A counter that somebody else keeps; read at each scrape.
+    /// A counter that other code keeps; each scrape reads it.
     public func counter(
         _ name: String, _ help: String, _ labels: Labels = [], read: @escaping @Sendable () -> Double
     ) {
         register(PrometheusName.make(name, suffix: "_total"), help, labels, .readingCounter(read))
     }
 
-    /// A histogram that somebody else keeps; read at each scrape.
+    /// A histogram that other code keeps; each scrape reads it.
     public func histogram(
         _ name: String, _ help: String, _ labels: Labels = [], read: @escaping @Sendable () -> ReadHistogram
     ) {
@@ -108,8 +108,8 @@ public final class PrometheusRegistry: Sendable {
         register(PrometheusName.make(name, suffix: suffix), help, labels, made)
     }
 
-    /// The instrument in that place; `made` where there was none. `nil` where there is no room, or where the
-    /// name stands for something of another type.
+    /// The instrument with that name and those labels; `made` where there was none. `nil` where there is no
+    /// room, or where the name has instruments of another type.
     @discardableResult
     private func register(_ name: String, _ help: String, _ labels: Labels, _ made: Instrument) -> Instrument?
     {

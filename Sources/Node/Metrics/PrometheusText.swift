@@ -2,7 +2,7 @@
 enum PrometheusName {
     static let prefix = "tidecast_"
 
-    /// With the prefix and, where it is not there yet, the suffix; what is not allowed becomes `_`.
+    /// With the prefix and, where it is missing, the suffix; other characters become `_`.
     static func make(_ name: String, suffix: String) -> String {
         var made = allowed(name)
         if !made.hasPrefix(prefix) { made = prefix + made }
@@ -12,8 +12,7 @@ enum PrometheusName {
 
     static func label(_ name: String) -> String {
         let made = allowed(name)
-        // Names that begin with a digit are not allowed; those that begin with two underscores are
-        // Prometheus' own.
+        // A name must not begin with a digit, and names that begin with two underscores are Prometheus' own.
         guard let first = made.first, !first.isNumber, !made.hasPrefix("__") else { return "label_" + made }
         return made
     }
@@ -101,7 +100,7 @@ enum PrometheusText {
     }
 }
 
-/// A histogram as it is shown: how many fell into each bucket, one more than there are bounds.
+/// A histogram as a scrape shows it: how many values fell into each bucket, one bucket more than bounds.
 public struct ReadHistogram: Sendable {
     public var bounds: [Double]
     public var counts: [UInt64]

@@ -1,15 +1,16 @@
 import Model
 
-/// When a loop makes the text of the metrics: once for all who ask within `apart`, and never before they have
-/// asked, so that whoever did something first sees it.
+/// When a loop makes the text of the metrics: once for all clients that ask within `apart`, and never before
+/// they ask. So a client that did something first sees its effect.
 struct ScrapePace {
-    /// Between two texts of a loop. One costs some hundred microseconds.
+    /// Nanoseconds between two texts of a loop. A text costs some hundred microseconds.
     static let apart: UInt64 = .milliseconds(100)
 
     private var last: MonotonicTime?
     private var isDue = false
 
-    /// Somebody asks. In how many nanoseconds the text is to be made; `nil` where that was said before.
+    /// A client asks. Returns in how many nanoseconds the loop must make the text; `nil` where the loop knows
+    /// that already.
     mutating func ask(now: MonotonicTime) -> UInt64? {
         guard !isDue else { return nil }
         isDue = true
@@ -17,7 +18,7 @@ struct ScrapePace {
         return last.advanced(by: ScrapePace.apart).since(now)
     }
 
-    /// The text is made, for all who have asked.
+    /// The text is made for all clients that have asked.
     mutating func made(now: MonotonicTime) {
         isDue = false
         last = now

@@ -5,8 +5,8 @@ import Model
 import NodeCore
 import SQLiteEngine
 
-// Which entries of the small tables are secrets, and how they come to be sealed: when they are written, and
-// at the start of a node that would write them otherwise than they stand there.
+// Which entries of the small tables are secrets, and when a node seals them: at each write, and at the start
+// of a node that would write them in another form than they are stored.
 
 extension Catalog {
     static let gossipPlace = "gossip-key"
@@ -19,15 +19,15 @@ extension Catalog {
         }
     }
 
-    /// Opens what is sealed and leaves the rest as it is.
+    /// Opens a sealed value, and returns any other value as it is.
     static func opened(_ entry: CatalogEntry, _ table: CatalogTable, _ vault: Vault) throws -> [UInt8] {
         isSecret(table, entry.key) ? try vault.open(entry.value, table, entry.key) : entry.value
     }
 
-    /// Writes the secrets that are not sealed, or under another key, as this node does. Others may change the
-    /// catalog meanwhile, or do the same.
+    /// Writes again, as this node does, the secrets that are stored in another form, or sealed under another
+    /// key. Other nodes may change the catalog meanwhile, or do the same.
     ///
-    /// - Returns: How many there were.
+    /// - Returns: How many secrets were written.
     @discardableResult
     static func sealAnew(
         _ engine: any Engine, _ vault: Vault, by author: AuditEntry.Author, now: WallTime
@@ -54,7 +54,7 @@ extension Catalog {
         }
     }
 
-    /// In a data folder, so that nothing of what stood there is left in its files.
+    /// In a data folder, also erases the former values from the folder's files.
     private static func write(_ draft: CatalogDraft, _ engine: any Engine) throws -> Bool {
         guard let embedded = engine as? SQLiteEngine else { return try draft.commit() != nil }
         return try embedded.erasing { try draft.commit() != nil }

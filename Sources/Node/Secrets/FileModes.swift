@@ -2,7 +2,7 @@ import Glibc
 
 /// Whether others on this machine could read or change what is secret.
 public enum FileModes {
-    /// What is secret, and what an operator is told to do where it is not kept so.
+    /// The kind of a secret path, with the mode that an operator should set.
     public enum Kind: Sendable {
         case file, folder
 
@@ -10,14 +10,14 @@ public enum FileModes {
         fileprivate var what: String { self == .file ? "" : "the folder " }
     }
 
-    /// A sentence, or `nil`: also where nothing is there, or cannot be looked at. Of a link, what it leads to
-    /// counts.
+    /// What is wrong with the path's mode, as a sentence. `nil` where the mode is right, where nothing is
+    /// there, or where `stat` fails. A link counts as its target.
     ///
-    /// - Parameter way: How an operator says that nobody else is there: `--loose-modes`.
+    /// - Parameter way: The option that says that the machine has no other users: `--loose-modes`.
     public static func mistake(_ path: String, _ kind: Kind, way: String = "--loose-modes") -> String? {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
-        // A pipe or a device holds nothing that could be read again.
+        // A pipe or a device holds nothing that others could read again.
         guard status.st_mode & S_IFMT == (kind == .file ? S_IFREG : S_IFDIR) else { return nil }
         guard
             let reason = reason(mode: status.st_mode & 0o7777, owner: status.st_uid, isFile: kind == .file)
@@ -27,8 +27,8 @@ public enum FileModes {
             + " chmod \(kind.mode) \(path), or \(way) where nobody else is, as in a container"
     }
 
-    /// `nil` where only its owner reads and writes it. A file of root may besides be read by a group: so
-    /// secrets are given to a service that may not change them.
+    /// `nil` where only the owner reads and writes it. A group may also read a file of root: so an operator
+    /// gives secrets to a service that must not change them.
     static func reason(mode: UInt32, owner: UInt32, isFile: Bool) -> String? {
         if mode & 0o022 != 0 { return "changed" }
         let isOfRoot = isFile && owner == 0

@@ -1,11 +1,11 @@
 import COpenSSL
 import Model
 
-/// The keys under which a server's own secrets are sealed in its database, as an operator hands them over:
-/// the first one seals what is written, and all open what stands there.
+/// The keys that seal a server's own secrets in its database, as an operator gives them. The first key seals
+/// what the server writes, and every key opens what is stored.
 public struct SecretsKeys: Sendable {
     struct Key: Sendable {
-        /// The beginning of a hash of the key: says which one is wanted, and nothing about it.
+        /// The beginning of a hash of the key: names the key and shows nothing of it.
         var id: [UInt8]
         var material: [UInt8]
 
@@ -20,24 +20,24 @@ public struct SecretsKeys: Sendable {
         }
 
         static let idBytes = 8
-        /// Of AES-256.
+        /// The length of a key of AES-256.
         static let materialBytes = 32
 
         var name: String { Hex.text(id) }
     }
 
-    /// Keys that are handed over at once.
+    /// The most keys that an operator may give.
     public static let countMax = 8
-    /// Stands in the place of the first key where what is written is not to be sealed: on the way from a
-    /// cluster without keys to one with them, and back.
+    /// In the place of the first key: the server seals nothing that it writes. For the way from a cluster
+    /// without keys to a cluster with keys, and back.
     static let plain = "plain"
     static let textBytesMax = 4096
 
-    /// `nil` where what is written is not sealed.
+    /// `nil` where the server does not seal what it writes.
     let sealing: Key?
     let all: [Key]
 
-    /// No key: nothing is sealed, and what is sealed cannot be opened.
+    /// No key: the server seals nothing, and opens nothing that is sealed.
     public static let none = SecretsKeys()
 
     private init() { (sealing, all) = (nil, []) }
@@ -83,7 +83,7 @@ public struct SecretsKeys: Sendable {
         sealing = words[0] == SecretsKeys.plain ? nil : first
     }
 
-    /// A new key, as `init` takes it.
+    /// A new key, in the form that `init` reads.
     public static func make() throws -> String {
         let digits = Base64URL.encode(try Catalog.random(Key.materialBytes)).map { byte in
             byte == UInt8(ascii: "-")

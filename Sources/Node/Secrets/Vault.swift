@@ -4,9 +4,9 @@ import Model
 
 /// Seals the secrets of the small tables with AES-256-GCM (NIST SP 800-38D) and opens them.
 ///
-/// A sealed value is `E5`, the form's version, the key's id (8 bytes), a nonce (12), what was sealed, and the
-/// tag (16). The first ten bytes and the name of the row are authenticated with it, so that a value that is
-/// moved to another row is not opened. A plain value is shorter, or begins with another byte.
+/// A sealed value is `E5`, the form's version, the key's id (8 bytes), a nonce (12), the ciphertext, and the
+/// tag (16). The tag also covers the first ten bytes and the name of the row, so that a value that was moved
+/// to another row does not open. A plain value is shorter, or begins with another byte.
 struct Vault: Sendable {
     private static let mark: UInt8 = 0xE5
     private static let version: UInt8 = 1
@@ -28,13 +28,13 @@ struct Vault: Sendable {
 
     static func isSealed(_ value: [UInt8]) -> Bool { value.count > bytesMin && value[0] == mark }
 
-    /// Whether it stands as this vault would write it.
+    /// Whether the stored value has the form in which this vault would write it.
     func isCurrent(_ value: [UInt8]) -> Bool {
         guard Vault.isSealed(value) else { return keys.sealing == nil }
         return keys.sealing?.id == Array(value[2..<Vault.headBytes])
     }
 
-    /// As it is to be written in the row.
+    /// The value as the row must hold it.
     func seal(_ value: [UInt8], _ table: CatalogTable, _ row: String) throws -> [UInt8] {
         guard let key = keys.sealing else { return value }
         let head = [Vault.mark, Vault.version] + key.id
@@ -44,7 +44,7 @@ struct Vault: Sendable {
         return head + nonce + sealed
     }
 
-    /// What stands in the row, sealed or not.
+    /// The plain value of the row, which may be sealed or not.
     func open(_ value: [UInt8], _ table: CatalogTable, _ row: String) throws -> [UInt8] {
         guard Vault.isSealed(value) else { return value }
         guard value[1] == Vault.version else {
@@ -82,7 +82,7 @@ struct Vault: Sendable {
     }
 }
 
-/// AES-256-GCM with a nonce of 12 bytes and a tag of 16 behind what is sealed. `nil` where libcrypto refuses.
+/// AES-256-GCM with a nonce of 12 bytes and a tag of 16 behind the ciphertext. `nil` where libcrypto refuses.
 private enum GCM {
     static let tagBytes = 16
 
@@ -112,7 +112,7 @@ private enum GCM {
             EVP_DecryptUpdate(context, nil, &count, extra, Int32(extra.count)) == 1,
             EVP_DecryptUpdate(context, &out, &count, text, Int32(text.count)) == 1,
             EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, Int32(tagBytes), &tag) == 1,
-            // Compares the tags; nothing is given away before.
+            // Compares the tags; `open` returns no text before this.
             EVP_DecryptFinal_ex(context, nil, &rest) == 1, count == text.count, rest == 0
         else { return nil }
         return out
