@@ -36,6 +36,8 @@ public final class PeerConnections {
         var channel: (any Channel)?
         var dialect = Dialect.greeting
         var isConnecting = false
+        /// Of the connection that was begun last. A former connection may still end, or greet.
+        var turn: UInt64 = 0
         /// Why the connection that is being made will fail, where this side already knows the reason.
         var failure: String?
         /// The last try failed. The next try comes after the back-off, however many frames wait.
@@ -143,9 +145,10 @@ public final class PeerConnections {
         peers[life]?.failure = nil
         let box = NIOLoopBound(self, eventLoop: eventLoop)
         turns += 1
+        peers[life]?.turn = turns
         var greeting = identity
         greeting.turn = turns
-        let identity = greeting
+        let (identity, turn) = (greeting, turns)
         let events = events
         let (tls, trust) = (tls, trust)
         ClientBootstrap(group: eventLoop)
@@ -164,25 +167,25 @@ public final class PeerConnections {
                     try channel.pipeline.syncOperations.addHandler(
                         PeerHandler(
                             identity: identity, expected: life, trust: trust, tls: handler, events: events,
-                            connected: { box.value.connected($0, $1, life) },
-                            failed: { box.value.peers[life]?.failure = $0 }))
+                            connected: { box.value.connected($0, $1, life, turn) },
+                            failed: { box.value.failed($0, life, turn) }))
                 }
             }
             .connect(host: peer.address.host, port: peer.address.port)
             .whenComplete { result in
                 switch result {
                 case .success(let channel):
-                    channel.closeFuture.whenComplete { _ in box.value.closed(life) }
+                    channel.closeFuture.whenComplete { _ in box.value.closed(life, turn) }
                 case .failure(let error):
-                    box.value.peers[life]?.failure = ConnectFailure.reason(error)
-                    box.value.closed(life)
+                    box.value.failed(ConnectFailure.reason(error), life, turn)
+                    box.value.closed(life, turn)
                 }
             }
     }
 
     /// The other side has greeted, and is the process that this loop wanted to reach.
-    private func connected(_ channel: any Channel, _ dialect: Dialect, _ life: UInt32) {
-        guard var peer = peers[life] else { return channel.close(promise: nil) }
+    private func connected(_ channel: any Channel, _ dialect: Dialect, _ life: UInt32, _ turn: UInt64) {
+        guard var peer = peers[life], peer.turn == turn else { return channel.close(promise: nil) }
         (peer.channel, peer.dialect) = (channel, dialect)
         peer.isConnecting = false
         peer.backoff = PeerTiming.backoffMin
@@ -200,8 +203,12 @@ public final class PeerConnections {
         for payload in waiting { write(payload, channel, dialect, life) }
     }
 
-    private func closed(_ life: UInt32) {
-        guard var peer = peers[life] else { return }
+    private func failed(_ reason: String, _ life: UInt32, _ turn: UInt64) {
+        if peers[life]?.turn == turn { peers[life]?.failure = reason }
+    }
+
+    private func closed(_ life: UInt32, _ turn: UInt64) {
+        guard var peer = peers[life], peer.turn == turn else { return }
         let hadMessages = !peer.waiting.isEmpty
         let report: PeerEvents.Report =
             peer.channel == nil

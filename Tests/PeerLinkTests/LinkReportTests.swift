@@ -106,6 +106,21 @@ import Testing
         try listener.close().wait()
     }
 
+    /// Its process is at another address now. What becomes of the former connection is not the next one's.
+    @Test func theEndOfAFormerConnectionSaysNothingOfTheNext() throws {
+        let reports = Reports()
+        let (former, next) = (try server(), try server())
+        let peers = try peers(to: former.port, reports)
+        reports.wait { $0.links == [.stands] }
+        try peers.0.submit { peers.1.value.adopt([2: .init(host: "127.0.0.1", port: next.port)]) }.wait()
+        reports.wait { $0.links.count >= 2 }
+        try former.close().wait()
+        #expect(try peers.0.submit { peers.1.value.send([1], to: 2) }.wait())
+        #expect(reports.current.links == [.stands, .stands])
+        try close(peers)
+        try next.close().wait()
+    }
+
     private final class Accepted: Sendable {
         let channels = Mutex<[any Channel]>([])
     }
