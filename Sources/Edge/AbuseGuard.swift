@@ -1,25 +1,25 @@
-/// Counts what an HTTP/2 client may send for nothing, and says when it is too much.
+/// Counts the frames with which an HTTP/2 client costs the server work and asks for nothing, and says when
+/// there are too many.
 ///
-/// libnghttp2 stops some floods by itself (CONTINUATION, rapid resets, acknowledgements that are not read);
-/// these it lets through. Counts are of a window of 30 seconds; a client that keeps within them is never
-/// touched. Time is handed in.
+/// libnghttp2 stops some floods by itself (CONTINUATION, rapid resets, acknowledgements that are not read),
+/// but lets these through. The guard counts in windows of 30 s. A client within the bounds notices nothing.
+/// The caller gives the time.
 struct AbuseGuard {
     static let windowSeconds = 30
 
-    /// What is counted, with the most that one window may hold.
+    /// The kinds of frames, each with a bound for one window.
     enum Kind: Int, CaseIterable {
-        /// PING and SETTINGS, each of which makes the server answer, and GOAWAY.
+        /// PING and SETTINGS, which the server must answer, and GOAWAY.
         case control
-        /// Frames that were invalid, and streams that the server had to reset (CVE-2025-8671,
-        /// "MadeYouReset").
+        /// Invalid frames, and streams that the server had to reset (CVE-2025-8671, "MadeYouReset").
         case fault
-        /// PRIORITY: means nothing here.
+        /// PRIORITY, which this server ignores.
         case priority
         /// DATA without bytes, or of padding only, that does not end its stream.
         case emptyData
-        /// WINDOW_UPDATE: one for each frame that the server sends is usual, hundreds for each are not.
+        /// WINDOW_UPDATE. One for each frame of the server is usual, hundreds for each are not.
         case windowUpdate
-        /// Frames of types that mean nothing here.
+        /// Frames of types that this server does not know.
         case unknown
 
         var max: Int {
@@ -36,10 +36,10 @@ struct AbuseGuard {
 
     private var counts = [Int](repeating: 0, count: Kind.allCases.count)
     private var windowStart = 0
-    /// Frames that the server sent in the window: each may be answered by two window updates.
+    /// Frames that the server sent in the window. The client may answer each with two window updates.
     private var sent = 0
 
-    /// False where the connection is to be closed.
+    /// Counts one frame. Returns false where the connection must be closed.
     mutating func admits(_ kind: Kind, second: Int) -> Bool {
         roll(second)
         counts[kind.rawValue] += 1

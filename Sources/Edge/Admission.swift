@@ -1,15 +1,15 @@
 import HTTPMessages
 
-/// What a handler says of a request whose header block is whole, before its body is read.
+/// A handler's decision about a request whose header block is whole, before the edge reads the body.
 public enum BodyAdmission: Sendable {
-    /// The body may have so many bytes.
+    /// The body may have at most so many bytes.
     case upTo(Int)
-    /// The request is answered at once; its body is not read.
+    /// The edge answers the request at once, and does not read its body.
     case refused(HTTPResponse)
 }
 
-/// What the edge itself answers, in FCM's envelope (`google.rpc.Status` with an `FcmError`), since SDKs read
-/// nothing else. The texts have nothing in them that JSON escapes.
+/// The answers that the edge gives by itself. They have FCM's envelope (`google.rpc.Status` with an
+/// `FcmError`), because SDKs read nothing else. The texts need no escaping in JSON.
 enum EdgeAnswer {
     static let tooLong = error(413, "INVALID_ARGUMENT", "The body is longer than this path takes.")
     static let tooManyBodies = error(503, "UNAVAILABLE", "Too many bytes of unfinished bodies.")
@@ -23,12 +23,13 @@ enum EdgeAnswer {
         let body =
             #"{"error":{"code":\#(code),"message":"\#(message)","status":"\#(word)","details":[\#(detail)]}}"#
         var fields = [(name: "content-type", value: "application/json; charset=UTF-8")]
-        // SDKs that repeat a 503 wait so many seconds before.
+        // SDKs wait so many seconds before they repeat a request that was answered 503.
         if code == 503 { fields.append((name: "retry-after", value: "1")) }
         return HTTPResponse(status: code, fields: fields, body: Array(body.utf8))
     }
 
-    /// The answer to a method that no path has (RFC 9110 §9.1), if it is one.
+    /// The refusal of a method that no path takes (RFC 9110 §9.1): 405 for TRACE and CONNECT, else 501. `nil`
+    /// for any method that some path takes.
     static func refusal(of method: HTTPMethod) -> HTTPResponse? {
         guard case .other(let name) = method else { return nil }
         guard name == "TRACE" || name == "CONNECT" else { return HTTPResponse(status: 501) }
@@ -38,7 +39,7 @@ enum EdgeAnswer {
 }
 
 extension BodyAdmission {
-    /// How many bytes the body may have, of which `bytes` are announced or there; or why it may not.
+    /// The same decision, or 413 where `bytes` are too many. `bytes`: announced, or received so far.
     func check(_ bytes: Int) -> BodyAdmission {
         guard case .upTo(let most) = self, bytes > most else { return self }
         return .refused(EdgeAnswer.tooLong)

@@ -2,15 +2,16 @@ import HTTPMessages
 import Listener
 import Synchronization
 
-/// Bytes of one kind that all connections of a server may hold together, beyond what each of them has free.
+/// Bytes of one kind that all connections of a server may hold together, in addition to what each connection
+/// may hold by itself.
 ///
-/// Those of one address may hold a third of what nobody holds: one alone a quarter of all, four together four
-/// sevenths, and however many there are, they never take all of it (Choudhury and Hahne, "Dynamic
-/// queue length thresholds for shared-memory packet switches", 1998).
+/// The connections of one address may hold a third of what is free. So one address alone holds at most a
+/// quarter of the budget, four addresses together hold four sevenths, and no number of addresses takes all of
+/// it (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998).
 final class SharedBudget: Sendable {
     private let bytesMax: Int
     private let taken = Atomic<Int>(0)
-    /// By the address's key; who holds none is not in it.
+    /// Bytes by the address's key. An address that holds none has no entry.
     private let byAddress = Mutex<[UInt64: Int]>([:])
 
     init(bytesMax: Int) { self.bytesMax = bytesMax }
@@ -18,7 +19,7 @@ final class SharedBudget: Sendable {
     /// Bytes that are taken.
     var bytes: Int { taken.load(ordering: .relaxed) }
 
-    /// `address`: the key of the client's, where it is one that is counted.
+    /// `address`: the key of the client's address; `nil` where the address has no bound.
     func take(_ bytes: Int, for address: UInt64?) -> Bool {
         let (_, now) = taken.add(bytes, ordering: .relaxed)
         if now <= bytesMax, mayHold(bytes, address, free: bytesMax - now) { return true }
@@ -46,9 +47,9 @@ final class SharedBudget: Sendable {
     }
 }
 
-/// Bytes of one kind that one connection holds: of bodies that are not whole, or of answers that are not
-/// sent. A few are free, so that a usual request asks nobody; what is more is taken from all connections'
-/// budget, in steps.
+/// Bytes of one kind in a single connection: bodies that are not whole, or answers that are not sent. The
+/// first 16 KiB are free, so that a usual request does not touch the shared budget. The rest comes from the
+/// shared budget in steps.
 struct ByteBudget {
     static let freeBytes = 16 << 10
     static let stepBytes = 64 << 10
@@ -68,7 +69,7 @@ struct ByteBudget {
         granted = free
     }
 
-    /// False where they would be too many, for the connection or for all: then nothing is taken.
+    /// Returns false, and takes nothing, where the bytes are too many for the connection or for all together.
     mutating func take(_ bytes: Int) -> Bool {
         guard held + bytes > granted else {
             held += bytes
@@ -88,7 +89,7 @@ struct ByteBudget {
         return true
     }
 
-    /// Counts what is held whatever the bounds say.
+    /// Counts the bytes even where they are past the bounds.
     mutating func add(_ bytes: Int) { held += bytes }
 
     mutating func give(_ bytes: Int) {
@@ -96,7 +97,7 @@ struct ByteBudget {
         if granted > free, held <= free { giveBack() }
     }
 
-    /// The connection is gone, and all that it held.
+    /// The connection is gone, and with it all bytes that it held.
     mutating func end() {
         held = 0
         giveBack()
@@ -108,7 +109,7 @@ struct ByteBudget {
     }
 }
 
-/// What one connection has written that its client does not read.
+/// Bytes that a connection has written and its client has not read.
 struct PendingBytes {
     private let shared: SharedBudget
     private let address: UInt64?
@@ -116,7 +117,7 @@ struct PendingBytes {
 
     init(_ shared: SharedBudget, for address: UInt64?) { (self.shared, self.address) = (shared, address) }
 
-    /// So many bytes more wait for the kernel. False where they are too many: then nothing is counted.
+    /// So many more bytes wait for the kernel. Returns false, and counts nothing, where they are too many.
     mutating func add(_ bytes: Int) -> Bool {
         guard shared.take(bytes, for: address) else { return false }
         held += bytes
@@ -131,19 +132,19 @@ struct PendingBytes {
     }
 }
 
-/// What all connections of a server hold together.
+/// The budgets that all connections of a server share.
 final class EdgeBudgets: Sendable {
-    /// Of bodies that are not whole.
+    /// For bodies that are not whole.
     let bodies: SharedBudget
-    /// Of answers that are not sent.
+    /// For answers that are not sent.
     let answers: SharedBudget
-    /// Of event streams that are not read.
+    /// For event streams that are not read.
     let streams: SharedBudget
-    /// Of what is written to connections and not yet handed to the kernel, where that waits.
+    /// For bytes that connections have written and the kernel has not taken.
     let pending: SharedBudget
     private let connections: ConnectionGate.Bounds
 
-    /// An address is counted where its connections are.
+    /// Bounds the bytes of those addresses whose connections are bounded too.
     init(_ configuration: EdgeConfiguration, _ connections: ConnectionGate.Bounds = .init()) {
         self.connections = connections
         bodies = SharedBudget(bytesMax: configuration.bodyBytesOfAllMax)

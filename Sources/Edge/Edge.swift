@@ -23,7 +23,7 @@ public struct ListenError: Error, CustomStringConvertible {
     public let reason: String
     public var description: String { "cannot listen on \(address): \(reason)" }
 
-    /// Runs `open`; its errors name the address.
+    /// Runs `open`, and gives its errors the address.
     public static func naming<Result>(_ address: String, _ open: () throws -> Result) throws -> Result {
         do {
             return try open()
@@ -46,7 +46,7 @@ public final class Edge: Sendable {
     public let counters = EdgeCounters()
     private let gate: ListenerGate
 
-    /// `makeHandler` is called once on each loop. `gate` is before all listeners.
+    /// `makeHandler` runs once on each loop. `gate` stands before all listeners.
     public init(
         group: MultiThreadedEventLoopGroup, configuration: EdgeConfiguration = EdgeConfiguration(),
         gate: ListenerGate = ListenerGate(ConnectionGate.Bounds()),
@@ -79,10 +79,11 @@ public final class Edge: Sendable {
         return channel.localAddress?.port ?? port
     }
 
-    /// Listens on a local socket whose file has these permissions; one that is left from before is replaced.
+    /// Listens on a local socket, and gives its file these permissions. Replaces a file that an earlier
+    /// process left there.
     public func listen(unixDomainSocketPath path: String, mode: mode_t) throws {
-        // The mask is the whole process's: another thread may make a folder meanwhile, which its owner must
-        // be able to enter.
+        // The mask belongs to the whole process. It keeps the owner's rights, because another thread may make
+        // a folder meanwhile, and the owner must be able to enter that folder.
         let former = umask(0o077)
         defer { umask(former) }
         let channel = try ListenError.naming(path) {
@@ -99,7 +100,7 @@ public final class Edge: Sendable {
         return gate.guarding(ServerBootstrap(group: group))
             .serverChannelOption(.backlog, value: 4096)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            // Connections have it from their listener (tcp(7)).
+            // A connection inherits the send buffer's size from its listener (tcp(7)).
             .serverChannelOption(.socketOption(.so_sndbuf), value: sendBufferBytes)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -110,7 +111,8 @@ public final class Edge: Sendable {
                     channel.closeFuture.whenComplete { _ in counters.open.subtract(1, ordering: .relaxed) }
                     let options = channel.syncOptions
                     try options?.setOption(.maxMessagesPerRead, value: 4)
-                    // Each connection keeps its last buffer: it begins small, and grows with what comes.
+                    // Each connection keeps its last receive buffer. So the buffer begins small, and grows
+                    // with the traffic.
                     try options?.setOption(
                         .recvAllocator,
                         value: AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 512, maximum: 65536))
@@ -130,7 +132,7 @@ public final class Edge: Sendable {
     /// Whether there is any connection.
     public var isInUse: Bool { counters.open.load(ordering: .relaxed) > 0 }
 
-    /// Stops accepting, tells every connection to finish, and waits until all are gone or the time is over.
+    /// Stops accepting, tells every connection to finish, and waits until all are closed or `limit` is over.
     public func drain(within limit: TimeAmount) async {
         for channel in listeners.withLock({ $0 }) { try? await channel.close() }
         for bound in loops.values {
@@ -143,9 +145,8 @@ public final class Edge: Sendable {
     }
 }
 
-/// Gives a connection to its protocol. In cleartext its first bytes say which: `PRI` is HTTP/2 (RFC 9113
-/// §3.4), anything else HTTP/1.1. Under TLS it is what ALPN chose; a client that offered nothing gets
-/// HTTP/1.1.
+/// Gives a connection to its protocol. In cleartext the first bytes decide: `PRI` is HTTP/2 (RFC 9113 §3.4),
+/// anything else HTTP/1.1. Under TLS, ALPN decides; a client that offers nothing gets HTTP/1.1.
 final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, EdgeConnection {
     typealias InboundIn = ByteBuffer
 
@@ -173,16 +174,16 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 
-    /// Nothing is under way: no byte of a request is there.
+    /// Closes the connection: no byte of a request has come.
     func drain() { context?.close(promise: nil) }
 
     func sweep(_ second: Int) {
         if second - opened > loop.configuration.handshakeSeconds { context?.close(promise: nil) }
     }
 
-    /// TLS is there, and ALPN chose `name`. An HTTP/2 server speaks first; HTTP/1.1 has nothing to do before
-    /// the client asks, and some only look whether somebody listens.
-    /// True where it will.
+    /// The TLS handshake is complete, and ALPN chose `name`. Returns true where the server now writes: an
+    /// HTTP/2 server speaks first. For HTTP/1.1 nothing is set up before the client's first byte, because
+    /// some clients only look whether the port answers.
     func established(_ name: String) throws -> Bool {
         guard let context, name == "h2" else { return false }
         try install(context, isHTTP2: true)
@@ -190,7 +191,7 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        // Between the bytes and here their connection can have broken: what TLS had to say could not be sent.
+        // The connection can break between TLS and this handler, where TLS could not send its own bytes.
         guard context.channel.isActive else { return }
         var incoming = unwrapInboundIn(data)
         if seen == nil { seen = incoming } else { seen?.writeBuffer(&incoming) }
@@ -202,17 +203,17 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
         }
     }
 
-    /// `nil` where that cannot be told yet.
+    /// `nil` while there are too few bytes to tell.
     private func startsHTTP2() -> Bool? {
         let start = Array((seen ?? ByteBuffer()).readableBytesView.prefix(3))
         let preface = Array("PRI".utf8)
         return start == preface ? true : preface.starts(with: start) ? nil : false
     }
 
-    /// Bytes that HTTP/1.1's decoder may keep: those of a field that is not whole, and of one read.
+    /// Bytes that the decoder of HTTP/1.1 may keep: those of an incomplete field, and of one read.
     private static let bufferBytesMax = 128 << 10
 
-    /// Handlers have names: NIO would compose one for each.
+    /// The handlers have names because NIO would otherwise compose a name for each.
     private func install(_ context: ChannelHandlerContext, isHTTP2: Bool) throws {
         let pipeline = context.pipeline.syncOperations
         let client = ClientAddress(context.remoteAddress)

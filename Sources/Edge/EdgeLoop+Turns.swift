@@ -1,34 +1,36 @@
 import HTTPMessages
 import NIOCore
 
-// Whose request is begun next.
+// The turns of a loop: which of the waiting requests the loop begins next, and when.
 
-/// A connection that can be left unread for a while.
+/// A connection that the loop can leave unread for a while.
 protocol PausableConnection: AnyObject {
     func resume()
 }
 
-/// When a loop's next turn of those who wait is.
+/// When the loop serves its waiting requests again.
 enum NextTurn {
     case none
     case soon
-    /// When somebody is no longer held.
+    /// When the first held line with a request may go on.
     case later
 }
 
 extension EdgeLoop {
-    /// Nanoseconds after which the next turn begins, in which sockets are read: a loop that has something to
-    /// do at once reads none.
+    /// Nanoseconds between two turns. NIO reads no socket while a task is due at once, so the next turn is a
+    /// timer and leaves time for reading.
     private static let pause: UInt64 = 10_000
-    /// A turn that begins so much later has not had the loop for itself.
+    /// Nanoseconds. Where a timer fires later than this, other tasks may have kept the loop from reading
+    /// sockets.
     private static let lateness: UInt64 = 50_000
-    /// Connections of a share that are read again in one turn.
+    /// Paused connections of one share that the loop reads again after one turn.
     private static let resumedAtOnce = 4
 
     private var now: UInt64 { NIODeadline.now().uptimeNanoseconds }
 
-    /// A request is whole. Where nobody waits it is handled at once; otherwise it waits for its turn. Returns
-    /// the share of which too much waits, if any: its connection is to be read no further.
+    /// The request is whole. Handles it at once where no request waits and the turn has room; otherwise the
+    /// request waits for its turn. Returns the request's share where too much of that share waits: the caller
+    /// must then stop reading the connection.
     func received(_ responder: Responder, bodyBytes: Int) -> UInt64? {
         let cost = queue.cost(bodyBytes: bodyBytes)
         responder.bodyBytes = Int32(clamping: bodyBytes)
@@ -56,31 +58,31 @@ extension EdgeLoop {
         return nil
     }
 
-    /// Another turn is planned, in place of the one before.
+    /// Plans another turn. Only the last plan counts.
     private func plan(_ next: NextTurn) {
         serving = next
         plans += 1
     }
 
-    /// A request of the share is refused for a quota, in its turn or later.
+    /// The handler refuses a request of the share for a quota, in the request's turn or later.
     func noteRefused(_ share: UInt64, bodyBytes: Int) {
         queue.noteRefused(share, bodyBytes: bodyBytes, now: now)
     }
 
-    /// `connection` is not read until less of the share waits.
+    /// The loop reads `connection` again when less of the share waits.
     func notePaused(_ connection: any PausableConnection, _ share: UInt64) {
         paused[share, default: []].append(connection)
         counters.fairness.pauses.add(1, ordering: .relaxed)
     }
 
-    /// One turn of those who wait, unless another was planned in its place.
+    /// One turn: begins waiting requests until the turn's bound. Does nothing where a later plan counts.
     private func serve(_ plan: UInt64) {
         guard plan == plans else { return }
         let now = now
         queue.beginTurn(now: now)
         while let served = queue.next(now: now) {
             counters.fairness.note(served.turns)
-            // Its connection may have ended meanwhile.
+            // The connection may have ended while the request waited.
             guard served.item.isOpen else { continue }
             let waited = now - min(now, served.since)
             served.item.waited = waited
@@ -116,8 +118,8 @@ extension EdgeLoop {
         }
     }
 
-    /// The turn of a plan. What the loop does at once comes before it, and may take so long that its time is
-    /// come before any socket was read: then it is put off once more.
+    /// Runs the planned turn after `nanoseconds`. Tasks that are due at once run first, and may take so long
+    /// that the timer is due before the loop has read a socket. Then the loop waits once more.
     private func after(_ nanoseconds: UInt64, _ plan: UInt64, isSecond: Bool) {
         let due = now + nanoseconds
         eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: nanoseconds))) {

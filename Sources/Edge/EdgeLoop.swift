@@ -1,14 +1,14 @@
 import Glibc
 import NIOCore
 
-/// What can be flushed at the end of a turn.
+/// A connection that the loop can flush at the end of a turn.
 protocol Flushable: AnyObject {
     func flush()
 }
 
-/// One loop's side of the edge: its handler, and the connections that have something to write.
+/// One loop's part of the edge: the handler, the connections, and the requests that wait.
 ///
-/// A connection is written once a turn, however many of its requests and streams have news.
+/// The loop writes each connection once a turn, however many of its requests and streams have new bytes.
 final class EdgeLoop {
     let eventLoop: any EventLoop
     let handler: any RequestHandler
@@ -17,21 +17,21 @@ final class EdgeLoop {
     let budgets: EdgeBudgets
     let connections = ConnectionSet()
     let pool = RequestPool()
-    /// The connections that have something to write, in the order in which they came to have it.
+    /// The connections that have something to write, in the order in which they were marked.
     private var dirty: [any Flushable] = []
     private var flushed = 0
     private var isScheduled = false
-    /// What one connection writes next, used by all in turn: a socket keeps the buffer that it was given
-    /// last.
+    /// The bytes of the connection that is being written. All connections use one buffer in turn: a socket
+    /// keeps the last buffer that it was given, and with a buffer of its own it would keep that memory.
     private var written = ByteBuffer()
-    /// Requests that are whole and wait for their turn.
+    /// Whole requests that wait for their turn.
     var queue: FairQueue<Responder>
-    /// Connections that are not read because too much of a share waits, by the share.
+    /// Connections that the loop does not read because too much of a share waits, by share.
     var paused: [UInt64: [any PausableConnection]] = [:]
     var serving = NextTurn.none
-    /// Turns that were planned; the last one counts.
+    /// Turns that were planned. Only the last plan counts.
     var plans: UInt64 = 0
-    /// What was told to the counters of `queue`.
+    /// The counts of `queue` that the counters have already.
     var told = FairQueueCounts()
     private var dateSecond: Int = -1
     private var dateText = ""
@@ -48,7 +48,7 @@ final class EdgeLoop {
         queue = FairQueue(configuration.fairness)
     }
 
-    /// Whether no connection is to begin anything new.
+    /// Whether connections must begin nothing new.
     private(set) var isDraining = false
 
     func drain() {
@@ -56,10 +56,10 @@ final class EdgeLoop {
         connections.drainAll()
     }
 
-    /// Seconds of the loop's coarse clock, on which deadlines are kept.
+    /// Seconds of the loop's coarse clock. All deadlines of the edge count in them.
     private(set) var second = 0
 
-    /// Once a second: what is past a deadline is closed.
+    /// Looks at all deadlines once a second.
     func beginSweeping() {
         eventLoop.assumeIsolated().scheduleTask(in: .seconds(1)) {
             self.second += 1
@@ -68,7 +68,7 @@ final class EdgeLoop {
         }
     }
 
-    /// The time as the `date` field has it (RFC 9110 §5.6.7), made once a second.
+    /// The time in the form of the `date` field (RFC 9110 §5.6.7), made once a second.
     var date: String {
         let second = time(nil)
         if second != dateSecond {
@@ -78,8 +78,8 @@ final class EdgeLoop {
         return dateText
     }
 
-    /// Hands out an empty buffer to fill and to give to a socket. Where the socket took all at once, which is
-    /// nearly always, the next one has the same memory.
+    /// Fills an empty buffer and gives it to a socket. Where the socket takes all bytes at once, as nearly
+    /// always, the next buffer has the same memory.
     func write(_ fill: (inout ByteBuffer) -> Void, to send: (ByteBuffer) -> Void) {
         if written.capacity > configuration.pendingBytesMax * 2 {
             written = ByteBuffer()
@@ -90,22 +90,22 @@ final class EdgeLoop {
         if written.readableBytes > 0 { send(written) }
     }
 
-    /// `connection` says itself that it is in the list, so that it is there once.
+    /// The connection must remember that it is marked, so that it is in the list once.
     func markDirty(_ connection: any Flushable) {
         dirty.append(connection)
         scheduleFlush()
     }
 
-    /// The end of this turn of reading: then connections are written.
+    /// Plans the flush that ends this turn of reading.
     func scheduleFlush() {
         guard !isScheduled else { return }
         isScheduled = true
         eventLoop.assumeIsolated().execute { self.flush() }
     }
 
-    /// Writes some connections and lets the loop look at what has come in meanwhile, before it goes on. News
-    /// for all connections that comes while the last news is on its way goes out together with it on all
-    /// those that were not yet written, and requests do not wait for thousands of writes.
+    /// Writes some connections, and then lets the loop read sockets before it goes on. So requests do not
+    /// wait for thousands of writes. A message for all connections that comes meanwhile leaves together with
+    /// the message before it, on each connection that is not yet written.
     private func flush() {
         queue.endReading()
         let end = min(flushed + EdgeLoop.flushedAtOnceMax, dirty.count)
@@ -126,15 +126,15 @@ final class EdgeLoop {
         }
     }
 
-    /// A few milliseconds of writes.
+    /// Connections that are written in one go: a few milliseconds of writes.
     private static let flushedAtOnceMax = 256
 }
 
-/// What the loop asks of each connection.
+/// The part of a connection that its loop calls.
 protocol EdgeConnection: AnyObject {
-    /// Finish what is under way, begin nothing new.
+    /// Finishes the requests that are under way, and begins nothing new.
     func drain()
-    /// Close if a deadline has passed.
+    /// Closes the connection, or a stream of it, if a deadline has passed.
     func sweep(_ second: Int)
 }
 
@@ -143,14 +143,14 @@ final class ConnectionSet {
     private var connections: [ObjectIdentifier: any EdgeConnection] = [:]
 
     func insert(_ connection: any EdgeConnection) { connections[ObjectIdentifier(connection)] = connection }
-    /// A table that was made for a storm goes with it.
+    /// Replaces a table that a burst of connections has left far too large.
     func remove(_ connection: any EdgeConnection) {
         connections[ObjectIdentifier(connection)] = nil
         guard connections.capacity > ConnectionSet.keptPlaces, connections.count < connections.capacity / 8
         else { return }
         connections = Dictionary(uniqueKeysWithValues: connections.map { ($0.key, $0.value) })
     }
-    /// Of a table that may stay as it is.
+    /// Places of a table that is never replaced.
     private static let keptPlaces = 1024
     var count: Int { connections.count }
     var capacity: Int { connections.capacity }
@@ -162,9 +162,9 @@ final class ConnectionSet {
 struct ConnectionDeadlines {
     let configuration: EdgeConfiguration
     private let opened: Int
-    /// Since when no request is open; `nil` while one is.
+    /// The second since which no request is open; `nil` while one is.
     private var idleSince: Int?
-    /// Since when the client has not read what was written to it.
+    /// The second since which the client has not read the written bytes.
     private var stuckSince: Int?
 
     /// `second`: when the connection began.
@@ -174,9 +174,8 @@ struct ConnectionDeadlines {
         idleSince = second
     }
 
-    /// Tells the state of now; true where the connection is to be closed.
-    /// `heading` and `receiving`: when the oldest request began whose header block, or whose body, is not
-    /// whole.
+    /// Notes the connection's state, and returns true where the connection must be closed. `heading`: when
+    /// the oldest request began whose header block is not whole; `receiving`: the same for a body.
     mutating func isOver(_ second: Int, open: Int, heading: Int?, receiving: Int?, stuck: Bool) -> Bool {
         idleSince = open > 0 ? nil : idleSince ?? second
         stuckSince = stuck ? stuckSince ?? second : nil
@@ -188,15 +187,15 @@ struct ConnectionDeadlines {
         return false
     }
 
-    /// Whether one stream's request or answer has taken too long. Its connection goes on: others' streams may
-    /// be on it, behind a balancer.
+    /// Whether one stream's request or answer has taken too long. Only the stream ends: behind a balancer the
+    /// connection may carry other clients' streams.
     func isOver(_ second: Int, stream: Responder) -> Bool {
         if stream.owes { return second - stream.movedAt > configuration.stuckSeconds }
         let isReading = !stream.isReceived && stream.reading != nil
         return isReading && second - stream.began > configuration.bodySeconds
     }
 
-    /// Whether any request was begun.
+    /// Whether a request has begun on this connection.
     var hadRequest = false
 }
 

@@ -1,9 +1,9 @@
 import Model
 
-// What holds of a loop's lines between two events.
+// The laws of a loop's lines: they must hold between two events.
 
 extension FairQueue {
-    /// The first law that does not hold; `nil` where all do. `isWhole`: also those of every line.
+    /// The first law that is broken; `nil` where all hold. `isWhole`: also checks the laws of each line.
     func brokenInvariant(isWhole: Bool) -> String? {
         if count < 0 || work < count * bounds.request { return "less work waits than its requests are" }
         if work > bounds.allMax { return "more work waits than may" }
@@ -15,7 +15,7 @@ extension FairQueue {
         return brokenInLines ?? brokenInRing
     }
 
-    /// How many entries a whole look visits, about.
+    /// About how many entries a whole check visits.
     var lawSize: Int { lines.count + ring.count + held.count }
 
     mutating func checkInvariants() {

@@ -1,96 +1,100 @@
 import Model
 import NIOCore
 
-/// What a loop has been asked and has not begun, in a line for each share: deficit round robin (Shreedhar and
-/// Varghese, 1996). A share is a project's, or that of clients who are nobody's.
+/// Requests that a loop has received and not begun, in a line for each share: deficit round robin (Shreedhar
+/// and Varghese, 1996). A share is a project, the operators, or some clients without a bearer that counts.
 ///
-/// Each line may spend a quantum of work when its turn in the ring comes, and what it has left of the last;
-/// so a request waits behind at most a quantum and one request of each other line, however many wait there. A
-/// turn of the loop ends when so much work is done, and the next goes on where it ended. Within a line the
-/// order is that of arrival.
+/// When the turn of a line comes, the line may spend a quantum of work, and what was left of its last
+/// quantum. So a request waits behind at most a quantum and one request of each other line, however many
+/// requests wait there. A turn of the loop ends after a bounded amount of work, and the next turn goes on
+/// where the last one ended. Within a line requests keep their order of arrival.
 ///
-/// Work is estimated, not measured: a request costs what its body is long, and a constant.
+/// Work is estimated, not measured: a request costs a constant and the bytes of its body.
 ///
-/// Who is refused for a quota pays in time: a line owes a while for each refusal, and one that owes too much
-/// is held until half of it has passed. Its clients, who wait for their answers, ask by so much less.
+/// A refusal for a quota costs the share time: its line owes some time for each refusal. The queue holds a
+/// line that owes more than `debt` until it owes half of `debt`. Clients that wait for their answers then
+/// send less.
 ///
-/// A machine: it is told the time, and neither answers nor reads anything.
+/// A machine: its caller gives the time; the queue answers no request and reads no socket.
 struct FairQueue<Item> {
     struct Bounds {
-        /// Work of a request without a body, in bytes of body that cost as much.
+        /// Work of a request without a body, in bytes: as much as a body of this length costs.
         var request = 4 << 10
-        /// Work that a line may do before the next one's turn.
+        /// Work that a line may do in one turn of its own.
         var quantum = 64 << 10
-        /// Work of a loop's turn: some 2 ms. Where all that waits is of one share, and has been for a while,
-        /// there is more of it: what is done in one turn goes into one commit.
+        /// Work of a loop's turn: about 2 ms. Where only one share has had waiting requests for a while, a
+        /// turn has more work, because the work of one turn goes into one commit.
         var turn = 1 << 20
         var turnAlone = 4 << 20
-        /// Nanoseconds for which a share is not alone after another's work was there too.
+        /// Nanoseconds until a share counts as alone again, after requests of another share waited too.
         var alone: UInt64 = 1_000_000_000
-        /// Work that waits in one line, past which those who add to it are asked to wait themselves; past the
-        /// second bound nothing is added.
+        /// Work in one line, past which the loop stops reading the connections that add to the line. Past the
+        /// second bound the queue refuses requests.
         var full = 8 << 20
         var lineMax = 64 << 20
-        /// Work that waits in all lines, past which nothing is added to one that has a quantum; past the
-        /// second bound nothing is added at all. So the lines that fill the first leave room for all others.
+        /// Work in all lines. Past the first bound the queue refuses requests to each line with more than a
+        /// quantum, past the second bound all requests. So long lines leave room for all others.
         var longMax = 96 << 20
         var allMax = 128 << 20
-        /// Nanoseconds that a line owes for each refusal, and once more for so many bytes of its body, which
-        /// were read: 5,000 a second of short ones, 1,000 of the longest.
+        /// Nanoseconds that a line owes for each refusal, and once more for each `refusalBytes` of its body,
+        /// because the edge read them: 5,000 refusals a second with short bodies, 1,000 with the longest.
         var refusal: UInt64 = 200_000
         var refusalBytes = 16 << 10
-        /// Nanoseconds that a line may owe without being held.
+        /// Nanoseconds that a line may owe before the queue holds it.
         var debt: UInt64 = 20_000_000
-        /// Nanoseconds for which a request may wait for its turn; past it nobody listens any more.
+        /// Nanoseconds for which a request may wait for its turn. Past them the edge answers 503: its client
+        /// has mostly given up.
         var wait: UInt64 = 5_000_000_000
         init() {}
     }
 
-    /// What became of a request that was to wait.
+    /// The fate of a request that had to wait.
     enum Added { case waits, waitsAndIsFull, refused }
 
-    /// A request that waited, and for how many turns; `nil` where its line was held for what it owes.
+    /// A request whose turn has come, and the turns that it waited: `nil` where its line was held for its
+    /// debt.
     struct Served {
         var item: Item
         var turns: UInt64?
-        /// When it came, in nanoseconds.
+        /// When the request came, in nanoseconds.
         var since: UInt64
     }
 
     final class Line {
         let share: UInt64
         var waiting = CircularBuffer<(item: Item, cost: Int, turn: UInt64, since: UInt64)>()
-        /// Work that waits.
+        /// Work of the requests in this line.
         var work = 0
-        /// Work that it may do before the next line's turn.
+        /// Work that the line may still do before the next line's turn.
         var deficit = 0
-        /// It was given its quantum, and the next line's turn has not come.
+        /// The line has its quantum for this turn, and the next line's turn has not come.
         var isVisited = false
-        /// Until when it owes for refusals, in nanoseconds.
+        /// Until when the line owes for refusals, in nanoseconds.
         var owesUntil: UInt64 = 0
         var isHeld = false
-        /// It was held, and has owed something ever since.
+        /// The line was held, and has owed something since.
         var isPaced = false
         init(_ share: UInt64) { self.share = share }
     }
 
     let bounds: Bounds
-    /// Those in which something waits, and those that owe.
+    /// The lines in which a request waits, and the lines that owe.
     var lines: [UInt64: Line] = [:]
-    /// Those in which something waits and that are not held, in the order of their turns.
+    /// The lines in which a request waits and that are not held, in the order of their turns.
     var ring = CircularBuffer<Line>()
     private(set) var held: [Line] = []
-    /// Requests that wait, and their work.
+    /// Requests that wait in all lines, and their work.
     private(set) var count = 0
     private(set) var work = 0
-    /// Work of this turn.
+    /// Work that this turn has done.
     private(set) var spent = 0
-    /// Until when there are several shares.
+    /// Until when the queue counts several shares, in nanoseconds.
     private var sharedUntil: UInt64 = 0
     private var turnMax: Int
     /// Turns that have begun.
     private(set) var turn: UInt64 = 0
-    /// Turns whose bound was reached, lines that were held, requests that were not added: since ever.
+    /// Since the queue was made: turns that reached their bound, lines that were held, requests that were
+    /// refused.
     private(set) var turnsCut = 0
     private(set) var holds = 0
     private(set) var refused = 0
@@ -104,17 +108,19 @@ struct FairQueue<Item> {
     /// The work of a request whose body has so many bytes.
     func cost(bodyBytes: Int) -> Int { bounds.request + bodyBytes }
 
-    /// Whether a request need not wait: nobody does, nobody is held, and the turn has room.
+    /// Whether a request need not wait: no request waits, no line is held, and the turn has room.
     mutating func takesAtOnce(_ cost: Int) -> Bool {
         guard count == 0, held.isEmpty, spent < turnMax else { return false }
         spent += cost
         return true
     }
 
-    /// All sockets that had something were read. What is handled at once next belongs to another turn.
+    /// The loop has read all sockets that had bytes. Requests that it handles at once from now on belong to
+    /// another turn.
     mutating func endReading() { if count == 0 { spent = 0 } }
 
-    /// `now`: nanoseconds of a monotonic clock, here and below.
+    /// Puts a request into its share's line, unless too much waits. `now`: nanoseconds of a monotonic clock,
+    /// here and below.
     mutating func add(_ item: Item, of share: UInt64, cost: Int, now: UInt64) -> Added {
         defer { checkInvariants() }
         let waiting = lines[share]?.work ?? 0
@@ -134,10 +140,10 @@ struct FairQueue<Item> {
         return line.work > bounds.full ? .waitsAndIsFull : .waits
     }
 
-    /// Whether so little of a share waits that those who were asked to wait may go on.
+    /// Whether so little of a share waits that the loop may read its paused connections again.
     func hasRoom(_ share: UInt64) -> Bool { (lines[share]?.work ?? 0) <= bounds.full / 2 }
 
-    /// The next turn begins; lines whose time is over are no longer held.
+    /// Begins the next turn, and releases the held lines whose time has come.
     mutating func beginTurn(now: UInt64) {
         defer { checkInvariants() }
         turn += 1
@@ -154,7 +160,7 @@ struct FairQueue<Item> {
         forgetDebts(now: now)
     }
 
-    /// What is to be begun next; `nil` where the turn is over, or nobody's time has come.
+    /// The request to begin next; `nil` where the turn is over, or no line may go on.
     mutating func next(now: UInt64) -> Served? {
         defer { checkInvariants() }
         while let line = ring.first, let cost = line.waiting.first?.cost {
@@ -191,7 +197,7 @@ struct FairQueue<Item> {
         return Served(item: item, turns: line.isPaced ? nil : turn - began, since: since)
     }
 
-    /// A line in which nothing waits keeps what it owes, and nothing of what it might have done.
+    /// An empty line keeps its debt, and loses the work that it has not used.
     private mutating func leave(_ line: Line, now: UInt64) {
         line.deficit = 0
         line.isVisited = false
@@ -205,7 +211,7 @@ struct FairQueue<Item> {
         return line
     }
 
-    /// A request of the share, whose body had so many bytes, was refused for its quota.
+    /// A request of the share was refused for a quota. `bodyBytes`: the length of its body.
     mutating func noteRefused(_ share: UInt64, bodyBytes: Int = 0, now: UInt64) {
         defer { checkInvariants() }
         let line = line(share)
@@ -225,10 +231,10 @@ struct FairQueue<Item> {
         lines = lines.filter { !$0.value.waiting.isEmpty || $0.value.isHeld || $0.value.owesUntil > now }
     }
 
-    /// Whether something waits whose time has come.
+    /// Whether a line that is not held has a request.
     var isReady: Bool { !ring.isEmpty }
 
-    /// When the first line in which something waits is no longer held.
+    /// When the first held line with a request may go on, in nanoseconds; `nil` where there is none.
     var heldUntil: UInt64? {
         held.lazy.filter { !$0.waiting.isEmpty }.map(\.owesUntil).min().map { $0 &- bounds.debt / 2 }
     }

@@ -1,17 +1,17 @@
 import Synchronization
 
-/// What the queues of all loops count. Loops add to it once a turn.
+/// The counts of all loops' queues. Each loop adds to them once a turn.
 public final class FairnessCounters: Sendable {
-    /// Turns for which a request waited, as bounds of a histogram.
+    /// Upper bounds of the histogram's buckets, in turns that a request waited.
     public static let turnBounds: [Int] = [1, 2, 4, 8, 16, 32, 64, 128]
 
     /// Requests that wait for their turn.
     public let waiting = Atomic<Int>(0)
-    /// Turns that ended with work left.
+    /// Turns that ended with work left over.
     public let turnsCut = Atomic<Int>(0)
-    /// Times that a share was held for what it owed.
+    /// How often a share was held for its debt.
     public let holds = Atomic<Int>(0)
-    /// Times that a connection was left unread.
+    /// How often the loop stopped reading a connection.
     public let pauses = Atomic<Int>(0)
     /// Requests that were answered 503 because too many waited.
     public let refused = Atomic<Int>(0)
@@ -23,8 +23,8 @@ public final class FairnessCounters: Sendable {
 
     init() {}
 
-    /// How many requests that waited did so for how many turns, and all turns; those are left out whose share
-    /// was held.
+    /// A histogram of the turns that requests waited, and the sum of those turns. Requests of held shares do
+    /// not count.
     public var turnsWaited: (counts: [Int], sum: Int) { waits.withLock { ($0.counts, $0.sum) } }
 
     func note(_ turns: UInt64?) {
@@ -36,7 +36,7 @@ public final class FairnessCounters: Sendable {
         }
     }
 
-    /// Adds what came to be since it was `told` last.
+    /// Adds the difference between the queue's counts and `told`.
     func add(_ queue: FairQueue<Responder>, _ told: inout FairQueueCounts) {
         let now = FairQueueCounts(
             waiting: queue.count, turnsCut: queue.turnsCut, holds: queue.holds, refused: queue.refused)
@@ -48,7 +48,7 @@ public final class FairnessCounters: Sendable {
     }
 }
 
-/// Of one loop's queue.
+/// The counts of one loop's queue.
 struct FairQueueCounts {
     var waiting = 0
     var turnsCut = 0

@@ -1,6 +1,6 @@
 import HTTPMessages
 
-/// An HTTP/2 session without a transport, for throwing bytes at: it answers every request.
+/// An HTTP/2 session without a transport, for fuzzing. It answers every request with 200.
 public final class FuzzedSession {
     private final class Connection: HTTP2SessionDelegate {
         var peer: Peer { .unknown }
@@ -24,7 +24,7 @@ public final class FuzzedSession {
         func wake(_ responder: Responder) {}
     }
 
-    /// Feeds the bytes behind a client's preface, and takes what is to be sent.
+    /// Feeds the bytes behind a client's preface, and discards the session's output.
     public static func run(_ bytes: [UInt8]) {
         let peer = Connection()
         let configuration = EdgeConfiguration()

@@ -16,30 +16,30 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     private var isHead = false
     private var isDirty = false
     private var isReceiving = false
-    /// The request would change the protocol, and its client may go on in the other one.
+    /// The request asks for another protocol, and its client may go on in that protocol.
     private var isUpgrade = false
     private var deadlines: ConnectionDeadlines
-    /// The request that is being read; the next one comes when this one is answered.
+    /// The request that is being read. The next one comes when this one is answered.
     private var request: HTTPRequest?
-    /// The request that is whole and waits for its turn.
+    /// The whole request that waits for its turn.
     private var waiting: HTTPRequest?
-    /// Bytes that its body may have; and whether the handler said so.
+    /// Bytes that the request's body may have, and whether the handler has set them.
     private var bodyMax = 0
     private var isAdmitted = false
     private var bodies: ByteBudget
     private var pending: PendingBytes
     private var streams: KeptBytes
-    /// An answer that waits until its client has read those before it, or until they are written.
+    /// An answer that waits until its client has read the answers before it, or until they are written.
     private var held: (responder: Responder, response: HTTPResponse)?
     private var isWriting = false
-    /// The handler is at work for this connection: its answer is written when it returns.
+    /// The handler is at work for this connection. Its answer is written when the handler returns.
     private var isHandling = false
-    /// The last answer is written: whatever comes behind it is thrown away.
+    /// The last answer is written. The edge discards all bytes that come after it.
     private var isEnding = false
     private var lingerSince: Int?
-    /// Since when part of a later request's header block is there.
+    /// The second since which a part of a later header block is there.
     private var headingSince: Int?
-    /// Whether this turn's bytes made any part of a request whole.
+    /// Whether this turn's bytes completed any part of a request.
     private var hasRead = false
 
     /// `opened`: the second in which the connection was made.
@@ -75,7 +75,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
             bodies.give(request.body.count)
             loop.counters.requests.add(1, ordering: .relaxed)
             waiting = request
-            // Its pipeline hands over one request at a time: there is nothing to pause.
+            // NIO's pipelining handler passes one request at a time, so there is nothing to pause.
             isHandling = true
             _ = loop.received(responder, bodyBytes: request.body.count)
             isHandling = false
@@ -98,7 +98,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         if !wasHandling { writeHeld() }
     }
 
-    /// Bytes that make nothing whole are the beginning of a header block, whose time runs.
+    /// Bytes that complete no part of a request begin a header block. The time for that block runs from here.
     func channelReadComplete(context: ChannelHandlerContext) {
         if hasRead {
             headingSince = nil
@@ -129,7 +129,8 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         let request = head.request
         request.isSecure = isSecure
         request.client = client
-        // No protocol is changed to: what the parser took for one would never be read.
+        // The edge never changes the protocol. Behind a request for a change the parser reads no further
+        // request, so the connection ends with the answer.
         isUpgrade = head.isUpgrade
         self.keepAlive = keepAlive && !head.isUpgrade
         let length = head.length ?? 0
@@ -155,7 +156,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         request.body.append(contentsOf: buffer.readableBytesView)
     }
 
-    /// Whether the body may have so many bytes; where it may not, the request is answered.
+    /// Whether the body may have so many bytes. Where it may not, this function answers the request.
     private func admit(_ request: HTTPRequest, _ bytes: Int) -> Bool {
         let admission: BodyAdmission = isAdmitted ? .upTo(bodyMax) : loop.handler.admit(request)
         switch admission.check(bytes) {
@@ -169,7 +170,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         }
     }
 
-    /// Answers before the body is read; the connection ends after it, unless there is none.
+    /// Answers before the body is read. The connection then ends, unless `keeping`: the request has no body.
     private func refuse(_ response: HTTPResponse, keeping: Bool = false) {
         if !keeping { keepAlive = false }
         if let request = request.take() { bodies.give(request.body.count) }
@@ -181,10 +182,10 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
 
     func channelInactive(context: ChannelHandlerContext) { lose() }
 
-    /// A connection that broke just before it came to this handler is never told that it is inactive.
+    /// NIO does not report `channelInactive` to a handler that was added to a connection already broken.
     func handlerRemoved(context: ChannelHandlerContext) { lose() }
 
-    /// The connection is gone. The decoder may still have parts of requests, which nobody waits for.
+    /// The connection is gone. The decoder may still hold parts of requests, for which no client waits.
     private func lose() {
         loop.connections.remove(self)
         context = nil
@@ -199,7 +200,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // What is thrown away may be anything.
+        // The discarded bytes may be malformed.
         if isEnding { return }
         guard let failure = error as? HTTPParserError else { return context.close(promise: nil) }
         let status = failure == .headerOverflow ? 431 : 400
@@ -256,12 +257,12 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         return head
     }
 
-    /// Whoever answers may be in the midst of something. So nothing is written here, since a write brings the
-    /// next request or finds the connection broken, and the handler would be called of both.
+    /// Only keeps the answer: the caller may be in the middle of its own work. A write here would bring the
+    /// next request, or would find the connection broken, and each of these calls the handler again.
     func respond(_ responder: Responder, _ response: HTTPResponse) {
         guard context != nil, responder === current else { return }
-        // Requests that came together are answered one behind the other: while an answer is held, its
-        // connection takes no further request.
+        // Pipelined requests are answered one after the other: while an answer is held, the connection takes
+        // no further request.
         held = (responder, response)
         if !isHandling, !isWriting { markDirty() }
     }
@@ -271,7 +272,8 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         write(held.responder, held.response)
     }
 
-    /// Writes an answer, and those that are held while it is written: with its end the next request comes.
+    /// Writes an answer, and each answer that is held meanwhile: the end of an answer brings the next
+    /// request.
     private func write(_ responder: Responder, _ response: HTTPResponse) {
         var next: (responder: Responder, response: HTTPResponse)? = (responder, response)
         isWriting = true
@@ -307,7 +309,8 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         context.write(wrapOutboundOut(.end(nil)), promise: nil)
     }
 
-    /// The last answer is written. A client that may still be sending is read from for a moment.
+    /// The last answer is written. Where the client may still be sending, the edge reads on for
+    /// `lingerSeconds`.
     private func finish() {
         guard isReceiving || isUpgrade else {
             context?.close(promise: nil)
@@ -344,7 +347,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         var written = 0
         if responder.hasQueued {
             var buffer = context.channel.allocator.buffer(capacity: 1024)
-            // An event is not cut: clients that read lines and know nothing of chunks would see half of one.
+            // An event is not cut: clients that read lines and ignore chunks would see half of one.
             while responder.hasQueued, buffer.readableBytes < limit || responder.offset > 0 {
                 buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: 4096) { raw in
                     guard let base = raw.bindMemory(to: UInt8.self).baseAddress else { return 0 }

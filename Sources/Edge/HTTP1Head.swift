@@ -1,20 +1,20 @@
 import HTTPMessages
 import NIOHTTP1
 
-/// A request's head, with what RFC 9112 demands of it beyond what its parser checks.
+/// A request's head, checked for the demands of RFC 9112 that NIO's parser does not check.
 struct HTTP1Head {
-    /// The status of the answer to a head that is not as it should be.
+    /// The status of the answer to an invalid head.
     struct Refusal: Error {
         var status: Int
     }
 
     /// The request without its body.
     let request: HTTPRequest
-    /// What `content-length` says; the most that a number can be where it is more.
+    /// The value of `content-length`; `Int.max` where the value is larger.
     private(set) var length: Int?
     private(set) var isChunked = false
     private(set) var expectsContinue = false
-    /// It would change the protocol.
+    /// The request asks for another protocol.
     private(set) var isUpgrade: Bool
 
     init(_ head: HTTPRequestHead, _ configuration: EdgeConfiguration) throws(Refusal) {
@@ -54,7 +54,7 @@ struct HTTP1Head {
         try HTTP1Head.takeOrigin(request)
     }
 
-    /// RFC 9112 §3.2: of an absolute form the authority counts, and the rest is the target.
+    /// RFC 9112 §3.2: of an absolute form the authority replaces `Host`, and the rest is the target.
     private static func takeOrigin(_ request: HTTPRequest) throws(Refusal) {
         let target = request.target
         if target.first == UInt8(ascii: "/") || request.method == .other("CONNECT") { return }

@@ -2,7 +2,7 @@ import CNghttp2
 import HTTPMessages
 import NIOCore
 
-/// A connection that speaks HTTP/2: its session, and the bytes in and out.
+/// A connection that speaks HTTP/2: moves bytes between its session and the socket.
 final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flushable, EdgeConnection,
     PausableConnection
 {
@@ -16,9 +16,10 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     private var context: ChannelHandlerContext?
     private var isDirty = false
     private var isClosing = false
-    /// As the channel last said: asking it for each delivery costs a few per cent of one.
+    /// The channel's last report. To ask the channel for each delivery would cost a few per cent of the
+    /// delivery.
     private var isWritable = true
-    /// Nothing is read because too much of its share waits.
+    /// The loop does not read this connection because too much of a share waits.
     private var isPaused = false
     private var deadlines: ConnectionDeadlines
     private var pending: PendingBytes
@@ -53,7 +54,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
 
     func channelInactive(context: ChannelHandlerContext) { lose() }
 
-    /// A connection that broke just before it came to this handler is never told that it is inactive.
+    /// NIO does not report `channelInactive` to a handler that was added to a connection already broken.
     func handlerRemoved(context: ChannelHandlerContext) { lose() }
 
     private func lose() {
@@ -120,7 +121,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         } to: {
             context.writeAndFlush(wrapOutboundOut($0), promise: nil)
         }
-        // A write that fails has ended the connection already.
+        // A failed write has already ended the connection.
         guard self.context != nil else { return }
         if !isWritable, written > 0, !pending.add(written) { return context.close(promise: nil) }
         if isClosing || !session.wantsToGoOn { context.close(promise: nil) }
@@ -159,7 +160,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         guard let request = responder.reading else { return 0 }
         request.isSecure = isSecure
         request.client = client
-        // Fields that come by a byte each wait as a body does.
+        // An indexed field costs its sender a byte, so long header blocks count as bodies do.
         return request.body.count + max(0, request.head.bytes - HTTP2Connection.usualFieldBytes)
     }
 

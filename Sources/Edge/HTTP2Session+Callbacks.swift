@@ -1,8 +1,8 @@
 import CNghttp2
 
-/// What libnghttp2 calls.
+/// The callbacks of libnghttp2.
 extension HTTP2Session {
-    /// Pulls a stream's next bytes. Deferred at the end of what there is of a stream.
+    /// Copies a stream's next bytes. Defers the stream where nothing is queued.
     static let readData: nghttp2_data_source_read_callback = {
         _, _, buffer, length, flags, source, user in
         guard let pointer = source?.pointee.ptr, let buffer, let flags, let user else {
@@ -49,7 +49,7 @@ extension HTTP2Session {
         nghttp2_option_set_stream_reset_rate_limit(options, 200, 7)
         nghttp2_option_set_max_outbound_ack(options, 100)
         nghttp2_option_set_max_continuations(options, 5)
-        // Types that libnghttp2 does not know are shown, so that they are counted.
+        // libnghttp2 hands over frames of types that it does not know, so that the session can count them.
         let firstUnknown = UInt8(NGHTTP2_CONTINUATION.rawValue) + 1
         for type in firstUnknown...255 { nghttp2_option_set_user_recv_extension_type(options, type) }
         return options
@@ -108,7 +108,8 @@ extension HTTP2Session {
         }
     }
 
-    /// A frame of a type that means nothing here. Browsers send priorities in one.
+    /// Counts a frame of a type that this server does not know. Browsers send their priorities in such a
+    /// frame.
     func unknownFrame(_ header: UnsafePointer<nghttp2_frame_hd>?) -> Int32 {
         let isPriority = header.map { UInt32($0.pointee.type) } == NGHTTP2_PRIORITY_UPDATE.rawValue
         let counted = count(isPriority ? .priority : .unknown)

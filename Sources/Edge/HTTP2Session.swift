@@ -1,35 +1,35 @@
 import CNghttp2
 import HTTPMessages
 
-/// What an HTTP/2 session tells its connection.
+/// The session's calls to its connection.
 protocol HTTP2SessionDelegate: ResponderTransport {
-    /// The first bytes of a request are there.
+    /// The first bytes of a request have come.
     func began(_ responder: Responder)
     /// The header block is whole.
     func headed(_ responder: Responder)
-    /// The request is whole. It is handed over by `serve`, at once or later.
+    /// The request is whole. `serve` hands it over, at once or later.
     func received(_ responder: Responder)
     func handle(_ request: HTTPRequest, _ responder: Responder)
     func closed(_ responder: Responder)
     func drained(_ responder: Responder)
-    /// The header block is whole; may its body come, which has more than a few bytes?
+    /// The header block is whole, and the body has more than `smallBodyBytes`. May the body come?
     func admit(_ request: HTTPRequest) -> BodyAdmission
 }
 
-/// One server-side HTTP/2 connection: bytes in, bytes out. Knows no transport.
+/// One server-side HTTP/2 connection: bytes in, bytes out, without a transport.
 ///
-/// A stream's state is its responder, which nghttp2 has as the stream's user data. It is kept alive by the
-/// list of open ones, from when the stream begins until it is closed, or the session ends.
+/// A stream's state is its responder. nghttp2 has the responder as the stream's user data, and `open` keeps
+/// it alive from the stream's beginning until the stream or the session ends.
 final class HTTP2Session {
     private var session: OpaquePointer?
-    // Safe: the delegate is the connection that owns this session and drives it; it ends the session before
-    // it goes. A checked reference would be counted atomically a dozen times a request.
+    // Safe: the delegate is the connection that owns this session and drives it; the connection ends the
+    // session before it goes. A checked reference would be counted atomically a dozen times a request.
     private unowned(unsafe) let delegate: any HTTP2SessionDelegate
     private let configuration: EdgeConfiguration
     private(set) var open: [Responder] = []
     private let pool: RequestPool
-    /// The request whose header block is coming in: nothing else does until it is whole (RFC 9113 §6.10).
-    // Safe: its responder keeps it, and both are let go of together, with this.
+    /// The request whose header block is arriving. No other frame comes before it is whole (RFC 9113 §6.10).
+    // Safe: its responder keeps the request, and lets go of it only when `heading` is cleared too.
     private var heading: (stream: Int32, request: Unmanaged<IncomingRequest>)?
     private var abuse = AbuseGuard()
     /// The client made the server reset too many streams.
@@ -37,7 +37,7 @@ final class HTTP2Session {
     private var bodies: ByteBudget
     private var answers: ByteBudget
     var streams: KeptBytes
-    /// A coarse clock, which the connection sets.
+    /// A coarse clock in seconds, which the connection sets.
     var second = 0
 
     init(
@@ -66,7 +66,7 @@ final class HTTP2Session {
             session, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, Int32(configuration.connectionWindow))
     }
 
-    /// Frees the session and closes what is open.
+    /// Frees the session and closes its open streams.
     func end() {
         guard let ending = session else { return }
         var responders: [Responder] = []
@@ -82,7 +82,7 @@ final class HTTP2Session {
 
     deinit { end() }
 
-    /// False where the connection is to be closed once what is pending was written.
+    /// Returns false where the connection must be closed, after its pending bytes are written.
     func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let session, !isAbused else { return false }
         let taken = nghttp2_session_mem_recv(
@@ -95,7 +95,7 @@ final class HTTP2Session {
         return nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
     }
 
-    /// Appends what is to be written, until `limit` bytes are there.
+    /// Appends the next frames to be written, until there are `limit` bytes.
     func produce(limit: Int, _ append: (UnsafeBufferPointer<UInt8>) -> Void) {
         guard let session else { return }
         var produced = 0
@@ -148,7 +148,7 @@ final class HTTP2Session {
 
     func goAway() {
         guard let session else { return }
-        // Streams that are open go on to their end; terminating the session would cut them off.
+        // Open streams go on to their end; terminating the session would cut them off.
         nghttp2_submit_goaway(
             session, UInt8(NGHTTP2_FLAG_NONE.rawValue), nghttp2_session_get_last_proc_stream_id(session),
             UInt32(NGHTTP2_NO_ERROR.rawValue), nil, 0)
@@ -191,7 +191,7 @@ final class HTTP2Session {
         return Unmanaged<Responder>.fromOpaque(data).takeUnretainedValue()
     }
 
-    /// So many bytes of the answer are asked for.
+    /// nghttp2 asks for up to `length` bytes of the answer.
     func noteSent(_ responder: Responder, _ length: Int) {
         responder.noteSent(length, second: second)
         if responder.state == .answered { answers.give(min(length, responder.body.count - responder.offset)) }
@@ -199,7 +199,7 @@ final class HTTP2Session {
 
     // MARK: Abuse
 
-    /// An error ends the session: `receive` then says that the connection is to be closed.
+    /// Counts a frame. Past its bound the error ends the session, and `receive` returns false.
     func count(_ kind: AbuseGuard.Kind) -> Int32 {
         abuse.admits(kind, second: second) ? 0 : Int32(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
     }
@@ -208,7 +208,7 @@ final class HTTP2Session {
         abuse.noteSent(second: second)
         if let frame { noteUnread(frame) }
         guard let frame, UInt32(frame.pointee.hd.type) == NGHTTP2_RST_STREAM.rawValue,
-            // Those that are too slow are no fault of others who are on the connection.
+            // A reset of a slow or unread stream is no fault of other clients on the connection.
             ![NGHTTP2_NO_ERROR.rawValue, NGHTTP2_CANCEL.rawValue]
                 .contains(frame.pointee.rst_stream.error_code)
         else { return 0 }
@@ -216,8 +216,8 @@ final class HTTP2Session {
         return 0
     }
 
-    /// Who was answered before the whole request was there is told to send no more of it (RFC 9113 §8.1), but
-    /// not in the same breath: some clients throw away an answer that a reset stands behind.
+    /// Notes that the answer was complete before the request. The sweep then resets the stream, so that the
+    /// client sends no more (RFC 9113 §8.1). Some clients discard an answer with a reset directly behind it.
     private func noteUnread(_ frame: UnsafePointer<nghttp2_frame>) {
         let type = UInt32(frame.pointee.hd.type)
         guard type == NGHTTP2_DATA.rawValue || type == NGHTTP2_HEADERS.rawValue,
@@ -231,7 +231,7 @@ final class HTTP2Session {
         guard let frame else { return 0 }
         let stream = frame.pointee.hd.stream_id
         guard frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST else {
-            // Trailers, of a request that may be answered already.
+            // Trailers. Their request may be answered already.
             guard UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0 else {
                 let isTooMany = count(.fault)
                 return isTooMany != 0 ? isTooMany : refuse(stream, NGHTTP2_PROTOCOL_ERROR)
@@ -266,8 +266,8 @@ final class HTTP2Session {
             frame.pointee.hd.stream_id, isTooLarge ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR)
     }
 
-    /// Resets a stream whose header block is read no further. Without a code from here libnghttp2 would say
-    /// that the error is its own.
+    /// Resets a stream, and reads no more of its header block. Without a code from here libnghttp2 would
+    /// report an internal error.
     private func refuse(_ stream: Int32, _ code: nghttp2_error_code) -> Int32 {
         heading = nil
         reset(stream, code)
@@ -290,7 +290,7 @@ final class HTTP2Session {
         return 0
     }
 
-    /// Whether the body may have so many bytes; where it may not, the request is answered.
+    /// Whether the body may have so many bytes. Where it may not, this function answers the request.
     private func admit(_ responder: Responder, _ request: IncomingRequest, _ bytes: Int) -> Bool {
         let admission = request.bodyMax.map { BodyAdmission.upTo($0) } ?? delegate.admit(request)
         switch admission.check(bytes) {
@@ -303,7 +303,7 @@ final class HTTP2Session {
         }
     }
 
-    /// Answers before the whole request is there, and lets go of what is.
+    /// Answers before the whole request has come, and drops the part that has come.
     private func refuse(_ responder: Responder, _ request: IncomingRequest, _ response: HTTPResponse) {
         bodies.give(request.held)
         responder.reading = nil
@@ -329,8 +329,8 @@ final class HTTP2Session {
         return 0
     }
 
-    /// Whether the request is whole with this frame, and waits for an answer. Apart, so that nobody here has
-    /// the request while it is handled, and it can be read into again.
+    /// Whether the request is whole with this frame and waits for an answer. A function of its own, so that
+    /// no caller refers to the request while the handler has it: then the pool can reuse it.
     private func isWhole(
         _ frame: UnsafePointer<nghttp2_frame>, _ responder: Responder, isEnd: Bool
     ) -> Bool {
@@ -352,7 +352,7 @@ final class HTTP2Session {
         return true
     }
 
-    /// Hands a whole request over. It is read into again, unless somebody keeps it.
+    /// Hands a whole request to the handler. The pool reuses the request unless the handler keeps it.
     func serve(_ responder: Responder) {
         guard var request = responder.reading, responder.isReceived else { return }
         responder.reading = nil
@@ -360,7 +360,7 @@ final class HTTP2Session {
         pool.giveBack(&request)
     }
 
-    /// Whether the request is read on now that its header block is there; otherwise it was answered.
+    /// Whether to read the request further after its header block. Where not, it was answered.
     private func isTaken(_ request: IncomingRequest, _ responder: Responder, isEnd: Bool) -> Bool {
         if case .head = request.method { responder.isHead = true }
         if let refusal = EdgeAnswer.refusal(of: request.method) {
@@ -368,7 +368,7 @@ final class HTTP2Session {
             return false
         }
         if isEnd { return true }
-        // An indexed field costs its sender a byte, and is kept as long as the body is waited for.
+        // An indexed field costs its sender a byte. The server keeps the field while it waits for the body.
         guard bodies.take(request.head.bytes) else {
             refuse(responder, request, EdgeAnswer.tooManyBodies)
             return false

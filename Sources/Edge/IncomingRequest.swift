@@ -1,13 +1,14 @@
 import HTTPMessages
 
-/// A request over HTTP/2 that is being read, and what has come of it so far.
+/// A request over HTTP/2 that is being read, with the state of the reading.
 final class IncomingRequest: HTTPRequest {
     private(set) var head = RequestHead()
-    /// Bytes that the body may have, once the handler was asked.
+    /// Bytes that the body may have; `nil` before the handler was asked.
     var bodyMax: Int?
-    /// Bytes of its fields that count as its body's do, since it is not whole with them.
+    /// Bytes of the fields that count as a body's bytes do, because the request waits for its body. 0 where
+    /// the header block ends the request.
     var fieldBytes = 0
-    /// Bytes that it holds of the bound of unfinished requests.
+    /// Bytes of the bound of unfinished requests that this request holds.
     var held: Int { fieldBytes + body.count }
 
     init() {
@@ -37,15 +38,15 @@ final class IncomingRequest: HTTPRequest {
     }
 }
 
-/// Requests that are done, into which others are read. One for each loop, so that a connection that is idle
-/// keeps nothing.
+/// Finished requests that the next requests reuse. A loop has one pool, so that an idle connection keeps no
+/// request.
 final class RequestPool {
     private var spare: [IncomingRequest] = []
     private static let spareMax = 256
 
     func take() -> IncomingRequest { spare.popLast() ?? IncomingRequest() }
 
-    /// Kept for another, unless somebody still has it.
+    /// Keeps the request for the next one, unless something still refers to it.
     func giveBack(_ request: inout IncomingRequest) {
         guard spare.count < RequestPool.spareMax, isKnownUniquelyReferenced(&request) else { return }
         request.clear()

@@ -1,7 +1,8 @@
 import CNghttp2
 
-/// What the event streams of one connection keep in memory because their client does not read. Looked at once
-/// a second: what passes through in between is on its way, however much it is.
+/// The bytes that the event streams of a connection keep in memory because their client does not read. The
+/// edge counts them once a second: bytes that come and go between two counts are on their way to the client,
+/// however many they are.
 struct KeptBytes {
     private var budget: ByteBudget
 
@@ -9,8 +10,8 @@ struct KeptBytes {
         budget = ByteBudget(shared, for: address, bytesMax: bytesMax)
     }
 
-    /// The streams that are to be ended: those that keep most, so that whoever reads a little more slowly for
-    /// a moment does not pay for who does not read at all. They keep nothing any more.
+    /// Returns the streams that must end, and drops what they have queued. They are the streams that keep
+    /// most, so that a client that is slow for a moment does not pay for a client that does not read at all.
     mutating func sweep(_ open: [Responder]) -> [Responder] {
         var keeping: [(responder: Responder, bytes: Int)] = []
         for responder in open where responder.mayKeep {
@@ -20,14 +21,14 @@ struct KeptBytes {
         }
         guard !keeping.isEmpty else { return [] }
         keeping.sort { $0.bytes < $1.bytes }
-        // Whoever keeps least is counted first: what does not fit is of those that keep most.
+        // Counts the smallest streams first, so that the largest are those that do not fit.
         let fitting = keeping.prefix { count($0.responder, $0.bytes) }
         let ended = keeping.dropFirst(fitting.count).map(\.responder)
         for responder in ended { responder.letGo() }
         return ended
     }
 
-    /// False where that is too much: then nothing is counted of it.
+    /// Returns false, and counts nothing of the responder, where its bytes are too many.
     @discardableResult
     private mutating func count(_ responder: Responder, _ bytes: Int) -> Bool {
         if responder.countedBytes > 0 { budget.give(responder.countedBytes) }
@@ -45,7 +46,7 @@ struct KeptBytes {
 }
 
 extension HTTP2Session {
-    /// Once a second. True where streams were reset because too much of them is not read.
+    /// Runs once a second. Returns true where it has reset streams of which too much is unread.
     func sweep() -> Bool {
         let ended = streams.sweep(open)
         for responder in ended { reset(responder.streamID, NGHTTP2_CANCEL) }

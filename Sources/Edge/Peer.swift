@@ -1,15 +1,15 @@
 import Glibc
 import NIOCore
 
-/// Who is at the other end of a connection, as the kernel has it.
+/// The peer of a connection, as the kernel knows it.
 public enum Peer: Hashable, Sendable {
     /// `HOST:PORT`.
     case address(String)
-    /// Of a local socket.
+    /// A process on this machine, over a local socket.
     case user(uid: UInt32, process: Int32)
     case unknown
 
-    /// Without the port.
+    /// The address without the port.
     public var host: String {
         guard case .address(let address) = self, let colon = address.lastIndex(of: ":") else {
             return "unknown"
@@ -17,7 +17,7 @@ public enum Peer: Hashable, Sendable {
         return String(address[..<colon])
     }
 
-    /// Asked for when somebody wants to know, so that a connection keeps nothing for it.
+    /// Looks the peer up at each call, so that a connection keeps no memory for it.
     static func of(_ context: ChannelHandlerContext?) -> Peer {
         guard let context, let address = context.remoteAddress else { return .unknown }
         guard case .unixDomainSocket = address else {
@@ -26,12 +26,12 @@ public enum Peer: Hashable, Sendable {
         var found = Peer.unknown
         let asked: EventLoopFuture<UserOfSocket>? = (context.channel as? any SocketOptionProvider)?
             .unsafeGetSocketOption(level: .socket, name: .init(rawValue: SO_PEERCRED))
-        // On the channel's own loop the answer is there at once.
+        // On the channel's own loop the answer comes at once.
         asked?.assumeIsolated().whenSuccess { found = .user(uid: $0.uid, process: $0.pid) }
         return found
     }
 
-    /// The kernel's `struct ucred`, which the C library shows to who asks for GNU's extensions only.
+    /// The kernel's `struct ucred`, which the C library declares only with GNU's extensions.
     private struct UserOfSocket: Sendable {
         var pid: Int32
         var uid: UInt32

@@ -1,11 +1,11 @@
 import HTTPMessages
 
-/// What RFC 9113 §8.2–8.3 demands of a request's header block, checked field by field while it is read.
+/// The demands of RFC 9113 §8.2–8.3 on a request's header block, checked field by field while it is read.
 ///
-/// libnghttp2 has these checks too, but with them it refuses the `:scheme` that one SDK sends (`https:`),
-/// and they can only be switched off together.
+/// libnghttp2 has these checks too, but it would refuse one SDK's `:scheme` (`https:`), and its checks can
+/// only be switched off together.
 struct RequestHead {
-    /// For the limits; counted by the session.
+    /// `IncomingRequest` counts bytes and fields, for the limits.
     var bytes = 0
     var fields = 0
     var isTooLarge = false
@@ -17,7 +17,7 @@ struct RequestHead {
     private var sawRegular = false
     private(set) var contentLength: Int?
 
-    /// Takes one field; false where the request is malformed (and stays so).
+    /// Takes one field. Returns false where the request is malformed, and remembers that.
     mutating func take(
         _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, isTrailer: Bool,
         into request: HTTPRequest
@@ -27,7 +27,7 @@ struct RequestHead {
         return isGood
     }
 
-    /// Whether the block had all that a request needs.
+    /// Whether the block has all that a request needs.
     var isComplete: Bool { !isMalformed && !isTooLarge && hasMethod && hasScheme && hasPath }
 
     private mutating func check(
@@ -103,7 +103,7 @@ struct RequestHead {
 
     /// Token characters below 64, a bit each: `!#$%&'*+-.` and the digits.
     private static let lowTokens: UInt64 = 0x03FF_6CFA_0000_0000
-    /// Those from 64 on, without capital letters: ``^_`|~`` and the small letters.
+    /// Token characters from 64 on, without capital letters: ``^_`|~`` and the small letters.
     private static let lowerTokens: UInt64 = 0x57FF_FFFF_C000_0000
     private static let upperLetters: UInt64 = 0x0000_0000_07FF_FFFE
 
@@ -124,7 +124,7 @@ struct RequestHead {
         return true
     }
 
-    /// Begins with a slash, or is one asterisk, and has no blank.
+    /// Whether the path begins with a slash, or is one asterisk, and has no blank.
     private static func isPath(_ value: UnsafeBufferPointer<UInt8>) -> Bool {
         guard value.first == UInt8(ascii: "/") || equal(value, "*") else { return false }
         for byte in value where byte <= 0x20 || byte == 0x7F { return false }
@@ -155,7 +155,7 @@ struct RequestHead {
 }
 
 extension [UInt8] {
-    /// The memory that is there is used again.
+    /// Replaces the bytes, and keeps the memory.
     fileprivate mutating func replace(with bytes: UnsafeBufferPointer<UInt8>) {
         removeAll(keepingCapacity: true)
         append(contentsOf: bytes)

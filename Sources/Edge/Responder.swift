@@ -1,100 +1,102 @@
 import HTTPMessages
 
-/// What a loop does with requests. Called on its loop only.
+/// A loop's handler of requests. The edge calls it on its loop only.
 public protocol RequestHandler: AnyObject {
-    /// The number of whose share of the loop's time a whole request takes: those of one share wait in one
-    /// line, and each line has its turn. Asked where requests have to wait.
+    /// The number of the share to which a whole request belongs. Requests of one share wait in one line, and
+    /// the lines take turns. The edge asks only where requests have to wait.
     func share(of request: HTTPRequest) -> UInt64
-    /// The whole request is there, and its turn. Answer through `responder`, now or later, on the same event
-    /// loop, at most once.
+    /// The request is whole, and its turn has come. The handler answers through `responder`, now or later, on
+    /// the same event loop, at most once.
     func handle(_ request: HTTPRequest, _ responder: Responder)
-    /// The header block is whole, and the body has more than a few bytes, or is waited for: may it come?
+    /// The header block is whole. The body is longer than `smallBodyBytes`, or the client waits for
+    /// `100 Continue`: may the body come?
     func admit(_ request: HTTPRequest) -> BodyAdmission
-    /// The client went away or gave up before an answer, or a stream has ended. At most once for each
-    /// responder.
+    /// The client went away or gave up before an answer, or a streaming answer has ended. At most once for
+    /// each responder.
     func cancelled(_ responder: Responder)
     /// A stream that refused a chunk has room again.
     func drained(_ responder: Responder)
 }
 
-/// The connection that a responder belongs to, of whichever protocol.
+/// The connection of a responder, in either protocol.
 protocol ResponderTransport: AnyObject {
     func respond(_ responder: Responder, _ response: HTTPResponse)
-    /// Its request, which is whole and waits for its turn.
+    /// The responder's request, which is whole and waits for its turn.
     func request(of responder: Responder) -> HTTPRequest?
-    /// The turn of its request, which is whole, has come.
+    /// The turn of the responder's request has come.
     func serve(_ responder: Responder)
     func openStream(_ responder: Responder, status: Int, fields: [(name: String, value: String)])
-    /// A request of the share, whose body had so many bytes, is refused for a quota.
+    /// The handler refuses a request of the share for a quota. `bodyBytes`: the length of its body.
     func noteRefused(_ share: UInt64, bodyBytes: Int)
-    /// Chunks were queued, or the stream was ended.
+    /// The handler has queued chunks, or has ended the stream.
     func wake(_ responder: Responder)
-    /// Who is at the other end.
+    /// The connection's peer.
     var peer: Peer { get }
 }
 
 /// One request's way back to its client. Confined to its event loop.
 public final class Responder {
-    /// Chunks that one stream may have queued, and their bytes. They are written when the turn is over in
-    /// which they came: so much of a burst finds room here, however fast its client reads.
+    /// Bounds of a stream's queue, in chunks and in bytes. The edge writes chunks at the end of the turn in
+    /// which they come, so a burst finds only this much room, however fast the client reads.
     public static let queueChunksMax = 1024
     public static let queueBytesMax = 256 << 10
 
-    /// Places of chunks that are taken, of which the queue is rid at once.
+    /// Places of taken chunks at the queue's front, before the queue removes them all at once.
     private static let compactedAtOnce = 64
 
-    /// Free for the handler's use, both.
+    /// Both are free for the handler's use.
     public var userTag: UInt64 = 0
     public var userNote: UInt64 = 0
-    /// Nanoseconds for which the whole request waited until it was handed to the handler.
+    /// Nanoseconds for which the whole request waited before the handler got it.
     public internal(set) var waited: UInt64 = 0
     public internal(set) var isOpen = true
 
-    /// Until it is closed, which every connection does to all that it has when it ends. A weak reference
-    /// would make each use of the connection, wherever it is, several times as dear.
+    /// The connection, until this responder is closed. Each connection closes all its responders when it
+    /// ends. A weak reference would make each use of the connection several times as expensive.
     private(set) var transport: (any ResponderTransport)?
     let streamID: Int32
-    /// Among the open ones of its connection.
+    /// The place in the session's list of open responders.
     var place = 0
-    /// The request while it is being read; apart, because streams live long and have no use for it.
+    /// The request until the handler gets it. An object of its own, because streams live long and do not need
+    /// it.
     var reading: IncomingRequest?
-    /// The loop's second in which its first bytes came.
+    /// The loop's second in which the request's first bytes came, or over HTTP/1.1 its whole header block.
     var began = 0
     /// The header block is whole.
     var isHeaded = false
-    /// The answer is sent, and the request is not wholly there.
+    /// The answer is sent, and the request is not whole.
     var isUnread = false
-    /// The handler has the request.
+    /// The request is whole. Only HTTP/2 sets this.
     var isReceived = false
-    /// Of the whole request's body.
+    /// Bytes of the whole request's body, as the queue counts them.
     var bodyBytes: Int32 = 0
     /// The method was HEAD: the answer has no body.
     var isHead = false
-    /// The session's second in which its answer was begun, or the last part of it that counts was sent.
+    /// The session's second in which the answer began, or in which its last part of `partBytes` was sent.
     private(set) var movedAt = Responder.unknown
-    /// Bytes that were sent since.
+    /// Bytes that were sent since `movedAt`.
     private var sentSince: Int32 = 0
-    /// A part of an answer that counts: whoever takes a byte now and then does not take it.
+    /// Bytes of a part that counts as progress. A client that takes a byte now and then makes no progress.
     static let partBytes = 16 << 10
-    /// There was nothing to send before; the session puts its second in place of it.
+    /// Nothing was to be sent. The session puts its second here when a chunk comes.
     static let unknown = -1
-    /// Whether there is something of the answer that is to be sent.
+    /// Whether a part of the answer is still to be sent.
     var owes: Bool { state == .answered || state == .ending || hasQueued }
     var state: State = .waiting
     /// Whether a streaming answer has begun.
     public var hasBegun: Bool { state == .streaming || state == .ending }
-    /// A whole answer, or what is queued of a stream.
+    /// The body of a whole answer, and the offset in it or in a stream's first chunk.
     var body: [UInt8] = []
     var offset = 0
-    /// The chunk that is being written; nearly always the only one, so that an idle stream keeps no array.
+    /// The chunk that is being written. Nearly always it is the only one, so an idle stream keeps no array.
     private var first: SharedBytes?
-    /// Those behind it; of those before `queueHead`, which are taken, nothing is kept.
+    /// The chunks behind `first`. The places before `queueHead` are taken and keep nothing.
     private var queue: [SharedBytes?] = []
     private var queueHead = 0
     private var queuedBytes = 0
-    /// Chunks at the front that were there already when `keptBytes` was last asked.
+    /// Chunks at the front that were already there at the last call of `keptBytes`.
     private var oldChunks = 0
-    /// Of `keptBytes`, as its connection has counted them.
+    /// The bytes of `keptBytes` that the connection has counted.
     var countedBytes = 0
     private var wasRefused = false
     /// nghttp2 asked for data when there was none.
@@ -107,7 +109,7 @@ public final class Responder {
         self.streamID = streamID
     }
 
-    /// Who has sent the request.
+    /// The peer that has sent the request.
     public var peer: Peer { transport?.peer ?? .unknown }
 
     public func respond(_ response: HTTPResponse) {
@@ -116,7 +118,7 @@ public final class Responder {
         transport?.respond(self, response)
     }
 
-    /// Answers what a quota refuses. Its share pays for it in time.
+    /// Answers a request that a quota refuses. The request's share pays for the refusal in time.
     public func refuse(_ response: HTTPResponse, of share: UInt64) {
         transport?.noteRefused(share, bodyBytes: Int(bodyBytes))
         respond(response)
@@ -129,8 +131,8 @@ public final class Responder {
         transport?.openStream(self, status: status, fields: fields)
     }
 
-    /// Queues a chunk. False where the queue is past its bound or the stream is closed: the chunk is not
-    /// queued.
+    /// Queues a chunk. Returns false, and queues nothing, where the queue is past its bound or the stream is
+    /// closed.
     public func write(_ chunk: SharedBytes) -> Bool {
         guard isOpen, state == .streaming else { return false }
         if queue.count - queueHead >= Responder.queueChunksMax || queuedBytes >= Responder.queueBytesMax {
@@ -148,7 +150,7 @@ public final class Responder {
         return true
     }
 
-    /// Ends the stream after what is queued.
+    /// Ends the stream after its queued chunks.
     public func endStream() {
         guard isOpen, state == .streaming else { return }
         state = .ending
@@ -204,10 +206,11 @@ public final class Responder {
         }
     }
 
-    /// Whether it may keep something, or did when it was last asked.
+    /// Whether the stream may keep bytes, or kept some at the last count.
     var mayKeep: Bool { hasQueued || countedBytes > 0 }
 
-    /// Bytes that were queued when this was last asked, and still are, and that no other stream has queued.
+    /// Bytes of chunks that were queued at the last call, are still queued, and are in no other stream's
+    /// queue.
     func keptBytes() -> Int {
         var bytes = 0
         if oldChunks > 0, isKnownUniquelyReferenced(&first) { bytes += first?.bytes.count ?? 0 }
@@ -219,14 +222,14 @@ public final class Responder {
         return bytes
     }
 
-    /// Drops what is queued. Its stream is to be reset.
+    /// Drops the queued chunks. The caller must reset the stream.
     func letGo() {
         first = nil
         queue = []
         (queueHead, queuedBytes, oldChunks, offset) = (0, 0, 0, 0)
     }
 
-    /// Whether the handler is to be told that there is room again.
+    /// Whether the handler must hear that the queue has room again.
     func noteDrained() -> Bool {
         guard wasRefused, queue.count - queueHead < Responder.queueChunksMax / 2,
             queuedBytes < Responder.queueBytesMax / 2

@@ -1,6 +1,6 @@
 import CNghttp2
 
-/// A response's header fields in memory that was measured for them; nghttp2 copies what it is shown.
+/// A response's header fields, in memory that the caller has measured for them. nghttp2 copies the fields.
 struct ResponseHead {
     var text: UnsafeMutablePointer<UInt8>
     let vector: UnsafeMutableBufferPointer<nghttp2_nv>

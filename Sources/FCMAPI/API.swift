@@ -7,20 +7,21 @@ import Routing
 /// Settings of the API.
 public struct APISettings: Sendable {
     public var limits = MessageLimits()
-    /// Loopback only, any project, bearer `owner` for every project.
+    /// A development server: it makes each project that a request names, takes the bearer `owner` for every
+    /// project, and lets apps register without a key.
     public var isDev = false
-    /// What a development server does for tests; `nil` on any other.
+    /// What a development server does for tests; `nil` on any other server.
     public var emulator: Emulator?
-    /// Whom a development server answers.
+    /// The hosts and origins that a development server answers.
     public var devHosts = DevHosts(names: [])
-    /// Whether a refused send carries `Retry-After`: one SDK then blocks its caller for as long.
+    /// Whether a refused send carries `Retry-After`. One SDK blocks its caller for that time.
     public var retryAfterOnSends = false
-    /// What service-account files name as `token_uri`: the audiences that assertions may have.
+    /// The values of `token_uri` in service-account files: the audiences that assertions may have.
     public var tokenURIs: Set<String> = []
-    /// The key under which access tokens are signed at first.
+    /// The first key that signs access tokens.
     public var signingKey = [UInt8](repeating: 0, count: SigningKeys.materialBytes)
     public var partitionCount = 32
-    /// What one client's address may do; the same for all loops.
+    /// The bounds for one client's address. All loops share them.
     public var clients = ClientLimits()
     #if DEBUG
         /// Whether sends to the topics of `AnswerFailpoint` fail.
@@ -29,17 +30,17 @@ public struct APISettings: Sendable {
     public init() {}
 }
 
-/// What is to be done with a request.
+/// What the loop must do with a request.
 public enum APIAction: Sendable {
-    /// Run it, then answer with `render(outcome, form)`.
+    /// Run the operation, then answer with `render(outcome, form)`.
     case operation(Operation, ResponseForm)
     case listen(ListenRequest)
     case respond(HTTPResponse)
-    /// Development only: the project is to be made, and the request routed again.
+    /// Development only: make the project, then route the request again.
     case makeProject(String)
     case node(NodeRequest)
     case admin(AdminRequest)
-    /// Development only: the same after so many nanoseconds.
+    /// Development only: carry out the action after so many nanoseconds.
     indirect case later(UInt64, APIAction)
 }
 
@@ -55,36 +56,36 @@ public enum NodeRequest: Sendable {
     case quotas(Project)
 }
 
-/// What only an operator may ask; carried out by the node.
+/// A request that only an operator may make. The node carries it out.
 public enum AdminRequest: Sendable {
     case createProject(id: String, tokenURI: String?)
     case projects
     case deleteProject(Project)
     case credentials(CredentialRequest)
     case serverKeys(ServerKeyRequest)
-    /// The newest entries of the audit log, so many of them.
+    /// The newest entries of the audit log, at most so many.
     case audit(Int)
     case setQuota(Project, [String: UInt64])
     /// How the node sees its cluster.
     case cluster
-    /// The node of this name is to leave in order and stay out; `force`: also where it is the last shard.
+    /// The node of this name must leave in order and stay out; `force`: also where it is the last shard.
     case drain(String, force: Bool)
     /// The node of this name may come back.
     case uncordon(String)
 }
 
-/// The form in which an outcome is answered.
+/// The form of the answer to an outcome.
 public struct ResponseForm: Sendable {
     enum Kind: Sendable {
         case send
         case refusedSend(RefusedSend)
-        /// One slot for each token of the batch: an error known already, or `nil` for the next of the
-        /// outcomes.
+        /// One slot for each token of the batch: an error that is known already, or `nil` where the next
+        /// outcome answers the token.
         case batch([String?])
         case topicCreate(registration: String, topic: TopicName)
         case topicDelete(allowMissing: Bool)
         case topicGet(registration: String, topic: TopicName)
-        /// `after`: the name with which the page before ended.
+        /// `after`: the last name of the page before.
         case topicList(registration: String, size: Int, after: [UInt8])
         case topicUpsert(registration: String, topic: TopicName)
         case info(details: Bool)
@@ -97,7 +98,8 @@ public struct ResponseForm: Sendable {
         case topics
         case devices
 
-        /// What a page of any origin may call with a device's credential or an API key, and read.
+        /// Whether a page of any origin may call this with a device's credential or an API key, and read the
+        /// answer.
         var isForPages: Bool {
             switch self {
             case .register, .done, .deviceChange: true
@@ -109,14 +111,14 @@ public struct ResponseForm: Sendable {
     var project: Project
 }
 
-/// What a send that is refused for what it says is answered, once its token is taken. An object, so that
-/// the forms of other answers are no larger for it.
+/// The answer to a send whose content is refused, given once the send has spent its quota token. An object,
+/// so that the forms of other answers need no room for it.
 final class RefusedSend: Sendable {
     let response: HTTPResponse
     init(_ response: HTTPResponse) { self.response = response }
 }
 
-/// FCM's wire forms on one side, operations and outcomes on the other. Confined to one loop.
+/// Translates between FCM's wire forms and operations and outcomes. Confined to one loop.
 public final class API {
     public var directory = Directory() {
         didSet {
@@ -125,23 +127,24 @@ public final class API {
         }
     }
     public let settings: APISettings
-    /// What service-account files name as `token_uri`: the audiences that assertions may have.
+    /// The values of `token_uri` in service-account files: the audiences that assertions may have.
     public var tokenURIs: Set<String>
     public let keys: RegistrationKeys
-    /// Whether the keys are as new as the cluster's configuration. While they may not be, an id under no
-    /// known key is answered 503, because backends delete tokens that are called invalid.
+    /// Whether the keys are as new as the cluster's configuration. While they may be older, an id under an
+    /// unknown key is answered 503, because backends delete tokens that a server calls invalid.
     public var areKeysCurrent: () -> Bool = { true }
-    /// Under which access tokens are signed. What was verified is forgotten with the next directory.
+    /// The keys that sign access tokens. Must be set before the directory: only a new directory makes the
+    /// authenticator forget verified tokens.
     public var signingKeys: SigningKeys {
         get { authenticator.signingKeys }
         set { authenticator.signingKeys = newValue }
     }
-    /// When the request that is routed came.
+    /// When the request that is being routed came.
     public var moment = MonotonicTime(nanoseconds: 0)
-    /// Why a send of a project would be refused for its quota, if that is certain. Asked before the body is
-    /// looked at: what a project sends far beyond its quota costs the others next to nothing.
+    /// Why a quota surely refuses a send of the project; `nil` where that is not certain. Asked before the
+    /// body is parsed, so that sends far beyond a project's quota cost the other projects almost nothing.
     public var refusalOfSend: ((ProjectNumber) -> QuotaRefusal?)?
-    /// Of the request that was routed last, where an operator's was refused.
+    /// The last routed request, where it was a refused attempt to act as an operator.
     private var refusedOperator: RefusedOperator?
     let authenticator: Authenticator
     let accountKeys = AccountKeys()
@@ -158,7 +161,8 @@ public final class API {
         authenticator = Authenticator(SigningKeys(settings.signingKey), isDev: settings.isDev)
     }
 
-    /// `isAdmin`: the request came over the admin socket. `id` is for the message, if it is one.
+    /// `isAdmin`: the request came over the admin socket. `id`: the message's id, where the request is a
+    /// send.
     public func route(_ request: HTTPRequest, isAdmin: Bool, now: WallTime, id: MessageID) -> APIAction {
         authenticator.begin()
         if settings.isDev, !isAdmin, let refusal = settings.devHosts.refusal(of: request) {
@@ -191,16 +195,16 @@ public final class API {
         }
     }
 
-    /// Of the request that was routed last, where an operator's was refused.
+    /// The last routed request, where it was a refused attempt to act as an operator. Returned once.
     public func takeRefusedOperator() -> RefusedOperator? {
         guard refusedOperator != nil else { return nil }
         return refusedOperator.take()
     }
 
-    /// What was used of late, to be written down.
+    /// The credentials that were used lately, with their times, for the node to store.
     public func takeUses(now: WallTime) -> [String: WallTime] { authenticator.uses.take(now: now) }
 
-    /// Who has sent a request that did not come over the admin socket, as the audit log names them.
+    /// The sender of a request that did not come over the admin socket, as the audit log names it.
     public func author(of request: HTTPRequest, now: WallTime) -> String {
         switch authenticator.principal(request, directory, now: now) {
         case .owner: return "owner"
@@ -214,19 +218,20 @@ public final class API {
         }
     }
 
-    /// For whom a proxy that is believed has sent a request; `nil` without one.
+    /// The address for which a trusted proxy has sent the request; `nil` without such a proxy.
     public func forwarded(_ request: HTTPRequest) -> String? { settings.clients.forwarded(request) }
 
-    /// Deciphers many ids at once, in memory that is kept.
+    /// Deciphers many ids at once, in memory that it keeps for the next call.
     func decipher(_ ids: [Bytes], _ body: ([Result<Registration, RegistrationError>]) -> Void) {
         keys.decipher(ids, into: &deciphered)
         body(deciphered)
     }
 
-    /// No request is trusted for the cookies or the address of a browser, so any page may read the answer.
+    /// The server trusts no request for a browser's cookies or address, so a page of any origin may read the
+    /// answer.
     static let anyOrigin = (name: "access-control-allow-origin", value: "*")
 
-    /// What an answer to `OPTIONS` says: a page of any origin may listen and register with keys that it has.
+    /// The answer to `OPTIONS`: a page of any origin may listen and register with the keys that it has.
     private static func preflight(_ request: HTTPRequest) -> HTTPResponse {
         HTTPResponse(
             status: 204,
@@ -254,12 +259,13 @@ public final class API {
         frame("message", body, id)
     }
 
-    /// Older messages were dropped: the app should ask its server what it missed.
+    /// Tells the device that older messages were dropped. The app should ask its own server for them.
     public static func deletedMessages(_ id: EventID) -> [UInt8] {
         frame("deleted_messages", Array("{}".utf8), id)
     }
 
-    /// Why a stream ends. The client's `EventSource` comes back by itself unless the page closes it.
+    /// Tells the client why its stream ends. An `EventSource` connects again by itself unless the page closes
+    /// it.
     public static func ending(_ event: String, retryMilliseconds: Int? = nil) -> [UInt8] {
         var out = Array("event: \(event)\ndata: {}\n".utf8)
         if let retryMilliseconds { out += Array("retry: \(retryMilliseconds)\n".utf8) }

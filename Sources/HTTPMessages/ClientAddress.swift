@@ -1,8 +1,8 @@
-/// From where a client speaks, as far as bounds for one client ask: an IPv4 address, or the /64 of an IPv6
-/// address, since whoever has one address of a /64 mostly has all of them.
+/// A client's address, as far as bounds for one client need it: an IPv4 address, or the /64 of an IPv6
+/// address, because a client with one address of a /64 mostly has all of them.
 public struct ClientAddress: Hashable, Sendable {
-    /// The first 64 bits of an IPv6 address. IPv4 addresses stand among those of `0:ffff::/32`, which are
-    /// nobody's.
+    /// The first 64 bits of an IPv6 address. An IPv4 address stands in `0:ffff::/32`, which belongs to
+    /// nobody.
     public let key: UInt64
     public let isLoopback: Bool
 
@@ -40,7 +40,7 @@ public struct AddressRange: Hashable, Sendable {
     private let key: UInt64
     private let mask: UInt64
 
-    /// `bits`: how many of the address are the same in all; of an IPv6 address at most 64 are known.
+    /// `bits`: how many leading bits all addresses of the range share; of an IPv6 address at most 64 count.
     public init(_ address: ClientAddress, bits: Int) {
         let known = address.isIPv4 ? 32 + bits : bits
         mask = known <= 0 ? 0 : known >= 64 ? .max : ~(UInt64.max >> UInt64(known))

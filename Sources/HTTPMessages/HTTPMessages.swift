@@ -1,5 +1,5 @@
-// HTTP requests and responses as plain values, the same for HTTP/1.1 and HTTP/2: what the API reads and
-// makes, and what the edge carries. Header field names are stored in lower case.
+// HTTP requests and responses as plain values, the same for HTTP/1.1 and HTTP/2. The edge carries them; the
+// API reads requests and makes responses. Header field names are stored in lower case.
 
 public enum HTTPMethod: Hashable, Sendable {
     case get, head, post, put, patch, delete, options
@@ -17,7 +17,7 @@ public struct HTTPFields: Sendable {
 
     public init() {}
 
-    /// Makes room at once for what a usual request has, so that it does not grow field by field.
+    /// Makes room for the fields of a usual request at once, so that the buffer does not grow field by field.
     public mutating func reserve() {
         bytes.reserveCapacity(384)
         fields.reserveCapacity(12)
@@ -32,7 +32,7 @@ public struct HTTPFields: Sendable {
         fields.append(Field(name: start..<middle, value: middle..<bytes.count))
     }
 
-    /// The same from memory that is only borrowed.
+    /// The same from borrowed memory: copies the bytes.
     public mutating func append(name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>) {
         let start = bytes.count
         let middle = start + name.count
@@ -77,11 +77,11 @@ public struct HTTPFields: Sendable {
     }
 }
 
-/// A whole request: the edge hands it over when the last byte of its body has come. Confined to its event
-/// loop, and nobody changes it from then on.
+/// A whole request: the edge hands it over when the last byte of its body has come. A request stays on its
+/// event loop, and nobody changes it after the handover.
 ///
-/// An object, because it is passed down through every floor of the API, and because the edge reads the next
-/// request into it when nobody has kept it.
+/// An object, because all layers of the API pass it on, and because the edge reads the next request into it
+/// where nobody has kept it.
 open class HTTPRequest {
     public final var method: HTTPMethod
     /// Path and query as they were sent (origin form), percent-encoding untouched.
@@ -90,9 +90,9 @@ open class HTTPRequest {
     public final var authority: [UInt8]
     public final var fields: HTTPFields
     public final var body: [UInt8]
-    /// Whether it came over TLS.
+    /// Whether the request came over TLS.
     public final var isSecure: Bool
-    /// The other side of the connection; `nil` where the socket is a local one.
+    /// The address of the connection's peer; `nil` where the socket is a local one.
     public final var client: ClientAddress?
 
     public init(
@@ -108,10 +108,10 @@ open class HTTPRequest {
         self.client = client
     }
 
-    /// Bytes of a body whose memory is kept for the next.
+    /// The largest buffer, in bytes, that a body leaves to the next request.
     private static let keptBodyBytes = 16_384
 
-    /// As new, in the memory of the last one.
+    /// Makes the request empty, and keeps its memory for the next one.
     public final func reset() {
         method = .get
         target.removeAll(keepingCapacity: true)
@@ -135,7 +135,7 @@ public struct HTTPResponse: Sendable {
     }
 }
 
-/// Bytes that many streams are written from without being copied for each.
+/// Bytes that many streams share: the edge writes each stream from them without a copy of its own.
 public final class SharedBytes: Sendable {
     public let bytes: [UInt8]
     public init(_ bytes: [UInt8]) { self.bytes = bytes }

@@ -1,18 +1,19 @@
 import HTTPMessages
 import Model
 
-/// Which connections a server's listeners take, and when they take none for a while. Decides; what is open
-/// and what the clock says it is told.
+/// Decides which connections a server's listeners accept, and when the listeners pause. The gate does no I/O
+/// and reads no clock: its caller reports each connection and gives the time.
 public struct ConnectionGate: Sendable {
     public struct Bounds: Hashable, Sendable {
-        /// Connections that may be open. While all places are taken, listeners pause: who comes waits in the
-        /// kernel's queue, and nothing is accepted to be closed.
+        /// Connections that may be open. While all places are taken the listeners pause. New clients then
+        /// wait in the kernel's queue, and no connection is accepted only to be closed.
         public var connectionsMax: Int
-        /// Connections that one address may have; `nil` for no such bound. What is beyond it is closed.
+        /// Connections that an address may have; `nil` for no such bound. The server closes any further one.
         public var perAddressMax: Int?
-        /// Whether this machine's own addresses are held to it: a balancer or a proxy may speak from them.
+        /// Whether the bound for an address also holds for this machine's own addresses: a balancer or a
+        /// proxy may connect from them.
         public var countsLoopback: Bool
-        /// Addresses that are not held to it: of proxies, which speak for many.
+        /// Addresses without a bound: those of proxies, which connect for many clients.
         public var exempt: [AddressRange]
 
         public init(
@@ -25,7 +26,7 @@ public struct ConnectionGate: Sendable {
             self.countsLoopback = countsLoopback
         }
 
-        /// Under which key an address is counted; `nil` for one that is not.
+        /// The key under which the gate counts an address; `nil` for an address without a bound.
         public func key(of client: ClientAddress?) -> UInt64? {
             guard perAddressMax != nil, let client, countsLoopback || !client.isLoopback,
                 !exempt.contains(where: { $0.contains(client) })
@@ -36,37 +37,40 @@ public struct ConnectionGate: Sendable {
 
     public enum Verdict: Hashable, Sendable {
         case admitted
-        /// All places were taken while this one was being accepted.
+        /// All places were taken while this connection was being accepted.
         case full
         case tooManyOfAddress
     }
 
-    /// After a connection could not be accepted for want of descriptors, unless one closes before.
+    /// Nanoseconds for which listeners pause after an accept failed for want of descriptors. The pause ends
+    /// earlier where a connection closes.
     public static let pause: UInt64 = .seconds(1)
 
-    /// Connections that a listener accepts in one turn of its loop, where there are places enough.
+    /// Connections that a listener accepts in one turn of its loop while there are places enough.
     public static let acceptedAtOnce = 16
 
     public let bounds: Bounds
     public private(set) var open = 0
-    /// By the address's key; who has none open is not in it.
+    /// Open connections by the address's key. An address without one has no entry.
     private var byAddress: [UInt64: Int] = [:]
-    /// Until when nothing is accepted since it failed.
+    /// Until when listeners pause after an accept failed; `nil` where they need not.
     private(set) var failedUntil: MonotonicTime?
 
     public init(_ bounds: Bounds) { self.bounds = bounds }
 
-    /// Whether a listener may accept now.
+    /// Whether listeners may accept now.
     public var isOpen: Bool { open < bounds.connectionsMax && failedUntil == nil }
 
-    /// How many connections each of so many listeners may accept in a turn, so that none is accepted beyond
-    /// the last place, also where each of them hears of it one turn later.
+    /// How many connections each of `listeners` listeners may accept in a turn of its loop: 16 while there
+    /// are places for two such turns of all of them, because a listener may learn one turn late that the last
+    /// place is taken; else 1.
     public func accepted(by listeners: Int) -> Int {
         let left = bounds.connectionsMax - open
         return left / (2 * ConnectionGate.acceptedAtOnce) >= listeners ? ConnectionGate.acceptedAtOnce : 1
     }
 
-    /// A connection was accepted. One that is not admitted is to be closed, and is not told as closed.
+    /// The server has accepted a connection. Where the verdict is not `admitted` the caller must close the
+    /// connection, and must not report it to `closed`.
     public mutating func admit(_ client: ClientAddress?) -> Verdict {
         guard open < bounds.connectionsMax else { return .full }
         if let key = bounds.key(of: client), let most = bounds.perAddressMax {
@@ -78,7 +82,7 @@ public struct ConnectionGate: Sendable {
         return .admitted
     }
 
-    /// A connection that was admitted is closed, and its descriptor is free.
+    /// An admitted connection is closed, and its descriptor is free.
     public mutating func closed(_ client: ClientAddress?) {
         open -= 1
         failedUntil = nil
@@ -86,18 +90,18 @@ public struct ConnectionGate: Sendable {
         byAddress[key] = count > 1 ? count - 1 : nil
     }
 
-    /// A connection could not be accepted for want of descriptors. Says when to look again.
+    /// A connection could not be accepted for want of descriptors. Returns when to call `look`.
     public mutating func failed(now: MonotonicTime) -> MonotonicTime {
         let until = now.advanced(by: ConnectionGate.pause)
         failedUntil = until
         return until
     }
 
-    /// The time may have come that `failed` said.
+    /// Ends the pause after a failed accept, if its time has come.
     public mutating func look(now: MonotonicTime) {
         if let until = failedUntil, until <= now { failedUntil = nil }
     }
 
-    /// Addresses that are counted, for tests.
+    /// Addresses with an open connection, for tests.
     var addressCount: Int { byAddress.count }
 }

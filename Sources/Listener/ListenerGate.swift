@@ -7,16 +7,16 @@ import Synchronization
 
 /// Counters of a gate.
 public final class ListenerCounters: Sendable {
-    /// Connections that were closed as they came because their address had too many.
+    /// Connections that the gate closed at once because their address had too many.
     public let refusedOfAddress = Atomic<Int>(0)
-    /// Times that listeners began to pause because all places were taken.
+    /// How often the listeners began to pause because all places were taken.
     public let pauses = Atomic<Int>(0)
     /// Connections that could not be accepted for want of descriptors.
     public let failures = Atomic<Int>(0)
     init() {}
 }
 
-/// What a gate has to tell, for a log that is bounded by whoever writes it.
+/// What a gate reports for the log. The gate reports each occurrence; its user bounds the log lines.
 public enum ListenerNotice: Hashable, Sendable {
     /// All places are taken.
     case full(places: Int)
@@ -48,8 +48,8 @@ public final class ListenerGate: Sendable {
 
     public var bounds: ConnectionGate.Bounds { state.withLock { $0.gate.bounds } }
 
-    /// Puts the gate before a listener. It accepts one connection in a turn of its loop, or several while
-    /// there are places enough.
+    /// Puts the gate before a listener. The listener accepts one connection in a turn of its loop, or several
+    /// while there are places enough.
     public func guarding(_ bootstrap: ServerBootstrap) -> ServerBootstrap {
         bootstrap.serverChannelOption(.maxMessagesPerRead, value: 1)
             .serverChannelInitializer { channel in
@@ -91,8 +91,8 @@ public final class ListenerGate: Sendable {
         return verdict == .admitted
     }
 
-    /// True where the error is one of descriptors: then listeners pause, since the kernel would say at once
-    /// again that somebody waits.
+    /// Returns true where the process or the machine has run out of descriptors or kernel memory. The
+    /// listeners then pause, because the kernel would at once report the waiting connection again.
     fileprivate func failed(_ error: any Error, on eventLoop: any EventLoop) -> Bool {
         guard let error = error as? IOError,
             [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(error.errnoCode)
@@ -111,7 +111,7 @@ public final class ListenerGate: Sendable {
 
     private static var now: MonotonicTime { MonotonicTime(nanoseconds: NIODeadline.now().uptimeNanoseconds) }
 
-    /// Listeners accept or pause as the gate has it now. True where they began to pause.
+    /// Makes all listeners accept or pause as the gate decides now. Returns true where they began to pause.
     @discardableResult
     private func follow() -> Bool {
         let (changed, pauses) = state.withLock { state in
@@ -129,7 +129,8 @@ public final class ListenerGate: Sendable {
         return pauses
     }
 
-    /// As it is by then: of two changes the later one counts, whichever comes first.
+    /// Reads the state on the listener's own loop: of two changes the later one counts, in whichever order
+    /// they arrive there.
     private func set(_ listener: any Channel) {
         let eventLoop = listener.eventLoop
         guard eventLoop.inEventLoop else { return eventLoop.execute { self.set(listener) } }
@@ -139,7 +140,7 @@ public final class ListenerGate: Sendable {
     }
 }
 
-/// Stands in a listener's pipeline before the handler that makes connections of what was accepted.
+/// Stands in a listener's pipeline before NIO's handler for accepted connections.
 private final class GateHandler: ChannelInboundHandler {
     typealias InboundIn = any Channel
     typealias InboundOut = any Channel
@@ -169,7 +170,7 @@ private final class GateHandler: ChannelInboundHandler {
 }
 
 extension ClientAddress {
-    /// `nil` for a local socket, and for who is gone already.
+    /// `nil` for a local socket, and for a peer that has already disconnected.
     public init?(_ address: SocketAddress?) {
         switch address {
         case .v4(let v4): self.init(bytes: withUnsafeBytes(of: v4.address.sin_addr) { Array($0) })

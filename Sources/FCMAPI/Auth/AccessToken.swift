@@ -1,16 +1,16 @@
 import Credentials
 import Model
 
-/// What `POST /token` gives: `tca.` and base64url of the project (4 bytes), the end (8 bytes, milliseconds),
-/// the id of the key that it was got with, and 16 bytes of HMAC-SHA256 over all of it. The id is missing for
-/// keys of before the lives of credentials were kept.
+/// The token that `POST /token` gives: `tca.` and base64url of the project (4 bytes), the end (8 bytes,
+/// milliseconds), the id of the service account's key, and 16 bytes of HMAC-SHA256 over all of these. The id
+/// is missing where the key is older than the stored lives of credentials.
 struct AccessToken: Hashable {
     /// Seconds.
     static let lifetime = CredentialBook.accessTokenLifetime / 1000
     private static let prefix = Array("tca.".utf8)
     private static let sealBytes = 16
     private static let headBytes = 12
-    /// The longest id of a key.
+    /// The longest id of a key, in bytes.
     private static let keyBytesMax = 64
 
     var project: ProjectNumber
@@ -32,7 +32,7 @@ struct AccessToken: Hashable {
         return AccessToken.prefix + Base64URL.encode(body)
     }
 
-    /// `nil` where it was not signed so.
+    /// `nil` where the token was not signed with this key.
     init?(_ token: ArraySlice<UInt8>, signedWith signingKey: [UInt8]) {
         guard token.starts(with: AccessToken.prefix),
             token.count <= (AccessToken.headBytes + AccessToken.keyBytesMax + AccessToken.sealBytes) * 2,
@@ -51,7 +51,7 @@ struct AccessToken: Hashable {
         key = id.isEmpty ? nil : String(decoding: id, as: UTF8.self)
     }
 
-    /// Whether the key that it was got with still counts.
+    /// Whether the key that the token was got with still counts.
     func isTaken(_ directory: Directory, now: WallTime) -> Bool {
         if let key {
             guard let account = directory.accounts[key] else { return false }

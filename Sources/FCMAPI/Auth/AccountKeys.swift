@@ -2,15 +2,14 @@ import COpenSSL
 import Credentials
 import Model
 
-/// The public keys of service accounts: read from their PEM when they are first asked for, and kept until
-/// the directory changes. To read one costs some ten times what it costs to verify with it. Confined to one
-/// loop.
+/// The public keys of service accounts. A key is read from its PEM at its first use and kept until the
+/// directory changes: reading a key costs about ten times as much as verifying with it. Confined to one loop.
 final class AccountKeys {
-    /// Beyond it all are read anew.
+    /// The most keys that are kept. One more empties the whole table.
     static let keptMax = 4096
 
     private var kept: [String: PublicKey] = [:]
-    /// The ids of an account's keys, by its e-mail; made when an assertion first names no key.
+    /// The ids of an account's keys, by its e-mail. Made when the first assertion comes that names no key.
     private var byEmail: [String: [String]]?
     private(set) var readCount = 0
 
@@ -20,7 +19,7 @@ final class AccountKeys {
         byEmail = nil
     }
 
-    /// `nil` where the account's key is none.
+    /// `nil` where the account's PEM holds no key.
     func key(_ id: String, of account: Directory.ServiceAccount) -> PublicKey? {
         if let key = kept[id] { return key }
         readCount += 1
@@ -30,8 +29,7 @@ final class AccountKeys {
         return key
     }
 
-    /// The ids of the keys of the accounts with this e-mail that count: no more of them than an account may
-    /// have.
+    /// The ids of the valid keys of this e-mail, at most as many as an account may have.
     func ids(of email: String, in directory: Directory, now: WallTime) -> [String] {
         if byEmail == nil {
             var ids: [String: [String]] = [:]
@@ -45,11 +43,11 @@ final class AccountKeys {
     }
 }
 
-/// An RSA key that verifies.
+/// An RSA key that verifies signatures.
 final class PublicKey {
     private let key: OpaquePointer
 
-    /// SubjectPublicKeyInfo in PEM; `nil` where it is none.
+    /// SubjectPublicKeyInfo in PEM; `nil` where the text is none.
     init?(pem: String) {
         guard let key = Crypto.read(pem, { PEM_read_bio_PUBKEY($0, nil, nil, nil) }) else { return nil }
         self.key = key

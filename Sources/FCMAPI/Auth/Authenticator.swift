@@ -2,22 +2,22 @@ import Credentials
 import HTTPMessages
 import Model
 
-/// On whose behalf a request speaks.
+/// The party for which a request speaks.
 public enum Principal: Hashable, Sendable {
     /// An operator on the admin socket, or the development server's `owner`: every project.
     case owner
     case project(ProjectNumber)
-    /// An operator's token, which may what its role says; its name begins with these bits.
+    /// An operator's token, with the rights of its role. The token's name begins with these bits.
     case `operator`(OperatorRole, name: UInt64)
 }
 
-/// Decides who a request's bearer is.
+/// Decides for which principal a request's bearer token speaks.
 ///
-/// Access tokens are signed by the server and checked without asking anybody; keys are looked up by their
-/// hash. What was verified is kept for a while, because a backend sends the same token with every message.
-/// Confined to one loop.
+/// The server signs access tokens, so it checks them without a look-up. It looks other tokens up by their
+/// hash. A verified token is kept for at most a minute, because a backend sends the same token with every
+/// message. Confined to one loop.
 final class Authenticator {
-    /// Tokens that were verified lately; a handful of backends speak to one loop at a time.
+    /// Verified tokens that are kept. Only a handful of backends speak to one loop at a time.
     static let cacheMax = 16
 
     var signingKeys: SigningKeys
@@ -30,7 +30,8 @@ final class Authenticator {
     private var verified: [Verified] = []
     private var nextPlace = 0
     var uses = UseNotes()
-    /// What the last look found, since the request that is being routed was begun.
+    /// The principal of the request that is being routed; `nil` before `principal` has looked, or where it
+    /// found none.
     private(set) var shown: Principal?
 
     init(_ signingKeys: SigningKeys, isDev: Bool) {
@@ -38,13 +39,13 @@ final class Authenticator {
         self.isDev = isDev
     }
 
-    /// The directory changed: what was verified under the old one counts no more.
+    /// The directory changed, so tokens that were verified under the old one do not count any more.
     func forget() { verified.removeAll(keepingCapacity: true) }
 
-    /// Another request is routed: nothing of it was looked at.
+    /// Another request is being routed, and `principal` has not looked at it.
     func begin() { shown = nil }
 
-    /// `nil` where nobody is shown to speak.
+    /// `nil` where the request has no bearer token that counts.
     func principal(_ request: HTTPRequest, _ directory: Directory, now: WallTime) -> Principal? {
         shown = find(request, directory, now: now)
         return shown
@@ -72,7 +73,7 @@ final class Authenticator {
         return principal
     }
 
-    /// The token of `Bearer TOKEN`, the scheme in any case (RFC 9110 §11.1).
+    /// The token of `Bearer TOKEN`. The scheme may be in any case (RFC 9110 §11.1).
     static func bearer(_ field: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
         let scheme: StaticString = "bearer "
         let count = scheme.utf8CodeUnitCount
@@ -115,7 +116,7 @@ final class Authenticator {
         return nil
     }
 
-    /// For whoever has shown that a key of a service account is theirs.
+    /// Makes a token for a backend that has proved to have a key of a service account. `expiresIn`: seconds.
     func makeAccessToken(
         _ project: ProjectNumber, key: String?, now: WallTime
     ) -> (token: [UInt8], expiresIn: Int64) {

@@ -4,33 +4,34 @@ import Model
 import Quotas
 import Synchronization
 
-/// What one client's address may do without a credential of its own: register with the app's key, which
-/// everybody has who has the app; change subscriptions with what it says is a device's credential, which is
-/// looked at only where the device lives; and show assertions that are refused. One for all loops of a
-/// process.
+/// Bounds for clients without a credential that the gateway can check, by address. Such a client registers
+/// with the app's key, which everybody has who has the app. It changes subscriptions with a device's
+/// credential, which only the device partition can check. And it shows assertions that are refused. All loops
+/// of a process share one object.
 public final class ClientLimits: Sendable {
-    /// `nil`: the default, which does not count this machine's own addresses; 0: no bound.
+    /// `nil`: the default, which does not bound this machine's own addresses; 0: no bound.
     public struct Settings: Sendable {
         public var registrationsPerMinute: Int?
         public var registrationsPerDay: Int?
         public var changesPerMinute: Int?
         public var badAssertionsPerMinute: Int?
-        /// Who speaks for others and says for whom, in `X-Forwarded-For`.
+        /// Trusted proxies, which name their client in `X-Forwarded-For`.
         public var proxies: [AddressRange] = []
         public init() {}
 
-        /// No bound is larger.
+        /// The largest bound.
         public static let countMax = Int(AddressLimiter.Limits.countMax)
     }
 
-    /// One limiter, and whether this machine's own addresses are held to it.
+    /// One limiter, and whether it bounds this machine's own addresses.
     private struct Bound: ~Copyable {
         let limiter: Mutex<AddressLimiter>
         let countsLoopback: Bool
         let isOff: Bool
         let refused = Atomic<Int>(0)
 
-        /// What was said of a minute and of a day, and what holds where nothing was.
+        /// The settings for a minute and for a day, each with the default that holds where the setting is
+        /// `nil`.
         init(_ minute: (said: Int?, standard: Int), _ day: (said: Int?, standard: Int), salt: UInt64) {
             func most(_ bound: (said: Int?, standard: Int)) -> UInt32 {
                 bound.said == 0
@@ -41,7 +42,7 @@ public final class ClientLimits: Sendable {
             isOff = minute.said == 0 && day.said == 0
         }
 
-        /// Under which key the address is counted; `nil` for one that is not.
+        /// The key under which the address is counted; `nil` for an address without a bound.
         func key(of client: ClientAddress?) -> UInt64? {
             guard let client, !isOff, countsLoopback || !client.isLoopback else { return nil }
             return client.key
@@ -67,13 +68,13 @@ public final class ClientLimits: Sendable {
     private let assertions: Bound
     private let proxies: [AddressRange]
 
-    /// `salt` is random.
+    /// `salt` must be random.
     public init(_ settings: Settings = Settings(), salt: UInt64 = 0) {
         let dayMax = Settings.countMax
         registrations = Bound(
             (settings.registrationsPerMinute, ClientLimits.registrationsPerMinute),
             (settings.registrationsPerDay, ClientLimits.registrationsPerDay), salt: salt)
-        // Without a bound a minute there is none a day.
+        // No bound for a minute means no bound for a day.
         changes = Bound(
             (settings.changesPerMinute, ClientLimits.changesPerMinute),
             (settings.changesPerMinute == 0 ? 0 : nil, dayMax), salt: salt)
@@ -87,15 +88,14 @@ public final class ClientLimits: Sendable {
     public var changesRefused: Int { changes.refused.load(ordering: .relaxed) }
     public var assertionsRefused: Int { assertions.refused.load(ordering: .relaxed) }
 
-    /// Who asks: the connection's other side, or for whom it says to speak, where it is believed. A proxy
-    /// that does not say is nobody in particular.
+    /// The client that asks: the connection's peer, or behind a trusted proxy the address that the proxy
+    /// names. `nil` where the proxy names none: then no bound for an address holds.
     func client(of request: HTTPRequest) -> ClientAddress? {
         guard isOfProxy(request) else { return request.client }
         return ClientLimits.lastAddress(request).flatMap { ClientAddress(text: $0) }
     }
 
-    /// For whom a proxy that is believed says to speak: the address alone, of what it wrote. `nil` where that
-    /// is none.
+    /// The address that a trusted proxy names, without the rest of the text; `nil` where there is none.
     func forwarded(_ request: HTTPRequest) -> String? {
         guard isOfProxy(request), let address = ClientLimits.lastAddress(request) else { return nil }
         return ClientAddress(text: address) == nil ? nil : address
@@ -106,7 +106,8 @@ public final class ClientLimits: Sendable {
         return proxies.contains { $0.contains(peer) }
     }
 
-    /// The last address of a list: the proxy has written it itself, and clients those before it.
+    /// The last address of the list: the proxy has written it. The client may have written the addresses
+    /// before it.
     private static func lastAddress(_ request: HTTPRequest) -> String? {
         guard let list = request.fields.last("x-forwarded-for") else { return nil }
         let comma = list.lastIndex(of: UInt8(ascii: ",")).map { $0 + 1 }
@@ -114,7 +115,7 @@ public final class ClientLimits: Sendable {
             ofForwarded: String(decoding: list[(comma ?? list.startIndex)...], as: UTF8.self))
     }
 
-    /// Counts a registration that only the app's key vouches for, or says which limit it would pass.
+    /// Counts a registration with only the app's key, or says which limit it would pass.
     func register(_ client: ClientAddress?, now: MonotonicTime) -> QuotaRefusal? {
         registrations.ask(client) { $0.take($1, now: now) }
     }
@@ -128,12 +129,12 @@ public final class ClientLimits: Sendable {
         }
     }
 
-    /// Whether too many assertions of this address were refused lately.
+    /// Says which limit this address has passed with refused assertions; `nil` where it may try another.
     func mayExchange(_ client: ClientAddress?, now: MonotonicTime) -> QuotaRefusal? {
         assertions.ask(client) { $0.look($1, now: now) }
     }
 
-    /// An assertion was refused.
+    /// Counts an assertion that was refused.
     func noteRefused(_ client: ClientAddress?, now: MonotonicTime) {
         guard let key = assertions.key(of: client) else { return }
         assertions.limiter.withLock { _ = $0.take(key, now: now) }
@@ -141,7 +142,7 @@ public final class ClientLimits: Sendable {
 }
 
 extension ClientAddress {
-    /// An address as it is written, without brackets.
+    /// Reads an address in its usual text form, without brackets.
     public init?(text: String) {
         var bytes = [UInt8](repeating: 0, count: 16)
         if inet_pton(AF_INET, text, &bytes) == 1 {
@@ -153,7 +154,7 @@ extension ClientAddress {
         }
     }
 
-    /// An address as a proxy writes it: with blanks around it, perhaps with a port.
+    /// The address in the text of a proxy, which may have blanks around it, brackets, and a port.
     static func text(ofForwarded forwarded: String) -> String {
         var text = forwarded[...]
         while text.first == " " || text.first == "\t" { text.removeFirst() }

@@ -17,7 +17,7 @@ enum Crypto {
         return digest
     }
 
-    /// In a time that does not depend on where they differ.
+    /// Compares in a time that does not depend on where the two differ.
     static func equal(_ left: some Collection<UInt8>, _ right: some Collection<UInt8>) -> Bool {
         guard left.count == right.count else { return false }
         var difference: UInt8 = 0
@@ -25,7 +25,7 @@ enum Crypto {
         return difference == 0
     }
 
-    /// A key out of its PEM. The BIO only points to the text, so it ends before the text does.
+    /// Reads a key from its PEM. The BIO only points to the text, so the BIO must end before the text does.
     static func read(_ pem: String, _ key: (OpaquePointer) -> OpaquePointer?) -> OpaquePointer? {
         Array(pem.utf8).withUnsafeBytes { bytes in
             guard let bio = BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count)) else {
@@ -36,7 +36,7 @@ enum Crypto {
         }
     }
 
-    /// The counterpart, as a backend's library has it: with a private key in PEM. `nil` where it is no key.
+    /// Signs as a backend's library does, for `PublicKey.verifies`. `nil` where the PEM holds no private key.
     static func signRS256(_ message: [UInt8], privateKey pem: String) -> [UInt8]? {
         guard let key = read(pem, { PEM_read_bio_PrivateKey($0, nil, nil, nil) }) else { return nil }
         defer { EVP_PKEY_free(key) }
@@ -51,6 +51,6 @@ enum Crypto {
 }
 
 public enum KeyHash {
-    /// What a key is known by in the directory.
+    /// The name of a key in the directory.
     public static func of(_ key: some Collection<UInt8>) -> String { Hex.text(Crypto.sha256(key)) }
 }

@@ -1,10 +1,11 @@
 import HTTPMessages
 
-/// Whom a development server answers. There anybody may do anything, so a page that a developer opens must
-/// not reach it: not by a name of its own that it lets resolve to this machine (DNS rebinding), which shows
-/// in `Host`, and not from its own origin, which shows in `Origin`.
+/// The requests that a development server answers. Anybody may do anything there, so a web page that a
+/// developer opens must not reach the server. A page can let a name of its own resolve to this machine (DNS
+/// rebinding): the name then stands in `Host`. Or it can ask from its own origin, which stands in `Origin`.
 public struct DevHosts: Sendable {
-    /// Google's names, which SDKs ask for and which resolve to this server for their process.
+    /// Google's host names. SDKs ask for them, and a test makes them resolve to this server for the SDK's
+    /// process.
     static let google: Set<String> = [
         "fcm.googleapis.com", "iid.googleapis.com", "oauth2.googleapis.com", "www.googleapis.com",
         "accounts.google.com", "fcmregistrations.googleapis.com", "firebaseinstallations.googleapis.com",
@@ -12,7 +13,7 @@ public struct DevHosts: Sendable {
     ]
 
     private let names: Set<String>
-    /// Whether any address is taken for `Host`: no name can be made to resolve to it.
+    /// Whether any IP address is accepted in `Host`: DNS rebinding needs a name.
     private let takesAddresses: Bool
 
     public init(names: some Sequence<String>, takesAddresses: Bool = false) {
@@ -20,7 +21,7 @@ public struct DevHosts: Sendable {
         self.takesAddresses = takesAddresses
     }
 
-    /// Why the request is not answered, if it is not.
+    /// Why the server does not answer the request; `nil` where it does.
     func refusal(of request: HTTPRequest) -> APIError? {
         if !request.authority.isEmpty {
             guard let host = DevHosts.host(request.authority[...]), isKnown(host) || isAddress(host) else {
@@ -47,7 +48,8 @@ public struct DevHosts: Sendable {
         takesAddresses && (host.hasPrefix("[") || DevHosts.isIPv4(host))
     }
 
-    /// A page of this machine, of a name that is known, or of this very server.
+    /// Whether the origin is this machine, a known name, or the address under which the request reached this
+    /// server.
     private func isKnown(origin: ArraySlice<UInt8>, _ authority: [UInt8]) -> Bool {
         for scheme in ["http://", "https://"] where origin.starts(with: scheme.utf8) {
             let rest = origin.dropFirst(scheme.utf8.count)
@@ -57,7 +59,7 @@ public struct DevHosts: Sendable {
         return false
     }
 
-    /// The host of `HOST[:PORT]`, in lower case and without a last dot; an IPv6 address in its brackets.
+    /// The host of `HOST[:PORT]`, in lower case and without a final dot; an IPv6 address in its brackets.
     private static func host(_ authority: ArraySlice<UInt8>) -> String? {
         var host = authority
         if host.first == UInt8(ascii: "[") {

@@ -11,8 +11,8 @@ public struct Project: Hashable, Sendable {
         self.number = number
     }
 
-    /// 1...63 of `[a-z0-9-]`, not beginning or ending with a hyphen: Google's rule without its minimum of
-    /// six.
+    /// Whether the id is 1...63 of `[a-z0-9-]` and has no hyphen at either end: Google's rule without its
+    /// minimum of six.
     public static func isValid(_ id: some Collection<UInt8>) -> Bool {
         guard (1...63).contains(id.count), id.first != UInt8(ascii: "-") else { return false }
         var last: UInt8 = 0
@@ -28,8 +28,8 @@ public struct Project: Hashable, Sendable {
     }
 }
 
-/// Who may do what: projects, keys of devices, tokens of backends. A value that is replaced whole when
-/// something changes, so that every loop reads its own without a lock.
+/// Projects and credentials: who may do what. A value that is replaced whole when something changes, so that
+/// every loop reads its own copy without a lock.
 public struct Directory: Sendable {
     public enum KeyKind: String, Sendable {
         /// For registering devices (`x-goog-api-key`).
@@ -40,7 +40,7 @@ public struct Directory: Sendable {
     public struct Key: Sendable {
         public var kind: KeyKind
         public var project: ProjectNumber
-        /// When it ends.
+        /// When the key ends; `nil` where it does not.
         public var end: WallTime?
         public init(_ kind: KeyKind, _ project: ProjectNumber, end: WallTime? = nil) {
             self.kind = kind
@@ -54,10 +54,9 @@ public struct Directory: Sendable {
         public var email: String
         /// SubjectPublicKeyInfo in PEM.
         public var publicKey: String
-        /// When the key ends.
+        /// When the key ends; `nil` where it does not.
         public var end: WallTime?
-        /// Whether its access tokens do not say which key they were got with, so that a former build takes
-        /// them.
+        /// Whether access tokens got with this key leave out its id, so that a former build accepts them.
         public var isPlain: Bool
         public init(
             project: ProjectNumber, email: String, publicKey: String, end: WallTime? = nil,
@@ -74,21 +73,22 @@ public struct Directory: Sendable {
     public struct Operator: Sendable {
         public var label: String
         public var role: OperatorRole
-        /// When the token ends.
+        /// When the token ends; `nil` where it does not.
         public var end: WallTime?
     }
 
     public private(set) var byID: [String: Project] = [:]
     public private(set) var byNumber: [ProjectNumber: Project] = [:]
-    /// The highest number that any project had, also one that is gone: numbers rise and are never used twice.
+    /// The highest number of any project, deleted ones included. Numbers rise and are never used twice.
     public private(set) var lastNumber: UInt32 = 0
-    /// By the SHA-256 of the key, in hexadecimal: the keys themselves are kept nowhere.
+    /// Keys by their SHA-256 in hexadecimal. The server keeps no key itself.
     public var keys: [String: Key] = [:]
-    /// By the SHA-256 of the token.
+    /// Operators by the SHA-256 of their token, in hexadecimal.
     public private(set) var operators: [String: Operator] = [:]
-    /// By key id.
+    /// Service accounts' keys by their id.
     public var accounts: [String: ServiceAccount] = [:]
-    /// Until when access tokens that do not say which key they were got with may be of one that was revoked.
+    /// When a project's last key with `isPlain` was revoked. An access token without the id of its key counts
+    /// only where the token is newer: an older one may have been got with the revoked key.
     public var plainEnds: [ProjectNumber: WallTime] = [:]
 
     public init() {}
@@ -115,7 +115,7 @@ public struct Directory: Sendable {
         operators[name] = nil
     }
 
-    /// Brings a credential to what its life says: its end, or that it counts no more.
+    /// Brings a credential up to date with its life: sets its end, or removes a revoked credential.
     public mutating func apply(_ name: String, _ credential: Credential) {
         guard credential.revoked == nil else {
             forget(name)
@@ -133,15 +133,15 @@ public struct Directory: Sendable {
         accounts.values.contains { $0.project == project }
     }
 
-    /// The project of a registration that a key of this cluster has made. One whose number is beyond all that
-    /// are known was made on another node a moment ago.
+    /// The project of a registration that a key of this cluster has made. A project with a number beyond all
+    /// known ones was made on another node a moment ago.
     func owner(of registration: Registration) -> Result<Project, Refusal> {
         if let project = byNumber[registration.project] { return .success(project) }
         let isNew = registration.project.rawValue > lastNumber
         return .failure(isNew ? .unavailable("its project is not known here yet") : .unregistered)
     }
 
-    /// By id, or by number without padding.
+    /// The project of this id, or of this number without padding.
     public func project(_ name: String) -> Project? {
         if let project = byID[name] { return project }
         guard let number = UInt32(name), number < ProjectNumber.limit, String(number) == name else {
@@ -152,6 +152,6 @@ public struct Directory: Sendable {
 }
 
 extension WallTime {
-    /// Whether an end, if there is one, is still to come.
+    /// Whether the end, if there is one, is still to come.
     func isBefore(_ end: WallTime?) -> Bool { end.map { self < $0 } ?? true }
 }

@@ -8,8 +8,8 @@ public struct ServiceAccountKey: Sendable {
     /// SubjectPublicKeyInfo in PEM.
     let open: String
 
-    /// Makes an RSA-2048 key with libcrypto's own randomness, and tries it before anybody gets it: what one
-    /// half signs the other verifies. `nil` where libcrypto fails. Takes a while.
+    /// Makes an RSA-2048 key with libcrypto's own randomness. Returns it only after the public half has
+    /// verified a signature of the private half. `nil` where libcrypto fails. Takes a while.
     public static func make() -> ServiceAccountKey? {
         guard let key = tidecast_RSA_generate(2048) else { return nil }
         defer { EVP_PKEY_free(key) }
@@ -38,7 +38,8 @@ public struct ServiceAccountKey: Sendable {
     }
 }
 
-/// A new service account: the file that Google's libraries read, and what the server keeps of it.
+/// A new service account's key: the file that Google's libraries read, and the parts of it that the server
+/// keeps.
 public struct ServiceAccountFile: Sendable {
     public var keyID: String
     public var email: String

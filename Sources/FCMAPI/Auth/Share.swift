@@ -1,19 +1,20 @@
 import HTTPMessages
 import Model
 
-/// With whom a request shares a loop's time.
+/// A share of a loop's time.
 public struct Share: Hashable, Sendable {
-    /// Requests with the same number share it.
+    /// Requests with the same number are in the same share.
     public let number: UInt64
 
-    /// A project's number has 24 bits, that of an address four.
+    /// A share's number has its kind from bit 32 on. Below are the 24 bits of a project's number, or 4 bits
+    /// of an address.
     static func of(_ project: ProjectNumber) -> Share {
         Share(number: 1 << 32 | UInt64(project.rawValue))
     }
     static let operators = Share(number: 2 << 32)
 
-    /// Who shows no bearer that is somebody's shares with some of the addresses, so that many addresses do
-    /// not become many shares. A client that is not known is among them.
+    /// Clients without a bearer that counts share by 4 bits of their address, so that many addresses do not
+    /// become many shares. An unknown address counts as 0.
     static func of(_ client: ClientAddress?) -> Share {
         let mixed = (client?.key ?? 0) &* 0x9E37_79B9_7F4A_7C15
         return Share(number: 3 << 32 | mixed >> 60)
@@ -21,15 +22,15 @@ public struct Share: Hashable, Sendable {
 }
 
 extension API {
-    /// The share of the project whose bearer showed itself in the request that was routed last, if one did:
-    /// its refusals for a quota are spread over time. A path may name any project, and is not asked.
+    /// The share that pays in time for a refusal by a quota: the share of the project whose bearer the last
+    /// routed request showed. The path does not count, because any client may name any project there.
     public var payer: Share? {
         if case .project(let number) = authenticator.shown { .of(number) } else { nil }
     }
 
-    /// Whose share of a loop's time a request takes that did not come over the admin socket: that of the
-    /// project whose bearer it shows. A project that only the path names may be anybody's wish, except an
-    /// owner's.
+    /// The share of a request that did not come over the admin socket: the share of the project whose bearer
+    /// the request shows. A project that only the path names does not count, because any client may name it,
+    /// except where the bearer is an owner's.
     public func share(of request: HTTPRequest, now: WallTime) -> Share {
         switch authenticator.principal(request, directory, now: now) {
         case .project(let number): return .of(number)

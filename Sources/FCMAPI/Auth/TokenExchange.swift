@@ -15,23 +15,23 @@ struct TokenExchange {
         var description: String
     }
 
-    /// What Google's libraries sign as the audience, whatever `token_uri` says; the older two are of clients
-    /// that were never updated.
+    /// The audiences that Google's libraries sign, whatever `token_uri` says. Clients that were never updated
+    /// use the last two.
     private static let googleAudiences: Set<String> = [
         "https://oauth2.googleapis.com/token", "https://www.googleapis.com/oauth2/v4/token",
         "https://accounts.google.com/o/oauth2/token",
     ]
 
-    /// The longest assertion; Google's libraries make some 800 bytes.
+    /// The longest assertion, in bytes; Google's libraries make about 800.
     static let assertionBytesMax = 16_384
 
     let directory: Directory
     let keys: AccountKeys
-    /// The `aud` that is taken: this server's token URI as service-account files name it.
+    /// The accepted values of `aud`: this server's token URI as service-account files name it.
     let tokenURIs: Set<String>
     let parser: JSONParser
 
-    /// What a claim or a field of the header says; `other` is there and of no use.
+    /// The value of a claim or of a header's field; `other` is of no use here.
     private enum Claim {
         case text(String)
         case second(Int64)
@@ -43,7 +43,7 @@ struct TokenExchange {
     }
     private typealias Claims = [String: Claim]
 
-    /// The key that an assertion was signed with, and its account.
+    /// The key that has signed the assertion, and its account.
     func signer(
         _ form: Form?, now: WallTime
     ) throws(Failure) -> (key: String, account: Directory.ServiceAccount) {
@@ -68,7 +68,8 @@ struct TokenExchange {
         guard header["alg"]?.text == "RS256" else {
             throw grant("The assertion is not signed with RS256.")
         }
-        // An extension that must be understood, and is not (RFC 7515 §4.1.11).
+        // `crit` names extensions that the reader must understand, and this reader understands none
+        // (RFC 7515 §4.1.11).
         guard header["crit"] == nil else { throw grant("Invalid JWT: its header has critical extensions.") }
         let claims = try claims(body)
         let signed = Array(assertion.utf8.prefix(parts[0].count + 1 + parts[1].count))
@@ -77,8 +78,8 @@ struct TokenExchange {
         return (key, account)
     }
 
-    /// Whose key has signed. RFC 7523 asks for no `kid`, and Google's library for Node sends none: then it is
-    /// one of the issuer's.
+    /// Finds the key that has signed. RFC 7523 demands no `kid`, and Google's library for Node sends none:
+    /// then each key of the issuer is tried.
     private func signer(
         _ header: Claims, _ claims: Claims, _ now: WallTime, verifies: (PublicKey) -> Bool
     ) throws(Failure) -> (String, Directory.ServiceAccount) {
@@ -131,7 +132,7 @@ struct TokenExchange {
         }
     }
 
-    /// Separated by spaces (RFC 6749 §3.3), or as a list, as some libraries have it.
+    /// The scopes, separated by spaces (RFC 6749 §3.3), or in a list, as some libraries send them.
     private func scopes(_ claim: Claim?) -> Set<String> {
         switch claim {
         case .text(let text): Set(text.split(separator: " ").map(String.init))
@@ -148,7 +149,7 @@ struct TokenExchange {
         "alg", "crit", "kid", "iss", "aud", "iat", "exp", "scope",
     ]
 
-    /// What is looked at of a JSON object; the last of a repeated name counts.
+    /// The `wanted` fields of a JSON object. Of a repeated name the last field counts.
     private func claims(_ bytes: [UInt8]) throws(Failure) -> Claims {
         guard let object = try? parser.parse(bytes), object.kind == .object else {
             throw grant("The assertion is no JWT.")

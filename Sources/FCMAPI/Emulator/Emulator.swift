@@ -1,23 +1,25 @@
 import Model
 import Synchronization
 
-/// What a development server does for tests of backends: it tells which messages it has accepted, and gives
-/// answers that it was asked to give. Shared by the loops of one process; nothing of it is stored.
+/// What a development server does for tests of backends: it lists the messages that it has accepted, and
+/// gives the answers that a test asks for. The loops of one process share one emulator, and nothing of it is
+/// stored.
 public final class Emulator: Sendable {
-    /// Messages that are kept for each project, the newest.
+    /// The newest messages of a project that are kept.
     static let messagesMax = 1000
-    /// Sends that are under way and will be kept when they are accepted.
+    /// Sends under way, which are kept as messages once they are accepted. Past the bound the oldest is
+    /// forgotten.
     static let askedMax = 1000
-    /// Faults that one project may wait for.
+    /// Faults of one project that may wait for a send.
     static let faultsMax = 100
-    /// Projects of which something is kept.
+    /// Projects with messages or faults.
     static let projectsMax = 1000
 
     /// A message that was accepted.
     struct Sent: Sendable {
         var id: MessageID
         var time: WallTime
-        /// As the backend wrote it, in compact JSON.
+        /// The message as the backend wrote it, in compact JSON.
         var message: [UInt8]
     }
     private struct Asked {
@@ -38,7 +40,7 @@ public final class Emulator: Sendable {
 
     // MARK: Messages
 
-    /// A send was read; whether it is accepted will be seen.
+    /// A send was read. `accepted` follows if it is accepted.
     func asked(_ sent: Sent, of project: String) {
         state.withLock { state in
             if state.asked.count >= Emulator.askedMax { state.asked.removeFirst() }
@@ -57,7 +59,7 @@ public final class Emulator: Sendable {
         }
     }
 
-    /// The oldest first.
+    /// The project's messages, the oldest first.
     func messages(of project: String) -> [Sent] {
         state.withLock { $0.projects[project]?.messages ?? [] }
     }
@@ -68,7 +70,7 @@ public final class Emulator: Sendable {
 
     // MARK: Faults
 
-    /// False where too many wait already.
+    /// Returns false where too many faults wait already.
     func add(_ fault: Fault, to project: String) -> Bool {
         state.withLock { state in
             guard var kept = Emulator.kept(of: project, in: state), kept.faults.count < Emulator.faultsMax
@@ -87,7 +89,7 @@ public final class Emulator: Sendable {
         state.withLock { $0.projects[project]?.faults = [] }
     }
 
-    /// What is to happen to a send of the project: the first fault that is meant for it. It counts as given.
+    /// Takes the first fault that concerns a send of the project. The fault counts as given once.
     func takeFault(of project: String, device: [UInt8]?) -> Fault? {
         state.withLock { state in
             guard let faults = state.projects[project]?.faults,
@@ -102,7 +104,7 @@ public final class Emulator: Sendable {
         }
     }
 
-    /// Nothing is kept of the project any more.
+    /// Forgets all that is kept of the project.
     func forget(_ project: String) {
         state.withLock { state in
             state.projects[project] = nil
@@ -110,7 +112,7 @@ public final class Emulator: Sendable {
         }
     }
 
-    /// `nil` where too many projects are known to take another one.
+    /// `nil` for another project where there are too many projects already.
     private static func kept(of project: String, in state: State) -> Kept? {
         state.projects[project] ?? (state.projects.count < projectsMax ? Kept() : nil)
     }

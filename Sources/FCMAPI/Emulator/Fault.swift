@@ -1,12 +1,12 @@
 import Model
 
-/// What a test wants to happen to a send instead of what would, or before it.
+/// An answer that a test wants instead of a send, or a delay before the send.
 struct Fault: Hashable, Sendable {
-    /// The answer; `nil` where the send only takes longer.
+    /// The answer; `nil` where the send is only delayed.
     var answer: Answer?
     /// Nanoseconds until the answer, or until the send begins.
     var delay: UInt64 = 0
-    /// How often; `nil` for ever.
+    /// How often the fault is given; `nil` for ever.
     var times: Int? = 1
     /// A registration token or FID; `nil` for every send.
     var device: [UInt8]?
@@ -16,7 +16,7 @@ struct Fault: Hashable, Sendable {
 
     func concerns(_ device: [UInt8]?) -> Bool { self.device == nil || self.device == device }
 
-    /// Rows of FCM's table of errors, by the word that SDKs tell apart
+    /// Rows of FCM's table of errors, by the word with which SDKs tell them apart
     /// (https://firebase.google.com/docs/cloud-messaging/error-codes).
     enum Answer: String, CaseIterable, Sendable {
         case invalidArgument = "INVALID_ARGUMENT"
@@ -58,7 +58,7 @@ struct Fault: Hashable, Sendable {
         }
     }
 
-    /// Of a field `x-tidecast-fault`: an answer, a delay, or both, as in `UNAVAILABLE; delay=1.5s`.
+    /// Reads a field `x-tidecast-fault`: an answer, a delay, or both, as in `UNAVAILABLE; delay=1.5s`.
     init(field: String) throws(APIError) {
         for part in field.split(separator: ";").map({ $0.drop(while: { $0 == " " }) }) {
             if part.hasPrefix("delay=") {
@@ -70,7 +70,8 @@ struct Fault: Hashable, Sendable {
         try check()
     }
 
-    /// `{"error", "delay", "times", "device"}`, each of which may be missing; `"times": 0` stands for ever.
+    /// Reads `{"error", "delay", "times", "device"}`, each of which may be missing; `"times": 0` stands for
+    /// ever.
     init(_ body: JSONValue) throws(APIError) {
         guard body.kind == .object else { throw .badJSON("The body must be an object.") }
         for (name, value) in body.uniqueFields() {

@@ -2,7 +2,7 @@ import HTTPMessages
 import Model
 import Routing
 
-// /emulator/v1/projects/{project}/…, on a development server only, for whoever reaches it.
+// /emulator/v1/projects/{project}/…, on a development server only, without a credential.
 
 extension RequestRouter {
     func emulate(_ emulator: Emulator) throws(APIError) -> APIAction {
@@ -78,7 +78,7 @@ extension RequestRouter {
 
     // MARK: Faults
 
-    /// What the request itself asks for with `x-tidecast-fault`.
+    /// The fault that the request itself asks for with `x-tidecast-fault`.
     func fieldFault() throws(APIError) -> Fault? {
         guard api.settings.emulator != nil, let field = request.fields.string("x-tidecast-fault") else {
             return nil
@@ -86,7 +86,7 @@ extension RequestRouter {
         return try Fault(field: field)
     }
 
-    /// What is to be done with a send that was read: what it says, or what a test has asked for.
+    /// What the loop must do with a send that was read: the send, or the fault that a test has asked for.
     func emulate(_ send: Send, _ message: ReadMessage, _ body: JSONValue, in project: Project) -> APIAction {
         let action = APIAction.operation(.send(send), ResponseForm(kind: .send, project: project))
         guard let emulator = api.settings.emulator else { return action }

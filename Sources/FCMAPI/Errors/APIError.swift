@@ -37,19 +37,19 @@ public struct APIError: Error, Sendable {
 
     var status: Status
     var message: String
-    /// `FcmError.errorCode`; sends always carry one where FCM has a word for it.
+    /// `FcmError.errorCode`. The error of a send always has one where FCM has a word for it.
     var fcmCode: String?
     var violations: [(field: String, description: String)] = []
     var quota: (refusal: QuotaRefusal, project: String)?
-    /// Bodies are wanted in another content coding than this one: 415, which has no word of its own among
-    /// those that SDKs know.
+    /// The content coding of a body that the server does not read. The status is 415, for which SDKs know no
+    /// word.
     var contentCoding: String?
-    /// No path is like the request's.
+    /// No path of the API matches the request's.
     var isUnknownPath = false
 
     var code: Int { contentCoding == nil ? status.code : 415 }
 
-    /// The description is the message, too: SDKs show nothing else, and backends compare it before they
+    /// The description is also the message: SDKs show nothing else, and backends compare it before they
     /// delete a token.
     static func invalid(_ field: String, _ description: String) -> APIError {
         APIError(
@@ -99,7 +99,7 @@ public struct APIError: Error, Sendable {
         status: .permissionDenied, message: "The caller does not have permission for this project.")
     static let projectUnknown = APIError(status: .notFound, message: "The project does not exist.")
 
-    /// A refusal of the core. `field` is where the request named the device.
+    /// An error for a refusal of the core. `field`: the field in which the request named the device.
     init(_ refusal: Refusal, project: String, field: String) {
         switch refusal {
         case .unregistered:
@@ -141,7 +141,7 @@ public struct APIError: Error, Sendable {
     }
 }
 
-/// What a quota is called in error details.
+/// The names of a quota in error details.
 struct QuotaTexts {
     var metric: String
     var limit: String
@@ -201,7 +201,7 @@ struct QuotaTexts {
 extension APIError {
     static let jsonType = "application/json; charset=UTF-8"
 
-    /// The v1 envelope. `retryAfter` adds the header, which some SDKs then wait for.
+    /// The v1 envelope. `retryAfter`: adds the header, and some SDKs then wait so long.
     func response(retryAfter: Bool = false) -> HTTPResponse {
         var out = JSONWriter()
         out.beginObject()
@@ -226,7 +226,7 @@ extension APIError {
             let (seconds, rest) = quota.refusal.retryDelay.quotientAndRemainder(dividingBy: 1_000_000_000)
             fields.append(("retry-after", "\(max(1, seconds + (rest > 0 ? 1 : 0)))"))
         }
-        // Whatever is in the way, a bound or a move, is mostly gone within a second.
+        // The cause, a bound or a move, is mostly over within a second.
         if retryAfter, status == .unavailable { fields.append(("retry-after", "1")) }
         return HTTPResponse(status: code, fields: fields, body: out.bytes)
     }

@@ -1,6 +1,6 @@
 import HTTPMessages
 
-/// Answers that the node gives without an outcome, in FCM's envelope.
+/// Errors that the node answers without an outcome, in FCM's envelope.
 public enum APIFailure {
     public static func unavailable(_ reason: String) -> HTTPResponse {
         APIError(
@@ -18,13 +18,13 @@ public enum APIFailure {
         APIError(status: .alreadyExists, message: reason).response()
     }
 
-    /// What is asked for may not be done as things stand.
+    /// The present state does not allow the request.
     public static func precondition(_ reason: String) -> HTTPResponse {
         APIError(status: .failedPrecondition, message: reason).response()
     }
 }
 
-/// A JSON object of fields that the node makes itself.
+/// A JSON object with fields of the node's own.
 public enum APIAnswer {
     public static func object(_ fields: [(name: String, value: Value)]) -> HTTPResponse {
         var out = JSONWriter()

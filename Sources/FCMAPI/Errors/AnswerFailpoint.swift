@@ -1,10 +1,10 @@
 #if DEBUG
     import Model
 
-    /// Answers sends to some topics with an error, so that clients can be seen coping with it. Only in debug
-    /// builds, and only with `TIDECAST_FAILPOINT=send.answers` in the server's environment: a send to the
-    /// topic `failpoint.NAME.COUNT` gets the error NAME the first COUNT times, on each loop, and nothing else
-    /// happens to it. Names: `unavailable`, `internal`, `deadline`, `third-party-auth`.
+    /// Answers sends to some topics with an error, so that a test can see how clients cope. Only debug builds
+    /// have it, and only `TIDECAST_FAILPOINT=send.answers` in the server's environment switches it on. A send
+    /// to the topic `failpoint.NAME.COUNT` gets the error NAME the first COUNT times, on each loop, and has
+    /// no other effect. Names: `unavailable`, `internal`, `deadline`, `third-party-auth`.
     struct AnswerFailpoint {
         private var given: [String: Int] = [:]
 

@@ -1,22 +1,22 @@
 import CSimdjson
 
-/// What is wrong with a body that is no JSON.
+/// Why a body is not JSON.
 struct JSONError: Error {
     var reason: String
 }
 
-/// Parses JSON with simdjson: everything is validated (UTF-8, escapes, numbers, depth, nothing behind the
-/// document) before anything is looked at. Confined to one loop; values are good until the next parse.
+/// Parses JSON with simdjson, which validates everything first (UTF-8, escapes, numbers, depth, nothing
+/// behind the document). Confined to one loop; values are valid until the next parse.
 final class JSONParser {
-    /// FCM's messages are a handful of levels deep; free-form parts (web push, APNs) may be deeper.
+    /// FCM's messages have a handful of levels; free-form parts (web push, APNs) may have more.
     static let depthMax = 64
     static let documentBytesMax = 4 << 20
     /// Names and values of one document; numbers, objects and lists count twice. A message within FCM's
-    /// limits has fewer. Whoever looks at a document may take its time for each of them.
+    /// limits has fewer. The bound lets the code that reads a document spend some time on each of them.
     static let valuesMax = 8192
 
     private let parser: OpaquePointer
-    /// The document, and behind it the room that simdjson may read past its end.
+    /// The document, and behind it the bytes that simdjson may read past its end.
     private var padded = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 64)
 
     init() {
@@ -31,8 +31,8 @@ final class JSONParser {
         padded.deallocate()
     }
 
-    /// `isLenient`: a comma before a closing bracket is taken, as protobuf's reader takes it. Only a body
-    /// that is no JSON without that is looked through for them.
+    /// `isLenient`: accepts a comma before a closing bracket, as protobuf's reader does. The parser looks for
+    /// such commas only in a body that is not JSON with them.
     func parse(_ bytes: [UInt8], isLenient: Bool = false) throws(JSONError) -> JSONValue {
         let wanted = bytes.count + Int(tidecast_json_padding)
         if padded.count < wanted {
@@ -50,18 +50,17 @@ final class JSONParser {
         }
         if let problem { throw JSONError(reason: String(cString: problem)) }
         guard let tape, let strings else { throw JSONError(reason: "no document") }
-        // The first word of the tape says where its last stands; these two are no values.
+        // The tape's first word has the place of the last; neither of the two is a value.
         guard tape[0] & 0xFF_FFFF_FFFF_FFFF <= JSONParser.valuesMax + 2 else {
             throw JSONError(reason: "It has more than \(JSONParser.valuesMax) names and values.")
         }
         return JSONValue(tape: tape, strings: strings, place: 1)
     }
 
-    /// Blanks each comma that stands behind a value and before a closing bracket. `false` where there is
-    /// none.
+    /// Blanks each comma between a value and a closing bracket. Returns false where there is none.
     private func blankTrailingCommas(_ count: Int) -> Bool {
         var hasAny = false
-        /// The last comma, as long as nothing but blanks has come behind it.
+        /// The last comma, while only blanks have followed it.
         var comma: Int?
         var before: UInt8 = 0
         var place = 0
@@ -90,7 +89,7 @@ final class JSONParser {
         return hasAny
     }
 
-    /// The place behind a string that begins here.
+    /// The place behind the string that begins at `start`.
     private func endOfString(_ start: Int, _ count: Int) -> Int {
         var place = start + 1
         while place < count, padded[place] != UInt8(ascii: "\"") {

@@ -1,5 +1,5 @@
-/// One value on simdjson's tape (its doc/tape.md): eight bytes for each value, of which the first is the
-/// kind.
+/// One value on simdjson's tape (its doc/tape.md). The tape has words of eight bytes, and the highest byte of
+/// a value's first word is its kind.
 struct JSONValue {
     enum Kind: UInt8 {
         case object = 0x7B, array = 0x5B, string = 0x22
@@ -17,7 +17,7 @@ struct JSONValue {
     func isA(_ kind: Kind) -> Bool { UInt8(word >> 56) == kind.rawValue }
     private var payload: Int { Int(word & 0xFF_FFFF_FFFF_FFFF) }
 
-    /// Where the value after this one stands.
+    /// The place of the value behind this one.
     private var next: Int {
         if isA(.string) { return place + 1 }
         return switch kind {
@@ -45,7 +45,7 @@ struct JSONValue {
         }
     }
 
-    /// A whole number that fits, also where it was written as 3.0.
+    /// A whole number that fits, also one written as 3.0.
     var integer: Int64? {
         switch kind {
         case .signed: Int64(bitPattern: tape[place + 1])
@@ -81,8 +81,8 @@ struct JSONValue {
         }
     }
 
-    /// The fields of an object in their order, repeats included (the last wins: whoever assigns in order has
-    /// that).
+    /// Visits the fields of an object in order, repeats included. Of a repeated name the last value must win,
+    /// as it does where the visitor assigns.
     func forEachField(_ body: (Bytes, JSONValue) throws(APIError) -> Void) throws(APIError) {
         guard isA(.object) else { return }
         let end = next - 1
@@ -95,8 +95,8 @@ struct JSONValue {
         }
     }
 
-    /// The fields of an object, each name once. Few fields of different names, which is what nearly every
-    /// body has, are not put down anywhere for it.
+    /// Visits the fields of an object, each name once. Nearly every object has at most 16 fields with
+    /// different names: then the visit allocates nothing.
     func forEachUniqueField(_ body: (Bytes, JSONValue) throws(APIError) -> Void) throws(APIError) {
         if isShortWithoutRepeats { return try forEachField(body) }
         for field in uniqueFields() { try body(field.name, field.value) }
@@ -123,10 +123,10 @@ struct JSONValue {
         return true
     }
 
-    /// The fields of an object, each name once: where it was first, with what it was given last.
+    /// The fields of an object, each name once, at its first place and with its last value.
     ///
-    /// A handful are compared with each other; more are found by hash, so that a body full of names costs
-    /// no more than its length.
+    /// Up to 16 names are compared with each other. More are found by hash, so that the cost of a body full
+    /// of names grows only with its length.
     func uniqueFields() -> [(name: Bytes, value: JSONValue)] {
         guard kind == .object else { return [] }
         var fields: [(name: Bytes, value: JSONValue)] = []
@@ -170,7 +170,7 @@ struct JSONValue {
         }
     }
 
-    /// Bytes of all names and values within, which is how FCM counts a payload. A number counts as eight.
+    /// Bytes of all names and values inside, as FCM counts a payload. A number counts as 8 bytes.
     var weight: Int {
         switch kind {
         case .object: fieldsWeight
@@ -201,7 +201,7 @@ struct JSONValue {
         return elements
     }
 
-    /// The value's kind as an error names it.
+    /// The value's kind, for an error's text.
     var kindName: String {
         switch kind {
         case .object: "an object"
@@ -213,7 +213,7 @@ struct JSONValue {
         }
     }
 
-    /// As it would be written, for an error's text; cut to some length.
+    /// The value for an error's text: a string cut to 60 characters, an object or array as its kind.
     var shown: String {
         switch kind {
         case .string: "\"\(String((text ?? "").prefix(60)))\""
@@ -230,7 +230,7 @@ struct JSONValue {
 
 typealias Bytes = UnsafeBufferPointer<UInt8>
 
-/// Borrowed bytes, compared and hashed by what they hold.
+/// Borrowed bytes, compared and hashed by their content.
 struct BytesKey: Hashable {
     let bytes: Bytes
 

@@ -1,10 +1,10 @@
 import Model
 
-/// Writes JSON into memory of its own. The caller keeps the order of begin and end; commas come by
-/// themselves.
+/// Writes JSON into memory of its own. The caller must begin and end objects and arrays in order; the writer
+/// sets the commas.
 ///
-/// It writes through a pointer instead of an array: each append to an array asks anew whether the array is
-/// shared and large enough, which would cost more than all else that a short message needs.
+/// The writer uses a pointer instead of an array: each append to an array checks whether the array is shared
+/// and large enough, which would cost more than all the rest of a short message.
 struct JSONWriter: ~Copyable {
     private var base: UnsafeMutablePointer<UInt8>
     private var capacity: Int
@@ -22,7 +22,7 @@ struct JSONWriter: ~Copyable {
 
     // MARK: Bytes
 
-    /// Makes room for so many more, and returns where the first of them goes.
+    /// Makes room for so many more bytes, and returns the place of the first.
     @inline(__always)
     private mutating func room(_ more: Int) -> UnsafeMutablePointer<UInt8> {
         if count + more > capacity { grow(more) }
@@ -77,7 +77,7 @@ struct JSONWriter: ~Copyable {
 
     // MARK: Names and values
 
-    /// A name of this program's own, which needs no escaping.
+    /// A name that this program has chosen, and that needs no escaping.
     mutating func key(_ name: StaticString) {
         comma()
         put(UInt8(ascii: "\""))
@@ -114,7 +114,7 @@ struct JSONWriter: ~Copyable {
 
     mutating func string(_ text: some Collection<UInt8>) { string(Array(text)) }
 
-    /// A string of parts; those of this program's own need no escaping.
+    /// A string of parts. Parts that are a `StaticString` need no escaping.
     mutating func beginString(_ text: StaticString) {
         comma()
         put(UInt8(ascii: "\""))
@@ -173,7 +173,7 @@ struct JSONWriter: ~Copyable {
 
     // MARK: Escaping
 
-    /// Escapes what JSON must have escaped (RFC 8259 §7), and nothing else.
+    /// Escapes the characters that JSON demands to be escaped (RFC 8259 §7), and no others.
     private mutating func quoted(_ text: Bytes) {
         guard let start = text.baseAddress else { return }
         let room = room(text.count)
@@ -210,7 +210,7 @@ struct JSONWriter: ~Copyable {
         }
     }
 
-    /// A parsed value as it was, in compact form, each name of an object once.
+    /// A parsed value in compact form, with each name of an object once.
     mutating func value(_ value: JSONValue) {
         switch value.kind {
         case .object:

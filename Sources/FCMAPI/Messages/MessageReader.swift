@@ -1,20 +1,20 @@
 import Model
 
-/// The limits of messages that are settings.
+/// The limits of messages that settings may change.
 public struct MessageLimits: Sendable {
-    /// Bytes of keys and values of data and notification. A platform's own part (its data with its
-    /// notification, or its payload) is held to the same, by itself.
+    /// Bytes of keys and values of data and notification. The same bound holds for each platform's own part
+    /// by itself: its data with its notification, or its payload.
     public var payloadBytesMax = 4096
-    /// The same for messages to topics and conditions; FCM's error page says 2,048, its topic page nothing.
+    /// The same for messages to topics and conditions. FCM's error page says 2,048, its topic page no number.
     public var topicPayloadBytesMax = 4096
-    /// Bytes of the JSON that devices read, with everything in it. No message within FCM's limits comes near,
-    /// unless it is all control characters.
+    /// Bytes of the JSON that devices read, in full. A message within FCM's limits comes near only where it
+    /// is all control characters.
     public var eventBytesMax = 65_536
     public init() {}
     public static let ttlSecondsMax: UInt64 = 2_419_200
 }
 
-/// A send as it was read: checked, with its target as it was named.
+/// A send that was read and checked, with its target as the request names it.
 struct ReadMessage {
     enum Target {
         case fid([UInt8])
@@ -27,13 +27,13 @@ struct ReadMessage {
     var validateOnly: Bool
 }
 
-/// Reads a send's body: validates it by FCM's schema and writes the JSON that devices will get.
+/// Reads a send's body: validates it by FCM's schema, and writes the JSON that devices will get.
 ///
 /// In that JSON `from` is `/topics/NAME` for a topic, and the project for a condition or one device;
 /// `sentTime` is a number, milliseconds since 1970.
 struct MessageReader {
     let limits: MessageLimits
-    /// The project as devices see it in `from`.
+    /// The project, as devices see it in `from`.
     let project: String
     let id: MessageID
     let now: WallTime
@@ -145,7 +145,8 @@ struct MessageReader {
         return payload
     }
 
-    /// Names that a client library keeps for itself (FCM v1 discovery document, `Message.data`).
+    /// Refuses the names that client libraries keep for themselves (FCM v1 discovery document,
+    /// `Message.data`).
     static func checkKey(_ key: Bytes, _ path: String) throws(APIError) {
         if Schema.equal(key, "from") || Schema.equal(key, "message_type") || starts(key, "google.")
             || starts(key, "gcm.notification.")

@@ -1,5 +1,5 @@
-// The places of fields in their schemas, as plain numbers, so that nothing is looked up on a send. A test
-// holds them against the schemas.
+// The places of fields in their schemas, as plain numbers, so that a send looks up no names. A test compares
+// them with the schemas.
 
 enum RequestPlace {
     static let message = 0
@@ -14,7 +14,7 @@ enum MessagePlace {
     static let webpush = 5
     static let apns = 6
     static let fcmOptions = 7
-    /// The targets, of which a message names one.
+    /// The targets. A message names exactly one.
     static let fid = 8
     static let token = 9
     static let topic = 10
@@ -23,7 +23,7 @@ enum MessagePlace {
 }
 
 extension Platforms {
-    /// Shared by both versions of the Android block, but for the last three.
+    /// Both versions of the Android block have these places, except the last three.
     enum Android {
         static let collapseKey = 0
         static let ttl = 1

@@ -1,6 +1,6 @@
 import Model
 
-/// How long a message waits, and what it replaces.
+/// How long a message waits, and which messages it replaces.
 struct DeliveryTerms {
     static let collapseKeyBytesMax = 1024
     var ttlSeconds: UInt64?
@@ -8,8 +8,8 @@ struct DeliveryTerms {
 }
 
 extension Platforms {
-    /// From whichever platform says so first: Android, then Apple, then the web. An expiry of APNs and a
-    /// TTL of web push are cut to FCM's four weeks; Android's must keep to them.
+    /// The first platform that sets a term decides it: Android, then Apple, then the web. The expiry of APNs
+    /// and the TTL of web push are cut to FCM's four weeks; a longer TTL of Android is an error.
     func terms(now: WallTime) throws(APIError) -> DeliveryTerms {
         var terms = DeliveryTerms()
         if let android {
@@ -45,8 +45,8 @@ extension Platforms {
         return terms
     }
 
-    /// The time of `apns-expiration`, in seconds since 1970, as a TTL; 0 and what has passed mean now or
-    /// never.
+    /// The time of `apns-expiration`, in seconds since 1970, as a TTL. 0 and past times give 0: deliver now
+    /// or never.
     private static func seconds(until text: Bytes, from now: WallTime) -> UInt64? {
         guard let until = Int64(String(decoding: text, as: UTF8.self)) else { return nil }
         let second = now.milliseconds / 1000

@@ -1,13 +1,13 @@
 import Model
 
-/// The platforms' blocks of a message: their rules, and what they say of time to live and replacing.
+/// The platforms' blocks of a message: their rules, and their terms for time to live and collapse key.
 struct Platforms {
-    /// An object, because few messages have more than one, and the values of a block are large to pass on.
+    /// An object, because most messages have at most one, and the values of a block are large to pass on.
     final class Block {
-        /// The field of the message.
+        /// The place of the block's field in the message.
         let place: Int
         let schema: Schema
-        /// As an error names it: `message.android`.
+        /// The block's name in errors, such as `message.android`.
         let path: String
         let values: FieldValues
 
@@ -47,7 +47,8 @@ struct Platforms {
             place: place, schema: schema, path: path, values: try SchemaReader.fields(value, schema, path))
     }
 
-    /// Writes the blocks in canonical form, each field checked by its type; then the rules between fields.
+    /// Writes the blocks in canonical form, where the type of each field checks it, and then checks the rules
+    /// between fields.
     func write(payloadBytesMax: Int, to out: inout JSONWriter) throws(APIError) {
         if let android { try Platforms.write(android, to: &out) }
         if let webpush { try Platforms.write(webpush, to: &out) }
@@ -136,7 +137,7 @@ struct Platforms {
         try Platforms.checkLabel(try SchemaReader.fields(value, .apnsOptions, path)[Apple.label], path)
     }
 
-    /// A platform's data takes the place of the message's, so it keeps the same rules.
+    /// A platform's data replaces the message's data, so it must keep the same rules.
     private static func dataBytes(_ data: JSONValue, _ path: String) throws(APIError) -> Int {
         var bytes = 0
         let path = "\(path).data"

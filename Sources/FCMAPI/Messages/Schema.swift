@@ -1,9 +1,10 @@
-/// What a field of a message may hold.
+/// The values that a field of a message may have.
 indirect enum FieldType: Sendable {
     case string
     case bool
     case int32(min: Int64)
-    /// One of these words, in lower case too, as SDKs send some, or by number, as protobuf's JSON allows.
+    /// One of these words, also in lower case, as some SDKs send it, or its number, as protobuf's JSON
+    /// allows.
     case word(WordList)
     /// `^\d+(\.\d{1,9})?s$`
     case duration
@@ -12,7 +13,7 @@ indirect enum FieldType: Sendable {
     case stringMap
     case list(FieldType)
     case object(Schema)
-    /// Any JSON object, passed on as it is.
+    /// Any JSON object, which devices get as it is.
     case free
     /// #RRGGBB
     case color
@@ -56,14 +57,14 @@ struct Field: Sendable {
     init(_ name: StaticString, _ type: FieldType) { self.init(name, name, type) }
 }
 
-/// The fields of one object: each may be written in camelCase or snake_case, and is passed on in camelCase.
+/// The fields of one object. A request may write each name in camelCase or snake_case; devices get camelCase.
 ///
 /// Source: FCM v1 discovery document, revision 20261023.
 final class Schema: Sendable {
     /// The most fields of one object; the largest is Android's notification.
     static let fieldsMax = 32
 
-    /// Names and types apart, so that looking a name up touches no reference.
+    /// Names and types are in arrays of their own, so that finding a name touches no reference count.
     let camel: [StaticString]
     let snake: [StaticString]
     let types: [FieldType]
@@ -75,7 +76,7 @@ final class Schema: Sendable {
         precondition(fields.count <= Schema.fieldsMax, "an object of the schema has too many fields")
     }
 
-    /// The place of a field that the schema is known to have.
+    /// The place of a field that the schema must have.
     func place(named name: StaticString) -> Int {
         let bytes = UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
         guard let place = place(of: bytes) else { preconditionFailure("the schema has no \(name)") }

@@ -1,6 +1,6 @@
 /// Checks values against their types and writes them in canonical form.
 enum SchemaReader {
-    /// The value of each field of an object.
+    /// The values of an object's fields. Refuses a name that the schema does not have.
     static func fields(_ object: JSONValue, _ schema: Schema, _ path: @autoclosure () -> String)
         throws(APIError)
         -> FieldValues
@@ -16,7 +16,7 @@ enum SchemaReader {
         return values
     }
 
-    /// Writes a value as its type wants it.
+    /// Checks a value against its type and writes it in canonical form.
     static func write(
         _ value: JSONValue, _ type: FieldType, _ path: @autoclosure () -> String, to out: inout JSONWriter
     ) throws(APIError) {
@@ -99,7 +99,7 @@ enum SchemaReader {
         }
     }
 
-    /// The entries of a map of strings, in order; a repeated key has its last value.
+    /// Visits the entries of a map of strings in order. A repeated key has its last value.
     static func forEachPair(
         _ map: JSONValue, _ path: String, _ body: (Bytes, Bytes) throws(APIError) -> Void
     ) throws(APIError) {
@@ -122,16 +122,16 @@ enum SchemaReader {
     }
 }
 
-/// Where on the tape the fields of one object stand: the last where a field stands twice; `null` is not
-/// there. Without a heap block, because each send makes some.
+/// The places on the tape of one object's fields. Of a repeated field the last one counts, and `null` counts
+/// as missing. Inline, because each send makes some and must not allocate for them.
 struct FieldValues {
     private let object: JSONValue
-    /// 0 where the field is not there: no value of a field is the document's first.
+    /// 0 stands for a missing field: the tape has its root word there, and no value.
     private var places = InlineArray<32, Int32>(repeating: 0)
 
     init(_ object: JSONValue) { self.object = object }
 
-    /// `place` is one of a schema, so below `Schema.fieldsMax`, and a document has fewer than 2^31 values.
+    /// `place` comes from a schema, so it is below `Schema.fieldsMax`. A document has fewer than 2^31 values.
     fileprivate mutating func set(_ place: Int, _ value: JSONValue) {
         places[place] = value.kind == .null ? 0 : Int32(truncatingIfNeeded: value.place)
     }

@@ -33,7 +33,7 @@ enum Duration {
     }
 }
 
-/// Timestamps as protobuf's JSON has them (RFC 3339).
+/// Timestamps in protobuf's JSON form (RFC 3339).
 enum Timestamp {
     static func isValid(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
         guard text.count >= 20, text.count <= 40 else { return false }
@@ -76,7 +76,7 @@ enum Timestamp {
         return Int(tens * 10 + ones)
     }
 
-    /// Whether year, month, day, hour, minute and second are ones that there are; 60 is a leap second.
+    /// Whether year, month, day, hour, minute and second exist; second 60 is a leap second.
     private static func isDate(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let century = two(text, 0), let years = two(text, 2), let month = two(text, 5),
             let day = two(text, 8), let hour = two(text, 11), let minute = two(text, 14),

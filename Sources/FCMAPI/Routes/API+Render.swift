@@ -3,7 +3,7 @@ import Model
 import Partitions
 import Routing
 
-// Outcomes in the form that the request's API has for them.
+// Answers: outcomes in the form of the API that the request used.
 
 extension API {
     public func render(_ outcome: Outcome, _ form: ResponseForm) -> HTTPResponse {
@@ -33,7 +33,7 @@ extension API {
         case (.registered(let new), _): return registered(new, form)
         case (.done, .refusedSend(let answer)): return answer.response
         case (.done, .send):
-            // A message that was only validated: FCM's own answer.
+            // FCM gives this answer to a message that it only validates.
             return API.object { $0.field("name", "projects/\(form.project.id)/messages/fake_message_id") }
         case (.done, _): return API.object { _ in }
         case (.topic(let members), .topicCount(let topic)):
@@ -179,8 +179,8 @@ extension API {
         }
     }
 
-    /// In the order of the names, so that a page begins after the name with which the one before it ended,
-    /// whatever came and went in between.
+    /// A page in the order of names. So the next page begins behind the last name of this one, even where
+    /// subscriptions come and go in between.
     private func page(
         _ rest: [Subscription], _ size: Int, _ device: String, _ project: Project
     ) -> HTTPResponse {
@@ -272,7 +272,7 @@ extension API {
         token.map { "\($0.partition.rawValue).\($0.place)" } ?? ""
     }
 
-    /// A refusal where a stream should have begun.
+    /// The answer to a stream that is refused before it begins.
     public func refuseStream(_ refusal: Refusal) -> HTTPResponse {
         var response = APIError(refusal, project: "", field: "name").response(retryAfter: true)
         response.fields.append(API.anyOrigin)

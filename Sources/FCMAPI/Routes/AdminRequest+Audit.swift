@@ -3,7 +3,7 @@ import HTTPMessages
 import Model
 
 extension AdminRequest {
-    /// What the audit log says of it; `nil` where nothing is changed.
+    /// The audit log's words for this request; `nil` where the request changes nothing.
     public var change: (action: String, subject: String)? {
         switch self {
         case .projects, .cluster, .audit: nil
@@ -54,7 +54,7 @@ extension ServerKeyRequest {
     }
 }
 
-/// The audit log as the API shows it, the newest entry first.
+/// The answer with the entries of the audit log, the newest first.
 public enum AuditView {
     public static func answer(_ entries: [AuditEntry]) -> HTTPResponse {
         APIAnswer.object([

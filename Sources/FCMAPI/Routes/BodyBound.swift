@@ -1,16 +1,16 @@
 import HTTPMessages
 
-/// What is known of a request by its method, path and fields, before its body is read: how long the body may
-/// be, or that the request is refused whatever stands in it (rule: bounds-before-work).
+/// A decision from a request's method, path and fields, before its body is read: how long the body may be, or
+/// a refusal that does not depend on the body (rule: bounds-before-work).
 public enum BodyBound: Sendable {
     case bytes(Int)
     case answer(HTTPResponse)
 
-    /// Of paths that want no body, or an empty object.
+    /// For paths that want no body, or a small object.
     static let small = 4 << 10
     /// `POST /token` and `POST /iid/register`: an assertion, or a token and a few names.
     static let form = 32 << 10
-    /// A message of 4,096 bytes, with every byte escaped, and what stands around it.
+    /// A message of 4,096 bytes with every byte escaped, and the JSON around it.
     static let send = 64 << 10
     /// A thousand tokens.
     static let batch = 256 << 10
@@ -40,14 +40,14 @@ public enum BodyBound: Sendable {
         return .bytes(small)
     }
 
-    /// Whether there is a bearer's token of any kind; whose it is, is asked when the body is there.
+    /// Whether the request has any bearer token. The server checks the token itself when the body is there.
     private static func isSigned(_ request: HTTPRequest) -> Bool {
         request.fields["authorization"].flatMap { Authenticator.bearer($0) } != nil
     }
 }
 
 extension Target {
-    /// Whether a segment is this text once it is decoded.
+    /// Whether the decoded segment is this text.
     fileprivate func says(_ place: Int, _ text: StaticString) -> Bool {
         matches(place, text)
             || decoded(place)?.elementsEqual(

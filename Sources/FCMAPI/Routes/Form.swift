@@ -1,12 +1,13 @@
-/// `application/x-www-form-urlencoded`, of which only the fields that are wanted are kept: whoever sends one
-/// has shown no credential yet.
+/// `application/x-www-form-urlencoded`. Only the wanted fields are kept, because the sender of a form has
+/// shown no credential yet.
 struct Form {
-    /// SDKs send a dozen.
+    /// The most fields of a form; SDKs send about a dozen.
     static let fieldsMax = 256
 
     private var values: [(name: StaticString, value: ArraySlice<UInt8>)] = []
 
-    /// The last of a repeated name counts. `nil` where the form is longer than any of ours.
+    /// Of a repeated name the last field counts. `nil` where the form has more than `BodyBound.form` bytes or
+    /// `fieldsMax` fields.
     init?(_ body: [UInt8], wanted: StaticString...) {
         guard body.count <= BodyBound.form else { return nil }
         var rest = body[...]

@@ -6,8 +6,8 @@ import Routing
 // /admin/…, over the admin socket, and over the network for operators.
 
 extension RequestRouter {
-    /// What a command asks for may be of a build other than the server's. It says its version with
-    /// `tidecast-admin`; nothing stands for 1.
+    /// The version of the admin requests. A command may be of another build than the server, so it sends its
+    /// version as `tidecast-admin`; a missing field stands for 1.
     private static let adminVersion: UInt64 = 1
 
     private func checkVersion() throws(APIError) {

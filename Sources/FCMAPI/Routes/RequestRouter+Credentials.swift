@@ -2,25 +2,25 @@ import Credentials
 import HTTPMessages
 import Model
 
-/// What an operator asks of credentials.
+/// An operator's request about credentials.
 public enum CredentialRequest: Sendable {
-    /// Of one project, or of all and the operators.
+    /// The credentials of one project; `nil`: of all projects and operators.
     case list(Project?)
     case create(NewCredential)
     case revoke(id: String)
-    /// From when on it counts no more; `nil` takes an end back.
+    /// Sets the time from which the credential does not count any more; `nil` removes it.
     case expire(id: String, WallTime?)
-    /// Another one like it, which goes on for some milliseconds.
+    /// Makes a successor. The former credential counts for `overlap` more milliseconds.
     case rotate(id: String, overlap: Int64, tokenURI: String?)
 }
 
-/// What an operator asks of the keys that are the server's own.
+/// An operator's request about the server's own keys.
 public enum ServerKeyRequest: Sendable {
     case list
-    /// `atOnce`: every access token ends.
+    /// `atOnce`: every access token ends at once.
     case rotateSigning(atOnce: Bool)
     case rotateRegistration
-    /// What was registered under it is unregistered.
+    /// The devices that were registered under the key of this number become unregistered.
     case retireRegistration(UInt8)
 }
 
@@ -31,14 +31,14 @@ public struct NewCredential: Sendable {
     public var label: String
     public var expires: WallTime?
     public var role: OperatorRole?
-    /// Of a service account's file, where it is not to be the server's own.
+    /// The `token_uri` of a service account's file; `nil` for the server's own.
     public var tokenURI: String?
 }
 
-// /admin/keys, and /admin/projects/{project}/keys for a new one.
+// /admin/keys, and /admin/projects/{project}/keys to make a credential.
 
 extension RequestRouter {
-    /// How long a credential goes on beside the one that takes its place, where nothing else is said.
+    /// Milliseconds for which a rotated credential still counts, unless the request says otherwise.
     private static let overlap: Int64 = 86_400_000
 
     func credentials() throws(APIError) -> CredentialRequest {
@@ -118,7 +118,7 @@ extension RequestRouter {
                 kind: .operatorToken, label: fields["name"] ?? "", expires: try end(fields), role: role))
     }
 
-    /// Seconds since 1970, or from now on.
+    /// The end of a credential: `expireSeconds` count from 1970, `ttlSeconds` from now.
     private func end(_ fields: [String: String]) throws(APIError) -> WallTime? {
         if let at = try seconds("expireSeconds", fields) { return WallTime(milliseconds: at * 1000) }
         return try seconds("ttlSeconds", fields).map { WallTime(milliseconds: now.milliseconds + $0 * 1000) }
@@ -126,7 +126,7 @@ extension RequestRouter {
 
     private func seconds(_ name: String, _ fields: [String: String]) throws(APIError) -> Int64? {
         guard let text = fields[name] else { return nil }
-        // No farther than the year 9999, so that nothing computed from it overflows.
+        // At most the year 9999, so that no computation with the time overflows.
         guard let seconds = Int64(text), (0..<253_402_300_800).contains(seconds) else {
             throw .invalid(name, "A whole number of seconds is wanted.")
         }
@@ -134,7 +134,7 @@ extension RequestRouter {
     }
 }
 
-/// The server's own keys as the API shows them: when they are used, and nothing else of them.
+/// The server's own keys as the API shows them: their state and times, and never the keys themselves.
 public enum ServerKeyView {
     public static func answer(
         _ signing: SigningKeys, _ registration: [RegistrationKey], now: WallTime
@@ -176,7 +176,7 @@ public enum ServerKeyView {
     }
 }
 
-/// A credential as the API shows it. Its secret is in the answer that makes it, and in no other.
+/// A credential as the API shows it. Only the answer to its making has its secret.
 public enum CredentialView {
     public static func fields(
         _ name: String, _ credential: Credential, project: String?, used: WallTime?, now: WallTime
@@ -197,7 +197,7 @@ public enum CredentialView {
         return fields
     }
 
-    /// Why a change was not made.
+    /// The answer to a change that was refused.
     public static func refusal(_ refusal: CredentialRefusal) -> HTTPResponse {
         switch refusal.reason {
         case .unknown: APIError(status: .notFound, message: refusal.message).response()

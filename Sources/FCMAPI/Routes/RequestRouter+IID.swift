@@ -19,8 +19,8 @@ extension RequestRouter {
         throw .notFoundHere
     }
 
-    /// The batches take OAuth tokens only with their sign, as all SDKs send it. A legacy server key is never
-    /// one.
+    /// `needsSign`: a batch takes an OAuth token only with `access_token_auth: true`, as all SDKs send it. A
+    /// legacy server key is never accepted.
     private func iidPrincipal(needsSign: Bool = false) throws(APIError) -> Principal {
         if isAdmin { return .owner }
         if needsSign {
@@ -36,7 +36,7 @@ extension RequestRouter {
         try batch(kind, by: try iidPrincipal(needsSign: true), in: nil)
     }
 
-    /// The project is the token's; for an operator it is that of the registrations themselves.
+    /// The project is the token's. An operator's batch has the project of its registrations.
     func batch(
         _ kind: SubscriptionChange.Kind, by principal: Principal, in named: Project?
     ) throws(APIError) -> APIAction {
@@ -93,7 +93,8 @@ extension RequestRouter {
         return tokens
     }
 
-    /// One token of a batch. For an operator the first registration that is one of ours says the project.
+    /// Checks one token of a batch. For an operator the first registration of this cluster decides the
+    /// project.
     private func place(
         _ result: Result<Registration, RegistrationError>, _ project: inout Project?
     ) -> Result<Registration, Refusal> {
@@ -109,7 +110,7 @@ extension RequestRouter {
         }
     }
 
-    /// A registration of the path, and the project that it must be of.
+    /// The registration in the path, and its project. A project's token must be of the same project.
     private func device(_ place: Int) throws(APIError) -> (Registration, Project) {
         let principal = try iidPrincipal()
         let text = try segment(place)
@@ -139,8 +140,8 @@ extension RequestRouter {
         }
     }
 
-    /// `POST /iid/register`, a form: how the classic device SDK subscribes itself. Only the answer's text
-    /// counts there.
+    /// `POST /iid/register`, a form with which the classic device SDK subscribes itself. That SDK looks only
+    /// at the answer's text.
     private func classic() throws(APIError) -> APIAction {
         func fail(_ code: String) -> APIAction {
             .respond(

@@ -5,7 +5,7 @@ import Model
 // Operators over the network: the same requests as over the admin socket, by a token with a role.
 
 extension RequestRouter {
-    /// The least role that may ask for this.
+    /// The least role that may make this request.
     var neededRole: OperatorRole {
         switch request.method {
         case .get, .head: return .read
@@ -13,12 +13,13 @@ extension RequestRouter {
         }
         guard target.matches(0, "admin") else { return .operate }
         if target.matches(1, "cluster") { return .operate }
-        // Of projects: their quotas and devices' subscriptions, but not that they are.
+        // Below /admin/projects, `operate` may change a project's quotas and subscriptions. Making and
+        // deleting projects, and making keys, needs `admin`.
         return target.matches(1, "projects") && target.count == 4 && !target.matches(3, "keys")
             ? .operate : .admin
     }
 
-    /// Why an operator's token does not count for this request; `nil` also where there is none.
+    /// Why an operator's token does not count for this request; `nil` where it counts or there is none.
     var operatorRefusal: APIError? {
         guard !isAdmin, case .operator(let role, _) = shown else { return nil }
         guard request.isSecure || request.client?.isLoopback ?? false else {
@@ -34,7 +35,7 @@ extension RequestRouter {
                 + " \(role.word).")
     }
 
-    /// What is under /admin, for whom it is.
+    /// Routes a request below /admin that came over the network, for callers that may make it.
     func adminOverNetwork() throws(APIError) -> APIAction {
         switch shown {
         case .operator:
@@ -49,13 +50,14 @@ extension RequestRouter {
             else { throw RequestRouter.operatorWanted }
             return try admin()
         case nil:
-            // Nobody is told what is here.
+            // Callers without a token must not learn which paths exist.
             guard request.fields["authorization"] != nil else { throw .notFoundHere }
             throw RequestRouter.operatorWanted
         }
     }
 
-    /// What the command line asks for under /admin, and a backend may do in its project anyway.
+    /// Whether this is a request of the command line below /admin for something that a backend may do in its
+    /// project anyway.
     private var isOfBackends: Bool {
         guard target.count == 4, target.matches(1, "projects") else { return false }
         if request.method == .get { return target.matches(3, "quotas") }

@@ -122,13 +122,14 @@ extension RequestRouter {
         return error
     }
 
-    /// Whether the client's address has changed too many subscriptions lately with devices' credentials,
-    /// which are looked at only where the devices live: what is charged before is the project's.
+    /// Counts a change with a device's credential, and refuses it where the client's address has made too
+    /// many lately. Only the device partition can check the credential, and the project's quota is charged
+    /// before.
     func refusalOfDeviceChange() -> QuotaRefusal? {
         api.settings.clients.change(client, now: api.moment)
     }
 
-    /// A device by its own credential, or anybody with authority over the project.
+    /// The device by its own credential, or a backend with authority over the project.
     private func caller(_ project: Project) throws(APIError) -> Caller {
         switch principal {
         case .owner: return .backend
@@ -185,7 +186,7 @@ extension RequestRouter {
 
     // MARK: Topic subscriptions
 
-    /// `…/topicSubscriptions/T:subscribe` and `:unsubscribe`, as device SDKs call it.
+    /// `…/topicSubscriptions/T:subscribe` and `:unsubscribe`, the calls of device SDKs.
     private mutating func deviceChange(_ name: String) throws(APIError) -> APIAction {
         let kind: SubscriptionChange.Kind
         if target.takeVerb(":unsubscribe") {
@@ -267,7 +268,7 @@ extension RequestRouter {
             ResponseForm(kind: .topics, project: project))
     }
 
-    /// Default 1,000, at most 2,000.
+    /// 1,000 by default, at most 2,000.
     private func pageSize() throws(APIError) -> Int {
         guard let text = target.parameter("pageSize", "page_size"), !text.isEmpty else { return 1000 }
         guard let asked = Int(text), asked >= 0 else {
@@ -292,7 +293,7 @@ extension RequestRouter {
         return PageToken(partition: PartitionID(partition), place: place)
     }
 
-    /// The name after which a page of subscriptions begins; none for the first.
+    /// The name after which a page of subscriptions begins; empty for the first page.
     private func pageStart() throws(APIError) -> [UInt8] {
         guard let text = pageTokenText else { return [] }
         guard let name = Base64URL.decode(text.utf8), name.count <= TopicName.lengthMax else {

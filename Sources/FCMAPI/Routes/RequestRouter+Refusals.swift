@@ -1,20 +1,20 @@
 import HTTPMessages
 import Model
 
-/// An operator's request that was refused, for the audit log.
+/// A refused request of an operator, for the audit log.
 public struct RefusedOperator: Hashable, Sendable {
-    /// Who it says to be: an operator, a backend, or the id of a token that counts for nothing.
+    /// The name of the sender: an operator, a project, or the beginning of an unknown token's hash.
     public var name: String
-    /// What was asked for, and why it was refused.
+    /// The request, and why it was refused.
     public var subject: String
 }
 
 extension RequestRouter {
-    /// Bytes of a path that are told; a query may have a key in it and is left out.
+    /// Bytes of a path that the log shows. The log leaves the query out, because it may contain a key.
     private static let pathBytesMax = 100
 
-    /// Whether somebody tried to act as an operator: with a token under /admin that is not enough there, or
-    /// with an operator's elsewhere. Who shows none is told that there is nothing.
+    /// The attempt to act as an operator, if the refused request was one: a token below /admin that is not
+    /// enough there, or an operator's token elsewhere. A request without a token is no attempt.
     func refused(_ error: APIError) -> RefusedOperator? {
         guard !isAdmin, error.status == .unauthenticated || error.status == .permissionDenied,
             let field = request.fields["authorization"]

@@ -3,7 +3,7 @@ import Model
 import Quotas
 import Routing
 
-/// Finds out what one request asks for, and whether its sender may.
+/// Finds out which operation one request asks for, and whether its sender may ask for it.
 struct RequestRouter {
     let api: API
     let request: HTTPRequest
@@ -43,7 +43,8 @@ struct RequestRouter {
 
     // MARK: Who
 
-    /// An operator whose role is enough for the request is every project's owner in it.
+    /// The party for which the request speaks. An operator with a sufficient role counts as an owner of every
+    /// project.
     var principal: Principal? {
         if isAdmin { return .owner }
         let shown = shown
@@ -51,10 +52,10 @@ struct RequestRouter {
         return operatorRefusal == nil ? .owner : nil
     }
 
-    /// Whose the bearer is.
+    /// The party to which the bearer token belongs.
     var shown: Principal? { api.authenticator.principal(request, api.directory, now: now) }
 
-    /// The project of the path, if the request may speak for it; or the wish to make it first.
+    /// The path's project, if the request may speak for it, or the name of a project that must be made first.
     func authorized(_ name: String) throws(APIError) -> Found {
         guard let principal else { throw .unauthenticated }
         let found = try project(name)
@@ -72,17 +73,17 @@ struct RequestRouter {
     func project(_ name: String) throws(APIError) -> Found {
         if let project = api.directory.project(name) { return .known(project) }
         guard api.settings.isDev, Project.isValid(name.utf8) else {
-            // A token of one project says nothing of which others there are.
+            // A project's token must not reveal which other projects exist.
             if case .project = principal { throw .permissionDenied }
             throw .projectUnknown
         }
         return .missing(name)
     }
 
-    /// The device's own word: its credential, in any of the places where SDKs put it.
+    /// The device's credential, in any of the places where SDKs put it.
     var credential: DeviceProof? {
         if let field = request.fields["x-goog-firebase-installations-auth"] {
-            // The web SDK names the scheme, the others do not.
+            // The web SDK names the scheme; the others do not.
             let scheme = Array("FIS ".utf8)
             return api.keys.parseProof(field.starts(with: scheme) ? field.dropFirst(scheme.count) : field)
         }
@@ -96,7 +97,7 @@ struct RequestRouter {
         return api.keys.parseProof(field[(colon + 1)...])
     }
 
-    /// Whether the request carries a key that lets apps of the project register.
+    /// Whether the request has an API key with which apps of the project may register.
     func hasAPIKey(_ project: Project) -> Bool {
         var shown = request.fields["x-goog-api-key"].map { Array($0) }
         if shown == nil { shown = target.parameter("key").map { Array($0.utf8) } }
@@ -111,7 +112,7 @@ struct RequestRouter {
 
     // MARK: Parts
 
-    /// A registration id of the path or body; errors as FCM gives them.
+    /// Reads a registration id from the path or the body. Errors are FCM's.
     func registration(_ text: [UInt8], in project: Project?, field: String) throws(APIError) -> Registration {
         switch read(api.keys.decipher(text)) {
         case .success(let registration):
@@ -123,8 +124,8 @@ struct RequestRouter {
         }
     }
 
-    /// What a deciphered id means here. Only what no key can have made is an invalid token, because on that
-    /// word backends delete it.
+    /// The meaning of a deciphered id. An id counts as an invalid token only where no key can have made it,
+    /// because backends delete tokens that a server calls invalid.
     func read(_ result: Result<Registration, RegistrationError>) -> Result<Registration, Refusal> {
         switch result {
         case .success(let registration):
@@ -154,7 +155,7 @@ struct RequestRouter {
         return name
     }
 
-    /// A body that may be missing, but if it is there must be an object; nothing in it is looked at.
+    /// Checks a body whose content does not matter: it may be missing, or must be an object.
     func ignoredBody() throws(APIError) {
         guard !request.body.isEmpty, try json().kind != .object else { return }
         throw .badJSON("The body must be an object.")
@@ -168,7 +169,7 @@ struct RequestRouter {
         }
     }
 
-    /// Why a body that could not be read could not, where its sender has packed it.
+    /// The error for a body that could not be read, where the sender has used a content coding.
     var unreadCoding: APIError? {
         guard let coding = request.fields.string("content-encoding"), coding.lowercased() != "identity" else {
             return nil
@@ -208,7 +209,7 @@ struct RequestRouter {
         return tokenAnswer(status, out)
     }
 
-    /// Not 400 `invalid_grant`, which would tell a backend that its key is no good.
+    /// Answers 429. A 400 `invalid_grant` would tell a backend that its key is wrong.
     private func tooManyRefused(_ refusal: QuotaRefusal) -> HTTPResponse {
         var out = JSONWriter()
         out.beginObject()

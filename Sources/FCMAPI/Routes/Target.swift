@@ -1,13 +1,13 @@
 import HTTPMessages
 
-/// A request's path and query, taken apart. Percent-encoding is undone once, after the split at `/`.
+/// A request's path and query in parts. Percent-encoding is decoded once, after the split at `/`.
 struct Target {
-    /// No path of the API has more; what has is none of its paths.
+    /// The most segments of a path of the API. A longer path matches none.
     static let segmentsMax = 12
 
     private let bytes: [UInt8]
-    /// Where the segments begin and end, as they were sent. Without a heap block, because each request makes
-    /// some.
+    /// Where the encoded segments begin and end. Inline, because each request makes some and must not
+    /// allocate for them.
     private var starts = InlineArray<12, Int32>(repeating: 0)
     private var ends = InlineArray<12, Int32>(repeating: 0)
     private(set) var count = 0
@@ -45,13 +45,13 @@ struct Target {
         }
     }
 
-    /// A segment, decoded; `nil` where its percent-encoding is broken and `lenient` does not hold. Leniently
-    /// a `%` that encodes nothing stands for itself: one SDK puts topics into the path as they are.
+    /// A decoded segment; `nil` where its percent-encoding is broken and `lenient` is false. `lenient`: a `%`
+    /// that encodes nothing stands for itself, because one SDK puts topics into the path without encoding.
     func decoded(_ place: Int, lenient: Bool = false) -> [UInt8]? {
         place < count ? Target.decode(segment(place), plus: false, lenient: lenient) : nil
     }
 
-    /// Takes `:verb` off the last segment, if it ends so.
+    /// Removes `:verb` from the end of the last segment, if it is there.
     mutating func takeVerb(_ verb: StaticString) -> Bool {
         guard count > 0 else { return false }
         let last = segment(count - 1)
@@ -62,7 +62,7 @@ struct Target {
         return true
     }
 
-    /// The same with the colon of a verb written out, where its last segment has it percent-encoded, as in
+    /// The target with a plain colon before its verb, where the last segment has an encoded colon, as in
     /// `messages%3Asend`.
     var withPlainColon: Target? {
         guard count > 0 else { return nil }
@@ -77,7 +77,7 @@ struct Target {
         return Target(plain)
     }
 
-    /// The last value of a query parameter, decoded.
+    /// The last value of a query parameter under any of these names, decoded.
     func parameter(_ names: StaticString...) -> String? {
         var found: String?
         for pair in query.split(separator: UInt8(ascii: "&")) {
