@@ -1,9 +1,9 @@
 import Journal
 import Model
 
-/// What an operator changed: who, what, when, from where. Never a secret.
+/// A change that an operator made: who, what, when, from where. Never a secret.
 public struct AuditEntry: Hashable, Sendable {
-    /// Who asks for something, as it is written down.
+    /// The person or program behind a change or a refusal, as the log names it.
     public struct Author: Hashable, Sendable {
         public var name: String
         /// An address, or the process at the other end of the admin socket.
@@ -16,14 +16,14 @@ public struct AuditEntry: Hashable, Sendable {
 
     public static let nameBytesMax = 128
     public static let subjectBytesMax = 256
-    /// Entries that are kept. The oldest go first.
+    /// Entries that the log keeps. The oldest go first.
     public static let countMax = 2000
 
     public var time: WallTime
     public var author: Author
-    /// `key.revoke`
+    /// For example `key.revoke`.
     public var action: String
-    /// What it was done to.
+    /// The thing that was changed.
     public var subject: String
 
     public init(time: WallTime, author: Author, action: String, subject: String) {
@@ -33,7 +33,7 @@ public struct AuditEntry: Hashable, Sendable {
         self.subject = AuditEntry.shown(subject, bytesMax: AuditEntry.subjectBytesMax)
     }
 
-    /// No longer than it may be, with nothing in it that steers a terminal.
+    /// Cut to `bytesMax`, with nothing in it that steers a terminal.
     static func shown(_ text: String, bytesMax: Int) -> String {
         var out = ""
         for scalar in text.unicodeScalars {

@@ -4,11 +4,11 @@ import Model
 public enum CredentialKind: UInt8, CaseIterable, Sendable {
     /// A key pair of a project's service account.
     case serviceAccount = 0
-    /// For registering devices (`x-goog-api-key`).
+    /// A key for registering devices (`x-goog-api-key`).
     case device = 1
     /// A bearer token of a backend.
     case bearer = 2
-    /// Of an operator, for every project.
+    /// A token of an operator, for every project.
     case operatorToken = 3
 
     public var word: String {
@@ -26,11 +26,11 @@ public enum CredentialKind: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// What an operator's token may do; each role may what those below it may.
+/// What an operator's token may do; each role includes the lower ones.
 public enum OperatorRole: UInt8, CaseIterable, Comparable, Sendable {
-    /// Look, and change nothing.
+    /// Read everything, and change nothing.
     case read = 1
-    /// Send, subscribe, set quotas, take nodes out: all but what is kept for `admin`.
+    /// Send, subscribe, set quotas, take nodes out: everything but the rights of `admin`.
     case `operate` = 2
     /// Make and end projects and credentials.
     case admin = 3
@@ -53,23 +53,23 @@ public enum OperatorRole: UInt8, CaseIterable, Comparable, Sendable {
 
 /// The life of a credential: everything but its secret, which nobody keeps.
 ///
-/// It is known by a name that says nothing of the secret: the SHA-256 of a key in hexadecimal, or the id of a
-/// service account's key.
+/// Its name says nothing of the secret: the SHA-256 of a key in hexadecimal, or the id of a service account's
+/// key.
 public struct Credential: Hashable, Sendable {
     public enum State: String, Sendable { case active, expired, revoked }
 
     public var kind: CredentialKind
     /// `nil` for an operator's token.
     public var project: ProjectNumber?
-    /// What its maker calls it; may be empty.
+    /// The label that its maker gave it; may be empty.
     public var label: String
-    /// Of an operator's token.
+    /// Only for an operator's token.
     public var role: OperatorRole?
-    /// `nil`: before the dates of credentials were kept.
+    /// `nil`: made before the server kept the dates of credentials.
     public var created: WallTime?
     public var expires: WallTime?
     public var revoked: WallTime?
-    /// A service account's key whose access tokens do not say which key they were got with.
+    /// A service account's key whose access tokens do not name the key.
     public var isPlain: Bool
 
     public init(
@@ -88,7 +88,7 @@ public struct Credential: Hashable, Sendable {
     /// No time of a credential is past the year 9999.
     public static let endMax = WallTime(milliseconds: 253_402_300_800_000)
 
-    /// When it ended, or will.
+    /// When the credential ended, or will end; `nil` for never.
     var end: WallTime? {
         switch (expires, revoked) {
         case (let expires?, let revoked?): min(expires, revoked)
@@ -102,10 +102,10 @@ public struct Credential: Hashable, Sendable {
         return .active
     }
 
-    /// Bytes of UTF-8.
+    /// In bytes of UTF-8.
     public static let labelBytesMax = 64
 
-    /// It is shown on terminals, so nothing in it steers one.
+    /// A label is shown on terminals, so nothing in it may steer one.
     public static func isLabel(_ text: String) -> Bool {
         text.utf8.count <= labelBytesMax
             && text.unicodeScalars.allSatisfy { isShown($0) }
@@ -118,7 +118,7 @@ public struct Credential: Hashable, Sendable {
         }
     }
 
-    /// Digits of its name by which a credential is shown and named in commands.
+    /// Digits of the name that show a credential and name it in commands.
     public static let idLength = 16
     public static func id(of name: String) -> String { String(name.prefix(idLength)) }
 }

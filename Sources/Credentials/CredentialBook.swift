@@ -1,6 +1,6 @@
 import Model
 
-/// Why a change of credentials is not made; told to whoever asked for it.
+/// Why the book does not make a change of credentials; the caller tells the operator.
 public struct CredentialRefusal: Error, Hashable, Sendable {
     public enum Reason: Hashable, Sendable { case unknown, wrong, full }
     public var reason: Reason
@@ -11,27 +11,27 @@ public struct CredentialRefusal: Error, Hashable, Sendable {
     }
 }
 
-/// All credentials and their lives, by name. Decides what may become of them; who asks writes down what it
-/// returns.
+/// All credentials and their lives, by name. The book decides what may become of them; the caller stores what
+/// the book returns.
 public struct CredentialBook: Sendable {
-    /// Keys of one project's service account that count: an assertion that names no key is tried
-    /// against each of them.
+    /// Active keys of one project's service account: an assertion that names no key is tried against each of
+    /// them.
     public static let accountKeysMax = 10
-    /// Others of one project that count, and operators' tokens.
+    /// Other active credentials of one project, or active tokens of operators.
     public static let keysMax = 1000
-    /// Of one project, or of the operators: revoked and expired ones that are still listed.
+    /// Revoked and expired credentials of one project, or of the operators, that are still listed.
     public static let endedMax = 100
 
     public private(set) var all: [String: Credential] = [:]
-    /// When each was last used; a few minutes late.
+    /// When each credential was last used; a few minutes late.
     public var used: [String: WallTime] = [:]
 
     public init() {}
 
-    /// As it was read.
+    /// Puts a credential in as it was read from the engine.
     public mutating func insert(_ name: String, _ credential: Credential) { all[name] = credential }
 
-    /// Of a project, or of all and the operators: by kind, then by age.
+    /// The credentials of a project, or all of them and the operators': by kind, then by age.
     public func list(_ project: ProjectNumber?) -> [(name: String, credential: Credential)] {
         all.filter { project == nil || $0.value.project == project }
             .map { (name: $0.key, credential: $0.value) }
@@ -46,7 +46,8 @@ public struct CredentialBook: Sendable {
             }
     }
 
-    /// The name of the credential of this id: as it is shown, or longer, as a service account's file has it.
+    /// The name of the credential with this id: the id as it is shown, or longer, as in a service account's
+    /// file.
     public func name(of id: String) throws(CredentialRefusal) -> String {
         guard id.utf8.count >= Credential.idLength else {
             throw CredentialRefusal(.wrong, "An id has at least \(Credential.idLength) digits.")
@@ -60,7 +61,7 @@ public struct CredentialBook: Sendable {
 
     // MARK: Changes
 
-    /// A new one, under a name that nobody has.
+    /// Adds a new credential, under a name that no other has.
     public mutating func add(
         _ name: String, _ credential: Credential, now: WallTime
     ) throws(CredentialRefusal) {
@@ -82,14 +83,14 @@ public struct CredentialBook: Sendable {
         all[name] = credential
     }
 
-    /// Ends it. Once is enough: the second time nothing changes.
+    /// Ends the credential. A second call changes nothing.
     public mutating func revoke(_ id: String, now: WallTime) throws(CredentialRefusal) -> String {
         let name = try name(of: id)
         if all[name]?.revoked == nil { all[name]?.revoked = now }
         return name
     }
 
-    /// Gives it an end, or takes it back.
+    /// Gives the credential an end, or removes its end.
     public mutating func expire(
         _ id: String, at end: WallTime?, now: WallTime
     ) throws(CredentialRefusal) -> String {
@@ -102,8 +103,8 @@ public struct CredentialBook: Sendable {
         return name
     }
 
-    /// What takes the place of one that goes on until `overlap` milliseconds from now, if it does not end
-    /// sooner.
+    /// Makes the successor of a credential. The former one goes on until `overlap` milliseconds from now, if
+    /// it does not end sooner.
     public mutating func succeed(
         _ id: String, overlap: Int64, now: WallTime
     ) throws(CredentialRefusal) -> (former: String, next: Credential) {
@@ -119,7 +120,7 @@ public struct CredentialBook: Sendable {
         all[name]?.expires = former.expires.map { min($0, end) } ?? end
         var next = Credential(
             kind: former.kind, project: former.project, label: former.label, role: former.role, created: now)
-        // One that was made for 90 days is followed by one for 90 days.
+        // A credential that was made for 90 days gets a successor for 90 days.
         if let created = former.created, let expires = former.expires {
             next.expires = WallTime(
                 milliseconds: now.milliseconds + max(1, expires.milliseconds - created.milliseconds))
@@ -139,18 +140,18 @@ public struct CredentialBook: Sendable {
         }
     }
 
-    /// Takes out what belonged to a project that is deleted.
+    /// Takes out the credentials of a project that is deleted, and returns their names.
     public mutating func removeAll(of project: ProjectNumber) -> [String] {
         let names = all.filter { $0.value.project == project }.keys.sorted()
         for name in names { forget(name) }
         return names
     }
 
-    /// How long an access token counts that was got with a key, in milliseconds.
+    /// How long an access token from a key counts, in milliseconds.
     public static let accessTokenLifetime: Int64 = 3_600_000
 
-    /// Takes out those of the same owner that count no more, past their bound, the oldest first. A key whose
-    /// access tokens do not name it is known for as long as one of them could count.
+    /// Takes out the ended credentials of one owner beyond `endedMax`, the oldest first, and returns their
+    /// names. A revoked key whose access tokens do not name it stays for as long as one of them could count.
     public mutating func sweep(_ owner: ProjectNumber?, now: WallTime) -> [String] {
         let young = WallTime(milliseconds: now.milliseconds - CredentialBook.accessTokenLifetime)
         let ended = all.filter { $0.value.project == owner && $0.value.state(now: now) != .active }
@@ -169,8 +170,8 @@ public struct CredentialBook: Sendable {
         used[name] = nil
     }
 
-    /// When the last of a project's keys was revoked whose tokens do not say which key they were got with:
-    /// what was got until then may be of it, and ends with it.
+    /// For each project, when the last key was revoked whose access tokens do not name the key. A token of
+    /// that project from before may be of that key, and ends with it.
     public var plainEnds: [ProjectNumber: WallTime] {
         var ends: [ProjectNumber: WallTime] = [:]
         for credential in all.values where credential.isPlain {

@@ -1,14 +1,14 @@
 import Model
 
-/// What operators asked for and were refused, on one loop: of an address and a name the first one is told at
-/// once, and what follows is counted, so that whoever knocks without end fills neither the log nor the disk.
+/// Refused requests of operators, on one loop. The first of an address and a name is logged at once, and the
+/// next ones are counted, so that a client that tries without end fills neither the log nor the disk.
 public struct RefusedAttempts: Sendable {
     public struct Attempt: Hashable, Sendable {
-        /// Who it says to be.
+        /// The name that the client gives.
         public var name: String
-        /// From where, without a port.
+        /// The client's address, without a port.
         public var place: String
-        /// What was asked for, and why it was refused. Never a secret.
+        /// The request, and why it was refused. Never a secret.
         public var subject: String
 
         public init(name: String, place: String, subject: String) {
@@ -18,11 +18,11 @@ public struct RefusedAttempts: Sendable {
         }
     }
 
-    /// Milliseconds for which what follows the first one is counted.
+    /// Milliseconds for which attempts behind the first are counted.
     public static let period: Int64 = 60_000
-    /// Addresses and names that are told apart in a period; the rest is counted together.
+    /// Pairs of address and name that a period tells apart; all others are counted together.
     public static let countMax = 32
-    /// Entries that are kept in the audit log, apart from those of changes, which these do not push out.
+    /// Entries that the audit log keeps of these, apart from those of changes: neither pushes the other out.
     public static let entriesMax = 500
 
     private struct Key: Hashable {
@@ -39,7 +39,7 @@ public struct RefusedAttempts: Sendable {
 
     public init() {}
 
-    /// The entry that is to be written now, where it is the first.
+    /// The entry to write now, where this is the first attempt of its address and name.
     public mutating func note(_ attempt: Attempt, now: WallTime) -> AuditEntry? {
         if counts.isEmpty && others == 0 { began = now.milliseconds }
         let key = Key(name: attempt.name, place: attempt.place)
@@ -56,10 +56,10 @@ public struct RefusedAttempts: Sendable {
         return RefusedAttempts.entry(attempt, attempt.subject, now: now)
     }
 
-    /// What followed, when the period is over; then it begins anew.
+    /// Entries for the counted attempts, when the period is over; then a new period begins.
     public mutating func take(now: WallTime) -> [AuditEntry] {
         let age = now.milliseconds - began
-        // A clock that was set back begins anew as well.
+        // A clock that was set back begins a new period as well.
         guard age >= RefusedAttempts.period || age < 0 else { return [] }
         defer { (counts, others) = ([:], 0) }
         var entries = counts.values.filter { $0.more > 0 }.map { count in

@@ -1,28 +1,28 @@
 import Journal
 import Model
 
-/// The keys under which access tokens are signed, the oldest first. There is always one.
+/// The keys that sign access tokens, the oldest first. There is always one.
 ///
-/// A new one is known for a while before anybody signs with it, so that no node meets a token under a key
-/// that it has not heard of; the one before verifies until what it signed has run out.
+/// A new key is known for a while before any node signs with it, so that no node meets a token under an
+/// unknown key. The key before verifies until the tokens that it signed have run out.
 public struct SigningKeys: Hashable, Sendable {
     public struct Key: Hashable, Sendable {
         public var material: [UInt8]
-        /// From when on it signs.
+        /// From this time on the key signs.
         public var from: WallTime
     }
     public static let materialBytes = 32
-    /// Milliseconds from when a key is made to when it signs: the time in which all nodes hear of it.
+    /// Milliseconds between making a key and signing with it: the time in which all nodes hear of it.
     public static let announcement: Int64 = 60_000
-    /// Milliseconds for which a key verifies when the next one signs: the life of an access token, and what
-    /// clocks of nodes may be apart.
+    /// Milliseconds for which a key still verifies after the next key has begun to sign: the life of an
+    /// access token, and the most by which nodes' clocks may differ.
     public static let afterlife: Int64 = 3_600_000 + 300_000
-    /// Keys that verify at once.
+    /// Keys that verify at the same time, at most.
     public static let countMax = 8
 
     public private(set) var all: [Key]
 
-    /// The first one, which signs at once.
+    /// The first key, which signs at once.
     public init(_ material: [UInt8]) {
         precondition(material.count == SigningKeys.materialBytes, "a signing key has 32 bytes")
         all = [Key(material: material, from: WallTime(milliseconds: 0))]
@@ -30,10 +30,10 @@ public struct SigningKeys: Hashable, Sendable {
 
     public func signing(now: WallTime) -> Key { all.last { $0.from <= now } ?? all[0] }
 
-    /// Made last, whether it signs yet or not.
+    /// The key made last, whether it signs yet or not.
     public var newest: [UInt8] { all[all.count - 1].material }
 
-    /// The newest first: most tokens are signed with it, or with the one before.
+    /// The newest first: most tokens are signed with the newest key, or with the key before.
     public func verifying(now: WallTime) -> [Key] {
         all.indices.reversed().filter { end(at: $0).map { now < $0 } ?? true }.map { all[$0] }
     }
@@ -44,7 +44,7 @@ public struct SigningKeys: Hashable, Sendable {
         return WallTime(milliseconds: all[place + 1].from.milliseconds + SigningKeys.afterlife)
     }
 
-    /// `atOnce`: whatever was signed before ends now.
+    /// Adds a key. `atOnce`: all former keys end now, and the new one signs at once.
     public mutating func rotate(
         _ material: [UInt8], atOnce: Bool, now: WallTime
     ) throws(CredentialRefusal) {
@@ -57,7 +57,7 @@ public struct SigningKeys: Hashable, Sendable {
         guard kept.count < SigningKeys.countMax else {
             throw CredentialRefusal(.full, "There are \(kept.count) keys that verify: wait until some end.")
         }
-        // Behind the one before, also where that was made by a clock that is ahead.
+        // Behind the key before, even where a clock that is ahead made that key.
         let from = max(now.milliseconds, kept.last?.from.milliseconds ?? 0) + SigningKeys.announcement
         all = kept + [Key(material: material, from: WallTime(milliseconds: from))]
     }
@@ -97,9 +97,9 @@ extension SigningKeys {
     }
 }
 
-/// What may become of the keys that registrations are made under.
+/// Rules for changes of the registration keys.
 public enum RegistrationKeyRules {
-    /// Milliseconds from when a key is made to when registrations are made under it.
+    /// Milliseconds between making a key and making registrations under it.
     public static let announcement: Int64 = 60_000
 
     public static func next(
@@ -112,7 +112,7 @@ public enum RegistrationKeyRules {
             from: WallTime(milliseconds: now.milliseconds + announcement))
     }
 
-    /// What was registered under it is told to be unregistered from then on.
+    /// Retires a key: from then on its registrations get the answer "unregistered".
     public static func retired(
         _ number: UInt8, of keys: [RegistrationKey], now: WallTime
     ) throws(CredentialRefusal) -> RegistrationKey {

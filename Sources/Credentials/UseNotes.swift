@@ -1,14 +1,14 @@
 import Model
 
-/// Which credentials were used of late, on one loop: kept in memory and handed over every few minutes, so
-/// that using one costs a look-up and no write.
+/// Which credentials were used lately, on one loop. Kept in memory and handed over every few minutes, so that
+/// a use costs a look-up and no write.
 public struct UseNotes: Sendable {
-    /// Milliseconds between two times that are written down for one credential.
+    /// Milliseconds between two times that are stored for one credential.
     public static let period: Int64 = 5 * 60_000
-    /// Credentials that are noted at once. What comes beyond them is noted when it is used again later.
+    /// Credentials that are noted at once. One beyond them is noted when it is used again later.
     public static let countMax = 4096
 
-    /// When each was last noted.
+    /// When the use of each credential was last noted.
     private var noted: [String: Int64] = [:]
     private var waiting: [String: WallTime] = [:]
 
@@ -23,7 +23,7 @@ public struct UseNotes: Sendable {
         waiting[name] = now
     }
 
-    /// What is to be written; also forgets whom nobody used for a while.
+    /// The uses to store; also forgets credentials that nobody used for a while.
     public mutating func take(now: WallTime) -> [String: WallTime] {
         defer { waiting.removeAll() }
         noted = noted.filter { now.milliseconds - $0.value < UseNotes.period && $0.value <= now.milliseconds }

@@ -53,7 +53,7 @@ extension Appender {
         conclude(batch, findings, &resolved, &effects)
     }
 
-    /// Once nothing more has to be looked at, says what became of each row.
+    /// Reports what became of each row, once no look is left to wait for.
     private mutating func conclude(
         _ batch: Batch, _ findings: [Finding], _ resolved: inout [Resolved], _ effects: inout [Effect]
     ) {
@@ -81,7 +81,7 @@ extension Appender {
                 resolved.append(result)
                 tails[row.partition] = .lost
             case _ where isLost(row.partition):
-                // It stands behind another's record, or may yet: the next owner decides what it reads.
+                // The partition is lost. Unless the row is certainly out, the next owner may read it.
                 let isOut = if case .absent = finding { !batch.isInDoubt } else { false }
                 result.resolution = isOut ? .taken : .unknown
                 resolved.append(result)
@@ -93,14 +93,15 @@ extension Appender {
         }
         dropLost(&resolved)
         wasTaken(taken)
-        // It was taken and then was not there: whoever stood there was rolled back. Ours may still go in.
+        // The sequence was taken and is empty now: the transaction that held it was rolled back. Our row may
+        // still go in.
         if !again.isEmpty { launch(Batch(id: batch.id, rows: again, isInDoubt: true), &effects) }
     }
 
     // MARK: Giving partitions up
 
-    /// Drops what waits of the partition. What is in flight, or in doubt, is settled before `tellClosed`
-    /// names it (rule: given-up-through-the-writer).
+    /// Drops the partition's waiting rows. The appender settles rows in flight or in doubt before
+    /// `tellClosed` names the partition (rule: given-up-through-the-writer).
     mutating func close(_ partition: PartitionID, _ resolved: inout [Resolved]) {
         for row in removeWaiting(of: { $0 == partition }) {
             resolved.append(Resolved(row, .refused("the partition is being given up")))
@@ -109,7 +110,7 @@ extension Appender {
         closing.insert(partition)
     }
 
-    /// Partitions of which nothing is in flight any more.
+    /// Reports each closing partition of which nothing is in flight any more.
     mutating func tellClosed(_ effects: inout [Effect]) {
         guard !closing.isEmpty else { return }
         let flying: [Row]

@@ -1,12 +1,12 @@
 import Model
 
-// What the engine refused is known not to be in. It stays here and is appended again, so that a disk that is
-// full for a minute costs a minute and nothing else (rule: refusals-cost-time).
+// Records that the engine refused are not in. The appender keeps them and appends them again, so a disk that
+// is full for a minute costs a minute and nothing else (rule: refusals-cost-time).
 
 extension Appender {
     /// A partition of which the engine refused a record: that record, and everything behind it.
     struct Refused: Sendable {
-        /// In order; those that are being appended again are not among them.
+        /// In order, without the rows that are in flight again.
         var rows: [Row] = []
         var tries: UInt64 = 0
         var triedAt = MonotonicTime(nanoseconds: 0)
@@ -19,7 +19,7 @@ extension Appender {
         }
     }
 
-    /// When something that was refused is tried again.
+    /// When the appender tries refused rows again; `nil` where none wait.
     public var retryAt: MonotonicTime? { refused.values.lazy.filter { !$0.rows.isEmpty }.map(\.due).min() }
 
     var refusedRows: Int { refused.isEmpty ? 0 : refused.values.reduce(0) { $0 + $1.rows.count } }
@@ -27,8 +27,8 @@ extension Appender {
         refused.isEmpty ? 0 : refused.values.reduce(0) { $0 + $1.rows.reduce(0) { $0 + $1.payload.count } }
     }
 
-    /// Nothing of these is in. Those of partitions that are given up are dropped; the others stay, in their
-    /// order and in front of what waits behind them.
+    /// None of these rows is in. The appender drops rows of partitions that are being given up. It keeps the
+    /// others in their order, in front of the rows that wait behind them.
     mutating func refuse(_ rows: [Row], _ reason: String, _ resolved: inout [Resolved]) {
         var partitions: [PartitionID] = []
         var again: [PartitionID: [Row]] = [:]
@@ -56,8 +56,8 @@ extension Appender {
         }
     }
 
-    /// What is to be tried again now, of whole partitions where they fit. Fewer of them each time, so that
-    /// a record that cannot go in holds up only its own partition in the end.
+    /// The rows to try again now, of whole partitions where they fit. Each try takes fewer partitions, so a
+    /// record that cannot go in holds up only its own partition in the end.
     mutating func takeDue() -> [Row] {
         let due = refused.filter { $0.value.due <= now && !$0.value.rows.isEmpty }
             .sorted { ($0.value.due, $0.key) < ($1.value.due, $1.key) }
@@ -80,8 +80,8 @@ extension Appender {
         return taken
     }
 
-    /// Records of these partitions are in: what is left of theirs waits with all others again, and whatever
-    /// else was refused need not wait as long.
+    /// Records of these partitions went in. The rest of their rows moves to `waiting` again, and other
+    /// refused partitions are tried sooner (`retrySoon`).
     mutating func wasTaken(_ rows: [Row]) {
         guard !refused.isEmpty else { return }
         for row in rows {
@@ -94,7 +94,7 @@ extension Appender {
         }
     }
 
-    /// Takes out everything that waits of partitions, refused or not yet tried.
+    /// Takes out all waiting rows of the partitions that fit, refused or not yet tried.
     mutating func removeWaiting(of fits: (PartitionID) -> Bool) -> [Row] {
         var removed = waiting.remove { fits($0.partition) }
         for partition in refused.keys.filter(fits).sorted() {

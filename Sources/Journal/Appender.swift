@@ -1,20 +1,22 @@
 import Model
 
-/// What became of one record that was offered.
+/// The outcome of one record that was offered.
 public enum Resolution: Hashable, Sendable {
-    /// Durable under this session: what waited for it may leave.
+    /// The record is durable under this session. Answers and frames that waited for the record may leave.
     case durable
-    /// The session is dead. The record was not acknowledged; after a lost reply it may still be in, and
-    /// whoever owns the partition next decides what it reads.
+    /// The session is dead, and the record was not acknowledged. After a lost reply the record may still be
+    /// in, and the next owner may read it.
     case fenced
-    /// Another session's record stands at this place: the partition is lost.
+    /// Another session's record has this sequence: the partition is lost.
     case taken
-    /// Known not to be in, and never appended again; nothing behind it goes in either.
+    /// The record is not in and is never appended again. No later record of the partition goes in either.
     case refused(String)
-    /// Known not to be in yet: the engine refused it. It waits with everything behind it and is appended
-    /// again until something else is known; of these only the first of each partition is told.
+    /// The engine refused the record, so the record is not in yet. The appender keeps it with everything
+    /// behind it, and appends them again until it learns something else. Only the first record of each
+    /// partition is reported.
     case postponed(String)
-    /// It waits behind more than should wait: its partition is to begin nothing new until it is in.
+    /// The record waits behind more than should wait. Its partition must begin nothing new until the record
+    /// is in.
     case crowded
     /// The partition is lost, and nobody knows whether this record is in.
     case unknown
@@ -24,7 +26,7 @@ public struct Resolved: Hashable, Sendable {
     public var partition: PartitionID
     public var sequence: Sequence
     public var resolution: Resolution
-    /// The machine that made the record: another one has nothing to do with it.
+    /// The machine that made the record. No other machine of the partition may act on the report.
     public var life: UInt32
 
     public init(_ row: Row, _ resolution: Resolution) {
@@ -35,24 +37,25 @@ public struct Resolved: Hashable, Sendable {
 
 /// Group commit for one session: decides what the next transaction holds, and what a lost reply means.
 ///
-/// Rows of all partitions wait in one queue; one batch is in flight; the moment it is done, the next takes
-/// everything that came in meanwhile, up to a bound. So the batch grows with the load, and nobody waits for a
-/// timer.
+/// Rows of all partitions wait in one queue, and one batch is in flight. When the batch is done, the next
+/// batch takes every row that came meanwhile, up to a bound. So the batch grows with the load, and no row
+/// waits for a timer.
 ///
-/// **A reply that is lost** (rule: unknown-is-an-outcome) leaves the batch neither in nor out. It is appended
-/// again at the same sequences under the same batch id, as often as it takes; a refusal of the repeat says
-/// nothing about the first try, so it is repeated as well. Places that turn out taken are looked at: under
-/// our batch id the first try went in. Its own commit was never acknowledged, and a database that fails over
-/// may forget it; the repeat's was, and implies everything that the repeat saw, so it is in for good. No
-/// later append does that: between a look and it the database may fail over, and what was seen is gone.
+/// **A lost reply** (rule: unknown-is-an-outcome) leaves the batch neither in nor out. The appender appends
+/// it again at the same sequences under the same batch id, as often as necessary. A refusal of the repeat
+/// says nothing about the first try, so the appender then repeats as well. Where a sequence is taken, the
+/// appender looks which batch took it: its own batch id means that the first try went in. The first try's
+/// commit was never acknowledged, and a database that fails over may forget it. The repeat's acknowledged
+/// commit implies everything that the repeat saw, so the row is in for good. A later append proves nothing:
+/// the database may fail over between the look and that append, and forget what the look saw.
 ///
-/// **What the engine refuses** (a full disk, a lock, a connection that cannot be made) is known not to be in.
-/// It is kept and appended again, each partition by a back-off of its own, while others go on.
+/// **What the engine refuses** (a full disk, a lock, a connection that cannot be made) is not in. The
+/// appender keeps it and appends it again. Each partition has its own back-off, and other partitions go on.
 ///
-/// **Journals have no holes.** What comes behind a record that was refused waits behind it, and the machine
-/// remembers which sequence each partition must offer next.
+/// **Journals have no holes.** Rows behind a refused row wait behind it, and the appender remembers which
+/// sequence each partition must offer next.
 ///
-/// It has no clock: each event comes with the time.
+/// The appender has no clock: each event brings the time.
 public struct Appender: Sendable {
     public enum Event: Sendable {
         /// Rows to append, each partition's in order and without gaps.
@@ -64,21 +67,20 @@ public struct Appender: Sendable {
         case opened(PartitionID, next: Sequence)
         /// Time has passed.
         case woke
-        /// The session wants to give this partition up: what waits of it is dropped, and nothing more is
-        /// taken in until it is opened again. Answered by `closed`.
+        /// The session wants to give this partition up. The appender drops the partition's waiting rows and
+        /// takes no new ones until `opened`. Answered by `closed`.
         case closing(PartitionID)
     }
 
     public enum Effect: Hashable, Sendable {
-        /// Answered by `finished`. Never two at once.
+        /// Answered by `finished`. The appender never asks for two appends at once.
         case append(BatchID, [Row])
         /// Answered by `looked`.
         case look(PartitionID, Sequence)
         /// In each partition by rising sequence.
         case resolved([Resolved])
-        /// Nothing of this partition is in flight or in doubt any more: its row may be given up. A row that
-        /// was given up earlier could be followed by a record of this session behind the next owner's
-        /// barrier.
+        /// Nothing of this partition is in flight or in doubt any more, so the session may give the row up.
+        /// After an earlier release, a record of this session could go in behind the next owner's barrier.
         case closed(PartitionID)
     }
 
@@ -89,7 +91,7 @@ public struct Appender: Sendable {
         var isInDoubt: Bool
     }
 
-    /// What is known of a row of the batch, between the answer of the append and the last look.
+    /// What the appender knows of a row of the batch, between the answer of the append and the last look.
     enum Finding: Sendable { case appended, fenced, looking, mine, foreign, absent, unowned }
 
     enum State: Sendable {
@@ -101,12 +103,13 @@ public struct Appender: Sendable {
         case fenced
     }
 
-    /// What a partition may offer next.
+    /// The sequence that a partition may offer next, if any.
     enum Tail: Sendable {
         case next(Sequence)
-        /// Another's record was found; until it is opened again, nothing more goes in.
+        /// Another session's record was found, or the session does not own the partition. Nothing more goes
+        /// in until `opened`.
         case lost
-        /// Given up, or about to be; the same.
+        /// The session has given the partition up, or is about to. Nothing more goes in until `opened`.
         case closed
     }
 
@@ -115,12 +118,12 @@ public struct Appender: Sendable {
     var state = State.idle
     var waiting = RowQueue()
     var tails: [PartitionID: Tail] = [:]
-    /// Partitions that are to be given up as soon as the batch in flight is settled.
+    /// Partitions to give up as soon as the batch in flight is settled.
     var closing: Set<PartitionID> = []
-    /// Partitions whose records the engine refused. Of none of them anything is in `waiting`.
+    /// Partitions whose records the engine refused. `waiting` holds no row of these partitions.
     var refused: [PartitionID: Refused] = [:]
     var now = MonotonicTime(nanoseconds: 0)
-    /// Whether the batch before was of such partitions: they take turns with the others.
+    /// Whether the last batch held refused rows: they take turns with the rows in `waiting`.
     private var hasRetried = false
     private var batchCount: UInt64 = 0
 
@@ -129,7 +132,7 @@ public struct Appender: Sendable {
         self.options = options
     }
 
-    /// Whether nothing is in flight and nothing waits, but for what was refused (`retryAt`).
+    /// Whether nothing is in flight and nothing waits, apart from refused rows (`retryAt`).
     public var isIdle: Bool {
         switch state {
         case .idle: waiting.isEmpty
@@ -139,7 +142,8 @@ public struct Appender: Sendable {
     }
     public var isFenced: Bool { if case .fenced = state { true } else { false } }
     public var waitingRows: Int { waiting.count + refusedRows }
-    /// Whether the batch in flight is a repeat: whoever drives the engine waits a little before it.
+    /// Whether the batch in flight is a repeat. After a lost answer `EngineSchedule` pauses before the
+    /// repeat.
     public var isInDoubt: Bool { if case .appending(let batch) = state { batch.isInDoubt } else { false } }
 
     public mutating func on(_ event: Event, now: MonotonicTime, into effects: inout [Effect]) {
@@ -149,7 +153,7 @@ public struct Appender: Sendable {
         switch event {
         case .offered(let rows): offered(rows, &resolved)
         case .opened(let partition, let next):
-            // What may still wait is of a machine that is gone: nobody asks for it any more.
+            // Rows that still wait come from a machine that is gone, so nobody needs a report of them.
             _ = removeWaiting { $0 == partition }
             tails[partition] = .next(next)
             closing.remove(partition)
@@ -181,8 +185,9 @@ public struct Appender: Sendable {
         }
     }
 
-    /// Whether as much waits as should. What made a row was folded in and cannot be taken back, so the row
-    /// waits too. How much may wait at most follows from how much a partition has in flight.
+    /// Whether the waiting rows have reached a bound. The partition has folded a row's facts and cannot take
+    /// them back, so a row past the bound waits too. How much waits at most follows from how much a partition
+    /// has in flight.
     private var isCrowded: Bool {
         waitingRows >= options.waitingRowsMax || waiting.byteCount + refusedBytes >= options.waitingBytesMax
     }
@@ -203,7 +208,7 @@ public struct Appender: Sendable {
         return nil
     }
 
-    /// Puts the next batch in flight, if there is something to do and nothing is.
+    /// Puts the next batch in flight, if rows wait and no batch is in flight.
     private mutating func begin(into effects: inout [Effect]) {
         guard case .idle = state else { return }
         if !refused.isEmpty, waiting.isEmpty || !hasRetried {
@@ -222,8 +227,8 @@ public struct Appender: Sendable {
         effects.append(.append(batch.id, batch.rows))
     }
 
-    /// Unique among all sessions of an engine: 24 bits of session, 40 bits that count its batches from 1.
-    /// Batch 0 of a session is its barriers'.
+    /// Unique among all sessions of an engine: 24 bits of the session, 40 bits that count the session's
+    /// batches from 1. Batch 0 stands for the session's barriers.
     private mutating func nextBatch() -> BatchID {
         batchCount += 1
         return BatchID(session.rawValue << 40 | batchCount & (1 << 40 - 1))

@@ -1,4 +1,4 @@
-/// What a reader found wrong, and how many bytes into its input.
+/// A reader's error, and its byte offset in the input.
 public struct DecodeError: Error, Hashable, Sendable, CustomStringConvertible {
     public enum Reason: Hashable, Sendable {
         /// The input ends before the value does.
@@ -9,9 +9,9 @@ public struct DecodeError: Error, Hashable, Sendable, CustomStringConvertible {
         case tooMany(UInt64, max: Int)
         /// Bytes are left where the input should have ended.
         case trailing(Int)
-        /// The bytes are there, and do not mean anything here.
+        /// The bytes are there, but they mean nothing in this place.
         case invalid(String)
-        /// What stands here has a version that this program does not know.
+        /// The value has a version that this program does not know.
         case version(of: String, UInt64, known: ClosedRange<UInt64>)
     }
     public var offset: Int
@@ -34,9 +34,9 @@ public struct DecodeError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Reads what `ByteWriter` wrote. It holds the array, never copies it, never traps: bytes that make no sense
-/// are a
-/// `DecodeError`. After an error the reader stands where the broken value begins.
+/// Reads what `ByteWriter` wrote. The reader holds the array, never copies it and never traps: bytes that
+/// make no sense are a `DecodeError`. After an error in a number, a length or a byte string the reader stands
+/// where the broken value begins.
 public struct ByteReader: Sendable {
     @usableFromInline let bytes: [UInt8]
     /// Invariant: position <= end <= bytes.count.
@@ -49,7 +49,7 @@ public struct ByteReader: Sendable {
         end = bytes.count
     }
 
-    /// Reads `range` of `bytes`, cut to what there is.
+    /// Reads `range` of `bytes`, cut to the array's bounds.
     public init(_ bytes: [UInt8], in range: Range<Int>) {
         self.bytes = bytes
         let whole = range.clamped(to: 0..<bytes.count)
@@ -69,8 +69,8 @@ public struct ByteReader: Sendable {
 
     public func fail(_ what: String) -> DecodeError { DecodeError(offset: offset, reason: .invalid(what)) }
 
-    /// The version that stands in front of what is read; an error that says who wrote it where it is none of
-    /// those that are known.
+    /// Reads the version byte in front of a value. A version outside `known` is an error that says whether a
+    /// newer program wrote the value.
     public mutating func version(of what: String, _ known: ClosedRange<UInt8>) throws(DecodeError) -> UInt8 {
         let found = try u8()
         guard known.contains(found) else {
@@ -113,9 +113,8 @@ public struct ByteReader: Sendable {
         throw DecodeError(offset: offset, reason: .truncated)
     }
 
-    /// A varint that counts something of which there can be at most `max`, each taking at least
-    /// `elementBytesMin` bytes of what is left: so that a wrong count is refused before memory is reserved
-    /// for it.
+    /// A varint that counts at most `max` elements of at least `elementBytesMin` bytes each. The reader
+    /// refuses a count for which too few bytes are left, so that nobody reserves memory for a wrong count.
     @inlinable
     public mutating func count(max: Int, elementBytesMin: Int = 1) throws(DecodeError) -> Int {
         let start = offset
@@ -155,7 +154,7 @@ public struct ByteReader: Sendable {
         try slice(try count(max: max))
     }
 
-    /// The next `count` bytes where they lie; the pointer is good until `body` returns.
+    /// The next `count` bytes in place; the pointer is valid until `body` returns.
     @inlinable
     public mutating func withBytes<Result>(
         _ count: Int, _ body: (UnsafeRawBufferPointer) throws(DecodeError) -> Result

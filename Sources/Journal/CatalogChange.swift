@@ -1,14 +1,14 @@
 // Changes of the small tables beside the journals.
 
-/// What a change of the small tables rests on: a setting that must still be as it was read when the change
-/// was computed, and is another one with it. So of two who compute from the same, one finds that it came too
-/// late.
+/// The condition of a change of the small tables. A setting must still have the value from which the change
+/// was computed, and the change gives that setting a new value. So of two writers that compute from the same
+/// value, the later one fails.
 public struct CatalogStep: Hashable, Sendable {
-    /// Of a setting.
+    /// The key of a setting.
     public var key: String
-    /// As it was read; `nil` where it was not there.
+    /// The value that was read; `nil` where there was none.
     public var from: [UInt8]?
-    /// A value that nobody else ever writes, so that a change whose answer was lost is known again.
+    /// A value that no other change ever writes, so that a repeat after a lost answer is recognised.
     public var to: [UInt8]
 
     public init(key: String, from: [UInt8]?, to: [UInt8]) {
@@ -18,9 +18,9 @@ public struct CatalogStep: Hashable, Sendable {
     }
 }
 
-/// Entries of the small tables that are written together; of one entry the last word counts.
+/// Entries of the small tables to write together. For each entry the last call counts.
 public struct CatalogWrites: Hashable, Sendable {
-    /// By table and key; `nil` is removed.
+    /// By table and key; `nil` removes the entry.
     private var values: [CatalogTable: [String: [UInt8]?]] = [:]
 
     public init() {}

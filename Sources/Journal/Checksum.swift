@@ -1,6 +1,6 @@
 import CXXHash
 
-/// XXH3-64 from libxxhash, for what is stored beside the records: snapshots, catalog values, rows of tables.
+/// XXH3-64 from libxxhash, for data beside the records: snapshots, catalog values, rows of tables.
 public enum Checksum {
     public static func of(_ bytes: [UInt8], seed: UInt64 = 0) -> UInt64 {
         bytes.withUnsafeBytes { of($0, seed: seed) }

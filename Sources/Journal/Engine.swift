@@ -1,11 +1,11 @@
 import Model
 
-/// One record of one partition, as an engine stores it: `payload` is made by `RecordCodec`.
+/// One record of one partition, as an engine stores it. `RecordCodec` makes `payload`.
 public struct Row: Hashable, Sendable {
     public var partition: PartitionID
     public var sequence: Sequence
     public var payload: [UInt8]
-    /// Which of the partition's machines in this process made it; not stored, and 0 where it was read.
+    /// Which of the partition's machines in this process made the row. Not stored; 0 where the row was read.
     public var life: UInt32
 
     public init(partition: PartitionID, sequence: Sequence, payload: [UInt8], life: UInt32 = 0) {
@@ -16,37 +16,38 @@ public struct Row: Hashable, Sendable {
     }
 }
 
-/// What became of one row of an append.
+/// The outcome of one row of an append.
 public enum RowOutcome: Hashable, Sendable {
     case appended
     /// The session is dead; nothing that it sends goes in any more.
     case fenced
-    /// Another row has this sequence already, perhaps an earlier try of the same batch: `look` tells.
+    /// Another row has this sequence already, perhaps an earlier try of the same batch: `look` tells which.
     case taken
-    /// The session does not own the partition (any more), or its journal was trimmed past this place: this
-    /// row is not in.
+    /// The row is not in: the session does not own the partition (any more), or the journal was trimmed past
+    /// this sequence.
     case unowned
 }
 
-/// What became of one append.
+/// The outcome of one append.
 public enum AppendOutcome: Hashable, Sendable {
-    /// The transaction is durable, and so is everything that it saw, also where all its places were taken;
-    /// one outcome for each row, in their order. An append of no rows has exactly one: `appended` or
+    /// The transaction is durable, and so is everything that it saw, even where all its sequences were taken.
+    /// One outcome for each row, in order. An append of no rows has exactly one outcome: `appended` or
     /// `fenced`.
     case rows([RowOutcome])
-    /// Nothing of it went in, and the engine goes on: the disk is full, the database is locked.
+    /// Nothing went in, and the engine goes on: the disk is full, or the database is locked.
     case refused(String)
-    /// The reply was lost. It may be in, it may still go in, it may never have arrived.
+    /// The reply was lost. The append may be in, may still go in, or may never have arrived.
     case unknown(String)
 }
 
-/// One partition's row: who may write it, and since when.
+/// One partition's row: which session may write the journal, and under which epoch.
 public struct PartitionRow: Hashable, Sendable {
     public var id: PartitionID
     public var history: History
     public var owner: SessionID?
     public var epoch: Epoch
-    /// The journal is whole from here on; below it are only rows that a trim was told to keep. At first 1.
+    /// The journal is whole from this sequence on. Below stand only rows that a trim was told to keep. At
+    /// first 1.
     public var floor: Sequence
 
     public init(id: PartitionID, history: History, owner: SessionID?, epoch: Epoch, floor: Sequence) {
@@ -59,14 +60,14 @@ public struct PartitionRow: Hashable, Sendable {
 }
 
 public enum EngineError: Error, Hashable, Sendable {
-    /// The session is dead, or owns the partition no more.
+    /// The session is dead, or no longer owns the partition.
     case fenced
     /// The engine can no longer be trusted. It does nothing more: stop, start again, check.
     case ioFailure(String)
-    /// Not done, and the engine goes on: the disk is full, the database is locked, the request makes no sense
-    /// here.
+    /// The call did nothing, and the engine goes on: the disk is full, the database is locked, or the request
+    /// makes no sense here.
     case refused(String)
-    /// What is stored is not what was written.
+    /// The stored bytes are not the bytes that were written.
     case corrupt(String)
 }
 
@@ -79,14 +80,14 @@ extension EngineError: CustomStringConvertible {
     }
 }
 
-/// The small tables beside the journals: text keys and values that their owners encode.
+/// The small tables beside the journals: keys are texts, and the callers encode the values.
 public enum CatalogTable: String, CaseIterable, Sendable {
     case project, credential, key, setting
 }
 
 /// A snapshot as the engine's table names it.
 public struct SnapshotRow: Hashable, Sendable {
-    /// It holds everything up to and including the record of this sequence.
+    /// The snapshot holds everything up to and including the record of this sequence.
     public var covering: Sequence
     public var name: String
 
@@ -96,77 +97,77 @@ public struct SnapshotRow: Hashable, Sendable {
     }
 }
 
-/// What stores journals. Synchronous, used from one thread at a time; the same contract for SQLite,
-/// PostgreSQL and memory, and closed: what is not here, no engine is asked for.
+/// The store of journals. Synchronous, used from one thread at a time. SQLite, PostgreSQL and memory keep the
+/// same contract, and no caller asks an engine for anything else.
 ///
-/// Writing is granted by the engine alone: an append goes in under a *living session*, at sequences that
-/// nobody has taken. Snapshots, the floor and trimming demand a living session that *owns the partition*
-/// (rule: fenced-snapshots).
+/// Only the engine grants writing. An append goes in under a *living session* that *owns the partition*, at
+/// sequences that no row has (rule: checked-append). Snapshots, the floor and trimming demand such a session
+/// too (rule: fenced-snapshots).
 public protocol Engine: AnyObject {
-    /// Why the engine has given up for good, if it has; from then on every call fails with `ioFailure`, and
-    /// an append is `unknown`. Whoever drives the engine looks here after each call and stops acknowledging.
+    /// Why the engine has given up for good, if it has. From then on every call fails with `ioFailure`, and
+    /// an append is `unknown`. The caller must look here after each call and then stop acknowledging.
     var failure: String? { get }
 
-    /// Begins a new incarnation of `node` and fences all its former ones.
+    /// Begins a new session of `node` and fences all its former sessions.
     func beginSession(node: String) throws(EngineError) -> SessionID
     /// Marks the session dead; nothing that it sends later goes in. Fencing a dead session is no error.
     func fence(_ session: SessionID) throws(EngineError)
     /// Whether the session lives: the read that confirms an epoch (rule: proven-answers).
     func isAlive(_ session: SessionID) throws(EngineError) -> Bool
 
-    /// Makes the partitions on first start, one history each. Their number never changes afterwards: the same
-    /// number again does nothing, another is refused.
+    /// Makes the partitions on first start, with one history each. Their number never changes: the same
+    /// number again does nothing, and another number is refused.
     func createPartitions(count: Int, histories: [History]) throws(EngineError)
     /// All partitions by rising id.
     func partitions() throws(EngineError) -> [PartitionRow]
-    /// Makes `session` the owner, if the row still is as `former` says, together with the barrier row, which
-    /// must stand directly behind the last one. `nil`: somebody was faster. Refused while another living
-    /// session owns it.
+    /// Makes `session` the owner and appends the barrier, if the row is still as `former` says. The barrier
+    /// must stand directly behind the last record. `nil`: another session was faster. Refused while another
+    /// living session owns the partition.
     func take(
         _ partition: PartitionID, from former: PartitionRow, by session: SessionID, barrier: Row
     ) throws(EngineError) -> Epoch?
     /// The sequence of the last record ever appended, 0 before the first.
     func lastSequence(_ partition: PartitionID) throws(EngineError) -> Sequence
 
-    /// One transaction. A row that is taken does not hinder the others.
+    /// One transaction. A row whose sequence is taken does not hinder the others.
     func append(session: SessionID, batch: BatchID, rows: [Row]) -> AppendOutcome
     /// The batch that put a row at this place, `nil` where there is none.
     func look(_ partition: PartitionID, _ sequence: Sequence) throws(EngineError) -> BatchID?
     /// Rows from `from` on, in order and each verified, until their payloads pass `bytesMax`; at least one if
-    /// there is one. What is missing between them is the reader's to notice.
+    /// there is one. The reader must look for gaps.
     func read(_ partition: PartitionID, from: Sequence, bytesMax: Int) throws(EngineError) -> [Row]
-    /// These rows, as far as they are there, by rising sequence and each verified; ends behind the row with
-    /// which their payloads reach `bytesMax`.
+    /// The rows of these sequences that are there, by rising sequence and each verified. Ends behind the row
+    /// with which their payloads reach `bytesMax`.
     func read(_ partition: PartitionID, rows: [Sequence], bytesMax: Int) throws(EngineError) -> [Row]
 
-    /// Stores a part of a snapshot of everything up to and including `covering`. With its last part it is
-    /// there, and the two newest are kept; before that nobody sees it. Returns the number of the upload, by
-    /// which the parts behind the first say what they belong to. What is left of an upload that was not
-    /// finished goes with the partition's next snapshots.
+    /// Stores a part of a snapshot of everything up to and including `covering`. Nobody sees the snapshot
+    /// before its last part; then it counts, and the engine keeps the two newest. Returns the number of the
+    /// upload, which each later part must name. The partition's next snapshots remove the parts of an
+    /// unfinished upload.
     func writeSnapshot(
         session: SessionID, partition: PartitionID, covering: Sequence, part: SnapshotPart
     ) throws(EngineError) -> UInt64
     /// Newest first.
     func snapshots(_ partition: PartitionID) throws(EngineError) -> [SnapshotRow]
-    /// Its bytes, verified.
+    /// The snapshot's bytes, verified.
     func readSnapshot(_ partition: PartitionID, covering: Sequence) throws(EngineError) -> [UInt8]
-    /// Deletes at most `limit` rows below `below`, except those of `keeping`, and moves the floor. `below` is
-    /// cut to what the older of two snapshots covers: before there are two, nothing is deleted. Gives back
-    /// whether rows are left to delete: 0 for none, else how many, counted up to `limit`.
+    /// Deletes at most `limit` rows below `below`, except those of `keeping`, and moves the floor. The engine
+    /// cuts `below` to what the older of two snapshots covers; before there are two, it deletes nothing.
+    /// Returns how many rows are left to delete, counted up to `limit`; 0 for none.
     func trim(
         session: SessionID, partition: PartitionID, below: Sequence, keeping: [Sequence], limit: Int
     ) throws(EngineError) -> Int
 
     func put(_ table: CatalogTable, key: String, value: [UInt8]) throws(EngineError)
-    /// Puts the value where there is none; gives back what stands there then.
+    /// Puts the value where there is none; returns the value that then stands there.
     func putIfAbsent(_ table: CatalogTable, key: String, value: [UInt8]) throws(EngineError) -> [UInt8]
-    /// Compare-and-set: takes the step and writes all of `writes`, or does nothing, where the setting is not
-    /// as the step begins any more; then the change is to be computed anew from what is there. Nothing is
-    /// held between reading and this. Whether it was done, now or by an earlier try of the very same;
-    /// `refused` also where that cannot be known.
+    /// Compare-and-set: takes the step and writes all of `writes`, or does nothing where the setting no
+    /// longer has the value `step.from`. The caller must then compute the change again. No lock is held
+    /// between the reading and this call. Returns whether the change is done, now or by an earlier try of the
+    /// same step; `refused` also where the engine cannot know.
     func change(_ step: CatalogStep, _ writes: CatalogWrites) throws(EngineError) -> Bool
     func get(_ table: CatalogTable, key: String) throws(EngineError) -> [UInt8]?
-    /// Removing what is not there is no error.
+    /// Removing an entry that is not there is no error.
     func remove(_ table: CatalogTable, key: String) throws(EngineError)
     /// All entries by rising key (bytewise).
     func all(_ table: CatalogTable) throws(EngineError) -> [CatalogEntry]
@@ -182,9 +183,9 @@ public struct CatalogEntry: Hashable, Sendable {
     }
 }
 
-/// What every engine checks in the same words.
+/// Bounds and checks that all engines share, with the same error texts.
 public enum EngineRules {
-    /// Far from what a partition ever reaches, and safe in every engine's integers.
+    /// Far above what a partition ever reaches, and safe in every engine's integers.
     public static let sequenceMax = Sequence((1 << 48) - 1)
     /// Names of nodes and keys of catalog tables, in bytes.
     public static let keyBytesMax = 1024
@@ -217,7 +218,7 @@ public enum EngineRules {
         }
     }
 
-    /// Checks what is the same for every part of a snapshot.
+    /// Checks what all engines demand of a part of a snapshot.
     public static func check(_ part: SnapshotPart) throws(EngineError) {
         guard part.bytes.count <= snapshotPartBytesMax, part.end?.length ?? 0 <= snapshotBytesMax else {
             throw .refused(
@@ -227,7 +228,7 @@ public enum EngineRules {
         guard part.number == 0 || part.upload != nil else { throw .refused("a part of no snapshot") }
     }
 
-    /// Verifies rows as they are read.
+    /// Verifies a row that an engine has read.
     public static func verify(_ row: Row) throws(EngineError) {
         do throws(RecordError) {
             try RecordCodec.verify(row.payload, expecting: row.partition, row.sequence)

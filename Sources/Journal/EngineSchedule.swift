@@ -2,15 +2,15 @@ import Model
 
 /// What an engine's thread does next: the order of the appends and of the jobs of one engine.
 ///
-/// The thread works in rounds: a few small jobs and one large one, then what the appender wants done, up to
-/// one append. So a stream of jobs does not hold appends up, nor the other way round. A job is *large* where
-/// it reads or writes up to a megabyte: a part of a snapshot, bodies of records. What an append has settled
-/// leaves before the next jobs run. A pause holds up everything: it is made where the engine's last answer
-/// was lost, and jobs would meet the same engine.
+/// The thread works in rounds: a few small jobs and one large one, then the appender's effects, up to one
+/// append. So jobs do not hold up appends, and appends do not hold up jobs. A job is *large* where it reads
+/// or writes up to a megabyte: a part of a snapshot, or bodies of records. Records that an append has settled
+/// leave before the next jobs run. A pause holds up everything: it follows a lost answer of the engine, and
+/// jobs would meet the same engine.
 ///
 /// The thread adds what was posted to it, then calls `beginRound` and carries out steps until there is none.
-/// Where nothing is left it sleeps until something is posted, or until `retryAt`: what the engine refused is
-/// appended again then.
+/// Then the thread sleeps until something is posted, or until `retryAt`, when the appender tries refused rows
+/// again.
 public struct EngineSchedule<Job> {
     public enum Step {
         case job(Job)
@@ -21,7 +21,7 @@ public struct EngineSchedule<Job> {
         case resolved([Resolved])
         /// Nothing of the partition is in flight or in doubt any more.
         case closed(PartitionID)
-        /// Do nothing for so many nanoseconds.
+        /// Do nothing for this many nanoseconds.
         case pause(UInt64)
     }
 
@@ -32,7 +32,7 @@ public struct EngineSchedule<Job> {
     private var largeJobs: [Job] = []
     private var jobsLeft = 0
     private var mayRunLarge = false
-    /// The round's append is done, or a look has failed: what is settled leaves, then the round is over.
+    /// The round's append is done, or a look has failed. Settled records leave, then the round is over.
     private var hasAppended = false
     private var now = MonotonicTime(nanoseconds: 0)
     private var pause: UInt64 = 0
@@ -41,19 +41,19 @@ public struct EngineSchedule<Job> {
 
     public init(_ options: JournalOptions = JournalOptions()) { self.options = options }
 
-    /// Whether nothing waits and nothing is in flight, but for what was refused.
+    /// Whether nothing waits and nothing is in flight, apart from refused rows.
     public var isIdle: Bool {
         effects.isEmpty && jobs.isEmpty && largeJobs.isEmpty && appender?.isIdle ?? true
     }
 
-    /// When what was refused is to be tried again.
+    /// When the appender tries refused rows again.
     public var retryAt: MonotonicTime? { appender?.retryAt }
 
     // MARK: What was posted
 
-    /// Rows are appended under this session from now on.
+    /// From now on rows go in under this session.
     public mutating func begin(_ session: SessionID) {
-        // What the former session would still have asked of the engine is of no use any more.
+        // The former session's appends and looks are of no use any more.
         effects.removeAll { effect in
             switch effect {
             case .resolved, .closed: false
@@ -86,7 +86,7 @@ public struct EngineSchedule<Job> {
         largeJobs.append(contentsOf: large)
     }
 
-    /// The engine has failed, or is to end: what was not run.
+    /// Takes out the jobs that have not run, because the engine has failed or is to end.
     public mutating func takeJobs() -> [Job] {
         defer { (jobs, largeJobs) = ([], []) }
         return jobs + largeJobs
@@ -133,7 +133,7 @@ public struct EngineSchedule<Job> {
         }
     }
 
-    /// Add what was posted during the append before, so that the next batch has it.
+    /// The thread must first add what was posted during the append, so that the next batch holds it.
     public mutating func appended(
         _ outcome: AppendOutcome, _ batch: BatchID, under session: SessionID, now: MonotonicTime
     ) {
@@ -157,8 +157,8 @@ public struct EngineSchedule<Job> {
         appender?.on(.looked(partition, sequence, batch), now: now, into: &effects)
     }
 
-    /// The engine did not answer: the same look comes again after a pause, in the next round, so that
-    /// whatever was posted meanwhile is heard first.
+    /// The engine did not answer. The same look comes again after a pause, in the next round, so that the
+    /// schedule hears first what was posted meanwhile.
     public mutating func lookFailed() {
         hasAppended = true
         pause = pause(after: doubts)

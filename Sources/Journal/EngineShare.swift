@@ -2,10 +2,10 @@ import Model
 
 /// Which of a cluster's partitions live in one of its databases: partition p in database p mod `count`.
 ///
-/// Number 0 is the cluster's *home*, which holds besides what there is once: nodes, leases, sessions,
+/// Number 0 is the cluster's *home*, which also holds what a cluster has once: nodes, leases, sessions,
 /// projects, keys, settings. The spread is made with the cluster and never changes.
 public struct EngineShare: Hashable, Sendable {
-    /// Databases of a cluster, the home counted.
+    /// Databases of a cluster, including the home.
     public static let countMax = 64
 
     /// From 0.
@@ -32,10 +32,10 @@ public struct EngineShare: Hashable, Sendable {
     public func partition(at index: Int) -> Int { number + index * count }
 }
 
-/// What a database that is not the home of its cluster says of itself, so that it is not taken for another.
+/// What a database other than the home stores about itself, so that nobody takes it for another database.
 public struct DatabaseIdentity: Hashable, Sendable {
     public static let clusterBytes = 16
-    /// The setting under which it stands.
+    /// The setting under which the identity stands.
     public static let key = "database"
     private static let version: UInt8 = 1
 
@@ -57,7 +57,7 @@ public struct DatabaseIdentity: Hashable, Sendable {
         return out.bytes
     }
 
-    /// Throws `corrupt` for what was not made by `encoded`.
+    /// Throws `corrupt` for bytes that `encoded` did not make.
     public init(decoding bytes: [UInt8]) throws(EngineError) {
         var reader = ByteReader(bytes)
         do {
@@ -74,8 +74,8 @@ public struct DatabaseIdentity: Hashable, Sendable {
         }
     }
 
-    /// Why the database that says `found` of itself is not this one, with what to do; `nil` where it is.
-    /// Databases are counted from 1 where people read it.
+    /// Why the database with the identity `found` is not this one, and what to do; `nil` where it is this
+    /// one. The text counts databases from 1.
     public func mistake(in found: DatabaseIdentity?) -> String? {
         let place = "database \(share.number + 1) of \(share.count)"
         guard let found else {

@@ -1,5 +1,5 @@
-/// What is said where something has a version that this program does not know. Everything that is stored or
-/// sent carries one (docs/formats.md).
+/// The error text for a value whose version this program does not know. Everything that is stored or sent
+/// carries a version (docs/formats.md).
 public enum FormatVersion {
     /// - Parameter what: With its article: "a project".
     public static func sentence(_ what: String, _ found: UInt64, known: ClosedRange<UInt64>) -> String {

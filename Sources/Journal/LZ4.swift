@@ -1,11 +1,11 @@
 import CLZ4
 
-/// LZ4 blocks from liblz4: for records, and for what nodes say to each other.
+/// LZ4 blocks from liblz4, for records and for frames between nodes.
 public enum LZ4 {
-    /// A byte of a block stands for at most so many: a longer length that somebody declares is no block's.
+    /// One byte of a block stands for at most this many bytes; a longer declared length is malformed.
     public static let expansionMax = 255
 
-    /// Bytes written to `room`; 0 where LZ4 does not make it as short as `limit`, which is at most the room.
+    /// Returns the bytes written to `room`; 0 where the block does not fit into `limit` and the room.
     public static func pack(
         _ source: UnsafeRawBufferPointer, into room: UnsafeMutableRawBufferPointer, atMost limit: Int
     ) -> Int {
@@ -16,8 +16,8 @@ public enum LZ4 {
         return Int(LZ4_compress_default(from, to, Int32(source.count), Int32(limit)))
     }
 
-    /// What was packed, if it is exactly `count` bytes; `nil` where the block is malformed. The caller has
-    /// bounded `count`: so much memory is taken, unless no block of this length could be so long.
+    /// The unpacked bytes, if they are exactly `count` bytes; `nil` where the block is malformed. The caller
+    /// must bound `count`: that much memory is reserved, except where no block of this length could hold it.
     public static func unpack(_ stored: UnsafeRawBufferPointer, count: Int) -> [UInt8]? {
         guard count >= 0, count <= Int(LZ4_MAX_INPUT_SIZE), stored.count <= Int(LZ4_MAX_INPUT_SIZE),
             count / expansionMax <= stored.count
@@ -37,7 +37,7 @@ public enum LZ4 {
     // MARK: With its length
 
     /// The u32 length of the bytes, little endian, and the block; `nil` where the block is longer than
-    /// `limit` or the bytes are more than a length can say.
+    /// `limit`, or where the length does not fit into a u32.
     public static func packWithLength(_ bytes: [UInt8], atMost limit: Int) -> [UInt8]? {
         guard let length = UInt32(exactly: bytes.count), limit > 0 else { return nil }
         let packed = [UInt8](unsafeUninitializedCapacity: 4 + limit) { buffer, count in
@@ -50,7 +50,7 @@ public enum LZ4 {
         return packed.isEmpty ? nil : packed
     }
 
-    /// What `packWithLength` packed; `nil` where it says to be longer than `max`, or is malformed.
+    /// Unpacks what `packWithLength` made; `nil` where the length is above `max` or the block is malformed.
     public static func unpackWithLength(_ stored: [UInt8], max: Int) -> [UInt8]? {
         stored.withUnsafeBytes { bytes in
             guard bytes.count >= 4 else { return nil }

@@ -61,7 +61,7 @@ extension MemoryEngine: ClusterEngine {
         while sessionList.count < last.rawValue { sessionList.append((node: "", isAlive: false)) }
     }
 
-    /// Sessions that were begun in the home and are not known here yet have their places in the list.
+    /// Gives sessions that began in the home, and are not known here yet, their places in the list.
     func makeRoom(for session: SessionID) {
         while sessionList.count < session.rawValue {
             sessionList.append((node: "", isAlive: false))

@@ -1,18 +1,18 @@
 import Model
 
-/// An engine in memory, for tests and the simulator: deterministic, and it fails as it is told.
+/// An engine in memory, for tests and the simulator: deterministic, with faults that the test chooses.
 ///
-/// Three layers tell what a crash keeps. What was acknowledged is there for good. What went in under a lost
-/// reply is visible and may vanish (`crash(keepsUnacknowledged: false)`), until an append of later is
-/// acknowledged: so a database behaves whose commit was cut off before its standby had it.
+/// Acknowledged rows survive every crash. Rows that went in under a lost reply are visible, and vanish with
+/// `crash(keepsUnacknowledged: false)` until a later append or take is acknowledged. A database behaves like
+/// this when it fails over before its standby has the commit.
 public final class MemoryEngine: Engine {
-    /// What the next append does instead of working.
+    /// A fault of the next append.
     public enum Fault: Hashable, Sendable {
         /// The disk is full: nothing goes in.
         case refuse
-        /// It goes in, and nobody hears of it.
+        /// The rows go in, and the reply is lost.
         case loseReply
-        /// The request was lost: it does not go in, and nobody hears of that either.
+        /// The request is lost: the rows do not go in, and no reply comes.
         case loseRequest
         /// The engine gives up for good, before or after the rows went in.
         case fail(afterCommit: Bool)
@@ -31,29 +31,29 @@ public final class MemoryEngine: Engine {
         var row: PartitionRow
         var journal: [Sequence: Stored] = [:]
         var snapshots: [Snapshot] = []
-        /// One that is not finished.
+        /// A snapshot whose last part is missing.
         var upload: (number: UInt64, snapshot: Snapshot)?
         var last: Sequence { max(journal.keys.max() ?? .zero, Sequence(row.floor.rawValue - 1)) }
     }
 
     public internal(set) var failure: String?
-    /// What the engine says that time it is, and of which past it is; `nil` for one that cannot say.
+    /// The wall clock and the past that the engine reports; `nil` for an engine that has none.
     public var clock: WallTime?
     public var currentPast: EnginePast?
     /// Which partitions live here.
     public let share: EngineShare
     /// Faults of the next appends, in order; `nil` is an append that works.
     public var faults: [Fault?] = []
-    /// Appends that were acknowledged, and rows in them.
+    /// Appends that were acknowledged.
     public internal(set) var commits = 0
     var partitionsByID: [Partition] = []
     var sessionList: [(node: String, isAlive: Bool)] = []
-    /// Where this is not the home: begun, and neither registered nor fenced here so far.
+    /// Outside the home: sessions that have begun, and are neither registered nor fenced here so far.
     var unknownSessions: Set<SessionID> = []
     var uploads: UInt64 = 0
     var leases: [SessionID: (counter: UInt64, info: [UInt8])] = [:]
     var catalog: [CatalogTable: [String: [UInt8]]] = [:]
-    /// Visible, and gone with a crash, until an append of later is acknowledged.
+    /// Visible rows that a crash may take away, until a later append or take is acknowledged.
     var unacknowledged: [(partition: PartitionID, sequence: Sequence)] = []
 
     public init(share: EngineShare = EngineShare()) { self.share = share }
@@ -138,8 +138,7 @@ public final class MemoryEngine: Engine {
             guard index < partitionsByID.count, partitionsByID[index].row.owner == session else {
                 return .unowned
             }
-            // Below the floor nobody writes: a copy of an append that comes late would put back what was
-            // trimmed.
+            // No row goes in below the floor: a late copy of an append would put back what was trimmed.
             guard row.sequence >= partitionsByID[index].row.floor else { return .unowned }
             guard partitionsByID[index].journal[row.sequence] == nil else { return .taken }
             partitionsByID[index].journal[row.sequence] = Stored(batch: batch, payload: row.payload)
@@ -148,7 +147,7 @@ public final class MemoryEngine: Engine {
     }
 
     #if DEBUG
-        /// An append that asks neither whether a session lives nor what it owns: a bug that tests plant.
+        /// An append that checks neither the session nor its ownership: a bug that tests plant.
         public func appendUnchecked(batch: BatchID, rows: [Row]) -> [RowOutcome] {
             rows.map { row in
                 let index = Int(row.partition.rawValue)

@@ -3,8 +3,8 @@ import Model
 /// The bodies of records that a partition asked for by their sequences.
 public struct RecordBodies: Sendable {
     public var records: [(sequence: Sequence, body: [UInt8])]
-    /// Of those that were asked for, these were looked at: one that is not here is gone. What stands behind
-    /// was left, because there were bytes enough.
+    /// The engine has looked for all requested records up to this sequence: one that is missing here is gone.
+    /// The engine has left the records behind it out, because the bytes reached the bound.
     public var through: Sequence
 
     public init(records: [(sequence: Sequence, body: [UInt8])], through: Sequence) {

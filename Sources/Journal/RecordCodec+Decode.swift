@@ -1,7 +1,7 @@
 import Model
 
 extension RecordCodec {
-    /// The record of a row's payload, after its checksum was found right.
+    /// Decodes a row's payload after its checksum has matched.
     public static func decode(_ payload: [UInt8]) throws(RecordError) -> Record {
         try payload.withUnsafeBufferPointer { bytes throws(RecordError) in
             let buffer = UnsafeRawBufferPointer(bytes)
@@ -10,7 +10,7 @@ extension RecordCodec {
         }
     }
 
-    /// The same, demanding that it is the record of this place.
+    /// The same, and demands that the record belongs to this partition and sequence.
     public static func decode(
         _ payload: [UInt8], expecting partition: PartitionID, _ sequence: Sequence
     ) throws(RecordError) -> Record {
@@ -22,7 +22,7 @@ extension RecordCodec {
         }
     }
 
-    /// Checks a row's payload without unpacking it: what an engine does with every row that it reads.
+    /// Checks a row's payload without unpacking it. Engines do this with every row that they read.
     @discardableResult
     public static func verify(
         _ payload: [UInt8], expecting partition: PartitionID, _ sequence: Sequence
@@ -60,7 +60,8 @@ extension RecordCodec {
         let flags = load(3, UInt8.self)
         guard flags & ~flagLZ4 == 0 else { throw .unknownFlags(flags) }
         guard load(checksumOffset, UInt64.self) == checksum(of: payload) else { throw .checksum }
-        // From here on the bytes are what an encoder wrote; they are still not trusted with memory.
+        // The checksum matches, so an encoder wrote these bytes. Lengths are still checked before memory is
+        // reserved.
         let partition = load(12, UInt16.self)
         let sequence = load(14, UInt64.self)
         let bodyBytes = load(38, UInt32.self)

@@ -1,11 +1,11 @@
 import CXXHash
 import Model
 
-/// What stands before every record's body.
+/// The header in front of every record's body.
 public struct RecordHeader: Hashable, Sendable {
     public var partition: PartitionID
     public var sequence: Sequence
-    /// Of the session that wrote it; never falls along a journal.
+    /// The epoch of the session that wrote the record; never falls along a journal.
     public var epoch: Epoch
     public var history: History
 
@@ -35,11 +35,11 @@ public enum RecordError: Error, Hashable, Sendable, CustomStringConvertible {
     case unknownVersion(UInt8)
     case unknownFlags(UInt8)
     case checksum
-    /// A body longer than `RecordCodec.bodyBytesMax`, said or given.
+    /// A length past its bound, or a declared length that does not fit the payload.
     case lengthOutOfBounds(UInt64)
-    /// The checksum fits and the compressed body does not open.
+    /// The checksum matches, but the compressed body does not unpack.
     case decompress
-    /// A whole record, in another's place.
+    /// A whole record that stands in another record's place.
     case misplaced(partition: UInt16, sequence: UInt64)
 
     public var description: String {
@@ -68,15 +68,15 @@ public enum RecordError: Error, Hashable, Sendable, CustomStringConvertible {
 /// 42 the body as stored
 /// ```
 /// The checksum is XXH3-64 over everything behind it, seeded with everything before it, so that no bit of a
-/// row can change unseen. It is verified on every read, before anything else of the row is believed;
-/// partition and sequence are inside, so a row that got into another's place is found as well. All integers
-/// are little endian.
+/// row can change unseen. Every read verifies the checksum before it believes anything else of the row.
+/// Partition and sequence are inside, so a read also finds a row in another row's place. All integers are
+/// little endian.
 public enum RecordCodec {
     /// The longest body of a record, unpacked.
     public static let bodyBytesMax = 4 << 20
     /// The longest payload that `encode` makes: a body that compression did not shorten is stored as it is.
     public static let payloadBytesMax = headerBytes + bodyBytesMax
-    /// Below this a body is stored as it is: LZ4 finds nothing in so little.
+    /// A shorter body is stored as it is: LZ4 finds nothing in so few bytes.
     public static let compressBytesMin = 128
     public static let version: UInt8 = 1
     public static let headerBytes = 42
@@ -90,7 +90,7 @@ public enum RecordCodec {
     /// else.
     public static func encode(header: RecordHeader, body: [UInt8]) throws(RecordError) -> [UInt8] {
         guard body.count <= bodyBytesMax else { throw .lengthOutOfBounds(UInt64(body.count)) }
-        // Packed, a body must save a sixteenth: unpacking costs more than reading the rest.
+        // Packing must save a sixteenth: otherwise unpacking costs more than reading the rest.
         let packedMax = body.count >= compressBytesMin ? body.count - body.count / 16 : 0
         return [UInt8](unsafeUninitializedCapacity: headerBytes + body.count) { buffer, count in
             var flags: UInt8 = 0
@@ -126,7 +126,7 @@ public enum RecordCodec {
         whole.storeBytes(of: UInt32(bodyBytes).littleEndian, toByteOffset: 38, as: UInt32.self)
     }
 
-    /// Requires at least a header's bytes.
+    /// `payload` must have at least a header's bytes.
     static func checksum(of payload: UnsafeRawBufferPointer) -> UInt64 {
         let seed = UInt32(littleEndian: payload.loadUnaligned(fromByteOffset: 0, as: UInt32.self))
         let checked = UnsafeRawBufferPointer(rebasing: payload[checkedOffset...])

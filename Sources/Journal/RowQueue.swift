@@ -1,7 +1,8 @@
 /// Rows in the order in which they came, with the sum of their payloads.
 struct RowQueue: Sendable {
     private var rows: [Row] = []
-    /// Rows before it are gone; they are cut off when they are the larger part, so that taking stays cheap.
+    /// Index of the first row. The queue cuts the rows before it off once they are the larger part, so that
+    /// taking stays cheap.
     private var head = 0
     private(set) var byteCount = 0
 

@@ -2,12 +2,12 @@ import Model
 
 /// One piece of a snapshot, as it goes to the engine between two appends.
 public struct SnapshotPart: Sendable {
-    /// As the engine numbered it when it had the first part, which has none.
+    /// The number that the engine gave the upload with its first part; `nil` in the first part.
     public var upload: UInt64?
     /// From 0.
     public var number: Int
     public var bytes: [UInt8]
-    /// In the last part: what all of them are.
+    /// In the last part: the number, length and digest of all parts.
     public var end: End?
 
     public struct End: Hashable, Sendable {
@@ -30,8 +30,8 @@ public struct SnapshotPart: Sendable {
     }
 }
 
-/// The digest of a snapshot's parts, one after the other. It begins with what says which snapshot it is, so
-/// that none can stand in another's place, and each part's is the seed of the next one's.
+/// The digest of a snapshot's parts in their order. It begins with the partition and the covered sequence, so
+/// that no snapshot can stand in another's place. The digest so far seeds the digest of the next part.
 public struct SnapshotDigest: Sendable {
     public private(set) var value: UInt64
 

@@ -1,16 +1,16 @@
-/// How far somebody is behind with what was handed over.
+/// How far a receiver is behind with what was handed over to it.
 public enum Pressure: UInt8, Comparable, Sendable {
     /// Everything may be handed over.
     case none
-    /// Half of what may wait does: nothing is begun any more that can be refused as well.
+    /// Half of what may wait does: nothing is begun any more that can also be refused.
     case behind
-    /// Nothing more may wait: what can be repeated is left out, and who cannot take it is cut off.
+    /// Nothing more may wait: what a protocol repeats is left out, and a connection is cut off.
     case full
 
     public static func < (left: Pressure, right: Pressure) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// What somebody was handed and has not taken yet, and how much of it there may be.
+/// What a receiver was handed and has not taken yet, and how much of it there may be.
 public struct Backlog: Sendable {
     public struct Bound: Hashable, Sendable {
         public var entries: Int
@@ -32,7 +32,7 @@ public struct Backlog: Sendable {
         return entries >= max(1, bound.entries / 2) || bytes >= max(1, bound.bytes / 2) ? .behind : .none
     }
 
-    /// One entry more, unless it is full. False where nothing was taken.
+    /// Takes one entry more, unless the backlog is full. False where it was full.
     public mutating func take(bytes: Int) -> Bool {
         guard pressure < .full else { return false }
         add(bytes: bytes)

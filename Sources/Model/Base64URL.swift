@@ -2,7 +2,7 @@
 public enum Base64URL {
     private static let alphabet = Array(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
-    /// The value of each byte; 0xFF for those outside the alphabet.
+    /// The value of each byte; 0xFF for bytes outside the alphabet.
     private static let values: [UInt8] = {
         var values = [UInt8](repeating: 0xFF, count: 256)
         for (value, byte) in alphabet.enumerated() { values[Int(byte)] = UInt8(value) }
@@ -26,8 +26,7 @@ public enum Base64URL {
         return out
     }
 
-    /// `nil` where a byte is outside the alphabet, the length is impossible, or bits are set that carry
-    /// nothing.
+    /// `nil` where a byte is outside the alphabet, the length is impossible, or unused bits are set.
     public static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         var out: [UInt8] = []
         out.reserveCapacity(text.count * 3 / 4)

@@ -1,4 +1,4 @@
-/// What is wrong with a condition, and at which byte.
+/// An error in a condition, and its byte offset.
 public struct ConditionError: Error, Hashable, Sendable, CustomStringConvertible {
     public var offset: Int
     public var reason: String
@@ -6,17 +6,17 @@ public struct ConditionError: Error, Hashable, Sendable, CustomStringConvertible
 }
 
 extension Condition {
-    /// Bytes of a condition that is looked at: five topics of 900, and room.
+    /// Bytes of a condition that is parsed: room for five topics of 900.
     public static let lengthMax = 8192
     /// Parentheses and negations within each other.
     public static let depthMax = 32
 
     /// FCM's grammar: `'t' in topics`, `&&`, `||`, `!`, parentheses.
     ///
-    /// Parentheses first, then left to right: `&&` and `||` have equal precedence, so `a || b && c` is `(a
-    /// || b) && c`; `!` is of the atom or parenthesis that follows it. At most five topics, each as often as
-    /// `atomCountMax` allows. A condition that holds for a device in none of its topics (a bare negation) is
-    /// refused, as FCM does.
+    /// Parentheses first, then left to right: `&&` and `||` have equal precedence, so `a || b && c` is `(a ||
+    /// b) && c`; `!` belongs to the atom or parenthesis that follows. At most five topics, each as often as
+    /// `atomCountMax` allows. As FCM does, the parser refuses a condition that holds for a device in none of
+    /// its topics (a bare negation).
     public static func parse(_ text: some Collection<UInt8>) throws(ConditionError) -> Condition {
         var parser = ConditionParser(Array(text))
         let root = try parser.expression(depth: 0)

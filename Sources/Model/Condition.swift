@@ -4,7 +4,7 @@
 /// messaging).
 public struct Condition: Hashable, Sendable {
     public static let topicCountMax = 5
-    /// How often topics may be mentioned, the same one more than once.
+    /// How many times a condition may mention topics; the same topic may come more than once.
     public static let atomCountMax = 64
 
     public indirect enum Node: Hashable, Sendable {
@@ -26,7 +26,7 @@ public struct Condition: Hashable, Sendable {
         self.root = root
     }
 
-    /// Whether a device that is in exactly the topics for which `isMember` holds is meant.
+    /// Whether the condition holds for a device that is in exactly the topics for which `isMember` holds.
     public func holds(_ isMember: (Int) -> Bool) -> Bool { Condition.evaluate(root, isMember) }
 
     private static func evaluate(_ node: Node, _ isMember: (Int) -> Bool) -> Bool {

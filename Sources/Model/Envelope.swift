@@ -5,9 +5,10 @@ public struct Envelope: Hashable, Sendable {
     public var event: [UInt8]
     /// The first present of android `collapse_key`, `apns-collapse-id`, webpush `Topic`; empty for none.
     public var collapseKey: [UInt8]
-    /// When it was sent; a message goes to nobody from `sent + ttl` on.
+    /// When the message was sent; from `sent + ttl` on it goes to nobody.
     public var sent: WallTime
-    /// Whole seconds, 0...2,419,200. 0 is now or never: only for devices that listen at that moment.
+    /// Whole seconds, 0...2,419,200. 0 is now or never: only for devices that listen at the moment of the
+    /// send.
     public var ttlSeconds: UInt32
 
     public init(id: MessageID, event: [UInt8], collapseKey: [UInt8] = [], sent: WallTime, ttlSeconds: UInt32)

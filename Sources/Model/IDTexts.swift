@@ -18,14 +18,14 @@ extension MessageID {
 }
 
 extension EventID {
-    /// 16 digits of position, a dot, 4 of history.
+    /// 16 digits of the position, a dot, 4 digits of the history.
     public func append(to out: inout [UInt8]) {
         Hex.append(position.rawValue, digits: 16, to: &out)
         out.append(UInt8(ascii: "."))
         Hex.append(UInt64(history), digits: 4, to: &out)
     }
 
-    /// `nil` where the text is not of that form.
+    /// `nil` where the text does not have that form.
     public init?(_ text: some RandomAccessCollection<UInt8>) {
         guard text.count == 21, let dot = text.firstIndex(of: UInt8(ascii: ".")),
             text.distance(from: text.startIndex, to: dot) == 16,

@@ -1,4 +1,4 @@
-// Distinct integer types for distinct things. No bare `Int` that means one of these crosses a module's
+// Distinct integer types for distinct things. No bare `Int` with one of these meanings crosses a module's
 // boundary.
 
 /// One partition of the cluster or node: the unit of ownership. 12 bits, so at most 4,096 of them.
@@ -44,33 +44,32 @@ public struct Sequence: Hashable, Comparable, Sendable {
     public init(_ rawValue: UInt64) { self.rawValue = rawValue }
     public static let zero = Sequence(0)
     public var next: Sequence { Sequence(rawValue + 1) }
-    /// The one before; of the first, itself.
+    /// The sequence before; of 0, itself.
     public var former: Sequence { Sequence(rawValue - min(rawValue, 1)) }
     public static func < (left: Sequence, right: Sequence) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// Since when a session owns a partition; rises with each change of owner.
+/// The number of one ownership of a partition; rises with each change of owner.
 public struct Epoch: Hashable, Comparable, Sendable {
     public let rawValue: UInt64
     public init(_ rawValue: UInt64) { self.rawValue = rawValue }
     public static func < (left: Epoch, right: Epoch) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// One incarnation of a shard node, as the engine numbers it.
+/// One run of a shard node, as the engine numbers it.
 public struct SessionID: Hashable, Comparable, Sendable {
     public let rawValue: UInt64
     public init(_ rawValue: UInt64) { self.rawValue = rawValue }
     public static func < (left: SessionID, right: SessionID) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// Names one append, so that its fate can be looked up after its reply was lost.
+/// Names one append, so that the appender can look up its fate after a lost reply.
 public struct BatchID: Hashable, Sendable {
     public let rawValue: UInt64
     public init(_ rawValue: UInt64) { self.rawValue = rawValue }
 }
 
-/// A random number that names one past of a partition. A new one begins when the past is known to have lost
-/// its end.
+/// A random number that names one line of a partition's records, made with the partition.
 public struct History: Hashable, Sendable {
     public let rawValue: UInt64
     public init(_ rawValue: UInt64) { self.rawValue = rawValue }

@@ -1,4 +1,4 @@
-/// Some of the partitions: a bit for each, so that adding one that is there already costs next to nothing.
+/// A set of partitions: one bit for each, so that adding a partition again costs next to nothing.
 public struct PartitionSet: Hashable, Sendable {
     private var words: [UInt64] = []
     public private(set) var isEmpty = true

@@ -1,14 +1,15 @@
-/// A device as a registration id (FID or token) names it, deciphered. Says nothing of whether the device is
-/// still there: only its partition knows, by the nonce.
+/// A device as a registration id (FID or token) names it, deciphered. Only the device's partition knows, by
+/// the nonce, whether the device is still there.
 public struct Registration: Hashable, Sendable {
     public var project: ProjectNumber
     public var partition: PartitionID
     public var index: DeviceIndex
     /// 24 random bits that the device got with its index.
     public var nonce: UInt32
-    /// Which of the cluster's keys deciphered it; the device's secrets are made with the same.
+    /// The number of the cluster's key that deciphered the id; the device's proofs are made under the same
+    /// key.
     public var key: UInt8
-    /// What stood behind the colon of a token; `nil` for a bare FID.
+    /// The text behind a token's colon; `nil` for a bare FID.
     public var suffix: DeviceProof?
 
     public init(
@@ -36,8 +37,8 @@ public struct DeviceProof: Hashable, Sendable {
     public func matches(_ other: DeviceProof) -> Bool { (high ^ other.high) | (low ^ other.low) == 0 }
 }
 
-/// A message's id: microseconds since 1970 and 64 random bits, so that it is unique without asking anybody.
-/// Its text is 32 lower-case hexadecimal digits.
+/// A message's id: microseconds since 1970 and 64 random bits, so that it is unique without a question to
+/// other nodes. Its text is 32 lower-case hexadecimal digits.
 public struct MessageID: Hashable, Sendable {
     public var time: UInt64
     public var random: UInt64
@@ -50,9 +51,9 @@ public struct MessageID: Hashable, Sendable {
     public func hash(into hasher: inout Hasher) { hasher.combine(random) }
 }
 
-/// Where in a partition's delivery log an entry stands. Microseconds since 1970, made strictly increasing,
-/// so that an event id orders and resumes, but tells nobody how much went to others
-/// (rule: ids-leak-nothing).
+/// The place of an entry in a partition's delivery log. Microseconds since 1970, made strictly increasing, so
+/// that an event id orders and resumes, but does not tell how much went to other devices (rule:
+/// ids-leak-nothing).
 public struct Position: Hashable, Comparable, Sendable {
     public let rawValue: UInt64
     public init(_ rawValue: UInt64) { self.rawValue = rawValue }
@@ -60,11 +61,11 @@ public struct Position: Hashable, Comparable, Sendable {
     public static func < (left: Position, right: Position) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// `(history, number)` as a stream's `id:` shows it: 16 hexadecimal digits of position, a dot, and 4 of the
-/// history, so that ids of one device sort as text.
+/// `(history, position)` as a stream's `id:` shows it: 16 hexadecimal digits of the position, a dot, and 4
+/// digits of the history, so that ids of one device sort as text.
 public struct EventID: Hashable, Sendable {
     public var position: Position
-    /// The low 16 bits of the partition's history.
+    /// The low 16 bits of the partition's history plus the generation.
     public var history: UInt16
     public init(position: Position, history: UInt16) {
         self.position = position

@@ -1,6 +1,6 @@
 import COpenSSL
 
-// Reading what clients show: registration ids one by one or by the thousand, and the texts of proofs.
+// Reading ids and secrets from clients: registration ids singly or by the thousand, and texts of proofs.
 
 extension RegistrationKeys {
     /// A FID or a token, deciphered.
@@ -23,8 +23,8 @@ extension RegistrationKeys {
         text.withUnsafeBufferPointer { decipher($0) }
     }
 
-    /// Many at once, with one call to libcrypto for each key that is needed. `results` is made as long as
-    /// `texts`, in the same order.
+    /// Deciphers many at once, with one call to libcrypto for each key that is needed. `results` becomes as
+    /// long as `texts`, in the same order.
     public func decipher(
         _ texts: [UnsafeBufferPointer<UInt8>],
         into results: inout [Result<Registration, RegistrationError>]
@@ -58,7 +58,7 @@ extension RegistrationKeys {
         }
     }
 
-    /// The text of a credential, or of a token's suffix.
+    /// Reads the text of a credential, or of a token's suffix.
     public func parseProof(_ text: UnsafeBufferPointer<UInt8>) -> DeviceProof? {
         guard text.count == RegistrationKeys.credentialLength, let bits = RegistrationKeys.read132(text),
             bits.head == 0
@@ -70,7 +70,7 @@ extension RegistrationKeys {
         Array(text).withUnsafeBufferPointer { parseProof($0) }
     }
 
-    /// `nil` where the zeros are not there: the key does not fit. A chance fit has one in 2^40.
+    /// `nil` where the zeros are missing: the key does not fit. A wrong key fits by chance once in 2^40.
     private static func registration(
         _ high: UInt64, _ low: UInt64, _ key: RegistrationKey, _ suffix: DeviceProof?
     ) -> Result<Registration, RegistrationError>? {
@@ -85,7 +85,7 @@ extension RegistrationKeys {
     }
 }
 
-/// What stands in a registration id's characters, before any key: the enciphered block, and a token's suffix.
+/// The content of a registration id's characters, before any key: the enciphered block, and a token's suffix.
 struct IDForm {
     var high: UInt64
     var low: UInt64
@@ -106,7 +106,7 @@ struct IDForm {
     }
 }
 
-/// The blocks of a batch side by side, as libcrypto wants them, and whose they are.
+/// The blocks of a batch side by side, as libcrypto wants them, with each block's place in the batch.
 struct BatchScratch {
     private(set) var places: [Int] = []
     private(set) var suffixes: [DeviceProof?] = []
@@ -141,14 +141,14 @@ struct BatchScratch {
         input.removeSubrange((2 * count)...)
     }
 
-    /// Deciphers all blocks, each by itself (ECB: a block is an id of its own, never part of a longer text).
+    /// Deciphers all blocks, each by itself (ECB: each block is one id, never part of a longer text).
     mutating func decipher(_ context: OpaquePointer) {
         if output.count < input.count {
             output.append(contentsOf: repeatElement(0, count: input.count - output.count))
         }
         input.withUnsafeBytes { source in
             output.withUnsafeMutableBytes { target in
-                // libcrypto counts bytes in 32 bits; a body of 4 MiB, the edge's limit, has far fewer.
+                // libcrypto counts bytes in 32 bits; a body of 1 MiB, the edge's limit, has far fewer.
                 var written: Int32 = 0
                 _ = EVP_CipherUpdate(
                     context, target.bindMemory(to: UInt8.self).baseAddress, &written,

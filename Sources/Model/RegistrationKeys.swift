@@ -1,14 +1,14 @@
 import COpenSSL
 
-/// One of the cluster's keys for registration ids. All nodes know it before it is used.
+/// One of the cluster's keys for registration ids. All nodes know a key before any node uses it.
 public struct RegistrationKey: Hashable, Sendable {
     public static let materialBytes = 32
     public var number: UInt8
-    /// 32 random bytes: 16 for ids, 16 for what is made from devices' secrets.
+    /// 32 random bytes: 16 for ids, 16 for the proofs that are made from devices' secrets.
     public var material: [UInt8]
-    /// A retired key still deciphers, so that its ids are told to be unregistered, not malformed.
+    /// A retired key still deciphers, so that its ids get the answer "unregistered", not "malformed".
     public var isRetired: Bool
-    /// From when on ids are made under it; before, all nodes hear of it.
+    /// From this time on new ids are made under the key; all nodes hear of the key before.
     public var from: WallTime?
 
     public init(number: UInt8, material: [UInt8], isRetired: Bool = false, from: WallTime? = nil) {
@@ -21,21 +21,21 @@ public struct RegistrationKey: Hashable, Sendable {
 }
 
 public enum RegistrationError: Error, Hashable, Sendable {
-    /// Not of the form: it was never made here.
+    /// Not of the form of an id: no key of this cluster made it.
     case malformed
-    /// Of the form, but no key at hand fits. With a table of keys that is known to be current, it was never
-    /// made here; with an older one nobody can say.
+    /// Of the form, but no known key fits. Where the table of keys is current, this cluster never made the
+    /// id; where the table is older, nobody can say.
     case unknownKey
-    /// It was made here, under a key that was retired since.
+    /// Made here, under a key that has since been retired.
     case retiredKey
 }
 
-/// Makes and reads registration ids and what devices show.
+/// Makes and reads registration ids, and the proofs that devices show.
 ///
-/// A FID is 22 base64url characters, 132 bits: four fixed bits and one AES-128 block that holds partition
-/// (12 bits), index (28), project (24), nonce (24) and 40 zeros. A token is a FID, a colon and 22 characters
-/// made from the device's secret; a credential is made from the same secret for another use, so that knowing
-/// an address says nothing of the other.
+/// A FID is 22 base64url characters, 132 bits: four fixed bits and one AES-128 block that holds partition (12
+/// bits), index (28), project (24), nonce (24) and 40 zeros. A token is a FID, a colon and 22 characters made
+/// from the device's secret. A credential is made from the same secret for another use, so that a token tells
+/// nothing of the credential.
 ///
 /// Confined to one loop: it reuses its cipher contexts.
 public final class RegistrationKeys {
@@ -49,20 +49,20 @@ public final class RegistrationKeys {
         let decipher: OpaquePointer
         let proofs: OpaquePointer
     }
-    /// The newest first: most ids were made under it.
+    /// The newest first, because most ids were made under it.
     private(set) var keys: [Key]
-    /// Under which new ids are made.
+    /// The key under which new ids are made.
     private var newest: Key
-    /// Where a batch is deciphered; kept, so that the next needs no memory.
+    /// Memory in which a batch is deciphered; kept, so that the next batch needs no more.
     var scratch = BatchScratch()
 
-    /// `keys` must hold at least one that is not retired.
+    /// `keys` must hold at least one key that is not retired.
     public init(_ keys: [RegistrationKey], now: WallTime = WallTime(milliseconds: .max)) {
         self.keys = keys.sorted { $0.number > $1.number }.map { RegistrationKeys.ready($0) }
         newest = RegistrationKeys.current(of: self.keys, now: now)
     }
 
-    /// What is known of the keys by now. None of them ever goes: one that is missing was not read.
+    /// Adopts the keys that are known by now. No key ever goes: a missing one was only not read.
     public func adopt(_ known: [RegistrationKey], now: WallTime) {
         for key in known {
             if let place = keys.firstIndex(where: { $0.key.number == key.number }) {
@@ -76,11 +76,11 @@ public final class RegistrationKeys {
         newest = RegistrationKeys.current(of: keys, now: now)
     }
 
-    /// Under which of the keys new ids are made: the highest number of those whose time has come.
+    /// The key under which new ids are made: the highest number among the keys whose time has come.
     public static func current(of keys: [RegistrationKey], now: WallTime) -> RegistrationKey? {
         let usable = keys.filter { !$0.isRetired }
         return usable.filter { $0.from.map { $0 <= now } ?? true }.max { $0.number < $1.number }
-            // A clock that is behind all of them.
+            // The clock is behind the time of every key.
             ?? usable.min { $0.number < $1.number }
     }
 
@@ -133,7 +133,7 @@ public final class RegistrationKeys {
 
     // MARK: Making
 
-    /// The FID of a device, under the newest key.
+    /// The FID of a device, under the key for new ids.
     public func fid(_ registration: Registration) -> [UInt8] {
         let high =
             UInt64(registration.partition.rawValue) << 52 | UInt64(registration.index.rawValue) << 24
@@ -186,7 +186,7 @@ public final class RegistrationKeys {
 
     // MARK: 132 bits
 
-    /// 132 bits as 22 characters: 4 bits of head, then 128.
+    /// Writes 132 bits as 22 characters: 4 bits of head, then 128.
     private static func append132(_ head: UInt8, _ high: UInt64, _ low: UInt64, to out: inout [UInt8]) {
         out.append(Base64URL.character(head << 2 | UInt8(high >> 62)))
         var rest = (high << 2 | low >> 62, low << 2)
@@ -196,7 +196,7 @@ public final class RegistrationKeys {
         }
     }
 
-    /// The 22 characters from `start` on, which must be there.
+    /// Reads the 22 characters from `start` on; `nil` where they are missing or one is outside the alphabet.
     static func read132(
         _ text: UnsafeBufferPointer<UInt8>, from start: Int = 0
     ) -> (head: UInt8, high: UInt64, low: UInt64)? {
@@ -204,7 +204,7 @@ public final class RegistrationKeys {
         let first = Base64URL.value(text[start])
         var high: UInt64 = 0
         var low = UInt64(first & 3)
-        // A value outside the alphabet has bits that no other has; they are looked at once, at the end.
+        // A value outside the alphabet has bits that no other value has; one look at the end finds them.
         var seen = first
         for place in start + 1..<start + 22 {
             let value = Base64URL.value(text[place])

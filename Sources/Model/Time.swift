@@ -1,4 +1,4 @@
-/// Nanoseconds of a monotonic clock whose zero means nothing. Leases, quotas and deadlines run on it.
+/// Nanoseconds of a monotonic clock with an arbitrary zero. Leases, quotas and deadlines run on it.
 public struct MonotonicTime: Hashable, Comparable, Sendable {
     public let nanoseconds: UInt64
     public init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
@@ -19,12 +19,12 @@ extension UInt64 {
     public static func seconds(_ count: UInt64) -> UInt64 { count * 1_000_000_000 }
 }
 
-/// Milliseconds since 1970-01-01T00:00:00Z. Only what must outlive a process (expiry, dates) is told in it.
+/// Milliseconds since 1970-01-01T00:00:00Z. Only for times that must outlive a process (expiry, dates).
 public struct WallTime: Hashable, Comparable, Sendable {
     public let milliseconds: Int64
     public init(milliseconds: Int64) { self.milliseconds = milliseconds }
     public static func < (left: WallTime, right: WallTime) -> Bool { left.milliseconds < right.milliseconds }
-    /// Days since 1970-01-01, as subscriptions and devices are dated.
+    /// Days since 1970-01-01, the date of subscriptions and devices.
     public var day: Day { Day(UInt16(clamping: milliseconds / 86_400_000)) }
 }
 
@@ -35,7 +35,7 @@ public struct Day: Hashable, Comparable, Sendable {
     public static func < (left: Day, right: Day) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// What a core machine is told of the time: both clocks, read once for each event.
+/// The time as a core machine gets it: both clocks, read once for each event.
 public struct Instant: Hashable, Sendable {
     public var monotonic: MonotonicTime
     public var wall: WallTime

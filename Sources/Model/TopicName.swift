@@ -3,10 +3,10 @@
 /// Source: FCM v1 discovery document, `TopicSubscription.topicName`.
 public struct TopicName: Hashable, Sendable, CustomStringConvertible {
     public static let lengthMax = 900
-    /// Its bytes, all of them ASCII.
+    /// The name's bytes, all of them ASCII.
     public let utf8: [UInt8]
 
-    /// Checks `bytes`; a leading `/topics/` is tolerated and dropped. `nil` where it is no topic name.
+    /// Checks `bytes`; a leading `/topics/` is tolerated and dropped. `nil` where the rest is no topic name.
     public init?(_ bytes: UnsafeBufferPointer<UInt8>) {
         var rest = bytes
         let prefix: StaticString = "/topics/"

@@ -6,10 +6,11 @@ import Journal
 ///
 /// **When is a commit acknowledged?** The server sends a statement's rows and "command complete" *before* it
 /// commits; only "ready for query" comes after. So an answer counts when the whole exchange is over and the
-/// connection stands idle outside a transaction. And a wait for a standby that an operator cancels ends in a
-/// *warning* beside an answer that looks like success: such an answer is unconfirmed (`Field.leavesDoubt`).
+/// connection stands idle outside a transaction. Where an operator cancels the wait for a standby, a
+/// *warning* comes beside an answer that looks like success: such an answer is unconfirmed
+/// (`Field.leavesDoubt`).
 final class Connection {
-    /// What the server said besides its answer.
+    /// Warnings that the server sent beside its answer.
     private final class Notices {
         var doubt: String?
     }
@@ -17,15 +18,15 @@ final class Connection {
     private let handle: OpaquePointer
     private let notices = Notices()
     private var names: [String: String] = [:]
-    /// Milliseconds without a byte from the server after which an answer is waited for no longer.
+    /// Milliseconds without a byte from the server after which the engine stops waiting for an answer.
     private let silenceMax: Int
 
-    /// Connects to the first host that takes writes. What stands in `defaults` gives way to `conninfo`.
+    /// Connects to the first host that takes writes. Values of `conninfo` override those of `defaults`.
     init(_ conninfo: String, defaults: [(String, String)], silenceMax: Int) throws(Fault) {
         self.silenceMax = silenceMax
         var keywords: [String?] = defaults.map(\.0)
         var values: [String?] = defaults.map(\.1)
-        // A connection string goes where the name of the database does; the last of two values counts.
+        // The connection string goes into the field for the database's name; of two values the last counts.
         keywords += ["dbname", "client_encoding", nil]
         values += [conninfo, "UTF8", nil]
         let opened = Connection.withCStrings(keywords) { keywords in
@@ -38,7 +39,7 @@ final class Connection {
             throw .unsent("\(PostgresEngine.unreachable): \(reason)")
         }
         handle = opened
-        // Else a server that reads nothing would hold this thread in the middle of a large statement.
+        // Otherwise a server that reads nothing would hold this thread in the middle of a large statement.
         PQsetnonblocking(handle, 1)
         // The receiver is called only inside calls of this class, while `notices` lives.
         PQsetNoticeReceiver(
@@ -72,8 +73,8 @@ final class Connection {
     /// The number of the server process on the other side.
     var serverProcess: Int32 { PQbackendPID(handle) }
 
-    /// Whether the server has hung up since the last answer, as far as has come through: one read that does
-    /// not wait. It spares an append after a restart of the server the outcome "unknown".
+    /// Whether the server is known to have hung up since the last answer: one read that does not wait. It
+    /// spares an append after a restart of the server the outcome "unknown".
     var isOver: Bool { PQconsumeInput(handle) == 0 || PQstatus(handle) != CONNECTION_OK }
 
     /// Runs a statement by its text, prepared the first time.
@@ -110,10 +111,10 @@ final class Connection {
         return try judge(try answer(PQsendQuery(handle, sql)))
     }
 
-    /// Waits for the whole answer to what was sent, and gives the last part of it, as `PQexec` does.
+    /// Waits for the whole answer to a statement, and returns its last part, as `PQexec` does.
     ///
-    /// A server that is frozen, or a network that swallows everything, is not waited for without end: the
-    /// connection counts as lost then, and what was asked as unknown. The server is not told to cancel: a
+    /// The wait for a frozen server, or for a network that swallows everything, has an end: the connection
+    /// then counts as lost, and the outcome as unknown. The engine does not ask the server to cancel: a
     /// commit that waits for a standby goes on waiting (rule: unknown-is-an-outcome).
     private func answer(_ isSent: Int32) throws(Fault) -> OpaquePointer? {
         guard isSent == 1 else { throw .lost(connectionMessage) }
@@ -129,7 +130,7 @@ final class Connection {
                 while PQisBusy(handle) == 1 { try awaitServer(alsoToSend: false) }
                 guard let next = PQgetResult(handle) else { return last }
                 let isFailure = last.map { PQresultStatus($0) == PGRES_FATAL_ERROR } ?? false
-                // Behind an error stands nothing that counts.
+                // Nothing behind an error counts.
                 if isFailure {
                     PQclear(next)
                 } else {

@@ -1,18 +1,19 @@
 import CPQ
 
-/// What libpq makes of an URL or of keywords, without connecting.
+/// How libpq reads a URL or keywords, without connecting.
 public enum ConnectionString {
     public enum Finding: Sendable {
         case plain
         case withPassword
-        /// libpq would say why, and show parts of it: perhaps of the password. Also where a password with an
-        /// `@` or a `/` in it was taken apart, and what is left of it stands as a host, port or database.
+        /// The caller must not show libpq's reason, which quotes parts of the text, perhaps of the password.
+        /// Also where libpq took a password with an `@` or a `/` apart, and a piece of it stands as a host,
+        /// port or database.
         case malformed
     }
 
     public static func look(_ text: String) -> Finding {
         let isURL = ["postgres://", "postgresql://"].contains(where: text.hasPrefix)
-        // What is neither is the name of a database.
+        // Any other text is the name of a database.
         guard isURL || text.utf8.contains(UInt8(ascii: "=")) else { return .plain }
         guard let found = parse(text) else { return .malformed }
         let isTorn =

@@ -2,10 +2,9 @@ import Journal
 import Model
 import Synchronization
 
-/// How far the journals of a database went when it last acknowledged something to this process, over
-/// whichever connection. A disk that was restored, or a failover that lost something, shows on the next
-/// connection by journals that end earlier: before anything is written behind a hole
-/// (rule: lost-ends-raise-the-generation).
+/// How far each journal of a database went when the database last acknowledged a record to this process, over
+/// any connection. After a restored disk, or a failover that lost something, journals end earlier. The next
+/// connection sees this before anything is written behind a hole (rule: lost-ends-raise-the-generation).
 public final class JournalEnds: Sendable {
     private let ends = Mutex<[PartitionID: Sequence]>([:])
 
@@ -36,7 +35,7 @@ extension PostgresEngine {
         return seen
     }
 
-    /// Somebody else may have seen that the database went back.
+    /// Another node may have seen that the database went back.
     func checkLoss(_ connection: Connection) throws(Fault) {
         let seen = try lossSeen(connection)
         if let known = lastLossSeen ?? options.knownPast?.lossSeen, known != seen {
@@ -47,8 +46,8 @@ extension PostgresEngine {
         lastLossSeen = seen
     }
 
-    /// The database went back. Whoever comes next is to know it too; all who see it in this life of the
-    /// server say the same.
+    /// The database went back. This tells every process that connects later; all processes that see the loss
+    /// in this life of the server write the same value.
     func noteLoss(_ connection: Connection) throws(Fault) {
         let reply = try connection.run(
             "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8")
@@ -57,7 +56,7 @@ extension PostgresEngine {
         try put(.setting, PostgresEngine.lossKey, value.bytes, connection)
     }
 
-    /// Everything may be trimmed; the floor still tells how far a journal had come.
+    /// All records may be trimmed; the floor still tells how far a journal had come.
     func checkEnds(_ connection: Connection) throws(Fault) {
         let known = options.ends.all
         guard !known.isEmpty else { return }

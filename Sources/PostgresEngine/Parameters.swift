@@ -21,16 +21,16 @@ enum Parameter {
     static func bytes(_ value: [UInt8]) -> Parameter { .bytes(value[...]) }
 }
 
-/// Parameters laid out one behind the other, as they are handed to libpq.
+/// Parameters laid out one behind the other, as libpq takes them.
 struct Parameters {
-    /// Types of elements, as the database numbers them (`pg_type.dat`).
+    /// Types of elements, by the database's numbers (`pg_type.dat`).
     private static let byteString: Int32 = 17
     private static let int8: Int32 = 20
     private static let int4: Int32 = 23
     private static let text: Int32 = 25
 
     private(set) var bytes: [UInt8] = []
-    /// Where each stands; `nil` is NULL.
+    /// The place of each parameter; `nil` is NULL.
     private(set) var places: [Range<Int>?] = []
 
     init(_ parameters: [Parameter]) {
@@ -39,7 +39,7 @@ struct Parameters {
             let start = bytes.count
             if append(parameter) { places.append(start..<bytes.count) } else { places.append(nil) }
         }
-        // A parameter of no bytes must still point somewhere, since a null pointer is NULL.
+        // A parameter of no bytes must still point somewhere, because a null pointer means NULL.
         bytes.append(0)
     }
 

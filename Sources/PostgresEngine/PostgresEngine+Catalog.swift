@@ -1,7 +1,7 @@
 import Journal
 import Model
 
-// The small tables. A value is stored behind a checksum that its table and key seed, verified on every read.
+// The small tables. Each value stands behind a checksum, seeded with table and key; every read verifies it.
 
 extension PostgresEngine {
     public func put(_ table: CatalogTable, key: String, value: [UInt8]) throws(EngineError) {
@@ -18,8 +18,8 @@ extension PostgresEngine {
                 + " ON CONFLICT (key) DO UPDATE SET value = excluded.value", [.text(key), .bytes(sealed)])
     }
 
-    /// One statement, which writes also where somebody else's value stands: so it commits behind what it saw
-    /// (see `PostgresEngine`), and what it gives back is not forgotten.
+    /// One statement, which also writes where another value stands. So it commits behind what it saw (see
+    /// `PostgresEngine`), and no failover forgets the value that it returns.
     public func putIfAbsent(
         _ table: CatalogTable, key: String, value: [UInt8]
     ) throws(EngineError) -> [UInt8] {
@@ -59,7 +59,7 @@ extension PostgresEngine {
             defer { isRepeat = true }
             if try connection.run(statement, parameters).int(0, 0) == 1 { return true }
             guard isRepeat else { return false }
-            // The try whose answer was lost may have been done, and somebody else's change behind it.
+            // The lost try may have gone in, and another process may have changed the setting after it.
             throw .engine(
                 .refused(
                     "the connection to the database was lost during a change, and another one was made since:"
@@ -121,9 +121,10 @@ extension PostgresEngine {
     }
 }
 
-/// The one statement that changes the small tables. Whoever takes the step has the setting's row until the
-/// statement is over, and everything else hangs on that; whoever waited for it finds another value. The value
-/// that the step leads to counts as well: then this is the repeat of a try whose answer was lost.
+/// The one statement that changes the small tables. The process that takes the step holds the setting's row
+/// until the statement is over, and all writes depend on that step. A process that waited for the row finds
+/// another value. The statement also accepts the step's own new value: that is the repeat of a try whose
+/// answer was lost.
 private enum CatalogStatement {
     static let next = statement(
         "UPDATE tidecast.setting SET value = $3::bytea WHERE key = $1::text AND value IN ($2::bytea, $3)"

@@ -4,14 +4,13 @@ import Model
 // Appending and reading.
 
 extension PostgresEngine {
-    /// Rows that one statement reads at most, and bytes of their payloads.
+    /// Most rows of a single read statement, and most bytes of their payloads.
     private static let pageRows = 4096
     private static let pageBytes = 8 << 20
 
-    /// The first row says that the session lives, the others which places were free, and, with sequences
-    /// below zero, which rows are of partitions that the session does not own or stand below the floor: a
-    /// copy of an append that comes late would put back what was trimmed. Nothing comes back for a dead
-    /// session.
+    /// The first row of the answer says that the session lives; a dead session gets no rows. The other rows
+    /// name the sequences that went in. A negative sequence names a row of a partition that the session does
+    /// not own, or a row below the floor: a late copy of an append would put back what was trimmed.
     private static let appendStatement: StaticString = """
         WITH living AS MATERIALIZED (
             SELECT id FROM tidecast.session WHERE id = $1::int8 AND alive FOR SHARE),
@@ -81,7 +80,7 @@ extension PostgresEngine {
         if unowned.isEmpty, places.count == rows.count {
             return Array(repeating: .appended, count: rows.count)
         }
-        // Of two rows at one place in one batch the first went in.
+        // Of two rows of a batch with one sequence the first went in.
         return rows.map { row in
             let place = Place(partition: row.partition.rawValue, sequence: row.sequence.rawValue)
             if unowned.contains(place) { return .unowned }
@@ -100,7 +99,7 @@ extension PostgresEngine {
 
     public func lastSequence(_ partition: PartitionID) throws(EngineError) -> Sequence {
         try ask { connection throws(Fault) in
-            // Everything may be trimmed; the floor still tells how far the journal had come.
+            // All records may be trimmed; the floor still tells how far the journal had come.
             let reply = try connection.run(
                 """
                 SELECT greatest(p.floor - 1, (

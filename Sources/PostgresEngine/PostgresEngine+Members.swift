@@ -1,12 +1,12 @@
 import Journal
 import Model
 
-// What ownership asks of the database besides the journal: leases, and what the database says of itself.
+// Leases, and the database's report on itself, for ownership.
 
 extension PostgresEngine {
-    /// Moves the session's counter and gives it back. Throws `fenced` for a dead session. With each renewal
-    /// the database's settings are read back; where commits are less durable than was asked for, the engine
-    /// gives up (rule: durability-is-verified).
+    /// Raises the session's counter and returns it. Throws `fenced` for a dead session. Each renewal reads
+    /// the database's settings back; where commits are less durable than asked for, the engine gives up
+    /// (rule: durability-is-verified).
     public func renewLease(_ session: SessionID) throws(EngineError) -> UInt64 {
         try renew(session, info: nil)
     }
@@ -41,9 +41,10 @@ extension PostgresEngine {
         }
     }
 
-    /// A renewal that is under way is waited for: it has the lease's row, and `FOR SHARE` looks at the row as
-    /// it is then. The session's row is locked first, behind appends that have it, as everybody else does it;
-    /// not where the counter has moved already, so that a node that is there does not wait for that.
+    /// The fence waits for a renewal under way: the renewal holds the lease's row, and `FOR SHARE` then sees
+    /// the new counter. The fence locks the session's row first, behind appends that hold it, in the same
+    /// order as all other statements. Where the counter has moved already it takes no lock, so that a node
+    /// that is there waits for nothing.
     public func fence(_ session: SessionID, at counter: UInt64) throws(EngineError) -> Bool {
         try ask { connection throws(Fault) in
             let reply = try connection.run(
@@ -93,7 +94,7 @@ extension PostgresEngine {
         }
     }
 
-    /// Reads back what the database says of itself; gives up where it is not what was asked for.
+    /// Reads the database's settings back; gives up where they are not as asked for.
     public func settings() throws(EngineError) -> PostgresSettings {
         try ask { connection throws(Fault) in
             let settings = try readSettings(connection)

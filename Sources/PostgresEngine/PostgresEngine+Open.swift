@@ -1,17 +1,17 @@
 import Journal
 
-// What happens when a connection is made: how it works, who answers, and which tables are there.
+// Making a connection: how it works, which server answers, and which tables are there.
 
 extension PostgresEngine {
-    /// Give way to what the connection string says. A peer that vanishes without a word is noticed after
-    /// about ten seconds.
+    /// Values in the connection string override these. A peer that vanishes without a word is noticed after
+    /// about 10 s.
     private static let defaults = [
         ("target_session_attrs", "read-write"), ("connect_timeout", "3"), ("application_name", "tidecast"),
         ("keepalives", "1"), ("keepalives_idle", "4"), ("keepalives_interval", "2"),
         ("keepalives_count", "3"), ("tcp_user_timeout", "10000"),
     ]
 
-    /// The engine leaves no transaction open while it thinks. Were one left open, it would not be for long.
+    /// The engine leaves no transaction open while it thinks. The server ends one that idles for this long.
     private static let idleTransactionSeconds = 5
 
     func open() throws(Fault) -> Connection {
@@ -34,7 +34,7 @@ extension PostgresEngine {
                     + " is read again")
         }
         if let reason = settings.weakness(asked: options) {
-            // Before the first acknowledgement it is the operator's mistake, later it is a broken promise.
+            // Before the first acknowledgement this is the operator's mistake, later it is a broken promise.
             if lastSettings == nil { throw .engine(.refused(reason)) }
             throw distrust(reason)
         }
@@ -46,9 +46,9 @@ extension PostgresEngine {
         return connection
     }
 
-    /// Whatever the role's or the database's own settings are. There is no statement timeout: a commit that
-    /// is cancelled while it waits for a standby is visible and not replicated. Every statement finds its
-    /// rows by an index, and must do so also before the database has statistics of a young table.
+    /// These settings hold whatever the role's or the database's own settings are. There is no statement
+    /// timeout: a commit that is cancelled while it waits for a standby is visible and not replicated. Every
+    /// statement finds its rows by an index, also before the database has statistics of a young table.
     private func configure(_ connection: Connection) throws(Fault) {
         var settings = [
             "lock_timeout = \(max(1, options.lockMilliseconds))",
@@ -77,9 +77,9 @@ extension PostgresEngine {
             throw .engine(
                 .refused("the database's encoding is \(encoding): make one with ENCODING 'UTF8'"))
         }
-        // In one message, which the server carries out as one transaction: it waits for nothing of this
-        // process, however long that sleeps. Another node may be at it: whoever comes second fails at what
-        // is there by then, and finds it done.
+        // The server carries one message out as one transaction, which waits for nothing of this process,
+        // however long this process sleeps. Another node may migrate at the same time: the second one fails
+        // at the tables that are there by then, and finds the migration done.
         let former = try version(connection)
         let message =
             [
@@ -94,8 +94,8 @@ extension PostgresEngine {
         }
     }
 
-    /// 0 where there are no tables yet. Asked of the catalog's tables: functions like `to_regclass` answer
-    /// from a cache, and an advisory lock that was waited for does not refresh it.
+    /// 0 where there are no tables yet. The catalog's tables answer: functions like `to_regclass` answer from
+    /// a cache, which a wait for an advisory lock does not refresh.
     private func version(_ connection: Connection) throws(Fault) -> Int {
         let found = try connection.run(
             """

@@ -1,13 +1,14 @@
 import Journal
 import Model
 
-// Sessions and partitions: who may write (rule: sessions-never-return).
+// Sessions and partitions: which session may write (rule: sessions-never-return).
 
 extension PostgresEngine {
-    /// Two processes that begin a session of one node at once: the second finds the first one's, and again.
-    /// Each try that fails is one that another process won, so so many others may be before this one.
+    /// Where two processes begin a session of one node at once, the second one collides and tries again. A
+    /// try fails only where another process wins the race, so the number of tries bounds the number of
+    /// competing processes.
     private static let beginTriesMax = 64
-    /// A batch's id holds 24 bits of its session's.
+    /// A batch's id holds 24 bits of its session's id.
     private static let sessionMax: UInt64 = 1 << 24
 
     public func beginSession(node: String) throws(EngineError) -> SessionID {
@@ -32,8 +33,8 @@ extension PostgresEngine {
         throw .refused("other processes begin sessions of node \(node) all the time")
     }
 
-    /// Fences the former ones and makes the new one in one statement. Leases of sessions that were dead
-    /// before go with it, so that their table stays small.
+    /// Fences the node's former sessions and makes the new one in one statement. The statement also deletes
+    /// the leases of sessions that were dead already, so that the table of leases stays small.
     private static func begin(_ node: String, _ connection: Connection) throws(Fault) -> UInt64? {
         let reply = try connection.run(
             """
@@ -50,8 +51,8 @@ extension PostgresEngine {
         return reply.count == 1 ? try reply.uint(0, 0) : nil
     }
 
-    /// The update is made also where the session is dead already, so that the answer means: dead for good,
-    /// whatever fails over.
+    /// The statement writes also where the session is dead already. So the answer means that the session is
+    /// dead for good, whatever fails over.
     public func fence(_ session: SessionID) throws(EngineError) {
         guard options.share.isHome else { return try bury(session) }
         _ = try ask { connection throws(Fault) in
@@ -72,7 +73,7 @@ extension PostgresEngine {
     public func createPartitions(count: Int, histories: [History]) throws(EngineError) {
         try ask { connection throws(Fault) in
             if try hasPartitions(count, histories, connection) { return }
-            // One statement: of two who make them at once the one that makes the first row makes all.
+            // One statement: of two processes at once, the one that makes the first row makes all rows.
             _ = try connection.run(
                 """
                 WITH wanted AS MATERIALIZED (

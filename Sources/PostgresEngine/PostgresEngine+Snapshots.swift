@@ -1,18 +1,19 @@
 import Journal
 import Model
 
-// Snapshots lie in the database in chunks, one for each part. The chunks go in first, under a number that
-// nothing names yet; the row that names them is one statement under the living session that owns the
-// partition. Chunks that no row names are of older snapshots, or were left by whoever stopped in between: two
-// of them go with each part that comes in, and at the end what is then left.
+// Snapshots lie in the database in chunks, one for each part. The chunks go in first, under a number that no
+// row names yet. The row that names them is one statement under the living session that owns the partition.
+// Chunks that no row names are of older snapshots, or of an upload that stopped in between. With each part
+// that comes in, two of them go.
 
 extension PostgresEngine {
-    /// Chunks that go with one that comes.
+    /// Chunks to delete with each part that comes in.
     private static let chunksDroppedMax = 2
-    /// Rows that vanish while they are read: a newer snapshot was written meanwhile. Then from the beginning.
+    /// Tries to read a snapshot. Where rows vanish during a try, a newer snapshot was written, and the engine
+    /// begins again.
     private static let readTriesMax = 4
 
-    /// The session lives and owns the partition, and will until the statement is over.
+    /// The session lives and owns the partition, until the statement is over.
     private static let owning = """
         WITH living AS MATERIALIZED (
             SELECT id FROM tidecast.session WHERE id = $1::int8 AND alive FOR SHARE),
@@ -37,7 +38,7 @@ extension PostgresEngine {
                     .int(Int64(end.length)), .uint(end.digest),
                 ])
         }
-        // What is left over costs room only, and the next part tries again.
+        // Chunks that are left over cost only room, and the next part tries again.
         _ = try? drop(chunksBut: upload, place)
         return UInt64(bitPattern: upload)
     }
@@ -76,8 +77,8 @@ extension PostgresEngine {
         }
     }
 
-    /// Names the snapshot and drops those that are now too many. The new one counts among the newest where it
-    /// is one, and is never dropped.
+    /// Names the snapshot and drops snapshots beyond the number to keep. The new snapshot counts where it is
+    /// among the newest, and is never dropped itself.
     private func name(_ parameters: [Parameter]) throws(EngineError) {
         try ask { connection throws(Fault) in
             let reply = try connection.run(
@@ -107,7 +108,7 @@ extension PostgresEngine {
         }
     }
 
-    /// Of a snapshot of before, whose parts had no digest of their own.
+    /// The checksum of a snapshot of the former kind, whose parts had no digest of their own.
     private static func checksum(of bytes: [UInt8], partition: PartitionID, covering: Sequence) -> UInt64 {
         var header = ByteWriter(capacity: 18)
         header.u16(partition.rawValue)

@@ -1,12 +1,12 @@
 import Journal
 import Model
 
-// A database that is one of several of its cluster, and not the home: its sessions are begun elsewhere.
+// One of several databases of a cluster, and not the home: its sessions begin in the home.
 //
-// A session's row here grants what it grants in the home: to write in the partitions that live here. It is
-// made after the session began in the home, and marked dead after it is dead in the home. In between a
-// session may live here alone; it owns what it owns until it is marked dead here as well, and whoever takes a
-// partition of this database sees to that first.
+// A session's row here grants what it grants in the home: to write in the partitions that live here. The row
+// is made after the session began in the home, and marked dead after the session is dead in the home. In
+// between a session may live here alone. It keeps its partitions until it is marked dead here as well, and a
+// node that takes a partition of this database must do that first.
 
 extension PostgresEngine {
     public func register(_ session: SessionID, node: String) throws(EngineError) {
@@ -31,8 +31,8 @@ extension PostgresEngine {
                 WHERE s.id = l.session AND s.node = $2 AND s.id < $1
                 """, parameters)
         }
-        // Whoever was fenced before it was known stays dead, and so does one whom a later process of its node
-        // has superseded.
+        // A session that was fenced before it was known here stays dead, and so does a session that a later
+        // process of its node has superseded.
         _ = try ask { connection throws(Fault) in
             try connection.run(
                 """
@@ -66,7 +66,7 @@ extension PostgresEngine {
         guard options.share.isHome else { throw .refused("sessions begin in the cluster's home database") }
         guard last.rawValue > 0 else { return }
         _ = try ask { connection throws(Fault) in
-            // Of two nodes that do so at once the one that is later may not set it back.
+            // Of two nodes that do this at once, the later one must not set the sequence back.
             try connection.run(
                 """
                 SELECT setval(pg_get_serial_sequence('tidecast.session', 'id'), $1::int8)
@@ -75,7 +75,7 @@ extension PostgresEngine {
         }
     }
 
-    /// Marks a session dead, also one that was never known here.
+    /// Marks a session dead, also one that this database never knew.
     func bury(_ session: SessionID) throws(EngineError) {
         _ = try ask { connection throws(Fault) in
             try connection.run(
@@ -86,7 +86,7 @@ extension PostgresEngine {
         }
     }
 
-    /// Whether this is the database that was meant.
+    /// Whether this is the database that the configuration means.
     func checkIdentity(_ connection: Connection) throws(Fault) {
         guard let identity = options.identity else { return }
         var found: DatabaseIdentity?

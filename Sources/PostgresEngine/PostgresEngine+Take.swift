@@ -4,10 +4,10 @@ import Model
 // Taking a partition: compare-and-set on its row, together with the barrier.
 
 extension PostgresEngine {
-    /// One statement. The partition's row is locked before anything is written, so what it says cannot change
-    /// any more; the barrier goes in at a place that must be free and stand directly behind the last one, and
-    /// only where it went in the row changes. Records of a former owner cannot come in between: the statement
-    /// sees that session dead, hence everything that it ever appended.
+    /// One statement. It locks the partition's row before it writes anything, so the row cannot change any
+    /// more. The barrier goes in at a free sequence directly behind the last one, and only then the row
+    /// changes. Records of a former owner cannot come in between: the statement sees that session dead, hence
+    /// it sees everything that the session ever appended.
     private static let takeStatement: StaticString = """
         WITH living AS MATERIALIZED (
             SELECT id FROM tidecast.session WHERE id = $1::int8 AND alive FOR SHARE),
@@ -25,7 +25,7 @@ extension PostgresEngine {
         FROM barrier WHERE p.id = barrier.partition RETURNING p.epoch
         """
 
-    /// Why nothing was taken. The row lock makes it a commit, behind what it saw (see `PostgresEngine`).
+    /// Why nothing was taken. The row lock makes this a commit, behind what it saw (see `PostgresEngine`).
     private static let findStatement: StaticString = """
         WITH living AS MATERIALIZED (
             SELECT id FROM tidecast.session WHERE id = $1::int8 AND alive FOR SHARE)
@@ -49,7 +49,7 @@ extension PostgresEngine {
                 RETURNING p.id
                 """,
                 [.uint(session.rawValue), .partition(partition), .short(isRepeat ? 1 : 0)])
-            // Where an answer was lost, that nobody owns it is what was wanted.
+            // After a lost answer a row without an owner is the wanted result.
             guard reply.count == 1 else { throw .engine(.fenced) }
         }
     }
@@ -86,7 +86,7 @@ extension PostgresEngine {
                 throw .engine(
                     .refused("session \(owner) lives and owns partition \(partition.rawValue)"))
             }
-            // The reply of an earlier try was lost, and that try went in: nothing stands behind its barrier.
+            // An earlier try went in and its reply was lost: nothing stands behind its barrier.
             let epoch = Epoch(former.epoch.rawValue + 1)
             guard !found.isNull(0, 1), try found.uint(0, 1) == session.rawValue,
                 try found.uint(0, 2) == epoch.rawValue, !found.isNull(0, 4),

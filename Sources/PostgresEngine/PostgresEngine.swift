@@ -1,47 +1,48 @@
 import Journal
 import Model
 
-/// Journals in PostgreSQL, for a cluster: it brings its own replication, failover and backup.
+/// Journals in PostgreSQL, for a cluster: PostgreSQL brings replication, failover and backup.
 ///
-/// One connection, used synchronously; everything that is asked in normal work is *one statement*, so that a
-/// process that freezes holds no lock (rule: no-lock-outlives-a-statement). The tables are in `Schema`.
+/// One connection, used synchronously. In normal work each call is *one statement*, so that a process that
+/// freezes holds no lock (rule: no-lock-outlives-a-statement). The tables are in `Schema`.
 ///
-/// **Writing** takes a shared lock on the writer's session row, if that session lives, and inserts at places
-/// that nobody has taken. Fencing updates that row, so it waits for the append in flight; whoever waited for
-/// the fence in turn looks at the row again and finds the session dead.
+/// **Writing** takes a shared lock on the writer's session row, if that session lives, and inserts rows at
+/// free sequences. Fencing updates the session's row, so the fence waits for the append in flight. A later
+/// append that waited for the fence looks at the row again and finds the session dead.
 ///
-/// **A lost connection** is nothing to give up for. An append under way is `unknown`, and the next call
-/// connects again, over all hosts of the connection string, to one that takes writes. All other calls may be
-/// repeated: the engine does so once by itself, then says `refused`, and the caller asks again. Only what can
-/// no longer be trusted sets `failure`: another database or an older timeline answers, a journal ends earlier
-/// than it did, commits are less durable than asked for, or the database says that it is damaged.
+/// **A lost connection** does not make the engine give up. An append under way is `unknown`, and the next
+/// call connects again, over all hosts of the connection string, to one that takes writes. All other calls
+/// may be repeated: the engine repeats once by itself, then says `refused`, and the caller asks again. Only a
+/// database that can no longer be trusted sets `failure`: another database or an older timeline answers, a
+/// journal ends earlier than it did, commits are less durable than asked for, or the database reports damage.
 ///
-/// **The two meanings of seen.** What an append put in under a lost reply is visible, and a failover may
-/// still forget it. Each append, also one that puts nothing in, locks its session's row, and a row lock is
-/// written to the database's log: so the transaction commits with a record behind everything that it saw,
-/// synced and replicated before it is answered. `isAlive` reads in the same way, since an old primary that
-/// is cut off from its standby would answer a plain read.
+/// **A row that is visible is not always durable.** Rows that went in under a lost reply are visible, and a
+/// failover may still forget them. Each append, also one that puts nothing in, locks its session's row, and
+/// the database's log records a row lock. So the transaction commits with a log record behind everything that
+/// it saw, synced and replicated before the answer. `isAlive` reads in the same way, because an old primary
+/// that is cut off from its standby would answer a plain read.
 public final class PostgresEngine: ClusterEngine {
     public static let serverVersionMin = 130_000
 
     public struct Options: Sendable {
         public var synchronousCommit = SynchronousCommit.on
-        /// Whether a synchronous standby must be configured, else nothing is acknowledged.
+        /// Whether a synchronous standby must be configured; without one the engine acknowledges nothing
+        /// then.
         public var demandsStandby = false
         /// How long a statement waits for a lock before it is refused.
         public var lockMilliseconds = 1000
-        /// How long an answer is waited for in which no byte comes; then the connection counts as lost.
+        /// How long the engine waits for an answer without a byte; then the connection counts as lost.
         public var silenceMilliseconds = 30_000
 
         /// Which partitions live in this database.
         public var share = EngineShare()
-        /// What the database must say of itself on each new connection; `nil` for no matter what.
+        /// The identity that the database must have on each new connection; `nil` for any.
         public var identity: DatabaseIdentity?
-        /// The past that the database was in when the cluster last looked: it must not go on in one that may
-        /// lack something of that.
+        /// The past in which the cluster last saw the database. The node must not go on in a past that may
+        /// lack something of it.
         public var knownPast: EnginePast?
 
-        /// What all connections of this process to the database share.
+        /// How far journals went, shared by all connections of this process to the database.
         public var ends = JournalEnds()
 
         /// Acknowledge although the server does not sync its log. For tests.
@@ -51,17 +52,17 @@ public final class PostgresEngine: ClusterEngine {
     }
 
     public internal(set) var failure: String?
-    /// What the database said of itself last: when it was connected to, or a lease was renewed.
+    /// The database's last known settings, from connecting or from renewing a lease.
     public internal(set) var lastSettings: PostgresSettings?
-    /// What the database said of its own losses when it was connected to.
+    /// The database's note of its own losses, as read when connecting.
     var lastLossSeen: UInt64?
-    /// Where this engine's renewals have brought a lease.
+    /// The counter to which this engine has renewed a lease.
     var lastRenewal: (session: SessionID, counter: UInt64)?
     let conninfo: String
     let options: Options
     private var current: Connection?
 
-    /// Connects, and makes or migrates the tables. Throws `refused` with a sentence where that cannot be.
+    /// Connects, and makes or migrates the tables. Throws `refused` with a sentence where that is impossible.
     /// `conninfo` as libpq takes it: `postgres://user@one,two/database` or `host=one,two dbname=database`.
     public init(_ conninfo: String, options: Options = Options()) throws(EngineError) {
         self.conninfo = conninfo
@@ -73,7 +74,7 @@ public final class PostgresEngine: ClusterEngine {
         }
     }
 
-    /// Connects when it is first asked for something, and until it can refuses what it is asked for.
+    /// Connects with the first call, and refuses calls for as long as it cannot connect.
     public init(lazily conninfo: String, options: Options) {
         self.conninfo = conninfo
         self.options = options
@@ -100,7 +101,7 @@ public final class PostgresEngine: ClusterEngine {
             current = new
             return new
         } catch {
-            // Whatever went wrong on the way, nothing was asked yet.
+            // Whatever went wrong on the way, the engine has sent no statement of the call yet.
             switch error {
             case .lost(let reason), .unconfirmed(let reason): throw .unsent(reason)
             default: throw error
@@ -108,8 +109,8 @@ public final class PostgresEngine: ClusterEngine {
         }
     }
 
-    /// Asks the database, and once more if the connection was lost meanwhile or the answer is not certain.
-    /// `body` must come to the same when it is done twice.
+    /// Asks the database, and once more if the connection was lost or the answer is not certain. `body` must
+    /// have the same effect when it runs twice.
     func ask<Result>(_ body: (Connection) throws(Fault) -> Result) throws(EngineError) -> Result {
         var isRepeat = false
         while true {
@@ -125,7 +126,7 @@ public final class PostgresEngine: ClusterEngine {
         }
     }
 
-    /// What a fault means for the connection.
+    /// Drops the connection, or gives up for good, where the fault demands it.
     func settle(_ fault: Fault) {
         switch fault {
         case .lost: current = nil
@@ -139,12 +140,12 @@ public final class PostgresEngine: ClusterEngine {
     static let unreachable = "cannot reach the database"
     private static let lost = "the connection to the database was lost"
 
-    /// Whether a refusal is one of the way to the database, which may be open a moment later.
+    /// Whether the reason is only that the database cannot be reached, which may change a moment later.
     public static func isOfConnection(_ reason: String) -> Bool {
         reason.contains(unreachable) || reason.contains(lost)
     }
 
-    /// What a fault means for whoever asked, of anything but an append.
+    /// The error that a fault means for the caller of anything but an append.
     func translate(_ fault: Fault) -> EngineError {
         switch fault {
         case .engine(let error): error
@@ -157,7 +158,7 @@ public final class PostgresEngine: ClusterEngine {
         }
     }
 
-    /// Integers of the database are signed; ids and sequences stay far below that.
+    /// The database's integers are signed; ids and sequences stay far below their bound.
     static func check(_ row: Row) throws(Fault) {
         guard row.sequence > .zero, row.sequence <= EngineRules.sequenceMax else {
             throw .engine(.refused("no sequence of a record: \(row.sequence.rawValue)"))
@@ -167,7 +168,7 @@ public final class PostgresEngine: ClusterEngine {
         }
     }
 
-    /// Texts of the database hold no NUL.
+    /// Texts of the database hold no NUL byte.
     static func check(key: String, value: [UInt8]) throws(EngineError) {
         try EngineRules.check(key: key, value: value)
         guard !key.utf8.contains(0) else { throw .refused("a key has no NUL in it") }

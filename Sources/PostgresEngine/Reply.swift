@@ -1,7 +1,7 @@
 import CPQ
 import Journal
 
-/// Parts of what the server says beside or instead of rows (`postgres_ext.h`: macros that Swift does not
+/// Fields that the server sends beside or instead of rows (`postgres_ext.h`: macros that Swift does not
 /// import).
 enum Field: Unicode.Scalar {
     case severity = "V"
@@ -13,10 +13,10 @@ enum Field: Unicode.Scalar {
         PQresultErrorField(result, Int32(rawValue.value)).map { String(cString: $0) }
     }
 
-    /// Whether what the server said beside its answer takes something from it. That a commit is not
-    /// replicated is said under the code of any warning (01000) and in the language of the server; what tells
-    /// it apart is the server's own source file. Harmless are only other warnings, such as that transaction
-    /// numbers run low.
+    /// Whether a notice beside an answer casts doubt on the answer. The warning that a commit is not
+    /// replicated has the code of any warning (01000) and comes in the server's language; only the server's
+    /// source file tells it apart. Only other warnings are harmless, such as that transaction numbers run
+    /// low.
     static func leavesDoubt(_ notice: OpaquePointer) -> Bool {
         guard let state = Field.state.text(of: notice), state.hasPrefix("00") || state.hasPrefix("01"),
             let file = Field.sourceFile.text(of: notice)
@@ -25,19 +25,19 @@ enum Field: Unicode.Scalar {
     }
 }
 
-/// Rows that the database answered with, in binary. A value that has not the shape that was asked for is
-/// `corrupt`, never a trap.
+/// Rows of the database's answer, in binary. A value of another shape than asked for is `corrupt`, never a
+/// trap.
 final class Reply {
     private let result: OpaquePointer
 
-    /// Takes the result over.
+    /// Takes the result over and frees it.
     init(_ result: OpaquePointer) { self.result = result }
     deinit { PQclear(result) }
 
     var status: ExecStatusType { PQresultStatus(result) }
     var count: Int { Int(PQntuples(result)) }
     var rows: Range<Int> { 0..<count }
-    /// "COMMIT" after a commit, "ROLLBACK" where one was asked for and could not be.
+    /// "COMMIT" after a commit, "ROLLBACK" where the server could not commit as asked.
     var commandTag: String { PQcmdStatus(result).map { String(cString: $0) } ?? "" }
     var message: String {
         let text = field(.message) ?? PQresultErrorMessage(result).map { String(cString: $0) }

@@ -1,11 +1,11 @@
 /// The tables, as steps from one version of the schema to the next. All stand in the database's schema
 /// `tidecast`. A released step never changes; a change is a new step at the end.
 ///
-/// - Payloads are compressed already where that gains, so the database is told to store them as they are.
+/// - Payloads are compressed already where that gains, so the database stores them as they are.
 /// - `session` and `lease` are apart, so that renewing a lease never waits for an append, which holds a
-///   shared lock on its session's row. A lock makes no new version of that row (engineering notes: a row that
-///   each append updates is 2.5 times slower, and one idle transaction elsewhere ruins it).
-/// - Of each node at most one session lives; the index says so even to two processes that begin at once.
+///   shared lock on its session's row. A lock makes no new version of that row (measured: a row that each
+///   append updates is 2.5 times slower, and one idle transaction elsewhere ruins it).
+/// - Of each node at most one session lives; the index holds even for two processes that begin at once.
 enum Schema {
     static let steps: [String] = [
         """

@@ -1,9 +1,10 @@
 import Journal
 
 /// How far a commit must have come before it is acknowledged, weakest first (PostgreSQL,
-/// `synchronous_commit`). Without a synchronous standby all mean: on this server's disk. `off` is not for us.
+/// `synchronous_commit`). Without a synchronous standby all values mean this server's disk. The engine never
+/// accepts `off`.
 public enum SynchronousCommit: String, CaseIterable, Comparable, Sendable {
-    /// On this server's disk, whatever standbys there are.
+    /// On this server's disk, with or without standbys.
     case local
     /// Also written, but not synced, by the standby.
     case remoteWrite = "remote_write"
@@ -18,24 +19,24 @@ public enum SynchronousCommit: String, CaseIterable, Comparable, Sendable {
     }
 }
 
-/// What the database says of itself.
+/// The settings and the identity that the database reports.
 public struct PostgresSettings: Hashable, Sendable {
-    /// As the server says it, for example "on".
+    /// As the server reports it, for example "on".
     public var synchronousCommit: String
     public var fsync: Bool
-    /// Empty where no standby is waited for.
+    /// Empty where commits wait for no standby.
     public var synchronousStandbyNames: String
     /// Rises with each failover.
     public var timeline: UInt32
-    /// Of the database cluster; copies of it have the same.
+    /// The identifier of the database cluster; copies of the cluster have the same one.
     public var systemIdentifier: UInt64
     /// As the server counts: 150018 is 15.18.
     public var serverVersion: Int
     public var isInRecovery: Bool
 
-    /// Columns of a statement, in the order in which `init` reads them. A standby that was promoted tells its
-    /// new timeline to its control file only with its next checkpoint; the name of the log file that it
-    /// writes has it at once.
+    /// Columns of a statement, in the order in which `init` reads them. A promoted standby writes its new
+    /// timeline to its control file only with its next checkpoint; the name of its current log file has it at
+    /// once.
     static let columns = """
         current_setting('synchronous_commit'), current_setting('fsync') = 'on', \
         current_setting('synchronous_standby_names'), \
@@ -45,7 +46,7 @@ public struct PostgresSettings: Hashable, Sendable {
         current_setting('server_version_num')::int4, pg_is_in_recovery()
         """
 
-    /// Why commits are less durable than was asked for, or `nil` (rule: durability-is-verified).
+    /// Why commits are less durable than asked for, or `nil` (rule: durability-is-verified).
     func weakness(asked options: PostgresEngine.Options) -> String? {
         guard !options.allowsVolatile else { return nil }
         let commit = SynchronousCommit(rawValue: synchronousCommit)
@@ -60,15 +61,14 @@ public struct PostgresSettings: Hashable, Sendable {
         return nil
     }
 
-    /// What the tables say of a loss is not among the settings.
+    /// The note of a loss stands in the tables, not among the settings.
     func past(lossSeen: UInt64) -> EnginePast {
         EnginePast(
             system: systemIdentifier, timeline: timeline, isReplicated: !synchronousStandbyNames.isEmpty,
             lossSeen: lossSeen)
     }
 
-    /// Why what `self` says cannot follow what was known before, or `nil`
-    /// (rule: lost-ends-raise-the-generation).
+    /// Why these settings cannot follow the earlier ones, or `nil` (rule: lost-ends-raise-the-generation).
     func contradiction(to before: PostgresSettings) -> String? {
         guard systemIdentifier == before.systemIdentifier else {
             return "another database answers: its system identifier is \(systemIdentifier), and was"

@@ -4,16 +4,17 @@ import Journal
 
 /// The one connection to the database file, and the judge of its errors.
 ///
-/// A full disk and a lock refuse: the transaction is rolled back, nothing of it is in, and the connection
-/// goes on. Any other error poisons it. After a failed fsync the kernel may have dropped what it could not
-/// write, and the same handle would go on acknowledging over the hole (measured); so nothing is asked of a
-/// poisoned handle any more, not even to close, since closing would copy the log into the file.
+/// A full disk, a lock and a want of descriptors refuse: the transaction is rolled back, nothing of it is in,
+/// and the connection goes on. Any other error poisons the connection. After a failed fsync the kernel may
+/// have dropped what it could not write, and the same handle would go on acknowledging over the hole
+/// (measured). So the engine asks nothing more of a poisoned handle, not even to close, because closing would
+/// copy the log into the file.
 final class Connection {
     /// How long a statement waits for another program's lock before it is refused.
     static let busyMilliseconds: Int32 = 2000
-    /// Pages in the log at which it is copied into the file: 32 MiB. SQLite's own default of 4 MiB stalls
-    /// more often, and its automatic checkpoint swallows errors; here a checkpoint that fails stops the
-    /// engine.
+    /// Pages in the log at which the engine copies the log into the file: 32 MiB. SQLite's own default of 4
+    /// MiB stalls more often, and its automatic checkpoint swallows errors. Here an error stops the engine,
+    /// unless it is a refusal.
     static let checkpointPages: Int32 = 8192
 
     /// SQLITE_IOERR_SHMSIZE, a macro that Swift does not import.
@@ -41,8 +42,8 @@ final class Connection {
         pagesInLog = .allocate(capacity: 1)
         pagesInLog.initialize(to: 0)
         sqlite3_busy_timeout(handle, Connection.busyMilliseconds)
-        // It takes the place of SQLite's own checkpoints, which are such a hook themselves: setting their
-        // pragma later would take this one away.
+        // This hook replaces SQLite's own checkpoints, which use the same hook: setting their pragma later
+        // would remove this one.
         sqlite3_wal_hook(
             handle,
             { context, _, _, pages in
@@ -68,7 +69,7 @@ final class Connection {
         return .ioFailure(reason)
     }
 
-    /// What an error code means; poisons the connection where it is more than a refusal.
+    /// The error that a code means; poisons the connection where the error is more than a refusal.
     func fault(_ code: Int32) -> EngineError {
         let system = sqlite3_system_errno(handle)
         let reason = String(cString: sqlite3_errmsg(handle))
@@ -76,7 +77,7 @@ final class Connection {
         case SQLITE_FULL: return .refused("the disk is full")
         case SQLITE_BUSY, SQLITE_LOCKED: return .refused("another program has locked the database")
         case SQLITE_IOERR where code == Connection.indexCannotGrow && system == ENOSPC:
-            // The index of the log lives in memory shared by file; it could not grow, and nothing was
+            // The index of the log lives in a shared-memory file. The file could not grow, and nothing was
             // written.
             return .refused("the disk is full")
         case SQLITE_CANTOPEN where Connection.isOutOfDescriptors(code, system):
@@ -90,7 +91,7 @@ final class Connection {
         }
     }
 
-    /// Whether SQLite could not open a file for want of a descriptor. `system`: what the kernel said.
+    /// Whether SQLite could not open a file for want of a descriptor. `system`: the kernel's error number.
     static func isOutOfDescriptors(_ code: Int32, _ system: Int32) -> Bool {
         code & 0xff == SQLITE_CANTOPEN && Files.isOutOfDescriptors(system)
     }
@@ -117,7 +118,7 @@ final class Connection {
     /// Rows that the last insert, update or delete changed.
     var changes: Int32 { sqlite3_changes(handle) }
 
-    /// All of it or nothing. Whatever is thrown inside rolls it back.
+    /// Runs `body` in a transaction, all or nothing: an error inside rolls the transaction back.
     func transaction<Result>(
         _ body: () throws(EngineError) -> Result
     ) throws(EngineError) -> Result {
@@ -135,15 +136,15 @@ final class Connection {
 
     private func rollBack() throws(EngineError) {
         guard failure == nil else { return }
-        // A full disk may have rolled it back already.
+        // A full disk may have rolled the transaction back already.
         if sqlite3_get_autocommit(handle) == 0 { sqlite3_exec(handle, "ROLLBACK", nil, nil, nil) }
         guard sqlite3_get_autocommit(handle) != 0 else {
             throw poison("a transaction could not be rolled back")
         }
     }
 
-    /// Copies the log into the file when it has grown enough. It happens before a transaction, not after one,
-    /// so that what was committed is acknowledged first.
+    /// Copies the log into the file when the log has grown enough. This happens before a transaction, not
+    /// after one, so that committed rows are acknowledged first.
     private func checkpointIfDue() throws(EngineError) {
         try works()
         guard pagesInLog.pointee >= checkpointAt else { return }
@@ -154,11 +155,11 @@ final class Connection {
             return
         }
         guard case .refused = fault(code) else { throw .ioFailure(failure ?? "a checkpoint failed") }
-        // Somebody reads, or the disk is full: the log grows, and it is tried again later.
+        // Another connection reads, or the disk is full: the log grows, and a later transaction tries again.
         checkpointAt = pagesInLog.pointee + Connection.checkpointPages / 4
     }
 
-    /// Pages that SQLite found whole in the log: after opening, all that recovery believed.
+    /// Pages that SQLite found whole in the log; after opening, all pages that recovery believed.
     func pagesRecovered() throws(EngineError) -> Int {
         var pages: Int32 = 0
         let code = sqlite3_wal_checkpoint_v2(handle, nil, SQLITE_CHECKPOINT_PASSIVE, &pages, nil)

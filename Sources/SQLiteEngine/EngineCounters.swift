@@ -53,7 +53,7 @@ extension EngineCounters {
     }
 }
 
-/// The counters, written by the thread and read by anybody.
+/// The counters, written by the thread and read by any other.
 final class Tally: Sendable {
     let counters = Mutex(EngineCounters())
 }

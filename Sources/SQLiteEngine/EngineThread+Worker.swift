@@ -4,7 +4,7 @@ import Model
 
 /// The thread's side: carries out the steps of its schedule with calls of the engine.
 ///
-/// Sendable because it holds nothing that changes; what changes lives on the stack of `run`.
+/// Sendable because nothing in it changes; everything that changes lives on the stack of `run`.
 struct Worker: Sendable {
     let mailbox: Mailbox
     let tally: Tally
@@ -15,7 +15,7 @@ struct Worker: Sendable {
         let engine: any Engine
         var schedule = EngineSchedule<Mailbox.Job>()
         var owners: [PartitionID: Int] = [:]
-        /// Whom to tell that a partition is closed.
+        /// Callbacks that wait for a partition to be closed.
         var closings: [PartitionID: [@Sendable () -> Void]] = [:]
         var isClosing = false
     }
@@ -30,7 +30,7 @@ struct Worker: Sendable {
         } catch {
             onFatal("\(error)")
         }
-        // The engine is closed by here: whoever waits for the end may open the folder again.
+        // The engine is closed now, so the caller that waits in `shutdown` may open the folder again.
         let left = mailbox.post { content in
             content.isEnded = true
             content.commands = []
@@ -53,7 +53,7 @@ struct Worker: Sendable {
         }
     }
 
-    /// Takes what was posted.
+    /// Takes what the loops have posted.
     private func fetch(_ run: inout Run, waiting: Bool) {
         let (commands, jobs, large, isClosing) = mailbox.wait(
             until: { !waiting || !$0.isEmpty || $0.isClosing }, orUntil: run.schedule.retryAt
@@ -105,7 +105,7 @@ struct Worker: Sendable {
         let before = Worker.now
         let outcome = run.engine.append(session: session, batch: batch, rows: rows)
         let time = Worker.now.since(before)
-        // A failed engine's outcome is not believed, and nobody hears of it.
+        // The outcome of a failed engine is not believed, and the thread reports it to nobody.
         guard run.engine.failure == nil else { return }
         switch outcome {
         case .rows:

@@ -2,29 +2,29 @@ import Glibc
 import Journal
 import Model
 
-/// One thread that owns an engine and the appender of its session: everything that may wait for a disk
-/// happens here.
+/// One thread that owns an engine and the appender of its session: every call that may wait for a disk runs
+/// here.
 ///
-/// Loops submit rows and go on. The moment a commit is done, all rows that came meanwhile go into the next
-/// one (up to the appender's bounds), and every loop hears of its rows in one call. Reads and snapshots are
-/// jobs; a few of them run between two commits, so that neither starves the other.
+/// Loops submit rows and go on. When a commit is done, all rows that came meanwhile go into the next commit
+/// (up to the appender's bounds), and the thread reports each loop's rows in one call. Reads and snapshots
+/// are jobs. A few jobs run between two commits, so that neither starves the other.
 ///
-/// When the engine fails for good, `onFatal` is called once and nothing is resolved any more: what was in
-/// flight was never acknowledged.
+/// When the engine fails for good, the thread calls `onFatal` once and resolves nothing any more: rows in
+/// flight were never acknowledged.
 public final class EngineThread: Sendable {
-    /// Jobs that wait; past it they fail with `refused`.
+    /// Jobs that may wait; further jobs fail with `refused`.
     public static let jobsWaitingMax = 65_536
-    /// After the thread was told to end, tries to learn what became of a lost reply.
+    /// After `shutdown`, how often the thread tries to learn what became of a lost reply.
     static let doubtTriesAtEndMax: UInt64 = 8
 
     private let mailbox = Mailbox()
     private let tally = Tally()
 
     /// - Parameters:
-    ///   - makeEngine: called on the thread, first of all; what it throws is fatal.
+    ///   - makeEngine: called on the thread, first of all; an error that it throws is fatal.
     ///   - onFatal: called on the thread, at most once, with the reason.
-    ///   - onResolved: called on the thread, once for each owner and commit, with all that became of its
-    /// rows.
+    ///   - onResolved: called on the thread, once for each owner and commit, with what became of all its
+    ///     rows.
     public init(
         makeEngine: @escaping @Sendable () throws -> any Engine,
         onFatal: @escaping @Sendable (String) -> Void,
@@ -35,23 +35,23 @@ public final class EngineThread: Sendable {
         EngineThread.start { worker.run(makeEngine) }
     }
 
-    /// Rows are appended under this session from now on. The one before must have nothing in flight that
+    /// From now on rows go in under this session. The session before must have nothing in flight that
     /// matters.
     public func begin(_ session: SessionID) { post(.session(session)) }
 
-    /// The session owns this partition; its next record has this sequence. Needed after a partition was lost
-    /// and taken again; otherwise the first row that is submitted says where the partition stands.
+    /// The session owns this partition, and its next record has this sequence. Needed after a partition was
+    /// lost and taken again; otherwise the first submitted row says where the partition stands.
     public func open(_ partition: PartitionID, next: Sequence) { post(.opened(partition, next: next)) }
 
-    /// The session is about to give the partition up: what waits of it is dropped, what is in flight or in
-    /// doubt is settled, then `then` is called on the thread. Only then may its row go: a record that comes
-    /// later would stand behind the next owner's barrier.
+    /// The session is about to give the partition up. The thread drops the partition's waiting rows, settles
+    /// those in flight or in doubt, then calls `then`. Only then may the session give the row up: a later
+    /// record would stand behind the next owner's barrier.
     public func close(_ partition: PartitionID, then: @escaping @Sendable () -> Void) {
         post(.closing(partition, then: then))
     }
 
-    /// Rows of partitions that live on the loop `owner`. Each partition's in order and without gaps, also
-    /// over calls.
+    /// Rows of partitions that live on the loop `owner`. Each partition's rows must be in order and without
+    /// gaps, also across calls.
     public func submit(_ rows: [Row], for owner: Int) {
         if !rows.isEmpty { post(.rows(rows, owner: owner)) }
     }
@@ -60,8 +60,8 @@ public final class EngineThread: Sendable {
         mailbox.post { if !$0.isEnded { $0.commands.append(command) } }
     }
 
-    /// Runs `body` on the thread, between commits; `then` is called there with what came of it. Of those that
-    /// are large (`EngineSchedule`) one runs between two commits.
+    /// Runs `body` on the thread, between commits, then calls `then` there with the result. Of the large jobs
+    /// (`EngineSchedule`) one runs between two commits.
     public func perform<Value: Sendable>(
         isLarge: Bool = false, _ body: @escaping @Sendable (any Engine) throws -> Value,
         then: @escaping @Sendable (Result<Value, any Error>) -> Void
@@ -80,8 +80,8 @@ public final class EngineThread: Sendable {
         if let refusal { job(.failure(refusal)) }
     }
 
-    /// Finishes what was submitted before, but for what the engine refuses, closes the engine, and returns
-    /// when the thread is done with it. Never call it from one of the thread's own callbacks.
+    /// Finishes everything submitted before, except what the engine refuses, closes the engine, and returns
+    /// when the thread is done with it. The thread's own callbacks must never call this.
     public func shutdown() {
         mailbox.post { $0.isClosing = true }
         mailbox.wait(until: { $0.isEnded }, { _ in })
@@ -100,7 +100,7 @@ public final class EngineThread: Sendable {
         let code = pthread_create(
             &thread, nil,
             { context in
-                // The one retain that `start` made is given back here, exactly once.
+                // This gives back the one retain that `start` made, exactly once.
                 if let context { Unmanaged<Start>.fromOpaque(context).takeRetainedValue().body() }
                 return nil
             }, context)

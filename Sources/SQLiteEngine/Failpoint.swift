@@ -3,10 +3,10 @@
     import Synchronization
 #endif
 
-/// Places at which a debug build ends itself as `kill -9` would, chosen by the environment:
+/// Places at which a debug build ends itself as `kill -9` would. The environment chooses one:
 /// `TIDECAST_FAILPOINT=name` at the first arrival, `TIDECAST_FAILPOINT=name:3` at the third. Names:
-/// `append.before`, `append.committed` (its reply unsent), `snapshot.writing`, `snapshot.renamed` (its row
-/// unwritten).
+/// `append.before`, `append.committed` (before the reply), `snapshot.writing`, `snapshot.renamed` (before the
+/// row).
 enum Failpoint {
     #if DEBUG
         private static let arrivals = Mutex(0)

@@ -1,11 +1,11 @@
 import Glibc
 import Journal
 
-/// The few file operations that the engine does besides SQLite's, with errors in words.
+/// The file operations that the engine needs beside SQLite's, with errors as sentences.
 enum Files {
     static func reason() -> String { String(cString: strerror(errno)) }
 
-    /// Makes the folder and those above it, readable for nobody else.
+    /// Makes the folder and its missing parents, readable for this user only.
     static func makeFolder(_ path: String) throws(EngineError) {
         if mkdir(path, 0o700) == 0 { return }
         if errno == ENOENT, let slash = path.lastIndex(of: "/"), slash > path.startIndex {
@@ -22,21 +22,21 @@ enum Files {
         return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
     }
 
-    /// Bytes, 0 where there is no such file.
+    /// Bytes of the file; 0 where there is none.
     static func size(_ path: String) -> Int {
         var status = stat()
         return stat(path, &status) == 0 ? Int(status.st_size) : 0
     }
 
-    /// Makes an empty file, readable for nobody else, if it is not there.
+    /// Makes an empty file, readable for this user only, if there is none.
     static func makeFile(_ path: String) throws(EngineError) {
         let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard file >= 0 else { throw .refused("cannot make \(path): \(reason())") }
         close(file)
     }
 
-    /// Writes a new file, or goes on with one, and syncs it. A full disk is `refused`: also where only the
-    /// sync finds out, and then the file is of no use.
+    /// Writes a new file, or appends to one, and syncs it. A full disk is `refused`, also where only the sync
+    /// finds out; the file is of no use then.
     static func write(_ path: String, _ bytes: [UInt8], isNew: Bool) throws(EngineError) {
         let how = isNew ? O_CREAT | O_TRUNC : O_APPEND
         let file = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | how, 0o600)
@@ -50,7 +50,7 @@ enum Files {
         try bytes.withUnsafeBufferPointer { buffer throws(EngineError) in
             var written = 0
             while written < buffer.count {
-                // At most 1 MiB at once: so that a crash in the middle is one that a test can make.
+                // At most 1 MiB at once, so that a test can crash the process in the middle.
                 let chunk = UnsafeBufferPointer(
                     rebasing: buffer[written..<min(buffer.count, written + 1 << 20)])
                 let count = Glibc.write(file, chunk.baseAddress, chunk.count)
@@ -70,7 +70,7 @@ enum Files {
         }
     }
 
-    /// Whether the process or the machine had no descriptor left. Nothing is broken then.
+    /// Whether the process or the machine has no descriptor left. Nothing is broken then.
     static func isOutOfDescriptors(_ code: Int32) -> Bool { code == EMFILE || code == ENFILE }
     static let tooManyOpen = "too many open files"
 
@@ -115,8 +115,8 @@ enum Files {
     }
 }
 
-/// A folder that is open from the start, so that its entries can be synced when the process has no descriptor
-/// left.
+/// A folder that is open from the start, so that the engine can sync its entries even when the process has no
+/// descriptor left.
 final class OpenFolder {
     let path: String
     private let descriptor: Int32

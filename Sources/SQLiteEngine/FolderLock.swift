@@ -1,8 +1,8 @@
 import Glibc
 import Journal
 
-/// Held while a process has a data folder open, so that no second one opens it. The kernel lets go of it when
-/// the process ends, however it ends.
+/// Held while a process has a data folder open, so that no second process opens it. The kernel releases the
+/// lock when the process ends, however it ends.
 final class FolderLock {
     private let file: Int32
 
@@ -11,7 +11,7 @@ final class FolderLock {
         file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard file >= 0 else { throw .refused("cannot make \(path): \(Files.reason())") }
         guard flock(file, LOCK_EX | LOCK_NB) == 0 else {
-            // `deinit` closes the file also where this throws: all that the object has is there.
+            // `deinit` closes the file also after this throw, because every property has its value here.
             throw .refused("another tidecast (pid \(FolderLock.holder(file))) has the folder \(folder) open")
         }
         let text = Array("\(getpid())\n".utf8)

@@ -2,25 +2,26 @@ import Glibc
 
 /// Notices a write-ahead log that was damaged in its middle.
 ///
-/// SQLite reads the log up to the first page whose checksum is wrong and takes the rest for what a crash left
-/// of an unfinished commit. A bit that flipped would so silently undo every commit behind it. But each commit
-/// is synced before the next begins, so a crash leaves at most one of them unfinished: where *two* commits of
-/// this same log stand behind the last page that was believed, the log did not end there.
+/// SQLite reads the log up to the first page with a wrong checksum, and takes the rest for the remains of an
+/// unfinished commit. So a flipped bit would silently undo every commit behind it. But each commit is synced
+/// before the next begins, so a crash leaves at most one unfinished. Where *two* commits of the same log
+/// stand behind the last page that SQLite believed, the log did not end there.
 ///
-/// What it reads is the file format of SQLite's write-ahead log (sqlite.org/fileformat2.html#walformat): a
-/// header of 32 bytes with two salts, then frames of 24 bytes and a page, where a frame repeats the salts,
-/// and one that ends a commit names the database's size. Left over from before the log was last begun anew
-/// are frames with other salts.
+/// The format is that of SQLite's write-ahead log (sqlite.org/fileformat2.html#walformat): a header of 32
+/// bytes with two salts, then frames of 24 bytes and a page. A frame repeats the salts, and a frame that ends
+/// a commit names the database's size. Frames with other salts are left from before SQLite last restarted the
+/// log.
 struct LogCheck {
     private static let headerBytes = 32
     private static let frameHeaderBytes = 24
 
-    /// For each frame, in order, whether it ends a commit, as far as frames carry the salts of the first one.
+    /// For each frame, in order, whether it ends a commit; stops at the first frame with other salts.
     private var commits: [Bool] = []
-    /// Whether the first frame carries at least one of the header's salts; a log begun anew carries neither.
+    /// Whether the first frame carries at least one of the header's salts; in a restarted log it carries
+    /// neither.
     private var isOfThisHeader = false
 
-    /// Looks at the file before SQLite opens it.
+    /// Reads the file before SQLite opens it.
     init(path: String) {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return }
@@ -34,7 +35,7 @@ struct LogCheck {
             let known = salts ?? (frame[2], frame[3])
             if salts == nil { isOfThisHeader = frame[2] == header[4] || frame[3] == header[5] }
             salts = known
-            // One salt may be the bit that flipped; both differ in what is left over from before.
+            // One salt may hold the flipped bit; in frames that are left from before, both differ.
             guard frame[2] == known.0 || frame[3] == known.1 else { break }
             commits.append(frame[1] != 0)
             offset += LogCheck.frameHeaderBytes + pageBytes
@@ -48,7 +49,7 @@ struct LogCheck {
         return got == count * 4 ? words.map(UInt32.init(bigEndian:)) : nil
     }
 
-    /// A sentence, where commits were lost that a crash cannot have lost.
+    /// A sentence, where commits are lost that no crash can have lost.
     func damage(pagesBelieved: Int) -> String? {
         guard isOfThisHeader, pagesBelieved < commits.count else { return nil }
         let lost = commits[max(0, pagesBelieved)...].count { $0 }

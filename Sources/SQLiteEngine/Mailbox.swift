@@ -2,7 +2,7 @@ import Glibc
 import Journal
 import Model
 
-/// What loops hand to the engine's thread. They never wait for more than the copy of a few pointers.
+/// What loops hand to the engine's thread. A loop never waits for more than the copy of a few pointers.
 ///
 /// Safe: `content` is touched only between `pthread_mutex_lock` and `unlock`, and
 /// the mutex and condition stand at fixed addresses for as long as the mailbox lives.
@@ -21,7 +21,7 @@ final class Mailbox: @unchecked Sendable {
         var jobs: [Job] = []
         var largeJobs: [Job] = []
         var isClosing = false
-        /// Nothing is taken in any more.
+        /// The mailbox takes nothing in any more.
         var isEnded = false
         var isEmpty: Bool { commands.isEmpty && jobs.isEmpty && largeJobs.isEmpty }
     }
@@ -46,7 +46,7 @@ final class Mailbox: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Changes the content and wakes whoever waits for it.
+    /// Changes the content and wakes the threads that wait for it.
     func post<Result>(_ change: (inout Content) -> Result) -> Result {
         pthread_mutex_lock(mutex)
         defer {
@@ -56,7 +56,7 @@ final class Mailbox: @unchecked Sendable {
         return change(&content)
     }
 
-    /// Waits until `ready` says so, or until a moment of the monotonic clock, then looks at the content or
+    /// Waits until `ready` holds, or until a moment of the monotonic clock, then looks at the content or
     /// takes from it.
     func wait<Result>(
         until ready: (Content) -> Bool, orUntil moment: MonotonicTime? = nil,

@@ -1,7 +1,7 @@
 import Journal
 import Model
 
-// The small tables. A value is stored behind a checksum that its table and key seed, verified on every read.
+// The small tables. Each value stands behind a checksum, seeded with table and key; every read verifies it.
 
 extension SQLiteEngine {
     public func put(_ table: CatalogTable, key: String, value: [UInt8]) throws(EngineError) {
@@ -9,7 +9,7 @@ extension SQLiteEngine {
         try database.transaction { () throws(EngineError) in try store(table, key, value) }
     }
 
-    /// In a transaction.
+    /// Inside a transaction only.
     private func store(_ table: CatalogTable, _ key: String, _ value: [UInt8]) throws(EngineError) {
         var stored = ByteWriter(capacity: 8 + value.count)
         stored.u64(SQLiteEngine.checksum(table, key, value[...]))
@@ -18,7 +18,7 @@ extension SQLiteEngine {
             .bind(1, key).bind(2, stored.bytes).run()
     }
 
-    /// In a transaction.
+    /// Inside a transaction only.
     private func erase(_ table: CatalogTable, _ key: String) throws(EngineError) {
         try database.statement("DELETE FROM \"\(table.rawValue)\" WHERE key = ?1").bind(1, key).run()
     }

@@ -11,7 +11,7 @@ extension SQLiteEngine {
                 guard try isAlive(session) else {
                     return [RowOutcome](repeating: .fenced, count: max(1, rows.count))
                 }
-                // What this connection sees was committed and synced by it: there is nothing to wait for.
+                // This connection committed and synced everything that it sees: there is nothing to wait for.
                 guard !rows.isEmpty else { return [.appended] }
                 var outcomes: [RowOutcome] = []
                 outcomes.reserveCapacity(rows.count)
@@ -35,8 +35,8 @@ extension SQLiteEngine {
         }
     }
 
-    /// Whether the session owns the partition. Nobody else writes the folder, so what was read once holds
-    /// until this engine changes it.
+    /// Whether the session owns the partition. No other process writes the folder, so an owner that was read
+    /// once holds until this engine changes it.
     private func owns(_ partition: PartitionID, _ session: SessionID) throws(EngineError) -> Bool {
         if let known = owners[partition] { return known == session }
         let owner = try partitionRow(partition).owner
@@ -44,7 +44,7 @@ extension SQLiteEngine {
         return owner == session
     }
 
-    /// Whether the place was free; inside a transaction only.
+    /// Whether the sequence was free; inside a transaction only.
     func insert(_ row: Row, batch: BatchID) throws(EngineError) -> Bool {
         try SQLiteEngine.check(row.sequence)
         guard row.payload.count <= RecordCodec.payloadBytesMax else {
@@ -77,7 +77,7 @@ extension SQLiteEngine {
         statement.bind(1, UInt64(partition.rawValue))
         defer { statement.reset() }
         let last = try statement.step() ? statement.uint(0) : 0
-        // Everything may be trimmed; the floor still tells how far the journal had come.
+        // All records may be trimmed; the floor still tells how far the journal had come.
         return max(Sequence(last), Sequence(floor.rawValue == 0 ? 0 : floor.rawValue - 1))
     }
 
@@ -139,7 +139,7 @@ extension SQLiteEngine {
         }
     }
 
-    /// Row ids to delete, by rising sequence. Reads the index only, so that rows to keep cost little.
+    /// Row ids to delete, by rising sequence. Reads only the index, so that rows to keep cost little.
     private func doomed(
         _ partition: PartitionID, below: Sequence, keeping: [Sequence], max: Int
     ) throws(EngineError) -> [Int64] {

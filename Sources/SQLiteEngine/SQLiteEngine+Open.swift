@@ -2,7 +2,7 @@ import Glibc
 import Journal
 import Model
 
-// What happens when a folder is opened: whose it is, how it is written, whether it holds together.
+// Opening a folder: whose data it holds, how the file is written, whether the data is whole.
 
 extension SQLiteEngine {
     func checkIdentity() throws(EngineError) {
@@ -82,8 +82,8 @@ extension SQLiteEngine {
         guard found == "ok" else { throw .corrupt("the database in \(folder): \(found)") }
     }
 
-    /// Removes files of snapshots that no row names: left by a crash between a file and its row, or behind a
-    /// row.
+    /// Removes files of snapshots that no row names. A crash leaves them, between a file and its row, or
+    /// after a row was deleted.
     func removeOrphans() throws(EngineError) {
         var named: Set<String> = []
         let statement = try database.statement("SELECT name FROM snapshot")

@@ -1,7 +1,7 @@
 import Journal
 import Model
 
-// Sessions and partitions: who may write.
+// Sessions and partitions: which session may write.
 
 extension SQLiteEngine {
     public func beginSession(node: String) throws(EngineError) -> SessionID {
@@ -126,7 +126,7 @@ extension SQLiteEngine {
         }
     }
 
-    /// The owner's row, if the session lives and is the owner; inside a transaction only.
+    /// The partition's row, if the session lives and owns the partition; inside a transaction only.
     func owned(_ partition: PartitionID, by session: SessionID) throws(EngineError) -> PartitionRow {
         guard try isAlive(session) else { throw .fenced }
         let row = try partitionRow(partition)

@@ -2,25 +2,26 @@ import Glibc
 import Journal
 import Model
 
-// Snapshots are files of their own: written aside part by part, each synced, then renamed, the folder synced,
-// and only then named by a row under the session that owns the partition. A file that no row names does not
-// count, and goes with the partition's next snapshot or at the next opening.
+// Each snapshot is a file. The engine writes it aside part by part, syncs each part, renames the file, syncs
+// the folder, and only then names the file in a row, under the session that owns the partition. A file that
+// no row names does not count. An unfinished file goes with the partition's next snapshot, any other at the
+// next opening.
 
 extension SQLiteEngine {
-    /// "TDCSNAP1" and "TDCSNAP2", little endian. Those of the first kind are one piece behind its length and
-    /// checksum; they are read, and not written any more.
+    /// "TDCSNAP1" and "TDCSNAP2", little endian. Files of the first kind hold one piece behind its length and
+    /// checksum; the engine still reads them, and writes only the second kind.
     static let formerMagic: UInt64 = 0x3150_414e_5343_4454
     static let snapshotMagic: UInt64 = 0x3250_414e_5343_4454
-    /// What stands in a file besides the parts, at most.
+    /// Bytes of a file that are not the snapshot itself, at most.
     static let snapshotExtraBytesMax = 64 << 20
 
-    /// A file that is not finished.
+    /// A snapshot's file that is not finished.
     struct Upload {
         var number: UInt64
         var covering: Sequence
         var name: String
         var parts = 0
-        /// Of the parts.
+        /// Bytes of the parts so far.
         var length = 0
         var aside: String { name + ".aside" }
     }
@@ -29,7 +30,7 @@ extension SQLiteEngine {
         session: SessionID, partition: PartitionID, covering: Sequence, part: SnapshotPart
     ) throws(EngineError) -> UInt64 {
         try EngineRules.check(part)
-        // Asked before the work as well as with the row.
+        // Checked before the work, and again with the row.
         guard try isAlive(session), try partitionRow(partition).owner == session else { throw .fenced }
         var upload = try self.upload(of: part, partition, covering, session)
         do throws(EngineError) {
@@ -68,7 +69,8 @@ extension SQLiteEngine {
         unlink(snapshotFolder + "/" + upload.aside)
     }
 
-    /// Each part stands behind its length; behind the last stand a zero and what all of them are.
+    /// Each part stands behind its length. Behind the last stand a zero, the length of all parts and their
+    /// digest.
     private func write(
         _ part: SnapshotPart, _ upload: inout Upload, _ partition: PartitionID
     ) throws(EngineError) {
@@ -101,7 +103,7 @@ extension SQLiteEngine {
         try snapshotEntries.sync()
     }
 
-    /// From here on the snapshot counts. Drops those that are now too many.
+    /// Names the file in a row, so that the snapshot counts, and drops snapshots beyond the number to keep.
     private func name(
         _ upload: Upload, _ partition: PartitionID, _ session: SessionID
     ) throws(EngineError) {
@@ -188,7 +190,7 @@ extension SQLiteEngine {
             digest.add(part)
             bytes += part
         }
-        // A snapshot of nothing has one empty part.
+        // An empty snapshot has one empty part.
         if bytes.isEmpty { digest.add([]) }
         guard try reader.u64() == UInt64(bytes.count) else { throw reader.fail("has another length") }
         guard try reader.u64() == digest.value else { throw reader.fail("fails its checksum") }

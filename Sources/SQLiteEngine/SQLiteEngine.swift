@@ -10,36 +10,37 @@ import Model
 /// FOLDER/tidecast.db        and its -wal and -shm: everything but snapshots
 /// FOLDER/snapshots/P-S.snap partition P up to record S
 /// ```
-/// One connection, write-ahead log, every commit synced to disk before it returns. The journal is an ordinary
-/// rowid table with an index on (partition, sequence): payloads of all partitions are appended densely at the
-/// table's end and only the small index is written in many places. Measured against a rowid made of partition
-/// and sequence, which needs no index: 32 records of 1 KiB commit in 0.38 ms against 0.63 ms. Without a rowid
-/// it is six times slower.
+/// One connection, a write-ahead log, and every commit synced to disk before it returns. The journal is an
+/// ordinary rowid table with an index on (partition, sequence): payloads of all partitions go densely to the
+/// table's end, and only the small index is written in many places. Measured: 32 records of 1 KiB commit in
+/// 0.38 ms, against 0.63 ms with a rowid made of partition and sequence, which needs no index. A table
+/// without a rowid is six times slower.
 public final class SQLiteEngine: Engine {
-    /// "TDCT": what says that a database is one of ours.
+    /// "TDCT": marks a database as one of ours.
     public static let applicationID: Int64 = 0x5444_4354
     public static let schemaVersion: Int64 = 1
     public static let fileName = "tidecast.db"
-    /// A file up to this size is checked whole when it is opened; of a larger one the small tables are, since
-    /// every record carries a checksum of its own.
+    /// The engine checks a file of up to this size whole when it opens it. Of a larger file it checks the
+    /// small tables, because every record carries a checksum of its own.
     public static let quickCheckBytesMax = 64 << 20
 
     public let folder: String
     let snapshotFolder: String
     let snapshotEntries: OpenFolder
     let database: Connection
-    /// Who owns which partition, as far as it was read or written by this engine.
+    /// The owner of each partition, as far as this engine has read or written it.
     var owners: [PartitionID: SessionID] = [:]
-    /// Snapshots that are being written, and how many there were.
+    /// Uploads of snapshots under way, and the number of the last one.
     var uploads: [PartitionID: Upload] = [:]
     var lastUpload: UInt64 = 0
-    /// Declared behind the connection, so that it is let go last.
+    /// Declared behind the connection, so that the lock is released last.
     private let lock: FolderLock
 
     public var failure: String? { database.failure }
 
-    /// Opens the folder, making it first if need be. Throws `refused` with a sentence where it is another's,
-    /// newer, or open already; `corrupt` where it does not hold together.
+    /// Opens the folder, and makes it first if need be. Throws `refused` with a sentence where the data is
+    /// another program's or a newer one's, or the folder is open already; `corrupt` where the data is not
+    /// whole.
     public init(folder: String) throws(EngineError) {
         self.folder = folder
         snapshotFolder = folder + "/snapshots"
@@ -54,7 +55,8 @@ public final class SQLiteEngine: Engine {
         try checkIdentity()
         try configure()
         if let damage = log.damage(pagesBelieved: try database.pagesRecovered()) {
-            // Closing would copy what is left of the log into the file and remove it, and nothing would show.
+            // Closing would copy the rest of the log into the file and remove the log: nobody would see the
+            // damage.
             _ = database.poison(damage)
             throw .corrupt(damage)
         }
@@ -64,7 +66,7 @@ public final class SQLiteEngine: Engine {
         try verifyDurability()
     }
 
-    /// Reads back that commits are synced as they should be (rule: durability-is-verified).
+    /// Reads back the settings that make commits durable (rule: durability-is-verified).
     public func verifyDurability() throws(EngineError) {
         let mode = try database.text("PRAGMA journal_mode")
         let synchronous = try database.number("PRAGMA synchronous")
@@ -73,9 +75,10 @@ public final class SQLiteEngine: Engine {
         }
     }
 
-    /// Runs a change of the small tables so that of what it replaces nothing is left in the files.
+    /// Runs a change of the small tables that leaves nothing of the replaced values in the files.
     public func erasing<Result>(_ body: () throws -> Result) throws -> Result {
-        // SQLite overwrites with zeros what was deleted; a log that was copied into the file is cut off.
+        // SQLite overwrites deleted bytes with zeros; the checkpoint copies the log into the file and
+        // truncates it.
         try database.execute("PRAGMA secure_delete = ON")
         defer { try? database.execute("PRAGMA secure_delete = OFF") }
         let result = try body()
@@ -83,7 +86,7 @@ public final class SQLiteEngine: Engine {
         return result
     }
 
-    /// Integers of SQLite are signed; ids and sequences stay far below that.
+    /// SQLite's integers are signed; sequences stay far below their bound.
     static func check(_ sequence: Sequence) throws(EngineError) {
         guard sequence > .zero, sequence <= EngineRules.sequenceMax else {
             throw .refused("no sequence of a record: \(sequence.rawValue)")

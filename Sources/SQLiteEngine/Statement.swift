@@ -1,7 +1,7 @@
 import CSQLite
 import Journal
 
-/// A prepared statement, kept for the life of its connection. Used as: bind, step until it says no, reset.
+/// A prepared statement, kept for the life of its connection. Use: bind, step until there is no row, reset.
 final class Statement {
     let pointer: OpaquePointer
     unowned let connection: Connection
@@ -11,8 +11,8 @@ final class Statement {
         self.connection = connection
     }
 
-    /// SQLITE_TRANSIENT: SQLite copies what it is given before the call returns. The header's macro is a cast
-    /// of -1, which Swift does not import; the value is never called.
+    /// SQLITE_TRANSIENT: SQLite copies the bytes before the call returns. The header's macro is a cast of -1,
+    /// which Swift does not import; the value is never called.
     private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
     @discardableResult
@@ -71,7 +71,7 @@ final class Statement {
         }
     }
 
-    /// Runs a statement whose rows, if it gives any, nobody wants.
+    /// Runs a statement and drops its rows, if it gives any.
     func run() throws(EngineError) {
         defer { reset() }
         while try step() {}

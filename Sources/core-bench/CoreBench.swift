@@ -4,8 +4,8 @@ import Model
 import Partitions
 import Placement
 
-// What the core alone costs, without sockets, disk or threads: partitions on one thread, whose records are
-// encoded as they would be for the journal and are durable at once. CPU-nanoseconds for each operation.
+// The cost of the core alone, without sockets, disk or threads, in CPU nanoseconds for each operation. The
+// partitions run on one thread. Their records are encoded as for the journal and are durable at once.
 
 final class Proofs: DeviceProofMaker {
     func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 1) }
@@ -19,9 +19,9 @@ final class Bench {
     var replies = 0
     var pushed = 0
     var bytes = 0
-    /// In milliseconds, of one partition in one turn.
+    /// The longest turn of one partition, in milliseconds.
     var longestTurn = 0.0
-    /// Parts of snapshots that were given to the engine.
+    /// Parts of snapshots that partitions gave to the engine.
     var parts = 0
     var waitingRecords: [(PartitionID, Sequence)] = []
     var devices: [Registration] = []
@@ -49,7 +49,7 @@ final class Bench {
 
     func post(_ event: PartitionEvent, _ to: PartitionID) { queue.append((to, event)) }
 
-    /// A turn: everything that waits, then one commit of all partitions.
+    /// A turn: all waiting events, then one commit for all partitions.
     func turn() {
         now.monotonic = now.monotonic.advanced(by: .milliseconds(1))
         now.wall = WallTime(milliseconds: now.wall.milliseconds + 1)
@@ -178,7 +178,7 @@ struct CoreBench {
         fanOut(bench, byPartition)
     }
 
-    /// Durable sends as the first target has them: topics of one member that does not listen.
+    /// Durable sends like those of T1 (docs/benchmarks.md): topics of one member that does not listen.
     static func sends() {
         let bench = Bench()
         for number in 0..<100 {

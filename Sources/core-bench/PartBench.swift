@@ -4,7 +4,7 @@ import Model
 import Partitions
 import SQLiteEngine
 
-// How long one part of a snapshot holds the thread that commits, on the embedded engine in this folder.
+// How long one part of a snapshot holds the committing thread, on the embedded engine in the current folder.
 
 extension CoreBench {
     static func parts() throws {

@@ -2,7 +2,7 @@ import Glibc
 import Model
 import Partitions
 
-// How long one partition of a million subscriptions holds its loop while a snapshot is made.
+// How long a partition of a million subscriptions holds its loop while it makes a snapshot.
 
 extension CoreBench {
     static func snapshots() {
@@ -37,7 +37,7 @@ extension CoreBench {
         bench.settle()
         for _ in 0..<2000 { bench.turn() }
         let before = milliseconds { _ = bench.partitions[0].image() }
-        // The journal outweighs the last snapshot again and again; every turn changes ten topics.
+        // The journal outgrows the last snapshot again and again; every turn changes ten topics.
         bench.longestTurn = 0
         let parts = bench.parts
         for round in 0..<6000 {
@@ -53,7 +53,7 @@ extension CoreBench {
     }
 }
 
-/// Of the thread's CPU: what else runs on the machine does not count.
+/// CPU time of this thread: other work on the machine does not count.
 func milliseconds(_ body: () throws -> Void) rethrows -> Double {
     func now() -> Double {
         var time = timespec()

@@ -9,10 +9,10 @@ import Partitions
 import PeerLink
 import Routing
 
-/// What bytes from outside are thrown at. The first byte chooses, so that one binary fuzzes all of them.
-/// A corpus whose inputs begin alike stays with one.
+/// The code that gets bytes from outside. The first byte of an input chooses the target, so that a single
+/// binary fuzzes all targets. A corpus whose inputs begin with the same byte stays with one target.
 enum Targets {
-    // Safe: one thread; libFuzzer calls from the main one only.
+    // Safe: one thread; libFuzzer calls from the main thread only.
     nonisolated(unsafe) private static let api: API = {
         var settings = APISettings()
         settings.isDev = true
@@ -50,19 +50,20 @@ enum Targets {
         }
     }
 
-    /// A frame's payload, as it is or unpacked.
+    /// The payload of a frame. `run` gives it plain and unpacked.
     private static func peer(_ bytes: [UInt8]) {
         var reader = ByteReader(bytes)
         while !reader.isAtEnd, (try? PeerMessage.decode(from: &reader)) != nil {}
     }
 
-    /// A packet whose seal is good: somebody of the cluster who is mad.
+    /// A packet with a valid seal: from a member of the cluster that sends anything.
     private static func gossip(_ bytes: [UInt8]) {
         let now = MonotonicTime(nanoseconds: 1)
         var machine = Membership(
             session: SessionID(1), name: "a", address: "a:1", info: [], seed: 1, now: now)
         var effects: [Membership.Effect] = []
-        // Whom the table shows is believed without a number; every other input is of a stranger.
+        // A sender in the table needs no number in its datagrams. Every other input is from an unknown
+        // sender.
         if bytes.count > 8, bytes.count % 2 == 0 {
             let sender = (1...8).reversed().reduce(UInt64(0)) { $0 << 8 | UInt64(bytes[$1]) }
             let row = Membership.Row(session: SessionID(sender), name: "b", address: "b:1", info: [])

@@ -1,11 +1,11 @@
 import Glibc
 import Simulator
 
-// What gossip costs and how often it is wrong, in virtual time: target T15, and growth with the nodes.
+// The cost of gossip and its false deaths, in virtual time: target T15, and growth with the number of nodes.
 //
 //     gossip-bench NODES LOST-OF-A-THOUSAND HOURS SEED
 //
-// One line of JSON: what a node sends a second, deaths that were none, virtual hours for an hour of this CPU.
+// Prints one line of JSON: each node's traffic in a second, false deaths, virtual hours for each CPU hour.
 
 @main enum GossipBench {
     static func main() {
@@ -20,7 +20,7 @@ import Simulator
         world.keepsChanges = false
         world.network.lost = UInt64(numbers[1])
         for number in 0..<count { world.start("node-\(number)", seeds: ["node-0"]) }
-        // Until all know each other.
+        // One virtual minute, so that all nodes get to know each other.
         world.run(for: 60_000_000_000)
         let whole = (0..<count).allSatisfy { world.view($0).count == count - 1 }
         let before = (0..<count).map(world.traffic)

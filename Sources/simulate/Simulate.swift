@@ -1,7 +1,7 @@
 import Glibc
 import Simulator
 
-/// Runs simulated clusters by seed, and says what was found wrong and how fast they ran.
+/// Runs simulated clusters by seed, and prints the promises that they broke and how fast they ran.
 ///
 ///     simulate [--seeds A-B] [--seconds N] [--no-faults] [--tight] [--dense] [--narrow]
 ///              [--verbose] [--trace FROM-TO]
@@ -9,14 +9,14 @@ import Simulator
 ///     simulate --shrink SEED
 ///     simulate --draw "NAME VALUE, …" --seeds A-B [--trace FROM-TO]
 ///
-/// `--swarm`: each seed draws sizes, bounds, rates and clocks; what it drew, what broke and what was found
-/// are printed of each seed that is not clean. `--shrink` looks for the smallest draw of a seed that still
-/// breaks the same promise. `--draw` runs seeds with such a draw.
+/// `--swarm`: each seed draws sizes, bounds, rates and clocks. For each seed that is not clean the program
+/// prints the draw, the faults and the broken promises. `--shrink` looks for the smallest draw of a seed that
+/// still breaks the same promise. `--draw` runs seeds with such a draw.
 ///
 /// `--seconds`: virtual seconds of load for each seed; `--tight`: with quotas that clients meet; `--dense`:
-/// few devices and topics, and clients in a hurry; `--narrow`: small bounds, drawn from the seed;
-/// `--verbose` lists the faults; `--trace` prints what happened between two virtual milliseconds. Ends with
-/// 1 where a promise was broken.
+/// few devices and topics, and clients in a hurry; `--narrow`: small bounds, drawn from the seed; `--verbose`
+/// lists the faults; `--trace` prints the events between two virtual milliseconds. Exits with 1 where a
+/// promise was broken.
 @main
 struct Simulate {
     private var seeds: ClosedRange<UInt64> = 1...20

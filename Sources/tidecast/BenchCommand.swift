@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import LoadGenerator
 
-/// Loads to measure a server with, and peers beside it. `tools/bench` runs them all.
+/// Loads that measure a server, and other products for comparison. `tools/bench` runs them all.
 struct Bench: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Measure a running server.",
@@ -13,7 +13,7 @@ struct Bench: ParsableCommand {
     @OptionGroup var options: BenchOptions
 }
 
-/// Which server is measured, and how its numbers are shown.
+/// The measured server, and how its figures are shown.
 struct BenchOptions: ParsableArguments {
     @Option(help: "The server, http://HOST:PORT, without TLS.") var server = "http://127.0.0.1:8787"
     @Option(help: "Where messages are published, if that is another port.") var publishServer: String?
@@ -39,7 +39,7 @@ struct BenchOptions: ParsableArguments {
             deviceKey: apiKey, token: token, process: ServerProcess(pids: pids))
     }
 
-    /// Stages of long work, for people: on standard error.
+    /// Reports the stages of long work to people, on standard error.
     var onStage: @Sendable (LoadReport) -> Void {
         { report in
             let text = "\(report.name): \(report.operations) in \(BenchOptions.text(report.seconds)) s\n"

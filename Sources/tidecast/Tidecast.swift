@@ -29,8 +29,8 @@ struct Tidecast: AsyncParsableCommand {
         }
     }
 
-    /// Says what went wrong and ends at once: threads of a server that did not start may still run, and what
-    /// `exit` tidies up, libcrypto's tables first, is not to be taken from under them.
+    /// Prints the error and ends at once. Threads of a server that did not start may still run, and need what
+    /// `exit` would free, libcrypto's tables first.
     private static func end(_ error: any Error) -> Never {
         let code = exitCode(for: error)
         guard !code.isSuccess else { exit(withError: error) }

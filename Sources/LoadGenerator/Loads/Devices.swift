@@ -1,7 +1,7 @@
 import CEpoll
 import Glibc
 
-/// Many short texts in one block of memory, so that ten million tokens are no ten million allocations.
+/// Many short texts in one block of memory, so that ten million tokens do not need ten million allocations.
 struct TextTable {
     private var bytes: [UInt8] = []
     private var ends: [Int] = []
@@ -20,12 +20,12 @@ struct TextTable {
     subscript(_ place: Int) -> String { String(decoding: bytes[range(place)], as: UTF8.self) }
 }
 
-/// Devices of a project, with what speaks to them and what they prove themselves with.
+/// Devices of a project: their tokens, for senders, and their credentials, for listening.
 struct Devices {
     var tokens = TextTable()
     var credentials = TextTable()
 
-    /// Registers so many, over a few connections.
+    /// Registers `count` devices over a few connections.
     static func register(_ count: Int, at target: Target, on poller: Poller) throws -> (Devices, LoadReport) {
         let source = Registrar(count: count, head: target.registerHead)
         let pump = try RequestPump(

@@ -1,8 +1,8 @@
-/// Messages to topics, and their arrival on every stream that should have them.
+/// Messages to topics, and their arrival on every stream that should get them.
 ///
-/// In a closed loop so many messages are under way: the next is sent when one is answered and has reached
-/// all its streams. With `rate` they are sent at that pace whatever comes back. Message `n` goes to topic
-/// `n % topics`, whose streams each expect every one of its numbers once and in order.
+/// In a closed loop `inFlight` messages are under way: the next one is sent when one is answered and has
+/// reached all its streams. With `rate` messages are sent at that pace, whatever comes back. Message `n` goes
+/// to topic `n % topics`. Each stream of the topic expects every number of its topic once and in order.
 public struct FanoutLoad: Sendable {
     public var name = "fanout"
     public var connections = 100
@@ -24,7 +24,7 @@ public struct FanoutLoad: Sendable {
         }
         let poller = try Poller()
         let each = streams / topics
-        // A name of its own for each run: a topic keeps the devices of earlier ones.
+        // A new name for each run, because a topic keeps the devices of earlier runs.
         let prefix = "f\(MonotonicClock.now() / 1_000_000)x"
         let names = (0..<topics).map { "\(prefix)\($0)" }
         var ways = StreamFleet.Streams()
@@ -50,7 +50,7 @@ public struct FanoutLoad: Sendable {
     }
 }
 
-/// One run of a fan-out: what is under way, and what has come.
+/// One run of a fan-out: the messages under way, and the deliveries that have come.
 final class FanoutRun {
     static let ring = 8192
     private struct Flight {
@@ -195,7 +195,7 @@ final class FanoutRun {
         if isMeasured, flights[place].remaining == 0 { toLast.record(poller.now - flights[place].began) }
         flights[place].number = -1
         underWay -= 1
-        // A refusal is not repeated at once: that would only count refusals.
+        // After 1,000 refusals the loop sends no more, because it would only count refusals.
         if load.rate == nil, !isOver, refused < 1000 { send() }
     }
 }

@@ -9,7 +9,7 @@ public struct FillLoad: Sendable {
     public var exponent = 1.0
     public var seed: UInt64 = 1
     public var prefix = "fill-"
-    /// Told after each stage.
+    /// Called after each stage.
     public var onStage: @Sendable (LoadReport) -> Void = { _ in }
 
     public init() {}
@@ -35,7 +35,7 @@ public struct FillLoad: Sendable {
         return report
     }
 
-    /// How many devices each topic has, the largest first.
+    /// The number of devices in each topic, the largest first.
     func sizes() -> [Int] {
         var weights: [Double] = []
         weights.reserveCapacity(topics)
@@ -45,8 +45,8 @@ public struct FillLoad: Sendable {
     }
 }
 
-/// The batches of a fill: each topic's devices are a seeded start and step through all devices, so that none
-/// comes twice and no list need be kept.
+/// The batches of a fill. A seeded start and a step through all devices give each topic its devices, so that
+/// no device comes twice in a topic and no list is kept.
 struct FillPlan: Sequence, IteratorProtocol {
     private let devices: Int
     private let sizes: [Int]
@@ -92,8 +92,8 @@ struct FillPlan: Sequence, IteratorProtocol {
 
 /// Sends to a condition over large topics, and the time until devices spread over all partitions have it.
 ///
-/// The topics have equal sizes and members of their own choice; the devices that listen are subscribed to the
-/// first two, which the condition asks for, and not to the last.
+/// The topics have equal sizes, and each draws its members by itself. The listening devices are subscribed to
+/// the first two topics, for which the condition asks, and not to the last.
 public struct ConditionLoad: Sendable {
     public var devices = 2_000_000
     public var membersEach = 1_000_000
@@ -117,7 +117,7 @@ public struct ConditionLoad: Sendable {
         onStage(registering)
         _ = try fill.subscribe(registered, target, poller)
         let names = (0..<5).map { "\(fill.prefix)\($0)" }
-        // The listeners are devices of their own, so that what they are subscribed to is known.
+        // The listeners are further devices, so that their subscriptions are known.
         let (ears, _) = try Devices.register(listeners, at: target, on: poller)
         let batches = (0..<2).map { Batch(topic: names[$0], first: 0, count: min(listeners, 1000)) }
         _ = try Subscriber.run(batches, of: ears, at: target, on: poller)

@@ -1,9 +1,9 @@
 /// Resident memory of a server for each connection with one idle stream, and for each further stream.
 public struct MemoryLoad: Sendable {
     public var connections = 10_000
-    /// Streams a connection; those past the first are measured apart.
+    /// Streams on each connection; streams past the first are measured apart.
     public var streams = 1
-    /// Seconds that the server is left alone before its memory is read.
+    /// Seconds for which the server is left alone before its memory is read.
     public var settleSeconds = 3.0
 
     public init() {}
@@ -23,7 +23,7 @@ public struct MemoryLoad: Sendable {
         case .plain: throw LoadError("this server has no streams")
         }
         let fleet = StreamFleet(poller, target, streams: total)
-        // Longer: what registering left behind goes back to the system in the meantime.
+        // Four times as long: memory that registering left behind goes back to the system meanwhile.
         poller.run(seconds: settleSeconds * 4) { false }
         let before = target.process.residentBytes() ?? 0
         var report = LoadReport("memory", unit: "connection")

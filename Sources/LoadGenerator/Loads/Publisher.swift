@@ -1,4 +1,4 @@
-/// Sends numbered messages to one kind of server over one connection, and says when each was answered.
+/// Sends numbered messages to one kind of server over one connection, and reports each answer.
 final class Publisher: StreamHandler, RedisHandler {
     private let target: Target
     private let topics: [String]
@@ -13,7 +13,7 @@ final class Publisher: StreamHandler, RedisHandler {
     private(set) var firstRefusal: String?
     private var refusalBody: [UInt8] = []
     private let poller: Poller
-    /// A message's number, whether it was taken, and when it was sent.
+    /// Called for each answer, with the message's number and whether the server took the message.
     var onAnswer: (Int, Bool) -> Void = { _, _ in }
 
     init(_ poller: Poller, _ target: Target, topics: [String], condition: String?, padding: Int) throws {

@@ -1,15 +1,15 @@
 import Glibc
 
-/// Where a pump gets its requests, and who takes the answers.
+/// The source of a pump's requests, which also takes the answers.
 protocol RequestSource: AnyObject {
-    /// The next request of a place, nil where there is none.
+    /// The next request of a place; nil where there is none.
     func next(_ place: Int) -> (head: RequestHead, body: [UInt8])?
     /// `body` is empty where the pump does not keep bodies.
     func answered(_ place: Int, status: Int, body: [UInt8])
 }
 
-/// A closed loop: each of connections × streams places has one request under way, and the next begins when
-/// its answer has come.
+/// A closed loop: each of connections × streams places has one request under way, and its next request begins
+/// when the answer has come.
 final class RequestPump: StreamHandler {
     private let poller: Poller
     private unowned let source: any RequestSource
@@ -20,7 +20,7 @@ final class RequestPump: StreamHandler {
     private(set) var active = 0
     private(set) var latency = Histogram()
     private var counts = [Int](repeating: 0, count: 600)
-    /// The first answer that was no success, for saying what is wrong.
+    /// The first answer that was no success, for error texts.
     private(set) var firstRefusal: String?
 
     init(
@@ -46,13 +46,13 @@ final class RequestPump: StreamHandler {
     var answers: Int { Int(latency.count) }
 
     func begin() {
-        // Streams of all connections in turn, so that no connection has all its requests in before another.
+        // Connections in turn, so that no connection has sent all its requests before another.
         for stream in 0..<streams {
             for connection in connections.indices { ask(connection * streams + stream) }
         }
     }
 
-    /// What was counted so far is forgotten: the warm-up is over.
+    /// Forgets all counts: the warm-up is over.
     func forget() {
         latency = Histogram()
         for place in counts.indices { counts[place] = 0 }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Starts a server and measures from exec until it says that it is ready (`GET /readyz` answers 200).
+/// Starts a server and measures the time from exec until the server is ready (`GET /readyz` answers 200).
 public struct RestartLoad: Sendable {
     /// The program and its arguments.
     public var command: [String]

@@ -1,4 +1,4 @@
-/// Many open streams to one server, over as few or as many connections as wanted, and what comes on them.
+/// Many open streams to one server, over as few or as many connections as wanted, and their messages.
 ///
 /// Stream `i` is on connection `i % connections`.
 final class StreamFleet: StreamHandler, RedisHandler {
@@ -10,10 +10,10 @@ final class StreamFleet: StreamHandler, RedisHandler {
     private(set) var open = 0
     private(set) var broken = 0
     private(set) var refusals: [Int: Int] = [:]
-    /// A message came: on which stream, and its number.
+    /// Called for each message, with its stream and its number.
     var onMessage: (Int, Int) -> Void = { _, _ in }
 
-    /// How a stream is asked for.
+    /// The requests that open streams.
     struct Streams {
         var path: (Int) -> String = { _ in "" }
         var credential: (Int) -> String? = { _ in nil }
@@ -28,11 +28,11 @@ final class StreamFleet: StreamHandler, RedisHandler {
     var others: Int { scanners.reduce(0) { $0 + $1.others } }
     var bytesRead: Int { connections.reduce(0) { $0 + $1.bytesRead } }
 
-    /// Opens streams and waits until all are answered.
+    /// Opens streams and waits until the server has answered all of them.
     func open(_ range: Range<Int>, over count: Int, _ streams: Streams) throws {
         for stream in range {
             try open(stream, over: count, streams)
-            // A few at a time, so that nobody's queue of new connections overflows.
+            // A few at a time, so that the server's queue of new connections does not overflow.
             if stream % 32 == 31 {
                 poller.turn(milliseconds: 0)
                 poller.run(seconds: 5) { open + broken >= stream - 512 }

@@ -10,13 +10,13 @@ struct Batch {
     var count: Int
 }
 
-/// Subscribes by `batchAdd` of at most 1,000 tokens each, many under way.
+/// Subscribes by `batchAdd` of at most 1,000 tokens each, with many requests under way.
 final class Subscriber: RequestSource {
     private let head: RequestHead
     private let devices: Devices
     private var batches: any IteratorProtocol<Batch>
     private var sizes: [Int]
-    /// Subscriptions that were acknowledged, and those that were refused one by one.
+    /// Subscriptions that the server acknowledged, and subscriptions that it refused one by one.
     private(set) var made = 0
     private(set) var refused = 0
     private(set) var requests = 0
@@ -29,7 +29,7 @@ final class Subscriber: RequestSource {
         sizes = Array(repeating: 0, count: places)
     }
 
-    /// Runs to the end of the batches; operations are subscriptions that were acknowledged.
+    /// Runs to the end of the batches; the report's operations are acknowledged subscriptions.
     static func run(
         _ batches: some Sequence<Batch>, of devices: Devices, at target: Target, on poller: Poller,
         connections: Int = 16, streams: Int = 8
@@ -98,7 +98,7 @@ final class Subscriber: RequestSource {
     }
 }
 
-/// Measures subscribing: all devices to some topics, each batch 1,000 devices of one topic.
+/// Measures subscribing: all devices to some topics, 1,000 devices of one topic in each batch.
 public struct SubscribeLoad {
     public var devices = 100_000
     public var topics = 20
@@ -112,7 +112,7 @@ public struct SubscribeLoad {
         let poller = try Poller()
         let (registered, registering) = try Devices.register(devices, at: target, on: poller)
         let size = Batch.devicesMax
-        // Neighbours of one request are far apart, as tokens of a backend's own list would be.
+        // Devices of one request are far apart, as the tokens in a backend's own list are.
         let stride = SubscribeLoad.stride(devices)
         let batches = (0..<topics).lazy.flatMap { topic in
             Swift.stride(from: 0, to: devices, by: size).lazy.map { first in
@@ -128,7 +128,7 @@ public struct SubscribeLoad {
         return report
     }
 
-    /// A step that shares no factor with the count, so that steps visit each device once.
+    /// A step that shares no factor with the count, so that the steps visit each device once.
     static func stride(_ count: Int) -> Int {
         var step = max(1, Int(Double(count) * 0.618))
         while gcd(step, count) != 1 { step += 1 }
@@ -138,7 +138,7 @@ public struct SubscribeLoad {
     private static func gcd(_ a: Int, _ b: Int) -> Int { b == 0 ? a : gcd(b, a % b) }
 }
 
-/// The peer's side: `SADD` of one member each, 16 connections with 1,024 commands under way.
+/// The same for redis: `SADD` of one member each, with 1,024 commands under way on each connection.
 private final class RedisSets: RedisHandler {
     private static let window = 1024
     private let load: SubscribeLoad

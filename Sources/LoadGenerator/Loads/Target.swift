@@ -1,22 +1,22 @@
-/// What a load is aimed at.
+/// The server that a load is aimed at.
 public struct Target: Sendable {
     public enum Kind: String, Sendable, CaseIterable {
         case tidecast
         /// nginx with the nchan module; streams over HTTP/2.
         case nchan
-        /// The same with streams over HTTP/1.1.
+        /// The same, with streams over HTTP/1.1.
         case nchanHTTP1 = "nchan-h1"
         case redis
-        /// Anything that answers a POST to the path given.
+        /// Any server that answers a POST to the given path.
         case plain
     }
 
     public var kind: Kind
     public var address: ServerAddress
-    /// Where messages are published, where that is another port.
+    /// The address for publishing, where it differs from `address`.
     public var publishAddress: ServerAddress
     public var project: String
-    /// What devices register with; the token where there is none.
+    /// The key with which devices register; `token` where it is nil.
     public var deviceKey: String?
     public var token: String
     public var process: ServerProcess
@@ -60,7 +60,7 @@ public struct Target: Sendable {
 
     func listenPath(_ device: String) -> String { "/v1/projects/\(project)/registrations/\(device):listen" }
 
-    /// The body of a send of exactly `count` bytes, as an Admin SDK makes it, or as near as its fields allow.
+    /// The body of a send of exactly `count` bytes, as an Admin SDK makes it, or as near as the fields allow.
     public static func sendBody(topic: String, count: Int) -> [UInt8] {
         let front =
             #"{"message": {"topic": "\#(topic)", "notification": {"title": "Match update", "body": "#
@@ -72,7 +72,7 @@ public struct Target: Sendable {
         return Array((front + "\"\(text)\"" + back).utf8)
     }
 
-    /// What a numbered message says; the scanner finds the number.
+    /// The data of a numbered message; the scanner finds the number.
     static func numbered(_ number: Int, padding: Int) -> String {
         let digits = String(number)
         let zeros = String(repeating: "0", count: max(0, 10 - digits.count))

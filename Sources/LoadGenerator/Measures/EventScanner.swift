@@ -1,13 +1,13 @@
 import CEpoll
 import Glibc
 
-/// Reads a `text/event-stream` (WHATWG HTML §9.2) just enough to count its messages and to tell which they
-/// are.
+/// Reads a `text/event-stream` (WHATWG HTML §9.2) as far as needed to count its messages and to read their
+/// numbers.
 ///
-/// A message is an event without a type or of type `message`. Its number is the digits that follow the text
-/// `"n":"` in its data, which is where this program's senders put it. Bytes may be cut anywhere.
+/// A message is an event without a type or of type `message`. Its number is the digits behind the text
+/// `"n":"` in its data, where this program's senders put them. Bytes may be cut anywhere.
 public struct EventScanner {
-    /// What stands for a message whose data has no number.
+    /// Stands for a message whose data has no number.
     public static let unnumbered = -1
     /// The most digits that a number may have.
     private static let digitsMax = 15
@@ -74,7 +74,7 @@ public struct EventScanner {
         return memcmp(base, text.utf8Start, text.utf8CodeUnitCount) == 0
     }
 
-    /// The digits after the mark, or nil where there is no mark or no sane number.
+    /// The digits behind the mark; nil where there is no mark or no number of a possible length.
     static func number(in text: UnsafeRawBufferPointer) -> Int? {
         let mark: StaticString = "\"n\":\""
         guard let base = text.baseAddress,

@@ -1,8 +1,9 @@
-/// Counts of durations in buckets that grow with their value, so that a percentile is right to within 1.6 %
-/// at every size and recording one is a shift and an add.
+/// Counts of durations in buckets that grow with the value. A percentile is right to within 1.6 % at every
+/// size, and recording a value is a shift and an add.
 ///
-/// A value below 64 has a bucket of its own; above that each power of two is cut into 64 equal buckets (the
-/// layout of HdrHistogram with six bits of precision). Units are the caller's; here nanoseconds throughout.
+/// Each value below 64 has its own bucket. Above 64 each power of two is cut into 64 equal buckets (the
+/// layout of HdrHistogram with six bits of precision). The caller chooses the unit; here it is always
+/// nanoseconds.
 public struct Histogram: Sendable {
     private static let bits = 6
     private static let bucketCount = (64 - bits + 1) << bits
@@ -30,8 +31,8 @@ public struct Histogram: Sendable {
 
     public var mean: Double { count == 0 ? 0 : Double(sum) / Double(count) }
 
-    /// The smallest bucket's upper end below or at which `fraction` (0...1) of the values lie, and never more
-    /// than the largest value; 0 where nothing was recorded.
+    /// The upper end of the smallest bucket at which `fraction` (0...1) of the values lie at or below, and
+    /// never more than the largest value; 0 where nothing was recorded.
     public func percentile(_ fraction: Double) -> UInt64 {
         guard count > 0 else { return 0 }
         let bounded = Swift.min(Swift.max(fraction, 0), 1)

@@ -1,19 +1,19 @@
-/// What one run of a load measured.
+/// The measurements of one run of a load.
 public struct LoadReport: Sendable {
     public var name: String
-    /// What an operation is: a request, a delivery, a subscription, a connection.
+    /// The name of one operation: a request, a delivery, a subscription, a connection.
     public var unit: String
     public var operations = 0
     public var seconds = 0.0
-    /// CPU seconds of the measured processes; nil where none was named.
+    /// CPU seconds of the measured processes; nil where no process was named.
     public var cpuSeconds: Double?
-    /// CPU seconds that this program itself used meanwhile.
+    /// CPU seconds that this program used in the same time.
     public var ownCPUSeconds = 0.0
-    /// Nanoseconds, each with what it is of.
+    /// Histograms in nanoseconds, each with its name.
     public var latencies: [(name: String, histogram: Histogram)] = []
     /// Answers by HTTP status; 0 stands for a connection or stream that broke.
     public var statuses: [Int: Int] = [:]
-    /// Whatever else there is to say, in the order in which it is to be shown.
+    /// Other figures, in the order in which they are shown.
     public var facts: [(name: String, value: Double)] = []
 
     public init(_ name: String, unit: String) {

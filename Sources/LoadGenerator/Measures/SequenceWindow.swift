@@ -1,17 +1,17 @@
-/// Which of the consecutive numbers of a stream have come: notices what came twice, out of order or not at
-/// all.
+/// The consecutive numbers of a stream: notices a number that comes twice, out of order or not at all.
 ///
-/// Everything below `next` has come; of the 64 numbers from `next` on a bit says whether they have. A number
-/// further ahead than that is kept as lost order, since no sender here has so many of one stream under way.
+/// Everything below `next` has come. A bit for each of the 64 numbers from `next` on says whether it has
+/// come. Where a number is further ahead, the missing numbers before it count as lost, because no sender here
+/// has so many messages of one stream under way.
 public struct SequenceWindow {
     public enum Verdict: Equatable, Sendable {
         case inOrder
-        /// New, but one before it has not come yet.
+        /// New, but an earlier number has not come yet.
         case early
-        /// New, after one that follows it.
+        /// New, but a later number came before it.
         case late
         case duplicate
-        /// More than the window ahead: what lies between is given up.
+        /// Further ahead than the window: the numbers in between are given up.
         case jump
     }
 

@@ -1,12 +1,12 @@
 import Glibc
 
-/// What the processes under measure have used, as Linux counts it in `/proc` (proc(5)).
+/// CPU time and memory of the measured processes, as Linux counts them in `/proc` (proc(5)).
 public struct ServerProcess: Sendable {
     public var pids: [Int32]
 
     public init(pids: [Int32]) { self.pids = pids }
 
-    /// CPU seconds of all threads so far, user and system; nil where no process is named or one is gone.
+    /// CPU seconds of all threads so far, user and system; nil where no process is named or one has ended.
     public func cpuSeconds() -> Double? {
         guard !pids.isEmpty else { return nil }
         var ticks = 0
@@ -18,10 +18,10 @@ public struct ServerProcess: Sendable {
         return Double(ticks) / Double(sysconf(Int32(_SC_CLK_TCK)))
     }
 
-    /// Resident bytes (`VmRSS`) of all.
+    /// Resident bytes (`VmRSS`) of all processes.
     public func residentBytes() -> Int? { status("VmRSS:") }
 
-    /// The most that was ever resident (`VmHWM`).
+    /// The highest resident bytes so far (`VmHWM`), of all processes.
     public func peakResidentBytes() -> Int? { status("VmHWM:") }
 
     private func status(_ field: String) -> Int? {
@@ -36,7 +36,7 @@ public struct ServerProcess: Sendable {
         return total
     }
 
-    /// utime + stime, the 14th and 15th fields; the 2nd is a name in parentheses that may hold anything.
+    /// utime + stime, the 14th and 15th fields; the 2nd field is a name in parentheses with any characters.
     static func ticks(in stat: String) -> Int? {
         guard let end = stat.lastIndex(of: ")") else { return nil }
         let fields = stat[stat.index(after: end)...].split(separator: " ")

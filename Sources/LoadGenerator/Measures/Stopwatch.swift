@@ -1,7 +1,7 @@
 import Glibc
 
 public enum MonotonicClock {
-    /// Nanoseconds since some fixed moment.
+    /// Nanoseconds since an arbitrary fixed moment.
     public static func now() -> UInt64 { read(CLOCK_MONOTONIC) }
 
     /// CPU nanoseconds of this process.
@@ -14,7 +14,7 @@ public enum MonotonicClock {
     }
 }
 
-/// Time and CPU from its making until it is read.
+/// Measures time and CPU from its creation until `read`.
 struct Stopwatch {
     private let process: ServerProcess
     let began = MonotonicClock.now()

@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// Where a server listens: IPv4 only, since a load runs on loopback or between two machines of one network.
+/// The address of a server: IPv4 only, because a load runs on loopback or inside one network.
 public struct ServerAddress: Sendable {
     public var host: String
     public var port: Int
@@ -23,14 +23,14 @@ public struct ServerAddress: Sendable {
     var isLoopback: Bool { host.hasPrefix("127.") }
 }
 
-/// A TCP connection of a poller. What speaks on it is a subclass's.
+/// A TCP connection of a poller. A subclass speaks the protocol.
 class Connection {
     let poller: Poller
     private(set) var descriptor: Int32
     fileprivate(set) var isOpen = true
     var place = -1
     var isTouched = false
-    /// What is to be written, from `written` on.
+    /// Bytes to write, from `written` on.
     var output: [UInt8] = []
     private var written = 0
     private var isWatchingWrites = false
@@ -44,11 +44,11 @@ class Connection {
 
     deinit { if descriptor >= 0 { Glibc.close(descriptor) } }
 
-    /// Bytes have come.
+    /// Called with bytes that have come.
     func receive(_ bytes: UnsafeRawBufferPointer) {}
-    /// To append to `output` what there is to say.
+    /// Called before a write; appends the protocol's bytes to `output`.
     func produce() {}
-    /// The connection ended by the server's doing or an error.
+    /// Called when the server or an error has ended the connection.
     func lost() {}
 
     final func touch() { poller.touch(self) }
@@ -100,7 +100,7 @@ class Connection {
         }
     }
 
-    /// Bytes that the kernel has not taken.
+    /// Bytes that the kernel has not yet taken.
     final var pendingBytes: Int { output.count - written }
 
     final func fail() {
@@ -109,7 +109,7 @@ class Connection {
         lost()
     }
 
-    /// Closes without a word.
+    /// Closes the connection without a call of `lost`.
     final func hangUp() {
         guard isOpen else { return }
         isOpen = false
@@ -119,8 +119,8 @@ class Connection {
     }
 }
 
-/// Loopback connections leave from many addresses of 127.0.0.0/8, so that no run is out of ports because of
-/// those that the runs before it left in TIME_WAIT.
+/// Loopback connections leave from many addresses of 127.0.0.0/8, so that connections of earlier runs in
+/// TIME_WAIT do not use up a run's ports.
 private enum SourceAddresses {
     private static let connectionsEach = 4096
     private static let made = Atomic<Int>(0)

@@ -1,4 +1,4 @@
-/// A client's side of HTTP/1.1 that asks for one stream and reads it for as long as it goes on.
+/// A client's side of HTTP/1.1 that asks for one stream and reads it until it ends.
 final class HTTP1Connection: Connection {
     private static let headBytesMax = 16 << 10
 
@@ -48,7 +48,7 @@ final class HTTP1Connection: Connection {
         if !isSane { fail() }
     }
 
-    /// Just behind the blank line.
+    /// The place directly behind the blank line.
     private static func end(of head: [UInt8]) -> Int? {
         guard head.count >= 4 else { return nil }
         for place in 3..<head.count
@@ -63,7 +63,7 @@ final class HTTP1Connection: Connection {
 struct ChunkReader {
     private enum State {
         case size
-        /// A chunk extension, or the CR: passed over until the LF.
+        /// A chunk extension, or the CR: skipped until the LF.
         case sizeEnd
         case data
         /// CR LF behind the data.
@@ -73,7 +73,7 @@ struct ChunkReader {
     private var state = State.size
     private var size = 0
 
-    /// False where the coding is broken.
+    /// False where the coding is malformed.
     mutating func read(_ bytes: UnsafeRawBufferPointer, _ onData: (UnsafeRawBufferPointer) -> Void) -> Bool {
         var place = 0
         while place < bytes.count {

@@ -2,7 +2,7 @@ import CNghttp2
 
 /// A client's side of HTTP/2 without TLS and with prior knowledge (RFC 9113 §3.3).
 ///
-/// Windows are wide, so that the server under measure is limited by its work and not by this program's
+/// Windows are wide, so that the measured server is limited by its own work and not by this program's
 /// WINDOW_UPDATE frames.
 final class HTTP2Connection: Connection {
     private struct Slot {
@@ -118,7 +118,7 @@ final class HTTP2Connection: Connection {
         }
     }
 
-    // Safe: filled once, before its first use; nghttp2 reads it when a session is made and never writes it.
+    // Safe: written once, before its first use; nghttp2 reads it when a session is made and never writes it.
     nonisolated(unsafe) private static let callbacks: OpaquePointer? = {
         var callbacks: OpaquePointer?
         nghttp2_session_callbacks_new(&callbacks)

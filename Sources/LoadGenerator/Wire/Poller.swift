@@ -1,8 +1,8 @@
 import CEpoll
 import Glibc
 
-/// One thread's connections on one epoll: reads what has come, lets each connection answer, and writes each
-/// touched connection once a turn.
+/// One thread's connections on one epoll. Each turn reads the bytes that have come, lets each connection
+/// answer, and writes each touched connection once.
 public final class Poller {
     private let epoll: Int32
     private var connections: [Connection?] = []
@@ -43,7 +43,7 @@ public final class Poller {
         connection.place = -1
     }
 
-    /// The connection has something to write at the end of the turn.
+    /// Marks a connection that has something to write at the end of the turn.
     func touch(_ connection: Connection) {
         guard !connection.isTouched else { return }
         connection.isTouched = true
@@ -62,7 +62,7 @@ public final class Poller {
         control(connection, EPOLL_CTL_MOD, writes: writes)
     }
 
-    /// Writes what waits, then handles what comes within the time given.
+    /// Writes the waiting bytes, then handles events for at most the given time.
     public func turn(milliseconds: Int32) {
         flush()
         let count = epoll_wait(epoll, &events, Int32(events.count), milliseconds)
@@ -90,7 +90,7 @@ public final class Poller {
         }
     }
 
-    /// Turns until the condition holds; false where the time ran out before.
+    /// Runs turns until the condition holds; false where the time ran out before that.
     @discardableResult
     public func run(seconds: Double, until isDone: () -> Bool) -> Bool {
         let end = MonotonicClock.now() + UInt64(seconds * 1e9)

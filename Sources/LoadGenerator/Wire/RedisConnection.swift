@@ -1,14 +1,15 @@
 import Glibc
 
-/// Who hears what a redis server says.
+/// Receives the replies of a redis server.
 protocol RedisHandler: AnyObject {
-    /// A whole reply. `payload` is the last string of an array of three (a published message), else nil.
+    /// Called with a whole reply. `payload` is the last string of an array of three (a published message),
+    /// else nil.
     func replied(_ tag: Int, payload: UnsafeRawBufferPointer?, isError: Bool, on connection: RedisConnection)
     func redisLost(_ tag: Int)
 }
 
-/// A client's side of RESP2 (redis.io, "Redis serialization protocol"): commands as arrays of strings, and
-/// replies that are lines, strings, or arrays of those, which is all that the commands used here answer with.
+/// A client's side of RESP2 (redis.io, "Redis serialization protocol"). Commands are arrays of strings.
+/// Replies are lines, strings, or arrays of these; the commands that are used here need no more.
 final class RedisConnection: Connection {
     private unowned let handler: any RedisHandler
     private let tag: Int
@@ -43,7 +44,7 @@ final class RedisConnection: Connection {
 
     override func lost() { handler.redisLost(tag) }
 
-    /// Handles whole replies; returns the bytes that they were.
+    /// Handles all whole replies; returns the number of bytes that they had.
     private func take(_ bytes: UnsafeRawBufferPointer) -> Int {
         var reader = RedisReader(bytes)
         var taken = 0
@@ -57,7 +58,7 @@ final class RedisConnection: Connection {
     }
 }
 
-/// Reads replies out of bytes.
+/// Reads replies from bytes.
 struct RedisReader {
     private let bytes: UnsafeRawBufferPointer
     private(set) var place = 0
@@ -70,7 +71,7 @@ struct RedisReader {
         var isError = false
     }
 
-    /// The next whole reply; nil where the rest is not all there yet, or broken.
+    /// The next whole reply; nil where it has not come whole yet, or is broken.
     mutating func next() -> Reply? {
         guard let (kind, count) = line() else { return nil }
         switch kind {
@@ -97,7 +98,7 @@ struct RedisReader {
         return nil
     }
 
-    /// A line's first byte and the number behind it, 0 where there is none.
+    /// A line's first byte and the number behind it; 0 where there is no number.
     private mutating func line() -> (UInt8, Int)? {
         guard let base = bytes.baseAddress, place < bytes.count,
             let found = memchr(base + place, 10, bytes.count - place)

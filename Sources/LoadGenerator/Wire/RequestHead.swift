@@ -1,7 +1,7 @@
 import CNghttp2
 
-/// The header fields of a request in the form that libnghttp2 takes, made once and used often. It must
-/// outlive its requests' header frames, so a connection holds it until the stream has ended.
+/// The header fields of a request in libnghttp2's form, made once and used often. They must outlive the
+/// requests' header frames, so a connection holds them until the stream has ended.
 public final class RequestHead {
     private let memory: UnsafeMutablePointer<UInt8>
     let vector: UnsafeMutablePointer<nghttp2_nv>

@@ -43,7 +43,7 @@ struct Cert: ParsableCommand {
             let passphrase = try secret.read()
             let authority = try CertificateAuthority(days: days)
             let authorityText = try authority.certificatePEM()
-            // That of a server is thrown away: clients trust it for any name, and nothing more is signed.
+            // A server's CA key is thrown away: clients trust it for any name, and it signs nothing more.
             if cluster { try folder.writeKey(try authority.keyPEM(passphrase: passphrase), "ca.key") }
             try folder.write(authorityText, "ca.pem")
             for file in files {
@@ -101,7 +101,7 @@ struct Cert: ParsableCommand {
         }
     }
 
-    /// The passphrase under which the CA's key is kept.
+    /// The passphrase that encrypts the CA's key.
     struct Passphrase: ParsableArguments {
         static let variable = "TIDECAST_CA_PASSPHRASE"
         @Option(
@@ -140,13 +140,13 @@ struct Cert: ParsableCommand {
     }
 }
 
-/// Where certificates are written.
+/// The folder to which certificates are written.
 private struct CertificateFolder {
     let path: String
 
     init(_ path: String) { self.path = path }
 
-    /// Makes the folder, and looks that nothing in it would be replaced unasked.
+    /// Makes the folder, and throws where a file would be replaced without `force`.
     func prepare(_ files: [String], force: Bool, because reason: String) throws {
         do {
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
@@ -168,7 +168,7 @@ private struct CertificateFolder {
         else { throw ClientError("\(path)/\(file) cannot be written") }
     }
 
-    /// Of mode 0600 from its first byte on.
+    /// Writes a file that has mode 0600 from its first byte on.
     func writeKey(_ text: String, _ file: String) throws {
         try PrivateFile("\(path)/\(file)", replacing: true).finish(text)
     }

@@ -60,11 +60,11 @@ struct Cluster: ParsableCommand {
             }
         }
 
-        /// Looks for half a minute.
+        /// Waits for the node to leave, for 30 s at most.
         private func hasLeft() throws -> Bool {
             var asked = ""
             for _ in 0..<120 {
-                // The node that is asked may be the one that goes, and then answers no more.
+                // The node that answers may be the node that leaves, and then answers no more.
                 guard let answer = try? connection.call(.GET, "/admin/cluster").object else {
                     if asked == node { return true }
                     usleep(250_000)
@@ -95,7 +95,7 @@ struct Cluster: ParsableCommand {
         }
     }
 
-    /// What each zone owns, which is what its loss would move; empty where no node names a zone.
+    /// The partitions that each zone owns, and that its loss would move; empty where no node names a zone.
     private static func zones(of members: [[String: Any]]) -> [String: Int] {
         var zones: [String: Int] = [:]
         for member in members where (member["roles"] as? String ?? "").contains("shard") {

@@ -144,9 +144,9 @@ struct Key: ParsableCommand {
             }
             var body: [String: String] = ["overlapSeconds": "\(overlap?.seconds ?? 86_400)"]
             body["tokenUri"] = output.tokenURI
-            // Of which kind it is the server knows: a secret of a service account is a file.
+            // Only the server knows the credential's kind: the secret of a service account is a file.
             let keys = try connection.call(.GET, "/admin/keys").object["keys"] as? [[String: Any]] ?? []
-            // Of one that is not there the server says so.
+            // Where the credential does not exist, the server's answer to the rotation says so.
             if let former = keys.first(where: { id.hasPrefix($0["id"] as? String ?? "-") }) {
                 try output.check(isNeeded: former["kind"] as? String == "service-account")
             }
@@ -201,7 +201,7 @@ private enum ServerKeys {
     }
 }
 
-/// Where the file of a service account goes, and how a new credential is shown.
+/// Where the file of a service account goes, and how the command shows a new credential.
 struct AccountOutput: ParsableArguments {
     @Option(help: "Where to write the service-account file (mode 0600); - is standard output.")
     var serviceAccount: String?
@@ -219,7 +219,7 @@ struct AccountOutput: ParsableArguments {
                 : "--service-account is for credentials of that kind.")
     }
 
-    /// First, so that nothing is made whose secret cannot be kept.
+    /// Must run first, so that no secret is made that cannot be kept.
     func open() throws -> SecretOutput? {
         try serviceAccount.map { try SecretOutput($0, replacing: force) }
     }
@@ -236,7 +236,7 @@ struct AccountOutput: ParsableArguments {
     }
 }
 
-/// An end: so long from now, a date, or none.
+/// An end: a time from now, a date, or none.
 enum When: ExpressibleByArgument {
     case after(seconds: Int)
     case at(seconds: Int)
@@ -258,10 +258,10 @@ enum When: ExpressibleByArgument {
         self = .at(seconds: Int(date.timeIntervalSince1970))
     }
 
-    /// How long, where that was said.
+    /// Seconds from now, where the argument gives them.
     var seconds: Int? { if case .after(let seconds) = self { seconds } else { nil } }
 
-    /// As the server takes it.
+    /// The fields as the server takes them.
     var fields: [String: String] {
         switch self {
         case .after(let seconds): ["ttlSeconds": "\(seconds)"]

@@ -100,7 +100,7 @@ struct Listen: ParsableCommand {
     @Option(help: "The project's id.") var project: String
     @Option(help: "Go on after this event.") var lastEventId: String?
 
-    /// In the environment it stands in no list of processes.
+    /// A credential in the environment shows in no list of processes.
     private var shown: String? { credential ?? ProcessInfo.processInfo.environment["TIDECAST_CREDENTIAL"] }
 
     func validate() throws {

@@ -18,7 +18,7 @@ struct Project: ParsableCommand {
         @Flag(help: "Replace the service-account file that stands there.") var force = false
 
         func run() throws {
-            // First, so that no project is made whose key cannot be kept.
+            // Must run first, so that no project is made whose key cannot be kept.
             let file = try SecretOutput(serviceAccount, replacing: force)
             var body = ["id": id]
             body["tokenUri"] = tokenURI
@@ -63,7 +63,7 @@ struct Project: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show or set a project's quotas.")
         @OptionGroup var connection: Connection
         @Argument(help: "The project's id.") var id: String
-        // A number that begins with a minus is a mistake of another kind than one that is missing.
+        // A number that begins with a minus gets another error than a missing number.
         @Option(parsing: .unconditional, help: "Messages a minute; the burst is as large.")
         var sendsPerMinute: Int?
         @Option(

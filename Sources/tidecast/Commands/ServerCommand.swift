@@ -99,15 +99,15 @@ struct Server: AsyncParsableCommand {
         for name in Settings.strangers(in: ProcessInfo.processInfo.environment) {
             logger.warning("there is no setting of this name", metadata: ["variable": "\(name)"])
         }
-        // While it starts or waits nothing is to be handed over, and as the first process of a container it
-        // would not end by itself.
+        // While the server starts or waits there is nothing to hand over. As the first process of a container
+        // it would not end without this handler.
         signal(SIGTERM) { _ in _exit(0) }
-        // What it would ask for is being done.
+        // SIGHUP asks for certificates to be read, and the start reads them anyway.
         signal(SIGHUP) { _ in }
         Allocator.giveBackInTime()
         let node = try Node(configuration, log: logger) { reason in
             logger.critical("stopping", metadata: ["reason": "\(reason)"])
-            // At once: what `exit` tidies up, libcrypto's tables first, other threads are still using.
+            // At once: other threads still use what `exit` would free, libcrypto's tables first.
             _exit(70)
         }
         if configuration.isDev {
@@ -166,7 +166,7 @@ struct NodeService: Service {
     }
 }
 
-/// SIGHUP has the certificates read anew.
+/// Reads the certificates again after each SIGHUP.
 struct ReadingAnew: Service {
     let node: Node
 
@@ -177,7 +177,7 @@ struct ReadingAnew: Service {
     }
 }
 
-/// One JSON object a line on standard error: no tokens, no payloads.
+/// One JSON object on each line of standard error: no tokens, no payloads.
 struct JSONLog: LogHandler {
     var logLevel = Logger.Level.info
     var metadata: Logger.Metadata = [:]

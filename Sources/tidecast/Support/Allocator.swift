@@ -6,15 +6,15 @@ import Node
     import CJemalloc
 #endif
 
-/// The allocator that this program is linked with, for the standard library of Swift and the C libraries too.
-/// A build for a sanitizer has the sanitizer's.
+/// The allocator that this program is linked with, also for Swift's standard library and the C libraries. A
+/// build for a sanitizer has the sanitizer's allocator.
 enum Allocator {
-    /// Bytes that are allocated and not freed; 0 where jemalloc does not know of any.
+    /// Bytes that are allocated and not freed; 0 where jemalloc gives no figure.
     static func allocatedBytes() -> Double {
         #if TIDECAST_SANITIZE
             return 0
         #else
-            // Its figures are those of the last time that the epoch was moved.
+            // jemalloc's figures are those of the last time that the epoch was moved.
             var epoch: UInt64 = 1
             var size = MemoryLayout<UInt64>.size
             guard mallctl("epoch", nil, nil, &epoch, size) == 0 else { return 0 }
@@ -25,8 +25,8 @@ enum Allocator {
         #endif
     }
 
-    /// What was freed goes back to the system within some ten seconds, also while nothing is allocated:
-    /// without a thread for it jemalloc only looks when it is called.
+    /// Lets freed memory go back to the system within about 10 s, also while the program allocates nothing:
+    /// without its background thread jemalloc looks only when it is called.
     static func giveBackInTime() {
         #if !TIDECAST_SANITIZE
             var isOn = true
@@ -34,8 +34,8 @@ enum Allocator {
         #endif
     }
 
-    /// A sanitizer that looks for leaks at the end of the process is to find what was lost while it ran, and
-    /// not a node whose parts know each other and which nobody asks any more.
+    /// Keeps the node. A sanitizer that looks for leaks at the end of the process must find what was lost
+    /// while the process ran, and not a node whose parts refer to each other and which nothing else holds.
     static func keepUntilTheEnd(_ node: Node) {
         #if TIDECAST_SANITIZE
             kept.withLock { $0 = node }

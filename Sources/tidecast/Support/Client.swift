@@ -4,12 +4,12 @@ import NIOHTTP1
 import NIOPosix
 import TLS
 
-/// What went wrong on the way to a server, or what the server said.
+/// An error on the way to a server, or the server's own error.
 struct ClientError: Error, CustomStringConvertible {
     var description: String
-    /// Of the server's answer, where it was one.
+    /// The HTTP status, where the server answered.
     var status: Int?
-    /// What the kernel said of the attempt to connect, where it was one.
+    /// The kernel's error number, where an attempt to connect failed.
     var connectError: Int32?
     init(_ description: String, status: Int? = nil, connectError: Int32? = nil) {
         self.description = description
@@ -33,21 +33,21 @@ struct Client {
         var status: Int
         var body: [UInt8]
 
-        /// The body as a JSON object; an empty one where it is none.
+        /// The body as a JSON object; empty where the body is no object.
         var object: [String: Any] {
             (try? JSONSerialization.jsonObject(with: Data(body))) as? [String: Any] ?? [:]
         }
     }
 
-    /// A whole request and its whole answer. An error where the status is none of success, in the server's
-    /// own words.
+    /// Sends a whole request and returns the whole answer. Where the status is no success, throws an error in
+    /// the server's own words.
     func call(_ method: HTTPMethod, _ path: String, _ body: [String: Any]? = nil) throws -> Response {
         let response = try request(method, path, body, onChunk: nil)
         guard (200..<300).contains(response.status) else { throw refusal(response) }
         return response
     }
 
-    /// A 401 has one text for SDKs; whoever types a command is told what was wrong with the token.
+    /// A 401 has one text for SDKs. A person who types a command gets the reason why the token fails.
     private func refusal(_ response: Response) -> ClientError {
         let said = Client.failure(response)
         guard response.status == 401, said.description.contains("OAuth 2") else { return said }
@@ -61,8 +61,8 @@ struct Client {
                 + " ended; `tidecast key list` on the server shows those that count", status: 401)
     }
 
-    /// A streaming answer: `onChunk` gets the bytes as they come, until the server ends or the connection
-    /// breaks.
+    /// Reads a streaming answer: `onChunk` gets the bytes as they come, until the server ends the answer or
+    /// the connection breaks.
     func stream(_ path: String, headers: [(String, String)], onChunk: @escaping @Sendable ([UInt8]) -> Void)
         throws
     {
@@ -70,7 +70,7 @@ struct Client {
         guard response.status == 200 else { throw Client.failure(response) }
     }
 
-    /// Why nobody could be reached: of each address that was tried, what the kernel said.
+    /// Why no server could be reached: the kernel's error for each address that was tried.
     private static func reason(_ error: any Error) -> String {
         guard let error = error as? NIOConnectionError else {
             return (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? "\(error)"
@@ -84,7 +84,7 @@ struct Client {
         return "\(error.host):\(error.port): \(reasons.joined(separator: ", "))"
     }
 
-    /// A server without TLS answers a handshake with something else, which libssl takes for a version.
+    /// A server without TLS answers a handshake with other bytes, which libssl takes for a version.
     fileprivate static func explained(_ error: any Error) -> any Error {
         guard let error = error as? TLSError,
             ["wrong version number", "record layer failure", "packet length too long", "http request"]
@@ -103,7 +103,7 @@ struct Client {
         return ClientError("the server answered with HTTP \(response.status)")
     }
 
-    /// All that the server said of an error: where in the request it was, FCM's own word, when to come back.
+    /// Everything in the server's error: the field of the request, FCM's own word, when to try again.
     private static func sentence(_ message: String, _ error: [String: Any], _ status: Int) -> String {
         let details = error["details"] as? [[String: Any]] ?? []
         let violations = details.flatMap { $0["fieldViolations"] as? [[String: Any]] ?? [] }
@@ -143,7 +143,7 @@ struct Client {
         head.headers.add(name: "host", value: host)
         head.headers.add(name: "content-length", value: "\(bytes.count)")
         if !bytes.isEmpty { head.headers.add(name: "content-type", value: "application/json") }
-        // Of what the server is asked under /admin.
+        // The version of the /admin API that this command speaks.
         if path.hasPrefix("/admin/") { head.headers.add(name: "tidecast-admin", value: "1") }
         if let token { head.headers.add(name: "authorization", value: "Bearer \(token)") }
         for (name, value) in headers { head.headers.replaceOrAdd(name: name, value: value) }
@@ -180,7 +180,7 @@ struct Client {
                     "no server answers: \(Client.reason(error))",
                     connectError: (error as? IOError)?.errnoCode))
         }
-        // Whoever listens waits for as long as it likes.
+        // A client that listens waits without a limit.
         if onChunk == nil {
             done.futureResult.eventLoop.scheduleTask(in: Client.patience) {
                 done.fail(ClientError("the server took the connection, and has not answered for two minutes"))

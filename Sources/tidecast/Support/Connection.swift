@@ -5,7 +5,7 @@ import NIOHTTP1
 import Node
 import Synchronization
 
-/// Which server a command speaks to.
+/// The server that a command speaks to.
 struct Connection: ParsableArguments {
     @Option(help: "The data folder: its running server, or the folder itself where none runs.")
     var data: String?
@@ -39,7 +39,7 @@ struct Connection: ParsableArguments {
         ProcessInfo.processInfo.environment[name].flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// A flag goes before both variables.
+    /// A flag overrides both variables.
     private var folder: String? { data ?? (server == nil ? Connection.variable("TIDECAST_DATA") : nil) }
     private var address: String? {
         server ?? (data == nil ? Connection.variable("TIDECAST_SERVER") : nil)
@@ -68,7 +68,7 @@ struct Connection: ParsableArguments {
         guard let folder else { throw ClientError("no server was named") }
         let socket = AdminSocket.path(in: folder)
         if try !Connection.isListening(socket) {
-            // A mistyped folder would be made, and look empty.
+            // Otherwise a mistyped folder would be made, and would look empty.
             guard mayMakeFolder || FileManager.default.fileExists(atPath: folder) else {
                 throw ClientError(
                     "\(folder) is not there; only `server` and `project create` make a data folder")
@@ -98,10 +98,10 @@ struct Connection: ParsableArguments {
         return all
     }
 
-    /// Whether a server runs in the folder of this socket; an error where it cannot be asked.
+    /// Whether a server runs in the folder of this socket. Throws where this user may not ask the server.
     private static func isListening(_ path: String) throws -> Bool {
         var status = stat()
-        // A folder that others may not enter shows nothing; that is asked below.
+        // `stat` sees nothing in a folder that others may not enter; the request below finds that out.
         guard stat(path, &status) == 0 || errno == EACCES else { return false }
         do {
             _ = try Client(place: .socket(path: path), token: nil).call(.GET, "/healthz")
@@ -115,7 +115,7 @@ struct Connection: ParsableArguments {
     }
 }
 
-/// The folder opened by the command itself, because no server runs in it. Ends when the command has.
+/// A node that the command runs in the folder, because no server runs there. Ends with the command.
 enum OwnServer {
     private static let node = Mutex<Node?>(nil)
 

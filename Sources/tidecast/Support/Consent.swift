@@ -1,8 +1,8 @@
 import Foundation
 
-/// The word of whoever is about to do what cannot be undone.
+/// The operator's consent to an act that cannot be undone.
 enum Consent {
-    /// Asks on a terminal, where the answer is the name of what is meant; elsewhere `--yes` is wanted.
+    /// Asks on a terminal, where the operator must type `name`; elsewhere the operator must give `--yes`.
     /// - Throws: `ClientError` where there is no consent.
     static func demand(_ question: String, _ name: String, given: Bool) throws {
         if given { return }

@@ -3,7 +3,7 @@ import CResolv
 import Foundation
 import Node
 
-/// What `auto` stands for in `--node` and `--peer`: the name that the network has for this host.
+/// The value of `auto` in `--node` and `--peer`: the network's name for this host.
 enum HostName {
     static let auto = "auto"
 
@@ -16,8 +16,8 @@ enum HostName {
     }
 
     /// A node's name on the host. A container's host name is by default its id, 12 hexadecimal digits, which
-    /// changes whenever the container is made anew; its network knows it by its own name then, such as
-    /// `tidecast-shard-2.tidecast_default`, of which the first part is taken.
+    /// changes whenever the container is made again. The network then knows the container by another name,
+    /// such as `tidecast-shard-2.tidecast_default`; the node takes the first part of it.
     static func nodeName(of host: String, _ reverse: (String) throws -> String?) throws -> String {
         let isContainerID = host.utf8.count == 12 && host.allSatisfy(\.isHexDigit)
         guard isContainerID, let name = try reverse(host)?.split(separator: ".").first, !name.isEmpty else {
@@ -26,11 +26,11 @@ enum HostName {
         return String(name)
     }
 
-    /// Tries before a name server counts as silent, and microseconds between two.
+    /// Tries before a name server counts as silent, and microseconds between two tries.
     private static let tries = 5
     private static let pause: UInt32 = 500_000
 
-    /// The name that the network has for the host's own address. DNS alone is asked: the hosts file of a
+    /// The network's name for the host's own address. Only DNS is asked, because the hosts file of a
     /// container has the id for that address.
     static func reverse(_ host: String) throws -> String? {
         var hints = addrinfo()
@@ -42,7 +42,7 @@ enum HostName {
         guard let address = first.pointee.ai_addr else { return nil }
         let number = address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { $0.pointee.sin_addr }
         var name = [CChar](repeating: 0, count: Int(NI_MAXHOST))
-        // Under its id the node would be another one to the cluster, drained or not.
+        // Under its id the cluster would take the node for another one, drained or not.
         var answer = name_by_dns(number, &name, Int32(name.count))
         for _ in 1..<HostName.tries where answer < 0 {
             usleep(HostName.pause)
@@ -58,7 +58,7 @@ enum HostName {
 
 /// The URL at which clients reach a server.
 enum PublicURL {
-    /// Without a slash at its end.
+    /// The URL without a slash at its end.
     static func checked(_ text: String) throws -> String {
         guard let url = URL(string: text), url.scheme == "http" || url.scheme == "https",
             let host = url.host, !host.isEmpty
@@ -67,7 +67,7 @@ enum PublicURL {
     }
 
     /// The token URI of a server of which only the listener is known. No client can use an address that
-    /// stands for all; this machine can use its own.
+    /// stands for all addresses; a client on this machine can use 127.0.0.1.
     static func token(_ scheme: String, _ address: NodeConfiguration.Address) -> String {
         let isAnywhere = ["0.0.0.0", "::", "", "*"].contains(address.host)
         let host = isAnywhere ? "127.0.0.1" : address.host

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What commands print: tables for people, one JSON document for programs.
+/// The output of commands: tables for people, one JSON document for programs.
 enum Output {
     static func json(_ value: Any) throws {
         let data = try JSONSerialization.data(

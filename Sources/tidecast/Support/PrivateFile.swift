@@ -1,7 +1,7 @@
 import Foundation
 
-/// A file for secrets, of mode 0600: made under another name beside its place, and put there when it is
-/// whole. Nothing that stands there is replaced unless that was asked for, and only ever a plain file.
+/// A file for secrets, of mode 0600. It is written under another name beside its place, and put there when it
+/// is whole. It replaces a file only where that was asked for, and only ever a plain file.
 final class PrivateFile {
     private let path: String
     private let draft: String
@@ -50,13 +50,13 @@ final class PrivateFile {
         self.handle = nil
     }
 
-    /// False, with `errno`, where something has come to stand there meanwhile.
+    /// False, with `errno`, where another file has come to stand there meanwhile.
     private func place() -> Bool {
         if link(draft, path) == 0 {
             unlink(draft)
             return true
         }
-        // Some file systems have no hard links. What comes to stand there after this look is lost.
+        // Some file systems have no hard links. A file that comes to stand there after this look is lost.
         guard [EPERM, EOPNOTSUPP, ENOSYS].contains(errno) else { return false }
         var status = stat()
         guard lstat(path, &status) != 0 else {
@@ -67,16 +67,17 @@ final class PrivateFile {
     }
 }
 
-/// Where a secret goes that is shown once: a private file, or standard output for `-`.
+/// The place for a secret that is shown once: a private file, or standard output for `-`.
 struct SecretOutput {
     private let file: PrivateFile?
 
-    /// - Throws: where it could not be kept, before there is any.
+    /// - Throws: where the secret could not be kept, before it is made.
     init(_ path: String, replacing: Bool) throws {
         file = path == "-" ? nil : try PrivateFile(path, replacing: replacing)
     }
 
-    /// False where it went to standard output, and nothing else may: then `done` is told beside it.
+    /// False where the secret went to standard output, which may carry nothing else: `done` then goes to
+    /// standard error.
     func keep(_ secret: Any?, _ done: String) throws -> Bool {
         let text = secret as? String ?? ""
         guard let file else {
@@ -87,7 +88,7 @@ struct SecretOutput {
         do {
             try file.finish(text)
         } catch {
-            // It is made, and nobody else has it: it must not be lost.
+            // The secret is made, and nobody else has it: it must not be lost.
             print(text)
             throw error
         }

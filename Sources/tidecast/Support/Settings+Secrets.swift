@@ -3,10 +3,10 @@ import Configuration
 import Foundation
 import Node
 
-// What of the settings is secret: it stands in no command line, and in no file that others may read.
+// The secret settings: they stand in no command line, and in no file that others may read.
 
 extension Settings {
-    /// A file's first line, or all of it.
+    /// A file's first line that is not empty, or the whole file.
     static func secret(in path: String, isLine: Bool = false) throws -> String {
         guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
             throw ValidationError("\(path) cannot be read: \(String(cString: strerror(errno))).")
@@ -14,12 +14,12 @@ extension Settings {
         return isLine ? line(text) : text
     }
 
-    /// The first line in which something stands.
+    /// The first line that is not empty.
     static func line(_ text: String) -> String {
         text.split(whereSeparator: \.isNewline).first.map { $0.trimmingCharacters(in: .whitespaces) } ?? ""
     }
 
-    /// A command's file of a secret; refused where others could read or change it.
+    /// The text of a command's secret file; refused where others could read or change it.
     static func privateText(in path: String) throws -> String {
         try demandPrivate(path, .file, ProcessInfo.processInfo.environment)
         guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
@@ -28,7 +28,7 @@ extension Settings {
         return text
     }
 
-    /// A database's URL, from wherever it came. Nothing of it is shown: perhaps there is a password in it.
+    /// Checks a database's URL, from any source. Errors show no part of the URL, which may hold a password.
     static func checkDatabase(_ url: String, flag: String, variable: String, isFlag: Bool) throws {
         switch ClusterConfiguration.look(url) {
         case .plain: return
@@ -61,8 +61,8 @@ extension Settings {
         }
     }
 
-    /// The same for a command that opens a data folder itself: the environment alone says what a server is
-    /// told by its flags.
+    /// The same for a command that opens a data folder itself. Its environment takes the place of a server's
+    /// flags.
     static func secrets(_ environment: [String: String]) throws -> SecretsKeys {
         let path = environment["TIDECAST_SECRETS_KEY_FILE"]
         if let path { try demandPrivate(path, .file, environment) }
@@ -70,7 +70,7 @@ extension Settings {
         return try text.map { try SecretsKeys($0) } ?? .none
     }
 
-    /// For commands, which have no flag to say that nobody else is there.
+    /// For commands, which have no flag for loose modes: only the environment allows them.
     static func demandPrivate(
         _ path: String, _ kind: FileModes.Kind, _ environment: [String: String]
     ) throws {

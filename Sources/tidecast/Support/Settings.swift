@@ -8,7 +8,7 @@ import Node
 import SystemPackage
 import TLS
 
-/// What a server is told by its flags, the environment (`TIDECAST_…`) and a file, in this order of
+/// A server's settings, from its flags, the environment (`TIDECAST_…`) and a file, in this order of
 /// precedence.
 struct Settings {
     /// The file's keys; each is also a flag (`listenTls`: `--listen-tls`) and a variable
@@ -29,7 +29,7 @@ struct Settings {
     var logLevel = Logger.Level.info
     var configuration: NodeConfiguration
 
-    /// `flags` has what was given on the command line.
+    /// `flags` holds the values of the command line.
     static func read(_ flags: Server, environment: [String: String]) async throws -> Settings {
         let variables = EnvironmentVariablesProvider(environmentVariables: environment)
             .prefixKeys(with: "tidecast")
@@ -118,7 +118,7 @@ struct Settings {
         return settings
     }
 
-    /// A server that is to be a node, and does not know of which cluster, would serve on its own.
+    /// Refuses settings of a cluster's node without `--engine`: such a server would serve on its own.
     private static func refuseCluster(_ flags: Server, _ config: ConfigReader) async throws {
         let said = [
             ("--node", try await config.string(flags.node, "node")),
@@ -131,7 +131,7 @@ struct Settings {
         throw ValidationError("\(flag) is for a node of a cluster, and needs --engine.")
     }
 
-    /// Every name that the settings give this server.
+    /// Every host name that the settings give this server.
     private static func devHosts(
         _ flags: Server, _ config: ConfigReader, _ configuration: NodeConfiguration
     ) async throws -> [String] {
@@ -189,7 +189,7 @@ struct Settings {
         return limits
     }
 
-    /// The database's URL: as it was given, or the first line of the file that was named.
+    /// The database's URL: as it was given, or the first line of the named file.
     private static func engineURL(_ flags: Server, _ config: ConfigReader) async throws -> String? {
         var url = try await config.string(flags.engine, "engine")
         if url == nil, let path = try await config.string(flags.engineFile, "engineFile") {
@@ -205,7 +205,7 @@ struct Settings {
         return url
     }
 
-    /// Files that others may not read. The file of settings may have an URL or a key in it.
+    /// Files that others must not read. The settings file may hold a URL with a password, or a key.
     private static func secretFiles(
         _ flags: Server, _ config: ConfigReader, _ file: String?
     ) async throws -> [String] {
@@ -278,7 +278,7 @@ struct Settings {
         configuration.cluster = cluster
     }
 
-    /// In the environment they stand behind one another with semicolons, since an URL may have commas in it.
+    /// In the environment semicolons separate the URLs, because a URL may contain commas.
     private static func addDatabases(
         _ flags: Server, _ config: ConfigReader, _ environment: [String: String],
         to configuration: inout NodeConfiguration

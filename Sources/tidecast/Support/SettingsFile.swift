@@ -2,10 +2,10 @@ import ArgumentParser
 import Foundation
 import Node
 
-// What is wrong with settings, in words that say where.
+// Mistakes in settings, with texts that name the place.
 
 extension Settings {
-    /// The file's object. A key that means nothing is a mistake, not a comment.
+    /// Checks the file's object. An unknown key is a mistake, not a comment.
     static func checkFile(_ path: String) throws {
         let data: Data
         do {
@@ -33,7 +33,8 @@ extension Settings {
         code.map { String(cString: strerror($0)) } ?? "no reason was given"
     }
 
-    /// Variables that look like settings and are none. Kubernetes makes some for each service of this name.
+    /// Variables that look like settings and are unknown. Kubernetes makes some for each service of this
+    /// name.
     static func strangers(in environment: [String: String]) -> [String] {
         let known = Set(keys.map(variable)).union(others)
         return environment.keys.filter { name in
@@ -41,7 +42,7 @@ extension Settings {
         }.sorted()
     }
 
-    /// Read elsewhere, or by the files in `deploy`.
+    /// Variables that are read elsewhere, or by the files in `deploy`.
     private static let others: Set<String> = [
         "TIDECAST_CONFIG", "TIDECAST_FAILPOINT", "TIDECAST_SERVER", "TIDECAST_TOKEN", "TIDECAST_TOKEN_FILE",
         "TIDECAST_CREDENTIAL", "TIDECAST_BENCH", "TIDECAST_TESTS", "TIDECAST_CA_PASSPHRASE",
@@ -52,7 +53,7 @@ extension Settings {
             || name.contains("_PORT_")
     }
 
-    /// `listenTls`: `TIDECAST_LISTEN_TLS`.
+    /// For example `TIDECAST_LISTEN_TLS` for `listenTls`.
     private static func variable(_ key: String) -> String {
         key.reduce("TIDECAST_") { $1.isUppercase ? "\($0)_\($1)" : $0 + $1.uppercased() }
     }
