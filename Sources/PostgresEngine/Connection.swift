@@ -83,8 +83,8 @@ final class Connection {
     }
 
     func run(_ sql: String, _ parameters: [Parameter] = []) throws(Fault) -> Reply {
-        let name = try prepare(sql)
         notices.doubt = nil
+        let name = try prepare(sql)
         let laid = Parameters(parameters)
         let lengths = laid.places.map { Int32(clamping: $0?.count ?? 0) }
         let formats = [Int32](repeating: 1, count: lengths.count)

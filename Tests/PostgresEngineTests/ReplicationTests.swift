@@ -58,6 +58,8 @@ import Testing
                 let outcome = engine.append(session: session, batch: BatchID(sequence), rows: [next])
                 guard outcome == .rows([.appended]) else {
                     try demand(engine.failure == nil, "the engine gave up")
+                    // A statement that is new to the connection: the doubt was not about this one.
+                    try demand(try engine.wallClock() != nil, "the database says no time")
                     return (outcome, sequence)
                 }
                 sequence += 1
