@@ -2,15 +2,15 @@ import Model
 
 /// When a broken connection is a reason to suspect a node.
 ///
-/// The first one always is: so a process that was killed is suspected at once. A node that contradicts a
-/// suspicion of this kind has shown that broken connections say little of it; further ones say nothing for a
-/// while, which is four times as long after each contradiction. After a time as long again without a broken
-/// connection everything begins anew.
+/// The first broken connection always is a reason, so that the others suspect a killed process at once. A
+/// node that contradicts such a suspicion has shown that broken connections say little about it. Further
+/// broken connections then say nothing for a while, and each contradiction makes that while four times as
+/// long. After the same length of time again without a broken connection the count begins from the start.
 struct LinkDoubts: Sendable {
     private struct Doubt: Sendable {
-        /// It is suspected for a broken connection now.
+        /// This node suspects the member for a broken connection now.
         var isOpen = true
-        /// Nanoseconds after the last contradiction in which a broken connection says nothing.
+        /// Nanoseconds after the last contradiction during which a broken connection says nothing.
         var wait: UInt64 = 0
         var until: MonotonicTime
     }

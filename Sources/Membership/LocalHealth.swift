@@ -1,4 +1,4 @@
-/// How slow this node itself seems to be: 0 for not at all. It gives others so much more time
+/// How slow this node itself seems to be: 0 for not at all. The node's timeouts are `score + 1` times as long
 /// (Lifeguard §IV-A, "self-awareness").
 struct LocalHealth: Sendable {
     let scoreMax: Int

@@ -1,16 +1,16 @@
 import Model
 
-// What holds of a node's membership between two events.
+// The laws of a node's membership between two events.
 
 extension Membership {
-    /// The first law that does not hold; `nil` where all do. `isWhole`: also those of every member.
+    /// The first law that is broken; `nil` where none is. `isWhole`: checks the laws of each member also.
     public func brokenInvariant(isWhole: Bool) -> String? {
         if let broken = brokenInBounds ?? brokenInWaking { return broken }
         guard isWhole else { return nil }
         return brokenInSuspicions ?? roster.brokenInvariant
     }
 
-    /// How many entries a whole look visits, about.
+    /// About how many entries a whole check visits.
     public var lawSize: Int { roster.count }
 
     mutating func checkInvariants() {
@@ -39,9 +39,9 @@ extension Membership {
         return nil
     }
 
-    /// Whatever waits for a moment is woken by then, unless the node leaves.
+    /// Each deadline must have a wake-up at its time or earlier, unless the node leaves.
     private var brokenInWaking: String? {
-        // Before the first event nobody is to be woken.
+        // Before the first event the node has asked for no wake-up.
         guard !isLeaving, let armed else { return nil }
         if armed > probe?.nextStep ?? nextProbe { return "nobody is woken to probe" }
         if armed > nextSync { return "nobody is woken to compare everything" }
@@ -55,7 +55,7 @@ extension Membership {
         return nil
     }
 
-    /// Who is suspected has a suspicion that ends, and nobody else has.
+    /// Each suspected member must have a suspicion that ends, and no other member may have one.
     private var brokenInSuspicions: String? {
         for (session, suspicion) in suspicions {
             guard let member = roster[session], member.state == .suspect else {
@@ -77,7 +77,7 @@ extension Membership {
 }
 
 extension Roster {
-    /// By session, by name and in the round of probes are the same members; the counts are theirs.
+    /// The tables by session and by name and the round of probes must hold the same members, counted rightly.
     var brokenInvariant: String? {
         if round.count != members.count || Set(round) != Set(members.keys) {
             return "others are probed than there are"

@@ -1,54 +1,54 @@
 import Model
 
-// What membership hears and says.
+// The options, events and effects of membership.
 
 extension Membership {
     public struct Options: Sendable {
         /// Nanoseconds between the probes of two nodes.
         public var probeInterval: UInt64 = .milliseconds(200)
-        /// Nanoseconds after which others are asked to probe.
+        /// Nanoseconds without an answer after which a node asks others to probe.
         public var ackTimeout: UInt64 = .milliseconds(100)
-        /// How many others are asked.
+        /// How many others the node asks.
         public var relays = 3
-        /// Nanoseconds for which a suspicion lasts when many share it, and when nobody does.
+        /// Nanoseconds for which a suspicion lasts: when many nodes share it, and when no other node does.
         public var suspicionMin: UInt64 = .seconds(1)
         public var suspicionMax: UInt64 = .seconds(5)
-        /// Others who must share a suspicion for it to be as short as can be.
+        /// How many other nodes must share a suspicion to shorten it to `suspicionMin`.
         public var confirmations = 3
-        /// Nanoseconds without a packet from anybody after which this node counts itself as cut off.
+        /// Nanoseconds without a packet from any other node after which this node counts itself as cut off.
         public var isolation: UInt64 = .seconds(2)
-        /// Nanoseconds between two tries to reach one of the dead or a seed.
+        /// Nanoseconds between two tries to reach a dead member or a seed.
         public var healingInterval: UInt64 = .seconds(1)
-        /// Nanoseconds between two comparisons of everything with somebody, in clusters of up to 32.
+        /// Nanoseconds between two comparisons of everything with another member, in clusters of up to 32.
         public var syncInterval: UInt64 = .seconds(30)
-        /// News are told this many times the binary logarithm of the number of nodes.
+        /// A piece of news goes into this many packets times the binary logarithm of the number of nodes.
         public var tellingsFactor = 3
-        /// Nanoseconds after which one of the dead is forgotten.
+        /// Nanoseconds after which a node forgets a dead member.
         public var memoryOfTheDead: UInt64 = .seconds(86_400)
-        /// Members that are remembered at most; beyond them no new ones are believed.
+        /// How many members a node remembers at most; it believes in no new ones beyond them.
         public var membersMax = 8192
-        /// Bytes of a datagram's packet before it is sealed: room for what is said of one node at least.
+        /// Bytes of a datagram's packet before it is sealed: at least enough for the news of one node.
         public var packetBytesMax = Membership.packetBytesMax
-        /// Bytes of what is compared over a connection.
+        /// Bytes of one comparison over a connection.
         public var syncBytesMax = 4 << 20
-        /// Facts that are remembered at most, probes that are made for others at once, and questions to seeds
-        /// without an answer.
+        /// At most: facts that a node remembers, probes that it makes for others at once, and questions to
+        /// seeds without an answer.
         public var factsMax = 8192
         public var relaysMax = 1024
         public var seedQuestionsMax = 64
-        /// How slow a node may find itself at most: it gives others so many times more time.
+        /// The highest score of a node's own slowness: the node's timeouts are `score + 1` times as long.
         public var healthMax = 8
-        /// Nanoseconds after a contradiction in which a broken connection says nothing of its node: at first,
-        /// and at most.
+        /// Nanoseconds after a contradiction during which a broken connection says nothing about its node: at
+        /// first, and at most.
         public var doubtsMin: UInt64 = .seconds(10)
         public var doubtsMax: UInt64 = .seconds(600)
         #if DEBUG
-            /// A planted bug: datagrams are believed however often they come.
+            /// A planted bug: the node believes a datagram however often it comes.
             public var plantedAcceptReplays = false
         #endif
         public init() {}
 
-        /// What must hold of them, if it does not.
+        /// The first rule that the options break; `nil` where they break none.
         public var mistake: String? {
             if probeInterval == 0 || healingInterval == 0 || syncInterval == 0 {
                 return "what is done again and again takes some time"
@@ -69,7 +69,7 @@ extension Membership {
             return counts.contains { $0 < 1 } ? "one is the least of everything" : nil
         }
 
-        /// Short names and addresses need less than the longest.
+        /// Enough for a node with a short name, address and info; the longest need more.
         static let packetBytesLeast = 300
     }
 
@@ -77,19 +77,19 @@ extension Membership {
         case alive = 0
         case suspect = 1
         case dead = 2
-        /// Gone in order, replaced by a later process of its name, or fenced.
+        /// The process left in order, a later process of its name replaced it, or it was fenced.
         case left = 3
     }
 
     public struct Member: Hashable, Sendable {
         public var session: SessionID
         public var name: String
-        /// Where its gossip is reached, `HOST:PORT`.
+        /// The address of the member's gossip, `HOST:PORT`.
         public var address: String
         public var info: [UInt8]
         public var incarnation: UInt32
         public var state: State
-        /// When its state changed last.
+        /// When the member's state changed last.
         public var since: MonotonicTime
     }
 
@@ -107,7 +107,7 @@ extension Membership {
         }
     }
 
-    /// A small thing that all should know soon. Of two with one key the higher version holds.
+    /// A small value that all nodes should know soon. Of two facts with one key the higher version holds.
     public struct Fact: Hashable, Sendable {
         public var key: UInt32
         public var version: UInt64
@@ -121,37 +121,37 @@ extension Membership {
 
     public enum Event: Sendable {
         case woke
-        /// A packet whose sender has shown that it is of this cluster, and where it came from, `HOST:PORT`.
+        /// A packet whose seal shows a sender of this cluster, and the sender's address, `HOST:PORT`.
         case datagram([UInt8], from: String)
-        /// The same over a connection to the process that the packet names as its sender.
+        /// A packet over a connection to the process that the packet names as its sender.
         case stream([UInt8])
         /// A connection to or from the process broke.
         case linkReset(SessionID)
-        /// Addresses that are tried for as long as nobody there is known to be alive.
+        /// Addresses that the node tries for as long as it knows no living process there.
         case seeds([String])
-        /// The engine's table as it was just read.
+        /// The engine's table, just read.
         case table([Row])
         case publish(Fact)
-        /// What this node says of itself has changed.
+        /// A new description of this node (`Member.info`).
         case describe([UInt8])
         case leave
     }
 
     public enum Effect: Sendable {
         case datagram([UInt8], to: String)
-        /// Over the connection to the process, if there is a way to it.
+        /// A packet for the connection to the process, where there is a way.
         case stream([UInt8], to: SessionID)
         case changed(Member)
         case learned(Fact)
-        /// Nobody is heard at all, or somebody is again.
+        /// `true`: this node hears no other node any more. `false`: this node hears another node again.
         case isolated(Bool)
-        /// A packet made no sense; why.
+        /// A packet that makes no sense, with the reason.
         case malformed(String)
-        /// A datagram of this cluster that is a repetition, or may be one; why.
+        /// A datagram of this cluster that is a repetition, or may be one, with the reason.
         case refused(String)
         case wake(at: MonotonicTime)
     }
 
-    /// The most bytes of a packet in a datagram, before it is sealed.
+    /// How many bytes a packet in a datagram has at most, before it is sealed.
     public static let packetBytesMax = 1360
 }

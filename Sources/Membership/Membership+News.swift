@@ -1,6 +1,6 @@
 import Model
 
-// What is believed of whom.
+// How news changes what this node believes about each member.
 
 extension Membership {
     mutating func believe(
@@ -12,7 +12,8 @@ extension Membership {
         case .suspect(let session, let incarnation, let accuser):
             suspect(session, incarnation, by: accuser, now, &effects)
         case .dead(let session, let incarnation, let accuser):
-            // The other side of a cut holds this whole side dead: who is meant may still contradict.
+            // The other half of a cut holds this whole half dead. A comparison's "dead" therefore only makes
+            // a suspicion here, which the member can still contradict.
             if isComparison {
                 suspect(session, incarnation, by: sender, now, &effects)
             } else {
@@ -37,7 +38,7 @@ extension Membership {
 
     private mutating func alive(_ said: Member, _ now: MonotonicTime, _ effects: inout [Effect]) {
         guard said.session != own.session else {
-            // An echo from before this node counted on.
+            // An incarnation up to the node's own is an echo. A higher one needs a contradiction.
             if said.incarnation > own.incarnation { contradict(said.incarnation, &effects) }
             return
         }
@@ -58,7 +59,7 @@ extension Membership {
         if former == .dead { compare(with: known.session, now, &effects) }
     }
 
-    /// Whether it is not the former life of a name that has another by now; former lives go.
+    /// Whether no later process of the same name is known. A former process of a name counts no more.
     private func isNewest(_ said: Member) -> Bool {
         guard let newest = roster.session(named: said.name) else { return true }
         return newest <= said.session
@@ -86,8 +87,8 @@ extension Membership {
         if isFirst { compare(with: member.session, now, &effects) }
     }
 
-    /// Says that this node is there, whatever was said of it, and to some at once: a suspicion that many
-    /// share is short.
+    /// Announces this node with a higher incarnation, and pings some members with the announcement at once: a
+    /// suspicion that many nodes share ends early.
     private mutating func contradict(_ incarnation: UInt32, _ effects: inout [Effect]) {
         guard incarnation < .max else { return }
         incarnationTold = max(incarnationTold, incarnation)
@@ -107,7 +108,7 @@ extension Membership {
     ) {
         if session == own.session {
             guard !isLeaving, incarnation >= own.incarnation else { return }
-            // Somebody could not reach this node: it may be slow.
+            // Another node could not reach this node, so this node may be slow.
             health.worsen(by: 1)
             return contradict(incarnation, &effects)
         }
@@ -125,7 +126,8 @@ extension Membership {
                 incarnation: incarnation, by: accuser, since: now, members: roster.count + 1,
                 options: options)
             effects.append(.changed(member))
-            // Everybody who doubts asks for itself, so that the answer does not come by hearsay only.
+            // Each node that suspects a member pings the member itself. Otherwise the member's contradiction
+            // would reach the node through other nodes only.
             ping(session, member.address, makeSequence(), first: accusations(member), &effects)
         }
         news.put(
@@ -172,8 +174,8 @@ extension Membership {
         effects.append(.changed(member))
     }
 
-    /// A connection that stood and breaks is a reason to suspect, unless that was said just now and
-    /// contradicted.
+    /// A connection that stood and breaks is a reason to suspect, except for a while after the member has
+    /// contradicted such a suspicion (`LinkDoubts`).
     mutating func linkReset(_ session: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]) {
         guard let member = roster[session], member.state == .alive,
             linkDoubts.suspects(session, now: now)
@@ -183,8 +185,8 @@ extension Membership {
 
     // MARK: The engine's table
 
-    /// Whoever stands in the table is somebody to look for; whoever stood there and does not any more was
-    /// fenced, and that session never comes back.
+    /// A node in the engine's table is a node to look for. A session that has vanished from the table was
+    /// fenced, and no session ever comes back.
     mutating func adopt(_ rows: [Row], _ now: MonotonicTime, _ effects: inout [Effect]) {
         for row in rows where row.session != own.session && roster[row.session] == nil {
             alive(

@@ -1,7 +1,7 @@
 import Journal
 import Model
 
-// What packets do.
+// How this node handles packets, compares everything with others, and looks for lost nodes.
 
 extension Membership {
     mutating func receive(
@@ -16,7 +16,7 @@ extension Membership {
         do throws(DecodeError) {
             packet = try Packet(from: &reader)
             if packet.sender == own.session {
-                // A seed that is this node itself under another name.
+                // The seed is this node itself, under another address.
                 if let seed = seedQuestions.removeValue(forKey: packet.number) { seedAnswers[seed] = now }
                 return
             }
@@ -87,14 +87,15 @@ extension Membership {
         effects.append(.datagram(answer, to: address))
     }
 
-    /// What a prober must hear first: what is held against it, and who this is where it does not know.
+    /// What the answer to a probe says first: the accusation against the prober, and this node's announcement
+    /// where the prober did not know which process it asked.
     private func answers(to sender: SessionID, _ target: SessionID) -> [[UInt8]] {
         var first = roster[sender].map(accusations) ?? []
         if target == SessionID(0) { first.append(Update.alive(own).encoded) }
         return first
     }
 
-    /// Reads a packet that came over a connection, and believes its news.
+    /// Reads a packet that came over a connection, and believes the packet's news.
     private mutating func read(
         _ bytes: [UInt8], _ now: MonotonicTime, _ effects: inout [Effect]
     ) -> Packet? {
@@ -108,7 +109,7 @@ extension Membership {
         }
     }
 
-    /// Believes the news of a packet, all before the first that makes no sense; false where there is one.
+    /// Believes a packet's news up to the first update that cannot be read; `false` where there is one.
     private mutating func believeNews(
         of packet: Packet, _ news: ByteReader, _ now: MonotonicTime, _ effects: inout [Effect]
     ) -> Bool {
@@ -130,7 +131,7 @@ extension Membership {
         }
     }
 
-    /// Somebody speaks who was thought dead, or of whom nothing is known: compare everything.
+    /// Compares everything with a sender that this node held dead or does not know.
     private mutating func recognize(_ sender: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]) {
         if let member = roster[sender], member.state != .dead { return }
         compare(with: sender, now, &effects)
@@ -138,7 +139,7 @@ extension Membership {
 
     // MARK: Comparing everything
 
-    /// At most once a second, however many ask for it.
+    /// Compares everything with a member, at most once a second over all members.
     mutating func compare(with session: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]) {
         if let lastSync, now.since(lastSync) < .seconds(1) { return }
         lastSync = now
@@ -146,7 +147,7 @@ extension Membership {
     }
 
     mutating func syncRegularly(_ now: MonotonicTime, _ effects: inout [Effect]) {
-        // Larger clusters compare more rarely, so that what each sends does not grow with their square.
+        // Larger clusters compare more rarely, because a comparison is as long as the cluster is large.
         let others = UInt64(roster.count)
         var length = options.syncInterval
         var size: UInt64 = 32
@@ -155,7 +156,7 @@ extension Membership {
             size *= 2
         }
         nextSync = now.advanced(by: length * 3 / 4 + UInt64.random(in: 0...length / 2, using: &random))
-        // Whoever stands in the engine's table is somebody to find, however long that takes.
+        // The node never forgets a dead member that is in the engine's table: the member may come back.
         for member in roster.all
         where member.state == .left || (member.state == .dead && !tabled.contains(member.session)) {
             if now.since(member.since) > options.memoryOfTheDead { roster.remove(member.session) }
@@ -193,7 +194,7 @@ extension Membership {
 
     var hasSomebodyToFind: Bool { roster.deadCount > 0 || !seeds.isEmpty }
 
-    /// Tries one of those that are not there.
+    /// Pings a dead member, or a seed where no member is known to be alive, drawn at random.
     mutating func heal(_ now: MonotonicTime, _ effects: inout [Effect]) {
         let length = options.healingInterval
         nextHealing = now.advanced(by: length * 3 / 4 + UInt64.random(in: 0...length / 2, using: &random))

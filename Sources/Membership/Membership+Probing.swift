@@ -1,27 +1,27 @@
 import Journal
 import Model
 
-// Probes: direct, through others, over the stream connection; and those made for others.
+// Probes of this node (direct, through helpers, over the stream connection), and its probes for others.
 
 extension Membership {
     /// The one probe that is under way.
     struct Probe: Sendable {
         var target: SessionID
         var number: UInt32
-        /// When it is asked again, since datagrams get lost; when others are asked; when it has failed.
+        /// When this node asks again (datagrams get lost), asks helpers, and counts the probe as failed.
         var againAt: MonotonicTime
         var indirectAt: MonotonicTime
         var endsAt: MonotonicTime
         var isAgain = false
         var isIndirect = false
-        /// Others that were asked, and those of them that said they have no answer either.
+        /// Helpers that this node asked, and how many of them reported that they have no answer either.
         var asked = 0
         var nacks = 0
 
         var nextStep: MonotonicTime { isIndirect ? endsAt : isAgain ? indirectAt : againAt }
     }
 
-    /// A probe for somebody else, by the number that it has here.
+    /// A probe that this node makes for another node. `number` is the other node's number for it.
     struct Relay: Sendable {
         var requester: SessionID
         var address: String
@@ -44,8 +44,8 @@ extension Membership {
         if probe == nil, now >= nextProbe { beginProbe(now, &effects) }
     }
 
-    /// Nanoseconds from one probe to the next. A node that finds itself slow probes less often, but twice at
-    /// least before it would take silence for being cut off.
+    /// Nanoseconds from one probe to the next. A node that finds itself slow probes less often, but at least
+    /// twice in the time (`isolation`) after which silence means that the node is cut off.
     private var probePeriod: UInt64 { min(health.scaled(options.probeInterval), options.isolation / 2) }
 
     private mutating func beginProbe(_ now: MonotonicTime, _ effects: inout [Effect]) {
@@ -60,7 +60,7 @@ extension Membership {
         ping(target.session, target.address, number, first: accusations(target), &effects)
     }
 
-    /// What is held against somebody is told to them first, so that they can contradict (Lifeguard §IV-C).
+    /// The accusation that a packet to a member carries first, so that it can contradict (Lifeguard §IV-C).
     func accusations(_ member: Member) -> [[UInt8]] {
         switch member.state {
         case .alive, .left: []
@@ -88,7 +88,7 @@ extension Membership {
                 for: helper.session)
             effects.append(.datagram(packet, to: helper.address))
         }
-        // Where datagrams do not pass and connections do, nobody is dead.
+        // A network may drop datagrams and pass connections: a node that answers over one is not dead.
         effects.append(
             .stream(
                 write(
@@ -101,7 +101,7 @@ extension Membership {
 
     private mutating func fail(_ current: Probe, _ now: MonotonicTime, _ effects: inout [Effect]) {
         probe = nil
-        // Helpers that do not even say that they have no answer: it may be this node that hears nothing.
+        // Each helper that did not even report a missing answer is a sign that this node hears nothing.
         health.worsen(by: current.asked > 0 ? current.asked - current.nacks : 1)
         guard let member = roster[current.target], member.state == .alive || member.state == .suspect else {
             return
@@ -167,8 +167,8 @@ extension Membership {
         effects.append(.datagram(packet, to: address))
     }
 
-    /// A packet with as much news as there is room for. One that goes as a datagram names the process that it
-    /// is `for`, session 0 where that is not known; over a connection none is named.
+    /// A packet with as much news as there is room for. A datagram names the process that it is for (session
+    /// 0 where this node does not know the process). A packet over a connection names none (`nil`).
     mutating func write(
         _ kind: Packet.Kind, number: UInt32, first: [[UInt8]], for target: SessionID?
     ) -> [UInt8] {

@@ -1,22 +1,22 @@
 import Journal
 import Model
 
-/// Who is there, as one node of a cluster sees it: SWIM with Lifeguard's additions, and a way back.
+/// One node's view of its cluster's other nodes: SWIM with Lifeguard's additions, and a way back.
 ///
-/// Each interval one other node is probed, in shuffled rounds; one that does not answer is probed through
-/// others and over its stream connection, then suspected, then dead, unless it contradicts in time. How long
-/// a suspicion lasts shrinks as others suspect it too, and a node that seems to be slow itself gives
-/// everybody more time. All news ride on the probes and their answers.
+/// In each interval the node probes one other node, in shuffled rounds. Where that node does not answer, this
+/// node probes it through helpers and over the stream connection, then suspects it, then holds it dead,
+/// unless the node contradicts in time. A suspicion lasts shorter the more nodes share it, and a node that
+/// seems to be slow itself gives all others more time. All news rides on probes and their answers.
 ///
-/// The dead are not forgotten: they and the seeds are tried for ever at a slow pace, so that the halves of a
-/// cut find each other again. A process is known by its session, which no other process ever has; a later
-/// session of the same name replaces it.
+/// The node tries the dead and the seeds at a slow pace, so that the halves of a cut find each other again.
+/// It forgets a dead node only after a day, and never while the engine's table shows the node. A process is
+/// known by its session, which no other process ever has. A later session of the same name replaces it.
 ///
-/// It says who seems to be there. Nothing may be written or owned on its word.
+/// Membership says which nodes seem to be there. It must not decide what a node writes or owns.
 ///
 /// Das, Gupta, Motivala: SWIM (DSN 2002). Dadgar, Phillips, Currey: Lifeguard (DSN-W 2018).
 ///
-/// No I/O, no clock, no randomness of its own: events and the time come in, effects go out.
+/// Membership has no I/O, no clock and no randomness of its own: events and the time come in, effects go out.
 public struct Membership: Sendable {
     public let options: Options
     var random: SeededGenerator
@@ -30,17 +30,17 @@ public struct Membership: Sendable {
     var news = News()
     var facts: [UInt32: Fact] = [:]
     var seeds: [String] = []
-    /// Questions to seeds that are not answered yet, and when each seed answered last. A seed may be named
-    /// differently from how the node there names itself.
+    /// Questions to seeds without an answer so far, by number, and when each seed answered last. A node's own
+    /// address may differ from its address as a seed, so the roster alone cannot tell.
     var seedQuestions: [UInt32: String] = [:]
     var seedAnswers: [String: MonotonicTime] = [:]
-    /// Sessions that the engine's table has shown.
+    /// The sessions in the engine's table when it was last read.
     var tabled: Set<SessionID> = []
     var replays: ReplayGuard
-    /// Of the last datagram.
+    /// The number of the last datagram.
     private var lastNumber: UInt64 = 0
     var isLeaving = false
-    /// When somebody was last heard.
+    /// When this node last heard another node.
     var lastHeard: MonotonicTime
     private(set) var isIsolated = false
     private var lastSequence: UInt32 = 0
@@ -48,15 +48,15 @@ public struct Membership: Sendable {
     var nextHealing: MonotonicTime
     var nextSync: MonotonicTime
     var lastSync: MonotonicTime?
-    /// When the shell was asked to come back.
+    /// The time for which this node has asked its shell to wake it.
     var armed: MonotonicTime?
-    /// The highest incarnation that was ever said of this node.
+    /// The highest incarnation of this node that it had to contradict.
     var incarnationTold: UInt32 = 0
     public var laws = LawWatch()
 
     /// - Parameters:
     ///   - address: where others reach this node's gossip, `HOST:PORT`.
-    ///   - info: what it says of itself, opaque here.
+    ///   - info: the node's description of itself, opaque here.
     ///   - seed: for the order of probes and the choice of helpers.
     public init(
         session: SessionID, name: String, address: String, info: [UInt8], seed: UInt64,
@@ -78,19 +78,19 @@ public struct Membership: Sendable {
         announceSelf()
     }
 
-    /// All others that it remembers, the dead too, by session.
+    /// All other nodes that this node remembers, dead ones included, in the order of their sessions.
     public var members: [Member] { roster.all }
 
-    /// Whether somebody answers there.
+    /// Whether a member is there at the seed's address, or the seed has ever answered.
     public func isReached(_ seed: String) -> Bool { roster.isReached(seed) || seedAnswers[seed] != nil }
 
     public var ownSession: SessionID { own.session }
-    /// Rises whenever this node contradicts what was said of it.
+    /// Rises with each contradiction and with each new description of this node.
     public var incarnation: UInt32 { own.incarnation }
     public func fact(_ key: UInt32) -> Fact? { facts[key] }
     public func member(_ session: SessionID) -> Member? { roster[session] }
 
-    /// How badly this node itself seems to do, 0 for well: its timeouts are so many times longer, and one.
+    /// How slow this node seems to be: 0 for not at all. Its timeouts are `localHealth + 1` times as long.
     public var localHealth: Int { health.score }
 
     public mutating func handle(_ event: Event, now: MonotonicTime, into effects: inout [Effect]) {
@@ -106,7 +106,7 @@ public struct Membership: Sendable {
         case .describe(let info):
             guard info != own.info else { break }
             own.info = info
-            // An insider may have said the last one there is.
+            // A process of the cluster may have named the highest incarnation: this must not overflow.
             own.incarnation = max(own.incarnation, own.incarnation &+ 1)
             announceSelf()
         case .leave: leave(now, &effects)
@@ -121,7 +121,7 @@ public struct Membership: Sendable {
         if let planned = armed, planned <= now {
             armed = nil
             let late = now.since(planned)
-            // It was this node that slept: what did not come meanwhile is nobody else's fault.
+            // This node slept, and must not blame others for answers that it missed.
             if late >= options.ackTimeout { excuse(late, now) }
         }
         guard !isLeaving else { return }
@@ -152,7 +152,7 @@ public struct Membership: Sendable {
         effects.append(.wake(at: next))
     }
 
-    /// Nobody is heard though there should be somebody: this node is cut off, whoever else is dead or not.
+    /// Counts this node as cut off where it hears no other node, although some that it knows have not left.
     mutating func judgeIsolation(_ now: MonotonicTime, _ effects: inout [Effect]) {
         let isAlone = roster.count > roster.goneCount && now.since(lastHeard) >= options.isolation
         guard isAlone != isIsolated else { return }
@@ -183,7 +183,7 @@ public struct Membership: Sendable {
         }
     }
 
-    /// One time in how many packets a piece of news is told at the most.
+    /// How many packets carry a piece of news at most.
     var tellings: Int {
         let others = roster.count + 1
         return options.tellingsFactor * (Int.bitWidth - others.leadingZeroBitCount)

@@ -1,12 +1,13 @@
 import Journal
 import Model
 
-/// What is still to be told. The least told goes first, so that the newest is never starved by the loud.
+/// News that this node has still to tell. Pieces told least go first, so that old ones never crowd out new
+/// ones.
 struct News: Sendable {
     /// Of two pieces about one subject the later replaces the earlier.
     enum Subject: Hashable, Sendable {
         case member(SessionID)
-        /// One accuser's word against a member: each counts, so none replaces another.
+        /// One accuser's suspicion of a member. Each accuser counts, so none replaces another.
         case accusation(SessionID, by: SessionID)
         case fact(UInt32)
     }
@@ -37,7 +38,7 @@ struct News: Sendable {
         isSorted = false
     }
 
-    /// Writes what there is room for; what was told `tellings` times is forgotten.
+    /// Writes the pieces for which there is room, and forgets each piece that was told `tellings` times.
     mutating func tell(into out: inout ByteWriter, bytesMax: Int, tellings: Int) {
         guard !pieces.isEmpty else { return }
         if !isSorted {
@@ -54,7 +55,7 @@ struct News: Sendable {
             pieces[place].told += 1
         }
         pieces.removeAll { $0.told >= tellings }
-        // Where all were told their order stands.
+        // Where every piece was told, the order stands.
         if isUneven { isSorted = false }
     }
 }

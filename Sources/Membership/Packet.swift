@@ -1,21 +1,21 @@
 import Journal
 import Model
 
-/// One packet: who speaks, what for, and news.
+/// One packet: its sender, its purpose, and news.
 ///
-/// kind 1 · sender 8 · number 4 · for kinds that probe: target 8, and its address · in a datagram its mark
-/// (`DatagramMark`) · then updates to the end, each with its kind and length in front, so that a version
-/// that does not know one passes over it.
+/// kind 1 · sender 8 · number 4 · for kinds that probe: target 8, and for `indirect` the target's address ·
+/// in a datagram its mark (`DatagramMark`) · then updates to the end, each with its kind and length in front,
+/// so that a version that does not know an update passes over it.
 struct Packet: Sendable {
     enum Kind: Hashable, Sendable {
-        /// Are you there? Session 0 asks whoever is at the address.
+        /// Asks whether the session is there. Session 0 asks any process at the address.
         case ping(SessionID)
         case ack
-        /// Probe somebody for me.
+        /// Asks the receiver to probe a session for the sender.
         case indirect(SessionID, address: String)
-        /// I asked and have not heard yet: at least I am there.
+        /// The sender probed for the receiver and has no answer yet; the sender itself is there.
         case nack
-        /// Everything that I know; tell me yours.
+        /// All that the sender knows; the receiver answers with all that it knows.
         case sync
         case syncAnswer
     }
@@ -48,7 +48,7 @@ struct Packet: Sendable {
         return out
     }
 
-    /// The head; the reader stands at the updates then.
+    /// Reads the head, and leaves the reader behind it.
     init(from reader: inout ByteReader) throws(DecodeError) {
         let tag = try reader.u8()
         sender = SessionID(try reader.u64())

@@ -1,13 +1,13 @@
 import Journal
 import Model
 
-/// Under the seal of each datagram: for which process it is, and the how manieth of its sender's it is.
+/// What each datagram says under its seal: its receiver, and its number among its sender's datagrams.
 ///
-/// It stands as the first news of a packet, of kind 6, so that a former build passes over it.
+/// The mark stands as a packet's first update, of kind 6, so that an older build passes over it.
 struct DatagramMark: Hashable, Sendable {
-    /// Session 0 where the sender does not know who is at the address.
+    /// Session 0 where the sender does not know the process at the address.
     var target: SessionID
-    /// From 1, over all datagrams of the sender's session, whoever they are for.
+    /// From 1, over all datagrams of the sender's session to all receivers.
     var number: UInt64
 
     static let kind: UInt8 = 6
@@ -22,7 +22,7 @@ struct DatagramMark: Hashable, Sendable {
         return whole.bytes
     }
 
-    /// `nil` where the packet has none. The reader stands behind it then, else where it stood.
+    /// Reads the mark, and moves the reader behind it. `nil`, without a move, where the packet has no mark.
     static func read(from reader: inout ByteReader) throws(DecodeError) -> DatagramMark? {
         guard !reader.isAtEnd else { return nil }
         var ahead = reader
@@ -35,16 +35,16 @@ struct DatagramMark: Hashable, Sendable {
     }
 }
 
-/// Which datagrams a process has taken already: of each sender's session a window of numbers, as in IPsec
+/// Which datagrams a process has taken already: a window of numbers for each sender's session, as in IPsec
 /// (RFC 4303 §3.4.3), kept in a ring of words (RFC 6479) (rule: datagrams-are-believed-once).
 ///
-/// A session is one life of a process, and none comes back: what was sent to a former life of this process,
-/// or by a life that a later one of its name has replaced, is old without a look at any clock.
+/// A session is one life of a process, and none comes back. A datagram to a former life of this process, or
+/// of a process that a later one of its name has replaced, is therefore old, whatever any clock says.
 struct ReplayGuard: Sendable {
     enum Verdict: Hashable, Sendable {
         case taken
-        /// It was asked who is at the address: that is answered, and what else is in it is not believed,
-        /// since it may have been recorded before this process began.
+        /// The sender asked which process is at the address. The process answers, and believes nothing else
+        /// in the datagram, because the datagram may have been recorded before the process began.
         case question
         case refused(Refusal)
     }
@@ -57,7 +57,7 @@ struct ReplayGuard: Sendable {
         case crowded = "gossip of more processes than are remembered"
     }
 
-    /// Which of the last numbers came; those below the words are too old.
+    /// Which of the last numbers came. A number below the words is too old and is refused.
     struct Window: Hashable, Sendable {
         static let wordCount: UInt64 = 8
         private(set) var highest: UInt64 = 0
@@ -86,7 +86,7 @@ struct ReplayGuard: Sendable {
     }
 
     private var senders: [SessionID: Sender] = [:]
-    /// Sessions up to this one that have no window were forgotten: what they send is refused.
+    /// Datagrams of a session up to this one that has no window are refused: its window may be forgotten.
     private(set) var forgottenUpTo = SessionID(0)
     let sendersMax: Int
 
@@ -95,9 +95,9 @@ struct ReplayGuard: Sendable {
     var senderCount: Int { senders.count }
 
     /// - Parameters:
-    ///   - isTabled: whether the engine's table shows the sender. A former build's node sends no marks, and
-    ///     is believed for as long as it stands there.
-    ///   - isKept: whether a sender is remembered whatever else has to be forgotten.
+    ///   - isTabled: whether the engine's table shows the sender. A node of an older build sends no
+    ///     marks; this process believes it while the table shows it.
+    ///   - isKept: whether the guard must remember a sender when it makes room.
     mutating func judge(
         _ mark: DatagramMark?, from sender: SessionID, to own: SessionID, isTabled: Bool,
         isKept: (SessionID) -> Bool
@@ -120,13 +120,13 @@ struct ReplayGuard: Sendable {
         return mark.target == own ? .taken : .question
     }
 
-    /// A later process of its name is there: whatever comes of it from now on is old.
+    /// Refuses all further datagrams of a session that a later process of the same name has replaced.
     mutating func replaced(_ session: SessionID, isKept: (SessionID) -> Bool) {
         guard senders[session] != nil || (session > forgottenUpTo && makeRoom(isKept)) else { return }
         senders[session] = .replaced
     }
 
-    /// Forgets the older half of those that need not be kept, where all places are taken.
+    /// Where all places are taken, forgets the older half of the senders that it need not keep.
     private mutating func makeRoom(_ isKept: (SessionID) -> Bool) -> Bool {
         guard senders.count >= sendersMax else { return true }
         let others = senders.keys.filter { !isKept($0) }.sorted()

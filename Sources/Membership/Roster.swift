@@ -4,11 +4,11 @@ import Model
 struct Roster: Sendable {
     var members: [SessionID: Membership.Member] = [:]
     private(set) var latest: [String: SessionID] = [:]
-    /// Each living member once a round.
+    /// All members in the order of their probes; `next` passes over members that are dead or have left.
     private(set) var round: [SessionID] = []
     var place = 0
     private(set) var deadCount = 0
-    /// Those that have left.
+    /// How many members have left.
     private(set) var goneCount = 0
 
     var count: Int { members.count }
@@ -22,7 +22,7 @@ struct Roster: Sendable {
     mutating func insert(_ member: Membership.Member, _ random: inout SeededGenerator) {
         members[member.session] = member
         latest[member.name] = member.session
-        // Somewhere in what is left of the round, so that many newcomers are not probed in one order by all.
+        // At a random place in the rest of the round: else all nodes would probe newcomers in one order.
         round.insert(member.session, at: Int.random(in: place...round.count, using: &random))
     }
 
@@ -54,7 +54,7 @@ struct Roster: Sendable {
         }
     }
 
-    /// Who is probed next.
+    /// The member to probe next.
     mutating func next(_ random: inout SeededGenerator) -> Membership.Member? {
         for _ in 0..<max(1, round.count * 2) {
             if place >= round.count {
@@ -69,11 +69,11 @@ struct Roster: Sendable {
         return nil
     }
 
-    /// Up to `count` of those that are alive, by chance.
+    /// Up to `count` living members, drawn at random.
     func someAlive(_ count: Int, except: SessionID?, _ random: inout SeededGenerator) -> [Membership.Member] {
         guard !round.isEmpty else { return [] }
         var found: [Membership.Member] = []
-        // Most are alive: a few throws find them; a walk from somewhere finds the last ones.
+        // Most members are alive: a few draws find them. A walk from a random place finds the last ones.
         for _ in 0..<count * 3 where found.count < count {
             let session = round[Int.random(in: 0..<round.count, using: &random)]
             guard session != except, let member = members[session], member.state == .alive,

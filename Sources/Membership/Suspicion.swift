@@ -1,12 +1,12 @@
 import Model
 
-/// A suspicion that others may share: the more of them, the sooner it ends (Lifeguard §IV-B).
+/// A suspicion, which ends the sooner the more nodes share it (Lifeguard §IV-B).
 struct Suspicion: Sendable {
     let incarnation: UInt32
-    /// Who has said so, the first of them first.
+    /// The nodes that suspect the member; the first accuser stands first.
     var accusers: [SessionID]
     private var since: MonotonicTime
-    /// How many others could share it.
+    /// How many nodes beyond the first accuser count.
     private let confirmationsMax: Int
 
     init(
@@ -19,7 +19,7 @@ struct Suspicion: Sendable {
         confirmationsMax = min(options.confirmations, max(0, members - 2))
     }
 
-    /// Whether that was new and is worth telling.
+    /// Notes another accuser. `true` where the accuser is new and counts, so that others should hear of it.
     mutating func confirm(by accuser: SessionID) -> Bool {
         guard accusers.count <= confirmationsMax, !accusers.contains(accuser) else { return false }
         accusers.append(accuser)
@@ -33,18 +33,18 @@ struct Suspicion: Sendable {
             by: Suspicion.length(confirmations: accusers.count - 1, of: confirmationsMax, options))
     }
 
-    /// max − (max − min) · log(c + 1) / log(k + 1), in steps of small whole numbers.
+    /// max − (max − min) · log(c + 1) / log(k + 1), in whole numbers; c is `confirmations`, k is `most`.
     static func length(confirmations: Int, of most: Int, _ options: Membership.Options) -> UInt64 {
         guard confirmations < most else { return options.suspicionMin }
         let span = options.suspicionMax - min(options.suspicionMin, options.suspicionMax)
         return options.suspicionMax - span * binaryLogarithm(confirmations + 1) / binaryLogarithm(most + 1)
     }
 
-    /// The binary logarithm in units of 1/1024, exact to one of them.
+    /// The binary logarithm in units of 1/1024, exact to one unit.
     static func binaryLogarithm(_ number: Int) -> UInt64 {
         guard number > 1 else { return 0 }
         let whole = Int.bitWidth - 1 - number.leadingZeroBitCount
-        // The mantissa in 1/2^31, squared ten times: each squaring past 2 is one more binary digit.
+        // The mantissa in 1/2^31, squared ten times. Each square that reaches 2 gives one more binary digit.
         var mantissa = (UInt64(number) << 31) >> UInt64(whole)
         var digits: UInt64 = 0
         for _ in 0..<10 {

@@ -2,44 +2,45 @@ import Model
 
 /// Which partition a project's next device goes to.
 ///
-/// A small project should be in one place, so that a send to its topics touches one partition; a large one
-/// should be everywhere. So a project fills the first partition of its order with 4,096 devices, then the
-/// second, and so on; after the last it begins a second lap, in which each may hold 8,192, and so on.
+/// A small project should be in one place, so that a send to its topics touches one partition. A large
+/// project should be everywhere. So a project fills the first partition of its order with 4,096 devices, then
+/// the second, and so on. After the last partition a second lap begins, in which each partition may hold
+/// 8,192, and so on.
 ///
-/// Only a partition knows how many devices of a project it holds. The caller therefore asks: it offers the
-/// device with the lap's limit, and the partition registers it or refuses and says how many it holds. This
-/// machine remembers where the last one fitted, and learns from what a refusal says: a node that has just
-/// started reaches the right lap of a project with ten million devices by one refusal, not by thousands.
-/// A total for the project is a share for each partition, which goes with the offers as their limit. When all
-/// have refused, nothing is offered until somebody says to look again.
+/// Only a partition knows how many devices of a project it holds, so the caller asks. The caller offers the
+/// device with the lap's limit, and the partition registers the device, or refuses and says how many it
+/// holds. This machine remembers where the last device fitted, and learns from each refusal: a node that has
+/// just started reaches the right lap of a project with ten million devices by one refusal, not by thousands.
+/// A total for the project gives each partition a share, which goes with the offers as their limit. When all
+/// partitions have refused, the machine offers nothing until the caller calls `lookAgain`.
 ///
-/// Several gateways may fill at once and each has its own machine; the limits are enforced where the devices
-/// are, so they need not agree.
+/// Several gateways may fill partitions at once, each with a machine of its own. The partitions enforce the
+/// limits, so the machines need not agree.
 public struct DevicePlacement: Sendable {
     /// How many devices a partition takes in each lap.
     public static let devicesPerLap: UInt32 = 4096
     /// In this lap the limit is every index that a partition has.
     public static let lapMax: UInt32 = DeviceIndex.limit / devicesPerLap
 
-    /// One partition to ask, and with which limit.
+    /// A partition to ask, and the limit for this partition.
     public struct Offer: Hashable, Sendable {
         public var partition: PartitionID
-        /// How many devices of the project the partition may hold, this one counted.
+        /// How many devices of the project the partition may hold, the offered one included.
         public var limit: UInt32
     }
 
     /// Devices that the project may have, in all partitions together.
     public let most: UInt64
-    /// Partitions in the project's order, and how many of its `most` devices would be in each, filled lap by
-    /// lap: so the total is kept where the devices are, although nobody counts it.
+    /// Partitions in the project's order, each with its share of the project's `most` devices, filled lap by
+    /// lap. The partitions' shares keep the total, although no process counts it.
     private var order: [(partition: PartitionID, share: UInt32)]
-    /// Laps in which every partition takes as many as the others.
+    /// Laps in which all partitions take the same number of devices.
     private let sharedLaps: UInt32
     /// Invariant: 0 <= place < order.count, unless the order is empty.
     private var place = 0
     /// Invariant: 1 <= lap <= lapMax.
     private var lap: UInt32 = 1
-    /// Whether every partition was found to hold its share.
+    /// Whether the machine has found that every partition holds its share.
     public private(set) var isFull = false
 
     public init(project: ProjectNumber, count: Int, most: UInt64 = .max) {
@@ -56,8 +57,8 @@ public struct DevicePlacement: Sendable {
         skip()
     }
 
-    /// What to try next. `nil` when every partition has used up its indices, or holds its share of all that
-    /// the project may have.
+    /// The next partition to try. `nil` where every partition has used up its indices, or holds its share of
+    /// the project's `most` devices.
     public var offer: Offer? {
         guard !order.isEmpty, !isFull else { return nil }
         return Offer(partition: order[place].partition, limit: min(lapLimit, order[place].share))
@@ -65,13 +66,13 @@ public struct DevicePlacement: Sendable {
 
     private var lapLimit: UInt32 { lap * DevicePlacement.devicesPerLap }
 
-    /// Looks at all partitions once more: devices may be gone.
+    /// Begins again with the first partition, because devices may be gone by now.
     public mutating func lookAgain() {
         (place, lap, isFull) = (0, 1, false)
         skip()
     }
 
-    /// On to the next partition that may take devices in its lap.
+    /// Goes on to the next partition that may take devices in its lap.
     private mutating func goOn() {
         place += 1
         if place == order.count { endLap() }
@@ -84,7 +85,7 @@ public struct DevicePlacement: Sendable {
         lap += 1
     }
 
-    /// Past partitions whose share is in the laps before.
+    /// Passes over partitions whose share ends in an earlier lap.
     private mutating func skip() {
         let begins = (lap - 1) * DevicePlacement.devicesPerLap
         guard order.contains(where: { $0.share > begins }) else { return isFull = !order.isEmpty }
@@ -99,15 +100,15 @@ public struct DevicePlacement: Sendable {
         skip()
     }
 
-    /// The partition holds `devices` devices of the project, which is the offer's limit or more.
-    /// An answer to an offer that is no longer the current one changes nothing, so that ten registrations
+    /// The partition refused: it holds `devices` devices of the project, which is the offer's limit or more.
+    /// A refusal of an offer that is no longer the current one changes nothing, so that ten registrations
     /// under way at once move on by one partition and not by ten.
     public mutating func full(_ refused: Offer, holding devices: UInt32) {
         guard refused == offer else { return }
         let lapOfPartition = min(
             devices / DevicePlacement.devicesPerLap + 1, DevicePlacement.lapMax, sharedLaps)
         if lapOfPartition > lap + 1 {
-            // Far behind: whoever filled this partition so far has been all around that often.
+            // This machine is far behind: other machines have filled all partitions in that many laps.
             lap = lapOfPartition
             return skip()
         }

@@ -2,22 +2,22 @@ import Model
 
 /// Which of the live nodes each partition should be on: weighted rendezvous hashing.
 ///
-/// A node has as many tickets as its weight; each ticket has a number for each partition, and the highest
-/// takes it. Whoever joins takes only what its own tickets win, whoever leaves gives up only what they had:
-/// nothing moves between two nodes that stay. All nodes compute the same from the same list, whatever its
-/// order.
+/// A node has as many tickets as its weight. Each ticket has a number for each partition, and the ticket with
+/// the highest number gets the partition for its node. A node that joins takes only what its own tickets win,
+/// and a node that leaves gives up only what it had: nothing moves between two nodes that stay. All nodes
+/// compute the same from the same list, in whatever order.
 ///
-/// Zones need no word here. Each has the share of its nodes' weights; a zone that is lost is spread over all
-/// nodes of the others by weight, and nothing else moves. No other rule keeps shares and moves nothing
-/// between nodes that stay, so none could prefer another zone for an heir (docs/decisions/0010).
+/// Zones need no rule here. Each zone has the share of its nodes' weights. A lost zone is spread over all
+/// nodes of the other zones by weight, and nothing else moves. No other rule keeps shares and moves nothing
+/// between nodes that stay, so no such rule could prefer another zone for an heir (docs/decisions/0010).
 ///
-/// Unlike where topics and devices live, this is no part of the data's format: it says where a partition
-/// should be served, and the engine says where it is.
+/// Unlike the placement of topics and devices, this placement is no part of the data's format: it says where
+/// a partition should be served, and the engine says where the partition is.
 public struct NodePlacement: Sendable {
     public struct Candidate: Hashable, Sendable {
         /// The node's name, which outlives its restarts, so that a restart moves nothing.
         public var name: String
-        /// 1...`weightMax`: its share of the partitions beside the others'.
+        /// 1...`weightMax`: the node's share of the partitions, in proportion to the other nodes' weights.
         public var weight: UInt8
         public init(name: String, weight: UInt8 = 1) {
             self.name = name
@@ -52,7 +52,7 @@ public struct NodePlacement: Sendable {
         return best.map { candidates[$0.place] }
     }
 
-    /// FNV-1a over the name, finished.
+    /// FNV-1a over the name, then `mix`.
     private static func hash(_ name: String) -> UInt64 {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3 }

@@ -1,20 +1,22 @@
 import Model
 
-// Where things live. A topic hashes to a partition; a project has an order of all partitions, of which the
-// first is its home (where its quotas are kept) and along which its devices fill up.
+// Where topics and devices live. A topic hashes to a partition. A project has an order of all partitions, in
+// which its devices fill them. The first one is the project's home: its owner keeps the quotas.
 //
-// Everything here is part of the data's format: a partition is looked for where this hash says, for as long
-// as the data lives. So the mixing is written down to the bit, pinned by test vectors, and never changed; a
-// better one would be a second one, chosen by the data's format version.
+// All of this is part of the data's format: this hash says where to look for a topic for as long as the data
+// lives. So the mixing is defined to the bit, pinned by test vectors, and must never change. A better hash
+// would be a second one, chosen by the data's format version.
 //
-// `fold(a, b)` is the 128-bit product of two 64-bit numbers, its high half XOR its low half. `finish(x)` is
-//     x ^= x >> 32;  x *= 0xd6e8feb86659fd93;  x ^= x >> 29;  x *= 0xa0761d6478bd642f;  x ^= x >> 32   (mod
-// 2^64).
+// `fold(a, b)` is the 128-bit product of two 64-bit numbers, its high half XOR its low half. `finish(x)` is,
+// modulo 2^64,
+//     x ^= x >> 32;  x *= 0xd6e8feb86659fd93;  x ^= x >> 29;  x *= 0xa0761d6478bd642f;  x ^= x >> 32
 //
 // Topic hash:  h = fold(project + 1, A) ^ B
-//              for each whole 8 bytes of the name, read as a little-endian number w:  h = fold(h ^ w, C) + w
-// * A              with the rest (0 to 7 bytes, little-endian, zeros above) as w:         h = fold(h ^ w, D)
-// + w * A              h = finish(h ^ length * B)
+//              for each whole 8 bytes of the name, read as a little-endian number w:
+//                  h = fold(h ^ w, C) + w * A
+//              with the rest (0 to 7 bytes, little-endian, zeros above) as w:
+//                  h = fold(h ^ w, D) + w * A
+//              h = finish(h ^ length * B)
 // Weight of a partition for a project:  finish(fold(project + 1, C) + (partition + 1) * D)
 // Range:  a hash h falls to the partition floor(h * count / 2^64).
 //
@@ -49,10 +51,9 @@ public enum Placement {
         reduce(hash(name, in: project), count: count)
     }
 
-    /// All partitions, the heaviest for this project first: the order in which its devices fill them.
-    /// Taking the highest random weight means that two projects share no order, and that each partition is
-    /// as often first as any other. O(count log count): keep the answer, or the `DevicePlacement` made with
-    /// it.
+    /// All partitions, the heaviest for this project first: the order in which the project's devices fill
+    /// them. The highest random weight gives each project an order of its own, and makes each partition first
+    /// as often as any other. O(count log count): keep the answer, or the `DevicePlacement` made with it.
     public static func order(of project: ProjectNumber, count: Int) -> [PartitionID] {
         checkCount(count)
         let weighed = (0..<count).map {
@@ -63,7 +64,7 @@ public enum Placement {
         }
     }
 
-    /// The first of the project's order: its quotas are kept by the owner of this partition.
+    /// The first partition of the project's order, whose owner keeps the project's quotas.
     public static func home(of project: ProjectNumber, count: Int) -> PartitionID {
         checkCount(count)
         var best = (partition: UInt16(0), weight: weight(of: 0, for: project))

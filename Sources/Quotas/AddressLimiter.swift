@@ -1,10 +1,10 @@
 import Model
 
-/// Counts what is done from one address, in a minute and in a day: registrations that nobody but the app's
-/// own key vouches for, and assertions that were refused. How, and whom it forgets: `LimitTable`.
+/// Counts per address, in a minute and in a day: registrations that only the app's own key vouches for,
+/// devices' subscription changes, refused assertions. `LimitTable` says how, and which addresses it forgets.
 public struct AddressLimiter: Sendable {
     public struct Limits: Hashable, Sendable {
-        /// No limit is larger: what is missing from a day's has to fit into 64 bits.
+        /// The largest limit: what is missing from a day's bucket must fit into 64 bits.
         public static let countMax: UInt32 = 200_000
 
         public let perMinute: UInt32
@@ -18,7 +18,7 @@ public struct AddressLimiter: Sendable {
     public let limits: Limits
     private var table: LimitTable
 
-    /// `salt` is random, so that nobody who chooses his addresses chooses where they stand.
+    /// `salt` must be random, so that a client that chooses its addresses cannot choose their cells.
     public init(_ limits: Limits, countMax: Int = 1 << 16, salt: UInt64) {
         self.limits = limits
         table = LimitTable(
@@ -28,19 +28,19 @@ public struct AddressLimiter: Sendable {
 
     public var count: Int { table.count }
 
-    /// Takes one for the address with this key, or says which limit it would pass.
+    /// Counts one action of the address, or returns the limit that the action would pass.
     public mutating func take(_ address: UInt64, now: MonotonicTime) -> QuotaRefusal? {
         table.take(AddressLimiter.key(address), both, now: now).map(AddressLimiter.refusal)
     }
 
-    /// Which limit one more would pass.
+    /// The limit that one more action would pass; `nil` where there is none.
     public func look(_ address: UInt64, now: MonotonicTime) -> QuotaRefusal? {
         table.look(AddressLimiter.key(address), both, now: now).map(AddressLimiter.refusal)
     }
 
     private var both: LimitTable.Limits { (UInt64(limits.perMinute), UInt64(limits.perDay)) }
 
-    /// No key is 0. The two addresses that become one are of no network.
+    /// A key is never 0. Addresses 0 and 1 share a key; neither is an address of a network.
     private static func key(_ address: UInt64) -> UInt64 { max(1, address) }
 
     private static func refusal(_ refusal: LimitTable.Refusal) -> QuotaRefusal {

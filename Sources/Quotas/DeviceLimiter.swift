@@ -1,7 +1,7 @@
 import Model
 
-/// Counts messages addressed to single devices: at most so many a minute and so many an hour to each. How,
-/// and what is forgotten where too many are counted: `LimitTable`.
+/// Counts messages addressed to single devices: each device has a limit for a minute and one for an hour.
+/// `LimitTable` says how, and which devices it forgets.
 public struct DeviceLimiter: Sendable {
     static let minute: UInt64 = .seconds(60)
     static let hour: UInt64 = .seconds(3600)
@@ -18,7 +18,7 @@ public struct DeviceLimiter: Sendable {
     public var countMax: Int { table.countMax }
     public var count: Int { table.count }
 
-    /// Takes one message for the device, or says which limit it would pass. `nil` where it may be sent.
+    /// Takes one message for the device, or returns the limit that the message would pass.
     public mutating func take(
         _ partition: PartitionID, _ index: DeviceIndex, _ limits: QuotaLimits, now: MonotonicTime
     ) -> QuotaRefusal? {

@@ -1,30 +1,30 @@
 import Model
 
-/// Counts what each of many may do, in two periods at once: at most so many in the short one, so many in the
-/// long one.
+/// Two limits for each of many keys: one for a short period, and one for a long period.
 ///
-/// Nearly nobody does anything, so a key has an entry only while one of its two buckets is not full; the
-/// entry holds what is *missing* from each. Entries stand in one flat table (open addressing, 40 bytes
-/// each), and each question looks at a few others to see whether they can be forgotten, so that no timer is
-/// needed.
+/// Most keys do nothing most of the time, so a key has an entry only while one of its two buckets is not
+/// full. The entry holds what is *missing* from each bucket. Entries stand in one flat table (open
+/// addressing, 40 bytes each). Each `take` looks at a few other entries to see whether the table can forget
+/// them, so no timer is needed.
 ///
-/// When more than `countMax` are short of something at once, of some entries the one that is soonest full is
-/// forgotten: the table stays bounded. Who is short of much is forgotten last, so to be forgotten he would
-/// have to make as many others as the table holds as short as himself; and he gets at most what he was short
-/// of beyond his limit.
+/// When more than `countMax` keys have an entry at once, the table looks at some entries and forgets the one
+/// whose buckets are full soonest. So the table stays bounded. A key that has used much goes last: a client
+/// could have it forgotten only with as many other keys as the table holds, each of which has used as much. A
+/// key that is forgotten gains at most what was missing from its buckets.
 struct LimitTable: Sendable {
     struct Entry: Sendable {
-        /// 0 where nobody stands.
+        /// 0 in a free cell.
         var key: UInt64 = 0
         var refilled: UInt64 = 0
-        /// What is missing, in tokens × nanoseconds of the period, which must fit: 200,000 a day.
+        /// What is missing from the short and the long bucket, in tokens × nanoseconds of the period. 200,000
+        /// tokens of a day's period still fit into 64 bits.
         var shortMissing: UInt64 = 0
         var longMissing: UInt64 = 0
         /// When both buckets will be full again.
         var full: UInt64 = 0
     }
 
-    /// A limit that would be passed, and when it is worth asking again.
+    /// The limit that one more action would pass, and after how many nanoseconds to ask again.
     struct Refusal {
         var isLong: Bool
         var limit: UInt64
@@ -37,15 +37,15 @@ struct LimitTable: Sendable {
     private let periods: Limits
     private let sweepCount: Int
     private let evictionSample: Int
-    /// What keys are mixed with: who chooses his keys cannot choose his cells.
+    /// Mixed into the keys' cells: a client that chooses its keys cannot choose their cells.
     private let salt: UInt64
     private(set) var count = 0
     private var entries: [Entry]
     private var hand = 0
 
-    /// `countMax` entries at most, rounded up to a power of two; 80 bytes of memory for each once they are
-    /// used. Each question looks at `sweepCount` others; `evictionSample` are looked at where one must go.
-    /// `periods` in nanoseconds.
+    /// At most `countMax` entries, rounded up to a power of two from 16, with 80 bytes of memory for each
+    /// once they are used. Each `take` looks at `sweepCount` other cells. Where an entry must go, the table
+    /// looks at `evictionSample` entries. `periods` are in nanoseconds.
     init(periods: Limits, countMax: Int, sweepCount: Int, evictionSample: Int, salt: UInt64 = 0) {
         precondition(sweepCount > 0 && evictionSample > 0, "who looks at nobody forgets nobody")
         (self.sweepCount, self.evictionSample) = (sweepCount, evictionSample)
@@ -56,7 +56,7 @@ struct LimitTable: Sendable {
         entries = Array(repeating: Entry(), count: 32)
     }
 
-    /// Takes one for the key, which is not 0, or says which limit it would pass.
+    /// Counts one action of the key (never 0), or returns the limit that the action would pass.
     mutating func take(_ key: UInt64, _ limits: Limits, now: MonotonicTime) -> Refusal? {
         sweep(now)
         var cell = find(key)
@@ -70,7 +70,7 @@ struct LimitTable: Sendable {
         }
         entry.shortMissing += periods.short
         entry.longMissing += periods.long
-        // The limits are not 0, or it would have been refused.
+        // Neither limit is 0, because `refusal` refuses at a limit of 0.
         let delay = max(entry.shortMissing / limits.short, entry.longMissing / limits.long) + 1
         entry.full = now.advanced(by: delay).nanoseconds
         if isNew {
@@ -81,7 +81,7 @@ struct LimitTable: Sendable {
         return nil
     }
 
-    /// Which limit one more would pass, without taking it.
+    /// The limit that one more action would pass. Counts nothing.
     func look(_ key: UInt64, _ limits: Limits, now: MonotonicTime) -> Refusal? {
         var entry = entries[find(key)]
         guard entry.key != 0 else { return refusal(Entry(), limits) }
@@ -118,7 +118,7 @@ struct LimitTable: Sendable {
         Int(truncatingIfNeeded: ((key ^ salt) &* 0x9e37_79b9_7f4a_7c15) >> 24) & (entries.count - 1)
     }
 
-    /// The key's cell, or the free one where it would stand.
+    /// The key's cell, or the free cell where the key would stand.
     private func find(_ key: UInt64) -> Int {
         var cell = start(key)
         while entries[cell].key != 0, entries[cell].key != key { cell = (cell + 1) & (entries.count - 1) }
@@ -150,7 +150,7 @@ struct LimitTable: Sendable {
         remove(least)
     }
 
-    /// Looks at a few cells in turn and forgets whose buckets are full again.
+    /// Looks at the next few cells, and forgets entries whose buckets are full again.
     private mutating func sweep(_ now: MonotonicTime) {
         for _ in 0..<sweepCount {
             hand = (hand + 1) & (entries.count - 1)

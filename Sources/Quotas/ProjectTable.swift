@@ -3,7 +3,7 @@ import Model
 /// Project number → a small place, by open addressing: one multiplication and usually one look.
 struct ProjectTable: Sendable {
     /// Project number in the low half, place + 1 in the high half, so that 0 is a free cell.
-    /// Invariant: a power of two of them, at least half of them free.
+    /// Invariant: the number of cells is a power of two, and at least half of the cells are free.
     private var cells: [UInt64]
     private(set) var count = 0
 
@@ -52,7 +52,7 @@ struct ProjectTable: Sendable {
         }
         count -= 1
         cells[gap] = 0
-        // What stood behind it moves up, so that a look that stops at a free cell misses nothing.
+        // The entries behind the gap move up, because a search stops at the first free cell.
         var cell = (gap + 1) & (cells.count - 1)
         while cells[cell] != 0 {
             let value = cells[cell]

@@ -1,36 +1,36 @@
 import Model
 
-/// What a ledger knows of one spender.
+/// What a ledger knows about one spender.
 struct QuotaAccount: Sendable {
     struct Grant: Sendable {
         var number: UInt64
         var granted: MonotonicTime
-        /// 0 once they were taken for spent.
+        /// 0 once the ledger has counted the tokens as spent.
         var tokens: UInt64
         var leaseEnd: MonotonicTime
         var shareRate: UInt64
-        /// Not later than the spender began to accrue what it has not reported or forgone.
+        /// Not later than the moment from which the spender accrues what it has neither reported nor forgone.
         var shareStart: MonotonicTime
         var shareEnd: MonotonicTime
     }
 
     let spender: SpenderID
-    /// The highest request number that was handled.
+    /// The highest number of a request that the ledger has handled.
     var number: UInt64 = 0
-    /// The grant that the spender last said to have applied.
+    /// The grant that the spender last reported as applied.
     var applied: Grant?
-    /// Grants after that one, oldest first.
+    /// Grants after `applied`, the oldest first.
     var flight: [Grant] = []
     /// Unspent tokens of applied grants, as last reported; void at `applied.leaseEnd`.
     var held: UInt64 = 0
-    /// What it said to have spent, all in all.
+    /// Tokens that the spender has reported as spent in all: leased tokens, and tokens of shares.
     private var spent: UInt64
     private var shareSpent: UInt64
-    /// What it last asked for and did not get; counts until `hungerEnd`.
+    /// The spender's last demand, where it was not met; counts until `hungerEnd`.
     var hunger: UInt64 = 0
     var hungerEnd = MonotonicTime(nanoseconds: 0)
-    /// How long its next leases are valid, nanoseconds, within bounds: long at first, shorter as answers turn
-    /// out to come soon, longer again where they ran out on their way.
+    /// How long the spender's next leases are, nanoseconds, before `lease(_:)` bounds them: long at first,
+    /// shorter where reports come soon, longer again where a lease ran out on its way.
     private var lease = UInt64.max
     private(set) var heard = MonotonicTime(nanoseconds: 0)
 
@@ -44,7 +44,7 @@ struct QuotaAccount: Sendable {
 
     func lease(_ bounds: QuotaBounds) -> UInt64 { min(max(lease, bounds.lease), bounds.share) }
 
-    /// When the last of its leases is over.
+    /// When the spender's last lease ends.
     var leaseEnd: MonotonicTime {
         flight.last?.leaseEnd ?? applied?.leaseEnd ?? MonotonicTime(nanoseconds: 0)
     }
@@ -53,12 +53,12 @@ struct QuotaAccount: Sendable {
 
     // MARK: Shares
 
-    /// Since when the spender may be spending of a share unreported.
+    /// Since when the spender may be spending of a share without a report.
     func shareStart(_ now: MonotonicTime) -> MonotonicTime {
         applied?.shareStart ?? flight.first?.shareStart ?? now
     }
 
-    /// The highest rate at which it may be spending: it is on the share that it applied, or on a later one.
+    /// The highest rate at which the spender may be spending: that of the applied share, or of a later one.
     var shareRateMax: UInt64 { flight.reduce(applied?.shareRate ?? 0) { max($0, $1.shareRate) } }
 
     private var shareEnd: MonotonicTime {
@@ -68,8 +68,8 @@ struct QuotaAccount: Sendable {
         return end
     }
 
-    /// How much of shares may have been spent or be spendable by `time`, in token-nanoseconds a second;
-    /// `nil` for all that they can come to.
+    /// How much of its shares the spender may have spent by `time`, or may spend until then, in nanoseconds ×
+    /// tokens a second. `nil`: how much all shares can come to.
     func accrued(until time: MonotonicTime?) -> UInt128 {
         let rate = shareRateMax
         guard rate > 0 else { return 0 }
@@ -80,30 +80,30 @@ struct QuotaAccount: Sendable {
 
     // MARK: Events
 
-    /// The spender has no counts under this ledger yet (or no longer): they begin with 0.
+    /// The spender has no counts under this ledger yet, or none any more: they begin with 0.
     mutating func beginCounting(_ now: MonotonicTime) {
         heard = now
         spent = 0
         shareSpent = 0
     }
 
-    /// Takes in what a request reports; answers how many tokens were spent since the last report.
+    /// Notes what a request reports, and returns how many tokens the spender spent since the last report.
     mutating func report(_ request: QuotaRequest, _ now: MonotonicTime, _ bounds: QuotaBounds) -> UInt64 {
         heard = now
         let heldMost = leased
         if let place = flight.firstIndex(where: { $0.number == request.applied }) {
             applied = flight[place]
-            // Half as long would do, with as much to spare.
+            // The report came within a quarter of the lease: half of it would do, with as much to spare.
             let length = lease(bounds)
             if now.since(flight[place].granted) < length / 4 { lease = length / 2 }
             flight.removeFirst(place + 1)
         } else if request.applied != applied?.number {
-            // It speaks of a grant that is forgotten: whatever that was has run out and was accounted for.
+            // The ledger has forgotten the named grant, which has run out and is accounted for.
             flight.removeAll { $0.number <= request.applied }
             applied = nil
         }
         flight.removeAll { $0.number < request.floor }
-        // The grant came to the spender after it was made, so this is not too late.
+        // The grant came to the spender after the ledger made it, so this start is not too late.
         if let granted = applied?.granted {
             applied?.shareStart = min(granted.advanced(by: min(request.shareOffset, bounds.share)), now)
         }
@@ -139,8 +139,8 @@ struct QuotaAccount: Sendable {
         hunger = 0
     }
 
-    /// Voids what ran out by `now` and tells `spent` of it: when, how many leased tokens, how much of a share
-    /// (token-nanoseconds a second).
+    /// Voids what ran out by `now`, and calls `spent` for each part: when it ran out, how many leased tokens,
+    /// and how much of a share (nanoseconds × tokens a second).
     mutating func lapse(
         _ now: MonotonicTime, _ bounds: QuotaBounds, spent: (MonotonicTime, UInt64, UInt128) -> Void
     ) {
@@ -151,7 +151,7 @@ struct QuotaAccount: Sendable {
         for index in flight.indices where flight[index].tokens > 0 && flight[index].leaseEnd <= now {
             spent(flight[index].leaseEnd, flight[index].tokens, 0)
             flight[index].tokens = 0
-            // Nothing was heard of it: perhaps it is on its way still, and over when it comes.
+            // No report has named the grant. The grant may still be on its way, and void when it arrives.
             lease = max(lease, min(2 * flight[index].leaseEnd.since(flight[index].granted), bounds.share))
         }
         if shareRateMax > 0, shareEnd <= now {
@@ -159,7 +159,7 @@ struct QuotaAccount: Sendable {
             applied?.shareRate = 0
             for index in flight.indices { flight[index].shareRate = 0 }
         }
-        // A grant without anything left is kept a while, for the report that names it.
+        // An empty grant stays for a while, for the report that names it.
         flight.removeAll {
             $0.tokens == 0 && $0.shareRate == 0 && now.since($0.granted) > bounds.share
         }

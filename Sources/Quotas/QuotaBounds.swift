@@ -1,47 +1,47 @@
 import Model
 
-/// The lengths and bounds of quotas, the same on all nodes of a cluster: `lease`, `share` and `inflow` are
-/// what an owner's promises mean to its successor.
+/// Lengths and bounds of quotas. They must be the same on all nodes of a cluster: a new owner knows by
+/// `lease`, `share` and `inflow` for how long the former owner's grants bind it.
 public struct QuotaBounds: Hashable, Sendable {
-    /// How long leased tokens are valid, nanoseconds. They are sized to about three quarters of it.
+    /// For how long leased tokens are valid at least, nanoseconds. A lease covers about three quarters of it.
     public var lease: UInt64 = .milliseconds(100)
-    /// How long a fallback share is valid: the longest time for which an owner's promise can bind its
-    /// successor.
+    /// For how long a fallback share is valid, and a lease at most: no grant of a former owner binds a new
+    /// owner for longer.
     public var share: UInt64 = .seconds(1)
-    /// How long tokens flow into a bucket that began empty before its owner gives any out.
+    /// For how long tokens flow into a bucket that began empty before its owner grants any.
     public var inflow: UInt64 = .milliseconds(100)
-    /// How much demand a lease is meant to cover.
+    /// How much demand a lease is meant to cover at least, nanoseconds.
     public var leaseCover: UInt64 = .milliseconds(75)
-    /// A refused spender asks again after this long at the earliest, and the other at the latest.
+    /// A refused spender asks again after `retryMin` at the earliest, and after `retryMax` at the latest.
     public var retryMin: UInt64 = .milliseconds(2)
     public var retryMax: UInt64 = .milliseconds(100)
-    /// How often a spender with anything on its hands looks after it.
+    /// How often a spender checks purses that hold or await something.
     public var tick: UInt64 = .milliseconds(25)
-    /// How long a spender that has a share waits for the owner before it lives on the share.
+    /// How long a spender that has a share waits for the owner before it spends the share.
     public var patience: UInt64 = .milliseconds(50)
-    /// How long operations wait that no share can carry: long enough for the bucket to find another owner.
+    /// How long operations wait that no share can carry: long enough for the bucket to get another owner.
     public var patienceWithoutShare: UInt64 = .seconds(5)
 
-    /// Spenders of one project and kind at once. More get nothing.
+    /// Spenders of one project and kind at once. Further spenders get nothing.
     public var accountCountMax = 1024
-    /// More grants to one spender that it has not said to have got are not made.
+    /// How many grants to one spender may be without a report of their arrival. The owner makes no more.
     public var flightCountMax = 8
-    /// Shares may hold at most this part of the burst back.
+    /// All shares together reserve at most one part in this many of the burst.
     public var shareDivisor: UInt64 = 8
-    /// A lease is at most this part of what can be granted, unless operations wait for more.
+    /// A lease is at most one part in this many of what can be granted, unless operations wait for more.
     public var leaseDivisor: UInt64 = 8
-    /// No share is smaller, tokens a second: it would not have a token at hand when it is needed. Who has
-    /// none waits longer for the owner instead.
+    /// The smallest share, tokens a second: a smaller one would have no token at hand when an operation needs
+    /// it. A spender without a share waits longer for the owner instead.
     public var shareMin: UInt64 = 100
-    /// Projects of one spender at once. When more come, those that hold nothing are forgotten; if none does,
-    /// the new one is refused.
+    /// Projects of one spender at once. To take one more, the spender forgets those that hold nothing; where
+    /// all hold something, it refuses the new one.
     public var projectCountMax = 1 << 16
     /// Requests of one spender without an answer, for one project and kind.
     public var pendingCountMax = 4
 
     public init() {}
 
-    /// What must hold of them, if it does not.
+    /// The first rule that the bounds break; `nil` where they break none.
     public var mistake: String? {
         if lease == 0 || tick == 0 || leaseCover == 0 { return "a lease needs some time" }
         if share < lease { return "a promise binds a successor for as long as a lease is valid" }

@@ -1,44 +1,43 @@
 import Model
 
-/// Grants leases of tokens: the owner of a project's home partition has one, for all projects whose home it
-/// is.
+/// Grants leases of tokens. The owner of a project's home partition has one grantor for all projects whose
+/// home it is.
 ///
-/// What it may begin with depends on what was before it:
+/// What a grantor may begin with depends on what was before it:
 ///
 /// - A project that never had an owner begins with full buckets.
-/// - When the whole node ended in order and began anew, it goes on with what was left.
-/// - When it crashed, its spenders are gone with the former grantor, and so is all that they held: it begins
-/// with buckets that were empty when the node began.
-/// - When it takes over from an owner that died, spenders may live on what that one granted. It grants
-/// nothing for the longest validity after the last moment at which the other may have granted, and then
-/// begins with empty buckets.
-/// - When the owner hands over, it gives its ledgers along and grants nothing any more; the heir goes on
-/// with them.
+/// - When the whole node ended in order and began again, the grantor goes on with what was left.
+/// - When the node crashed, its spenders are gone with the former grantor, and so is all that they held: the
+///   new grantor begins with buckets that were empty when the node began.
+/// - When an owner died, spenders may live on what it granted. The new grantor grants nothing for the longest
+///   validity after the last moment at which the former owner may have granted, and then begins with empty
+///   buckets.
+/// - When an owner hands its ledgers over, it grants nothing any more, and the new owner goes on with them.
 ///
-/// An owner that is cut off does not know that it was replaced. So it grants only while its authority is
-/// confirmed, until a time that ends before any other can be made owner (`authority`).
+/// An owner that is cut off does not know that another node has replaced it. So a grantor grants only while
+/// its authority is confirmed: until a time (`authority`) that ends before any other node can become owner.
 public struct QuotaGrantor: Sendable {
     /// The kinds that are leased.
     public static let kinds: [QuotaKind] = [.sends, .subscriptionChanges, .registrations]
 
     public enum Beginning: Sendable {
         case full
-        /// Nobody has granted or spent since this time.
+        /// No grantor has granted and no spender has spent anything since this time.
         case empty(since: MonotonicTime)
-        /// So many whole tokens of each of `kinds` were left when its only owner ended in order.
+        /// Whole tokens of each of `kinds` that the former owner left in order. Refill begins at `since`.
         case holding([UInt64], since: MonotonicTime)
         /// The former owner may have granted until this time.
         case takeover(grantedUntil: MonotonicTime)
     }
 
-    /// What a new owner of a project's buckets begins with, `since` when it serves them; `nil` while it must
-    /// say nothing.
+    /// What a new owner of a project's buckets begins with, where it has served them since `since`; `nil`
+    /// while the owner must not answer.
     ///
-    /// - `isFirst`: nobody was owner of this project's buckets before.
+    /// - `isFirst`: the project's buckets had no owner before.
     /// - `left`: what the former owner left when it ended in order. Its shares may still be spent for as long
-    ///   as they are valid: nothing flows in before. Where nothing is known of it, nothing is granted before,
-    ///   and nothing is said before something has flowed in: who asks for little is not refused because it
-    ///   came first.
+    ///   as they are valid, so nothing flows in before they end. Where nothing is known about the former
+    ///   owner, the new owner grants nothing before that end, and does not answer before something has flowed
+    ///   in: otherwise it would refuse a spender that asks for little only because the spender asked first.
     public static func beginning(
         isFirst: Bool, left: [UInt64]?, since: MonotonicTime, now: MonotonicTime,
         _ bounds: QuotaBounds = QuotaBounds()
@@ -57,21 +56,21 @@ public struct QuotaGrantor: Sendable {
     }
 
     public enum Effect: Hashable, Sendable {
-        /// To the spender that it names.
+        /// A grant for the spender that it names.
         case grant(QuotaGrant)
-        /// The project is not open here: open it with its limits and hand the request in again, or drop it
-        /// if this node is not the owner (the spender asks again).
+        /// The project is not open here. The caller opens it with its limits and hands the request in again,
+        /// or drops the request where this node is not the owner (the spender asks again).
         case unknown(QuotaRequest)
     }
 
     struct Project: Sendable {
         var epoch: Epoch
-        /// As in `kinds`.
+        /// In the order of `kinds`.
         var ledgers: [QuotaLedger]
     }
 
     var projects: [ProjectNumber: Project] = [:]
-    /// Until when this node is certain to be the owner. At one node without rivals: never ends.
+    /// Until when this node is certain to be the owner. On a node of its own this never ends.
     public var authority = MonotonicTime(nanoseconds: .max)
     public var laws = LawWatch()
 
@@ -81,7 +80,7 @@ public struct QuotaGrantor: Sendable {
 
     public func isOpen(_ project: ProjectNumber) -> Bool { projects[project] != nil }
 
-    /// Begins to grant for a project. `epoch` names this ledger's life; it is higher than any former owner's.
+    /// Begins to grant for a project. `epoch` names the ledgers' life, and must be above any former owner's.
     public mutating func open(
         _ project: ProjectNumber, _ limits: QuotaLimits, epoch: Epoch, _ beginning: Beginning,
         now: MonotonicTime
@@ -103,25 +102,25 @@ public struct QuotaGrantor: Sendable {
         projects[project] = Project(epoch: epoch, ledgers: ledgers)
     }
 
-    /// Goes on where another owner left off.
+    /// Goes on with the ledgers of another owner.
     public mutating func open(_ project: ProjectNumber, _ handover: Handover, now: MonotonicTime) {
         projects[project] = Project(
             epoch: handover.epoch, ledgers: handover.ledgers.map { $0.moved(from: handover.closed, to: now) })
     }
 
-    /// Stops granting for a project and gives away what its heir needs. `nil` where it is not open.
+    /// Stops granting for a project, and returns its ledgers for the next owner. `nil` where it is not open.
     public mutating func close(_ project: ProjectNumber, now: MonotonicTime) -> Handover? {
         projects.removeValue(forKey: project).map {
             Handover(epoch: $0.epoch, ledgers: $0.ledgers, closed: now)
         }
     }
 
-    /// Stops granting for some projects, whose next owner knows nothing of what was granted.
+    /// Stops granting for some projects. Their next owner knows nothing about the grants.
     public mutating func close(where isGone: (ProjectNumber) -> Bool) {
         for project in projects.keys.filter(isGone) { projects[project] = nil }
     }
 
-    /// Other limits, from now on. What is in the buckets stays as far as the new bursts have room.
+    /// Changes the limits from now on. The tokens in the buckets stay as far as the new bursts have room.
     public mutating func change(_ project: ProjectNumber, to limits: QuotaLimits, now: MonotonicTime) {
         for (index, kind) in QuotaGrantor.kinds.enumerated() {
             if let rate = limits.rate(of: kind) { projects[project]?.ledgers[index].change(to: rate, now) }
@@ -142,8 +141,8 @@ public struct QuotaGrantor: Sendable {
         }
     }
 
-    /// Tokens that are not known to be spent; what is out on lease counts. `nil` where the project is not
-    /// open or the kind is not leased.
+    /// Tokens that are not known to be spent, leased ones included. `nil` where the project is not open or
+    /// the kind is not leased.
     public mutating func level(
         of kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime
     ) -> UInt64? {
@@ -151,8 +150,8 @@ public struct QuotaGrantor: Sendable {
         return projects[project]?.ledgers[place].level(now, bounds)
     }
 
-    /// Whole tokens of each of `kinds` that are neither spent nor out with anybody, for every open project:
-    /// what a successor may begin with when all who spend end with this one.
+    /// For every open project the whole tokens of each of `kinds` that are neither spent nor out: what the
+    /// next owner may begin with once no spender can spend what is out.
     public mutating func remainders(now: MonotonicTime) -> [ProjectNumber: [UInt64]] {
         var remainders: [ProjectNumber: [UInt64]] = [:]
         for project in projects.keys {
@@ -163,9 +162,8 @@ public struct QuotaGrantor: Sendable {
         return remainders
     }
 
-    /// Forgets projects whose buckets are full and of which nothing is out. Opened again as they were the
-    /// first time they are no fuller than they would be. For the shell to call now and then, every minute
-    /// say.
+    /// Forgets projects whose buckets are full and of which nothing is out. A project that is opened again
+    /// later has no more tokens than it would have had. The shell should call this about once a minute.
     public mutating func forgetIdle(now: MonotonicTime) {
         for project in projects.keys {
             var isIdle = true

@@ -1,9 +1,9 @@
 import Model
 
-// What holds of a grantor, its ledgers and their accounts between two requests.
+// The laws of a grantor, its ledgers and their accounts between two requests.
 
 extension QuotaGrantor {
-    /// The first law that does not hold; `nil` where all do. `isWhole`: also those of every ledger.
+    /// The first law that is broken; `nil` where none is. `isWhole`: checks the laws of each ledger also.
     public func brokenInvariant(isWhole: Bool) -> String? {
         guard isWhole else { return nil }
         for (number, project) in projects {
@@ -17,7 +17,7 @@ extension QuotaGrantor {
         return nil
     }
 
-    /// How many entries a whole look visits, about.
+    /// About how many entries a whole check visits.
     public var lawSize: Int {
         projects.values.reduce(128) { $0 + $1.ledgers.reduce(0) { $0 + 4 * $1.accounts.count } }
     }

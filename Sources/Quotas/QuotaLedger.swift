@@ -1,32 +1,33 @@
 import Model
 
-/// What one project may still have of one kind, and who holds how much of it (rule: tokens-are-leased).
+/// What one project may still have of one kind, and which spender holds how much of it
+/// (rule: tokens-are-leased).
 ///
-/// The bucket counts what is *known to be spent*, or must be taken for spent. What is out is not spent yet,
-/// but it is not to be had twice either. There are two kinds of it:
+/// The bucket counts what is *known to be spent*, or must count as spent. Tokens that are *out* are not spent
+/// yet, but the ledger must not grant them twice. There are two kinds of them:
 ///
 /// - *leased* tokens: granted, not reported as spent, not run out;
-/// - *accrued* shares: from the moment a share was granted, its holder may be spending at the share's rate
-/// without telling anybody, until it says otherwise or the share has run out.
+/// - *accrued* shares: from the moment of a share's grant, its holder may be spending at the share's rate
+///   without a report, until the holder reports otherwise or the share has run out.
 ///
-/// What can be granted is what remains: `level − leased − accrued`. A second bound keeps the sum right when
-/// the bucket stands full and its refill is lost while shares go on accruing: `burst − leased − (all that
-/// shares can accrue)`. From the two follows what is promised (G6): at any moment, all that spenders could
-/// spend is at most the level, the level is at most the burst and rises by the rate; so over any window at
-/// most burst + rate × window is admitted.
+/// The ledger can grant what remains: `level − leased − accrued`. A second bound keeps the sum right where
+/// the bucket is full and loses its refill while shares go on accruing: `burst − leased − (all that shares
+/// can accrue)`. G6 follows from the two: at any moment all that spenders could spend is at most the level,
+/// and the level is at most the burst and rises by the rate. So over any window spenders admit at most burst
+/// + rate × window.
 ///
-/// A report is the only thing that frees: spent tokens leave the level, unspent ones come free. Where no
-/// report comes, what is out is taken for spent when it runs out. All errors are to the safe side: lost
-/// messages cost a project some tokens, never give it any.
+/// Only a report frees tokens: spent ones leave the level, unspent ones can be granted again. Where no report
+/// comes, what is out counts as spent when it runs out. All errors are to the safe side: a lost message may
+/// cost a project some tokens, and never gives it any.
 ///
-/// So the bucket's depth is burst minus what is out on lease, at most rate × lease length when spenders ask
-/// for what they need, and nothing when nobody holds a lease: an idle project has its whole burst.
+/// So leases lower what can be granted by at most rate × lease length, where spenders ask for what they need.
+/// An idle project has its whole burst, because nobody holds a lease of it.
 struct QuotaLedger: Sendable {
     var bucket: TokenBucket
-    /// By the order in which they came.
+    /// In the order in which the spenders came.
     var accounts: [QuotaAccount] = []
     #if DEBUG
-        /// For tests that show that the checker sees it.
+        /// A planted bug, for tests that show that a checker sees it.
         var plantedBug: PlantedBug?
         enum PlantedBug { case forgetsLeases, forgetsShares, forgetsWhatRanOut }
     #endif
@@ -76,7 +77,7 @@ struct QuotaLedger: Sendable {
         accounts[index].flight.append(
             QuotaAccount.Grant(
                 number: request.number, granted: now, tokens: tokens,
-                // What is held of a longer one before it is not over sooner.
+                // Tokens of an earlier, longer lease do not end sooner.
                 leaseEnd: max(now.advanced(by: lease), accounts[index].leaseEnd), shareRate: share,
                 shareStart: now,
                 shareEnd: now.advanced(by: share > 0 ? bounds.share : 0)))
@@ -86,8 +87,8 @@ struct QuotaLedger: Sendable {
             shareLength: bounds.share, retryAfter: isMet ? 0 : retryAfter(bounds, now), rate: rate)
     }
 
-    /// The place of the spender's account; a new one where it has none. What it spent before is not this
-    /// account's.
+    /// The place of the spender's account, which is new where the spender had none. A new account does not
+    /// count what the spender spent before.
     private mutating func account(
         of request: QuotaRequest, isReport: Bool, _ bounds: QuotaBounds, _ now: MonotonicTime
     ) -> Int? {
@@ -116,10 +117,11 @@ struct QuotaLedger: Sendable {
     ) -> UInt64 {
         let free = UInt64(clamping: grantable(now) / rate.scale)
         guard free > 0, request.demand > 0 else { return 0 }
-        // Beyond what is needed at once, an eighth of what is there: so the leases become small as the
-        // bucket becomes empty, and no loop has to refuse while others hold much that they do not need.
+        // A grant is an eighth of the free tokens at most, or what is needed at once. Leases thus shrink as
+        // the bucket empties, and no loop must refuse while others hold many tokens without a need.
         let wanted = min(request.demand, max(request.needed, free / bounds.leaseDivisor))
-        // Where it does not suffice for all who were left hungry a moment ago, each gets by what it asks for.
+        // Where the free tokens do not meet the unmet demands of all spenders, each gets a part by its
+        // demand.
         var hunger: UInt128 = 0
         for other in accounts.indices where other != index && accounts[other].hungerEnd > now {
             hunger += UInt128(accounts[other].hunger)
@@ -137,7 +139,7 @@ struct QuotaLedger: Sendable {
         return UInt64(clamping: grantable(now) / rate.scale)
     }
 
-    /// Units that can be given out now.
+    /// Units that the ledger can grant now.
     func grantable(_ now: MonotonicTime) -> UInt128 {
         let (leased, accrued, accruedMost) = out(now)
         let level = bucket.units
@@ -170,8 +172,8 @@ struct QuotaLedger: Sendable {
         return sum
     }
 
-    /// The fallback share that goes with a grant, tokens a second: by demand, at most an equal part of the
-    /// rate, and no more than holds an eighth of the burst back.
+    /// The fallback share of a grant, tokens a second: by demand, at most an equal part of the rate, and so
+    /// small that all shares together reserve at most an eighth of the burst.
     private func share(
         for request: QuotaRequest, _ index: Int, leased: UInt128, _ bounds: QuotaBounds, _ now: MonotonicTime
     ) -> UInt64 {
@@ -184,7 +186,7 @@ struct QuotaLedger: Sendable {
             if !accounts[other].isIdle { sharers += 1 }
         }
         guard rateWhole > others else { return 0 }
-        // A quarter more than what was asked for lately, since demand comes in lumps.
+        // A quarter more than the recent demand, because demand comes in bursts.
         let demand = min(request.demandPerSecond, QuotaRate.countMax)
         var share = min(demand + demand / 4, rateWhole - others, rateWhole / sharers)
         let (leasedBefore, _, accruedByOthers) = out(now, except: index)
@@ -195,12 +197,12 @@ struct QuotaLedger: Sendable {
         let span = UInt128(now.advanced(by: bounds.share).since(account.shareStart(now)))
         let most = room / (span * UInt128(rate.seconds))
         share = min(share, UInt64(clamping: most))
-        // A share makes the larger one that it follows count until its own end.
+        // The largest share counts until the last one's end: a smaller share would prolong a larger one.
         guard UInt128(account.shareRateMax) <= most, share >= bounds.shareMin else { return 0 }
         return share
     }
 
-    /// Nanoseconds until a token can be given out again, as far as refill alone decides.
+    /// Nanoseconds until the ledger can grant a token, as far as refill alone decides.
     private func retryAfter(_ bounds: QuotaBounds, _ now: MonotonicTime) -> UInt64 {
         let (leased, accrued, _) = out(now)
         let delay = bucket.delay(until: rate.scale, beside: leased + accrued, now) ?? bounds.retryMax
@@ -209,7 +211,7 @@ struct QuotaLedger: Sendable {
 
     // MARK: What ran out
 
-    /// Takes what ran out without a report for spent, each at the moment when it ran out.
+    /// Counts what ran out without a report as spent, each part at the moment when it ran out.
     private mutating func lapse(_ now: MonotonicTime, _ bounds: QuotaBounds) {
         var spent: [(at: MonotonicTime, units: UInt128)] = []
         let (scale, seconds) = (rate.scale, UInt128(rate.seconds))
@@ -230,13 +232,13 @@ struct QuotaLedger: Sendable {
         bucket.refill(now)
     }
 
-    /// Nothing is out and the bucket is full: a new ledger would be the same.
+    /// Whether nothing is out and the bucket is full: a new ledger would be the same.
     mutating func isForgettable(_ now: MonotonicTime, _ bounds: QuotaBounds) -> Bool {
         lapse(now, bounds)
         return bucket.units == rate.burstUnits && accounts.allSatisfy { $0.isIdle }
     }
 
-    /// The same ledger on a clock that shows `there` when this one shows `here`.
+    /// The same ledger on a clock that shows `there` when this ledger's clock shows `here`.
     func moved(from here: MonotonicTime, to there: MonotonicTime) -> QuotaLedger {
         func move(_ time: MonotonicTime) -> MonotonicTime {
             if time > here { return there.advanced(by: time.since(here)) }

@@ -1,13 +1,13 @@
 /// What a project may do. The defaults are FCM's, where FCM states one (fcm-wire §4;
 /// rule: tokens-are-leased).
 public struct QuotaLimits: Hashable, Sendable {
-    /// No device limit is larger.
+    /// The largest limit for one device.
     public static let deviceCountMax: UInt32 = 1_000_000
 
     public var sends: QuotaRate
     public var subscriptionChanges: QuotaRate
     public var registrations: QuotaRate
-    /// Fan-outs accepted and not yet handed to every partition.
+    /// Fan-outs that were accepted and are not yet handed to every partition.
     public var fanouts: UInt32
     /// Messages addressed to one device, 0...deviceCountMax.
     public var devicePerMinute: UInt32 {
@@ -35,7 +35,7 @@ public struct QuotaLimits: Hashable, Sendable {
 
     public static let standard = QuotaLimits()
 
-    /// As the command line says it: `count` a minute, all of which may come at once.
+    /// Sends as the command line has them: `count` a minute, and all of them may come at once.
     public mutating func setSends(perMinute count: UInt64) {
         sends = QuotaLimits.reduced(count: count, seconds: 60)
     }
@@ -46,7 +46,7 @@ public struct QuotaLimits: Hashable, Sendable {
         registrations = QuotaRate(count: count, burst: count)
     }
 
-    /// The same in the unit in which FCM and the command line speak of it, rounded down.
+    /// The rate of sends in the unit of FCM and of the command line, rounded down.
     public var sendsPerMinute: UInt64 { sends.count * 60 / UInt64(sends.seconds) }
 
     /// The rate of a leased kind; `nil` for the others.
@@ -61,8 +61,8 @@ public struct QuotaLimits: Hashable, Sendable {
         }
     }
 
-    /// Whole tokens a second where that is the same rate, so that the standard limits and the same limits
-    /// set by hand are equal.
+    /// A rate in whole tokens a second, where that is exact: so the standard limits equal the same limits set
+    /// by hand.
     private static func reduced(count: UInt64, seconds: UInt32) -> QuotaRate {
         let even = count % UInt64(seconds) == 0
         return QuotaRate(
@@ -70,14 +70,14 @@ public struct QuotaLimits: Hashable, Sendable {
     }
 }
 
-/// The form in which limits are stored: 89 bytes, integers little-endian.
+/// The form in which the engine stores limits: 89 bytes, integers little-endian.
 ///
 ///     0     version, 2
 ///     1     for sends, subscription changes, registrations in turn, 20 bytes:
 ///           count (8), seconds (4), burst (8)
 ///     61    unfinished fan-outs (4), per device and minute (4), per device and hour (4)
 ///     73    devices of the project (8)
-///     81    the first 8 bytes again, so that a cut or shifted text is noticed
+///     81    the first 8 bytes again, to show a cut or shifted text
 extension QuotaLimits {
     public static let encodedVersion: UInt8 = 2
     public static let encodedCount = 89
@@ -100,8 +100,7 @@ extension QuotaLimits {
         return bytes
     }
 
-    /// `nil` where the bytes are not what `encoded` makes: another version, another length, values out of
-    /// range.
+    /// `nil` where `encoded` does not make these bytes: another version, another length, values out of range.
     public init?(encoded bytes: some Collection<UInt8>) {
         let bytes = Array(bytes)
         guard bytes.count == QuotaLimits.encodedCount, bytes[0] == QuotaLimits.encodedVersion,

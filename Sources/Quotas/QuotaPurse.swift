@@ -1,20 +1,20 @@
 import Model
 
-/// What a spender has of one project and kind.
+/// What a spender has of one project and kind: two leases at most, and a share.
 struct QuotaPurse: Sendable {
-    /// Spendable until `expires`.
+    /// Tokens of the first lease, which the spender may spend until `expires`.
     var tokens: UInt64 = 0
     var expires = MonotonicTime(nanoseconds: 0)
-    /// Below this much in all, more is asked for.
+    /// With fewer tokens than this in all leases, the spender asks for more.
     var lowWater: UInt64 = 0
-    /// What `lowWater` leaves of it for the first lease.
-    /// Invariant: lowWater − nextTokens, or 0, whenever nothing is pending.
+    /// The part of `lowWater` that is left for the first lease. Invariant: lowWater − nextTokens, or 0,
+    /// whenever nothing is pending.
     private var lowWaterOfFirst: UInt64 = 0
-    /// Tokens asked for since the last request went out, by operations.
+    /// Tokens that operations asked for since the last question.
     var asked: UInt64 = 0
-    /// Under the present ledger, all in all.
+    /// Leased tokens spent under the present ledger in all.
     var spent: UInt64 = 0
-    /// The same of what was granted: more is never spent.
+    /// Leased tokens granted under the present ledger in all. The spender must never spend more.
     var granted: UInt64 = 0
 
     /// A later lease, spent after the first.
@@ -23,7 +23,7 @@ struct QuotaPurse: Sendable {
 
     var ledger = Epoch(0)
     var applied: UInt64 = 0
-    /// When that grant came.
+    /// When the grant `applied` came.
     var appliedAt = MonotonicTime(nanoseconds: 0)
     var shareSpent: UInt64 = 0
 
@@ -31,7 +31,7 @@ struct QuotaPurse: Sendable {
     var shareRate: UInt64 = 0
     var shareStart = MonotonicTime(nanoseconds: 0)
     var shareEnd = MonotonicTime(nanoseconds: 0)
-    /// Spent since `shareStart`.
+    /// Tokens of the share spent since `shareStart`.
     var shareUsed: UInt64 = 0
 
     struct Pending: Sendable {
@@ -41,34 +41,34 @@ struct QuotaPurse: Sendable {
     }
     /// Requests without an answer, oldest first; at most `pendingCountMax`.
     var pending: [Pending] = []
-    /// The first request of the last question; those after it repeat it, and one answer to any of them is
-    /// the question's. What the others bring is taken, too.
+    /// The number of the last question's first request. Later requests repeat the question, and the first
+    /// answer to any of them answers it. The spender takes the tokens of all other answers also.
     var question: UInt64 = 0
     /// The last question has no answer yet.
     var isAsking = false
-    /// Since when the owner owes an answer; meaningful while it does.
+    /// Since when the owner owes an answer; meaningful while `isAsking`.
     var owedSince = MonotonicTime(nanoseconds: 0)
-    /// The last request's demand, for its repetition.
+    /// What the last question asked for, for its repetitions.
     var demand: UInt64 = 0
     var needed: UInt64 = 0
     var askedSince = MonotonicTime(nanoseconds: 0)
-    /// How often it was repeated.
+    /// How often the spender has repeated the question.
     var repeats: UInt64 = 0
-    /// How long the last answer took, nanoseconds, and for how long what it brought was valid.
+    /// How long the last answer took, and how long its lease is valid from the request on, nanoseconds.
     var answerTime: UInt64 = 0
     var lease: UInt64 = 0
     var demandPerSecond: UInt64 = 0
 
-    /// The owner had not enough: not asked again before this.
+    /// The owner had too few tokens: the spender does not ask again before this time.
     var blockedUntil = MonotonicTime(nanoseconds: 0)
     var blockedSince = MonotonicTime(nanoseconds: 0)
-    /// The rate that the owner last told.
+    /// The rate in the owner's last grant.
     var rate: QuotaRate?
 
     var isActive = false
-    /// Operations were let wait and have not been woken since.
+    /// Operations wait, and no `ready` has come for them since.
     var hasWaiting = false
-    /// Since when nobody looks after it; meaningful while nobody does.
+    /// Since when the purse is not active; meaningful while it is not.
     var inactiveSince = MonotonicTime(nanoseconds: 0)
     /// Ticks since the last operation.
     var quietTicks = 0
@@ -79,7 +79,7 @@ struct QuotaPurse: Sendable {
         lowWaterOfFirst = level > nextTokens ? level - nextTokens : 0
     }
 
-    /// What nearly every operation needs: one lease that has not run out and is not half spent.
+    /// The way of nearly every operation: the first lease has not run out, and keeps its low-water mark.
     @inline(__always)
     mutating func takeQuickly(_ count: UInt64, _ now: MonotonicTime) -> Bool {
         guard now.nanoseconds < expires.nanoseconds, tokens >= lowWaterOfFirst,
@@ -120,14 +120,14 @@ struct QuotaPurse: Sendable {
         return first + second
     }
 
-    /// What has accrued of the share and is not spent.
+    /// Tokens of the share that have accrued and are not spent.
     func accruedShare(_ now: MonotonicTime) -> UInt64 {
         guard shareRate > 0, now < shareEnd else { return 0 }
         let accrued = UInt128(shareRate) * UInt128(now.since(shareStart)) / 1_000_000_000
         return UInt64(clamping: accrued) - min(shareUsed, UInt64(clamping: accrued))
     }
 
-    /// Takes up to `count` of what has accrued of the share.
+    /// Takes up to `count` accrued tokens of the share.
     mutating func spendShare(_ count: UInt64, _ now: MonotonicTime) -> UInt64 {
         let taken = min(accruedShare(now), count)
         shareUsed += taken
@@ -142,7 +142,7 @@ struct QuotaPurse: Sendable {
             tokens = count
             expires = end
         } else {
-            // With a third lease at hand the two later ones end when the earlier of them does.
+            // With a third lease at hand the two later leases end when the earlier of these two does.
             nextExpires = nextTokens == 0 ? end : min(end, nextExpires)
             nextTokens += count
         }
@@ -154,9 +154,9 @@ struct QuotaPurse: Sendable {
 
     var held: UInt64 { tokens + nextTokens }
 
-    /// When the last request is repeated for want of an answer: later each time, so that an answer that takes
-    /// longer still finds its request among the last few. Past half of the longest lease it would bring
-    /// little.
+    /// Nanoseconds after which the spender repeats an unanswered request. The gap doubles each time, so that
+    /// a slow answer still finds its request among the last few. It stays within half of the longest lease,
+    /// because an answer after that would bring little.
     func repeatGap(_ bounds: QuotaBounds) -> UInt64 {
         let most = max(bounds.tick, bounds.share / 2)
         let first = max(bounds.tick, min(2 * min(answerTime, bounds.share), most))
@@ -167,12 +167,12 @@ struct QuotaPurse: Sendable {
         shareRate > 0 ? bounds.patience : bounds.patienceWithoutShare
     }
 
-    /// The owner has not answered for so long that the share may be used.
+    /// The owner has not answered for so long that the spender may use its share.
     func ownerIsSilent(_ now: MonotonicTime, _ bounds: QuotaBounds) -> Bool {
         isAsking && now.since(owedSince) >= patience(bounds)
     }
 
-    /// The owner has not answered for so long that nothing waits for it any more.
+    /// The owner has not answered for so long that operations wait for it no longer.
     func ownerIsGone(_ now: MonotonicTime, _ bounds: QuotaBounds) -> Bool {
         isAsking && now.since(owedSince) >= bounds.patienceWithoutShare
     }

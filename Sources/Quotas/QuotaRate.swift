@@ -1,9 +1,9 @@
-/// So many tokens in so many seconds, and how many may be saved up.
+/// A number of tokens in a number of seconds, and how many tokens may be saved up.
 ///
 /// A rate is a fraction, because FCM's limits are: 600,000 a minute, 5,000 an hour. Its period is whole
 /// seconds, so that a nanosecond's refill is a whole number of the units in which `TokenBucket` counts.
 public struct QuotaRate: Hashable, Sendable {
-    /// No limit is larger; what asks for more is given this.
+    /// The largest count and burst; larger values are cut to this one.
     public static let countMax: UInt64 = 1_000_000_000_000
     public static let secondsMax: UInt32 = 86_400
 

@@ -1,4 +1,4 @@
-/// What is counted. The texts of a kind (metric, limit, unit) stand in FCM's error details.
+/// The kinds of quotas. The texts of a kind (metric, limit, unit) stand in FCM's error details.
 public enum QuotaKind: UInt8, CaseIterable, Hashable, Sendable {
     /// Messages sent by a project.
     case sends
@@ -12,23 +12,23 @@ public enum QuotaKind: UInt8, CaseIterable, Hashable, Sendable {
     case deviceMinute
     /// Messages addressed to one device, in an hour.
     case deviceHour
-    /// Registrations from one address in a minute, and in a day. Known to the node that refuses only.
+    /// Registrations from one address in a minute, and in a day. Only the node that refuses knows the count.
     case addressMinute, addressDay
     /// Devices that a project has.
     case devices
-    /// Subscriptions that devices make or end from one address, in a minute and in a day. Known to the node
-    /// that refuses only.
+    /// Subscriptions that devices make or end from one address, in a minute and in a day. Only the node that
+    /// refuses knows the count.
     case addressChangesMinute, addressChangesDay
 }
 
-/// Says which quota refused, what it allows, and when it is worth asking again.
+/// The quota that refused, its limit, and when to ask again.
 public struct QuotaRefusal: Hashable, Sendable {
     public var kind: QuotaKind
     /// The limit in the unit in which it is set: sends a minute, other operations a second, unfinished
     /// operations for `fanouts`, messages a minute or hour for the device limits, devices for `devices`,
     /// registrations or subscription changes a minute or day for the address limits.
     public var limit: UInt64
-    /// Nanoseconds until the bucket will hold what was asked for, by its own refill alone.
+    /// Nanoseconds until the bucket will hold enough, by refill alone.
     public var retryDelay: UInt64
     public init(kind: QuotaKind, limit: UInt64, retryDelay: UInt64) {
         self.kind = kind

@@ -1,9 +1,9 @@
 import Model
 
-// What holds of a spender between two events.
+// The laws of a spender between two events.
 
 extension QuotaSpender {
-    /// The first law that does not hold; `nil` where all do. `isWhole`: also those of every project's purses.
+    /// The first law that is broken; `nil` where none is. `isWhole`: checks the laws of each purse also.
     public func brokenInvariant(isWhole: Bool) -> String? {
         if isWakeSet == active.isEmpty { return "who is looked after and when does not go together" }
         if numbers.count > bounds.projectCountMax { return "more projects are known than may be" }
@@ -25,10 +25,10 @@ extension QuotaSpender {
         return nil
     }
 
-    /// How many entries a whole look visits, about. It builds tables, and spenders have many events.
+    /// About how much work a whole check is: it builds tables, and spenders have many events.
     public var lawSize: Int { purses.count * 4 + 128 }
 
-    /// Whether somebody wakes those who wait for a project's tokens.
+    /// Whether operations wait for a project's tokens and the spender will wake them.
     public func isLookedAfter(_ kind: QuotaKind, _ project: ProjectNumber) -> Bool {
         guard kind.rawValue < 3, let place = table.place(of: project) else { return false }
         let purse = purses[place * 3 + Int(kind.rawValue)]

@@ -1,34 +1,34 @@
 import Model
 
-/// Spends leased tokens: one for each loop that admits operations.
+/// Spends leased tokens. Each loop that admits operations has one spender.
 ///
-/// Nearly every operation is admitted here by one comparison. When half of a lease is spent, more is asked
-/// for, sized to the demand since the last request, so that the answer comes before the rest has gone. An
-/// operation for which nothing is at hand waits for that answer; it is refused only when the owner said that
-/// there is nothing (or not enough), or said nothing for too long.
+/// The spender admits nearly every operation by one comparison. When half of a lease is spent, it asks for
+/// more, sized by the demand since the last question, so that the answer comes before the rest has gone. An
+/// operation for which no token is at hand waits for that answer. The spender refuses an operation only when
+/// the owner has said that there are too few tokens.
 ///
-/// When the owner is silent for a moment, the loop lives on its fallback share; what the share cannot carry
-/// waits on. When it is silent for so long that it must be taken for gone, nothing waits any more: what the
-/// share cannot carry is unanswered, which is not a refusal, since nobody said that the quota is used up.
+/// When the owner is silent for a moment, the loop spends its fallback share, and operations that the share
+/// cannot carry wait on. When the owner is silent for so long that it counts as gone, these operations get no
+/// answer. That is no refusal, because the owner has not said that the quota is used up.
 public struct QuotaSpender: Sendable {
     public enum Answer: Hashable, Sendable {
-        /// So many of the tokens were taken: all, or, when there is no more to be had, as many as there were.
+        /// How many tokens were taken: all, or as many as there were where no more can be had.
         case admitted(UInt64)
         /// Nothing was taken: the bucket is empty.
         case refused(QuotaRefusal)
         /// Nothing was taken: the owner of the bucket is silent, and the share is used up.
         case unanswered
-        /// Nothing was taken yet. Ask again when `.ready` names the project and kind, at the latest at the
-        /// given time: from then on the answer is another one, unless a new wait began.
+        /// Nothing was taken yet. Ask again when `.ready` names the project and kind, and at this time at the
+        /// latest: from then on the answer is another one, unless a new wait began.
         case wait(until: MonotonicTime)
     }
 
     public enum Effect: Hashable, Sendable {
-        /// To the owner of the project's home partition.
+        /// A request to the owner of the project's home partition.
         case request(QuotaRequest)
         /// Operations of this project and kind that were told to wait should ask again, in their order.
         case ready(ProjectNumber, QuotaKind)
-        /// Call `woke` at this time. Each such effect comes after the last one's time.
+        /// Call `woke` at this time. Each such time is after the last one.
         case wake(at: MonotonicTime)
     }
 
@@ -36,17 +36,17 @@ public struct QuotaSpender: Sendable {
     public let bounds: QuotaBounds
     private(set) var table = ProjectTable()
     var numbers: [ProjectNumber] = []
-    /// Three for each place, as in `QuotaGrantor.kinds`.
+    /// Three for each place, in the order of `QuotaGrantor.kinds`.
     var purses: [QuotaPurse] = []
     private(set) var free: [Int] = []
     /// Purses that hold or await something.
     var active: [Int] = []
     private(set) var isWakeSet = false
-    /// Of the last request.
+    /// The number of the last request.
     public private(set) var lastNumber: UInt64 = 0
     public var laws = LawWatch()
     #if DEBUG
-        /// For tests that show that the checker sees it.
+        /// A planted bug, for tests that show that a checker sees it.
         var plantedBug: PlantedBug?
         enum PlantedBug { case appliesTwice }
     #endif
@@ -112,8 +112,8 @@ public struct QuotaSpender: Sendable {
         return .wait(until: purses[index].owedSince.advanced(by: purses[index].patience(bounds)))
     }
 
-    /// The refusal of one token, where that is what `take` would answer: it is then counted as asked for.
-    /// `nil` says nothing.
+    /// The refusal with which `take` would answer one token, which then counts as asked for. `nil` leaves
+    /// open what `take` would answer.
     public mutating func refusal(
         of kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime
     ) -> QuotaRefusal? {
@@ -141,7 +141,7 @@ public struct QuotaSpender: Sendable {
                 retryDelay: max(delay, purse.blockedUntil.since(now), bounds.retryMin)))
     }
 
-    /// What is held of a project: leased tokens, and what shares come to.
+    /// What the spender may spend of a project: leased tokens, and all that a share comes to.
     public func atHand(_ kind: QuotaKind, _ project: ProjectNumber) -> UInt64 {
         guard kind.rawValue < 3, let place = table.place(of: project) else { return 0 }
         let purse = purses[place * 3 + Int(kind.rawValue)]
@@ -151,13 +151,13 @@ public struct QuotaSpender: Sendable {
 
     // MARK: Asking
 
-    /// Asks the owner, `wanted` for an operation that waits, the rest by the demand since the last request.
+    /// Asks the owner for the demand until the next answer, and at least for `wanted`, for an operation.
     private mutating func ask(
         _ index: Int, beside wanted: UInt64, _ now: MonotonicTime, _ effects: inout [Effect]
     ) {
         let elapsed = max(now.since(purses[index].askedSince), .milliseconds(10))
         let asked = UInt128(purses[index].asked)
-        // Until the answer to the next question, which goes out when half is spent.
+        // The lease must last until the answer to the next question, which goes out when half of it is spent.
         let cover = max(bounds.leaseCover, min(3 * purses[index].answerTime, purses[index].lease / 4 * 3))
         let estimate = UInt64(clamping: asked * UInt128(cover) / UInt128(elapsed))
         let perSecond = UInt64(clamping: asked * 1_000_000_000 / UInt128(elapsed))
@@ -172,8 +172,8 @@ public struct QuotaSpender: Sendable {
         purses[index].owedSince = now
         (purses[index].question, purses[index].isAsking) = (lastNumber + 1, true)
         purses[index].repeats = 0
-        // What the share had accrued is forgone: while the owner answers it is not needed, and the owner can
-        // give it out. Only with a new question, so that a share goes on accruing while the owner is silent.
+        // The spender forgoes what the share has accrued: the owner answers, and can grant these tokens. Only
+        // a new question does so, because a share must go on accruing while the owner is silent.
         (purses[index].shareStart, purses[index].shareUsed) = (now, 0)
         send(index, isRelease: false, now, &effects)
         activate(index, now, &effects)
@@ -213,7 +213,7 @@ public struct QuotaSpender: Sendable {
         guard let sent = answered(grant, index) else { return }
         purses[index].lapse(now)
         if grant.ledger > purses[index].ledger {
-            // Another owner: what the former one granted is void before this one grants anything.
+            // A new owner: all grants of the former owner are void before the new owner grants anything.
             purses[index].ledger = grant.ledger
             (purses[index].tokens, purses[index].nextTokens, purses[index].shareRate) = (0, 0, 0)
             (purses[index].spent, purses[index].shareSpent, purses[index].granted) = (0, 0, 0)
@@ -227,14 +227,14 @@ public struct QuotaSpender: Sendable {
         purses[index].shareStart = now
         purses[index].shareEnd = sent.sent.advanced(by: grant.shareLength)
         purses[index].shareUsed = 0
-        // What a repetition brings is taken; whether there is enough, the last question's answer says.
+        // Each answer's tokens count. Only the last question's answer says whether there are enough.
         guard wasAsking, grant.number >= purses[index].question else {
             purses[index].setLowWater(purses[index].lowWater)
             return wakeWaiting(index, &effects)
         }
         let isMet = grant.tokens >= sent.needed
-        // What is there beside what operations wait for is there to be ahead of demand; no more is asked for
-        // before half of it is spent.
+        // Tokens beyond those that operations wait for are there to be ahead of demand. The spender asks for
+        // more when half of them are spent.
         let ahead = purses[index].held - min(sent.needed, purses[index].held)
         purses[index].setLowWater(isMet ? ahead / 2 : 0)
         purses[index].blockedSince = now
@@ -248,8 +248,8 @@ public struct QuotaSpender: Sendable {
         effects.append(.ready(numbers[index / 3], QuotaGrantor.kinds[index % 3]))
     }
 
-    /// The request that a grant answers, taken off the list with all before it; `nil` where it was answered
-    /// already, given up, or answered by an owner that is no longer one.
+    /// The request that a grant answers, removed from the pending ones with all requests before it. `nil`
+    /// where the request was answered or given up earlier, and where the grant is of a former owner.
     private mutating func answered(_ grant: QuotaGrant, _ index: Int) -> QuotaPurse.Pending? {
         guard grant.ledger >= purses[index].ledger,
             let place = purses[index].pending.firstIndex(where: { $0.number == grant.number })
@@ -269,8 +269,8 @@ public struct QuotaSpender: Sendable {
 
     // MARK: Time
 
-    /// Looks after what is held and awaited: repeats requests, lets waiting operations know that the owner is
-    /// silent, gives back what is not used.
+    /// Repeats unanswered requests, wakes operations that wait for a silent owner, and gives back tokens that
+    /// no operation uses.
     public mutating func woke(now: MonotonicTime, into effects: inout [Effect]) {
         defer { checkInvariants() }
         isWakeSet = false
@@ -292,7 +292,7 @@ public struct QuotaSpender: Sendable {
         if purses[index].ownerIsSilent(now, bounds) { wakeWaiting(index, &effects) }
         if purses[index].isAsking, let last = purses[index].pending.last {
             if isQuietForLong, purses[index].ownerIsSilent(now, bounds) {
-                // Nobody wants it any more. Its late answer will not be applied.
+                // No operation wants the answer any more. The spender will not apply a late one.
                 purses[index].pending.removeAll()
                 purses[index].isAsking = false
             } else if now.since(last.sent) >= purses[index].repeatGap(bounds) {
@@ -301,7 +301,7 @@ public struct QuotaSpender: Sendable {
             }
             return
         }
-        // Soon enough that a lease, asked for when half of the former was spent, has not run out by then.
+        // One quiet tick is soon enough: a lease asked for at half of the former one has not run out by then.
         guard isQuiet else { return }
         purses[index].pending.removeAll()
         if purses[index].held > 0 || purses[index].shareRate > 0 || purses[index].spent > 0 {
@@ -348,7 +348,7 @@ public struct QuotaSpender: Sendable {
         return place * 3 + Int(kind.rawValue)
     }
 
-    /// What was spent of a project is forgotten when its owner has surely heard of it, or taken it for spent.
+    /// Forgets idle projects whose spent tokens the owner has certainly heard of, or counts as spent.
     private mutating func forgetIdle(_ now: MonotonicTime) {
         for place in numbers.indices
         where (0..<3).allSatisfy({ purses[place * 3 + $0].isForgettable(now, bounds) }) {

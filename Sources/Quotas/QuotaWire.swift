@@ -1,7 +1,7 @@
 import Journal
 import Model
 
-// What spenders and grantors say to each other, as it crosses a network.
+// The wire form of the messages between spenders and grantors.
 
 extension QuotaRequest {
     public func encode(into out: inout ByteWriter) {

@@ -2,14 +2,14 @@ import Model
 
 /// A token bucket in exact integers: over any window it gives at most burst + rate × window, to the unit.
 ///
-/// It counts in units of which `count` come in each nanosecond and `seconds × 10⁹` make a token. So nothing
-/// is ever rounded, no remainder is lost however often it is asked, and no timer refills it: what has come
-/// since the last question is added at the next.
+/// The bucket counts in units: `count` units come in each nanosecond, and `seconds × 10⁹` units make a token.
+/// So nothing is ever rounded, and no remainder is lost however often the bucket is asked. No timer refills
+/// the bucket: each question adds what has come since the last one.
 public struct TokenBucket: Hashable, Sendable {
     public private(set) var rate: QuotaRate
     /// Invariant: units <= rate.burstUnits.
     var units: UInt128
-    /// Up to when the refill has been added. A time before it adds nothing.
+    /// The moment up to which the refill has been added. An earlier time adds nothing.
     private(set) var refilled: MonotonicTime
 
     /// A full bucket.
@@ -26,14 +26,14 @@ public struct TokenBucket: Hashable, Sendable {
         refilled = start
     }
 
-    /// A bucket as it was elsewhere.
+    /// A bucket with the units of another bucket.
     init(_ rate: QuotaRate, units: UInt128, refilled: MonotonicTime) {
         self.rate = rate
         self.units = min(units, rate.burstUnits)
         self.refilled = refilled
     }
 
-    /// Adds what has come since the last question.
+    /// Adds what has come since the last refill.
     public mutating func refill(_ now: MonotonicTime) {
         guard now > refilled else { return }
         // 2⁶⁴ × 10¹² and 10¹² × 86,400 × 10⁹ both stay below 2¹²⁸.
@@ -64,13 +64,13 @@ public struct TokenBucket: Hashable, Sendable {
         return UInt64(units / rate.scale)
     }
 
-    /// Nanoseconds until the bucket will hold `count` tokens if nobody takes any; `nil` where it never will.
+    /// Nanoseconds until the bucket will hold `count` tokens if no one takes any; `nil` where it never will.
     public mutating func delay(until count: UInt64, _ now: MonotonicTime) -> UInt64? {
         refill(now)
         return delay(until: UInt128(count) * rate.scale, beside: 0, now)
     }
 
-    /// The same in units, where `reserved` of those in the bucket do not count.
+    /// The same in units; `reserved` units in the bucket do not count.
     func delay(until wanted: UInt128, beside reserved: UInt128, _ now: MonotonicTime) -> UInt64? {
         let needed = wanted + reserved
         let waitForStart = refilled > now ? refilled.since(now) : 0
@@ -80,10 +80,10 @@ public struct TokenBucket: Hashable, Sendable {
         return UInt64(clamping: nanoseconds + UInt128(waitForStart))
     }
 
-    /// Removes units that were spent elsewhere; what the bucket does not hold cannot be removed.
+    /// Removes units that were spent elsewhere, and at most what the bucket holds.
     mutating func remove(_ spent: UInt128) { units -= min(spent, units) }
 
-    /// Goes on at another rate. What has come by the old rate stays, as far as the new burst has room for it.
+    /// Changes the rate. Tokens that came at the old rate stay, as far as the new burst has room.
     public mutating func change(to rate: QuotaRate, _ now: MonotonicTime) {
         refill(now)
         let (whole, rest) = units.quotientAndRemainder(dividingBy: self.rate.scale)

@@ -1,19 +1,19 @@
 import Model
 import Partitions
 
-/// A broken promise, as a sentence.
+/// A broken guarantee, and a sentence that says how.
 public struct Violation: Sendable, CustomStringConvertible {
     public var guarantee: String
     public var description: String
 }
 
-/// What a device's subscription to a topic can have been, from what its client was told.
+/// What a device's subscription to a topic can have been, judged by the answers to its client.
 private struct SubscriptionView {
     let changes: [History.Change]
 
     enum State { case yes, no, open }
 
-    /// Over the whole of a time span.
+    /// The state over a whole span of time; `open` where the history leaves it open.
     func during(_ from: UInt64, _ to: UInt64) -> State {
         var state = State.no
         for change in changes {
@@ -23,8 +23,8 @@ private struct SubscriptionView {
             case .ok where change.began > to: return state
             case .unknown where change.began > to: return state
             default:
-                // Under way during the span, or never answered: from its beginning on it may have taken
-                // effect, unless it asked for what was so already.
+                // The change was under way during the span, or has no answer. It may have taken effect at any
+                // time since it began, unless it asked for the state that held already.
                 if (change.subscribe && state == .yes) || (!change.subscribe && state == .no) { continue }
                 state = .open
             }
@@ -40,14 +40,14 @@ public struct Checkers {
     private var views: [Int: [Int: SubscriptionView]] = [:]
 
     public struct Rules: Sendable {
-        /// A send that was not answered is accepted before the next one of its client, or not at all: true of
-        /// one node, where a crash ends whatever is under way.
+        /// Whether a send without an answer is accepted before the next send of its client, or not at all.
+        /// This holds on one node, where a crash ends all that is under way.
         public var ordersUnanswered = true
-        /// Nanoseconds that a message may be under way after it was placed: two commits that stall, and the
-        /// link.
+        /// Nanoseconds that a message may be under way after a device partition has placed it: two commits
+        /// that stall, and the link.
         public var underWay: UInt64 = .seconds(4)
-        /// Messages that wait for one device, past which they are dropped with notice; and bytes of a
-        /// project.
+        /// Bounds past which a partition drops waiting messages, with notice: messages that wait for one
+        /// device, and bytes that wait for a project.
         public var waitingMax = Int(DeliveryLimits().waitingMax)
         public var waitingBytesMax = PartitionOptions(partitionCount: 1).waitingBytesMax
         public init() {}
@@ -72,7 +72,7 @@ public struct Checkers {
         views[device]?[topic]?.during(from, to) ?? .no
     }
 
-    /// Whether the device was surely subscribed all that time.
+    /// Whether the device was certainly subscribed for all that time.
     func isSubscribed(_ device: Int, _ topic: Int, from: UInt64, to: UInt64) -> Bool {
         state(device, topic, from, to) == .yes
     }
@@ -112,7 +112,7 @@ public struct Checkers {
         }
     }
 
-    /// How long after its acceptance a condition may be resolved, for who must get it.
+    /// How long a condition may take to resolve: only devices entitled for all that time must get the send.
     private static let resolution: UInt64 = .seconds(30)
 
     /// G2: an acknowledged send reaches every device that was subscribed, unless replaced or dropped with
@@ -140,7 +140,7 @@ public struct Checkers {
         return found
     }
 
-    /// G2: never again after its acknowledgement.
+    /// G2: no message comes on a stream that began after the message's acknowledgement was answered.
     func notAgain() -> [Violation] {
         var found: [Violation] = []
         for said in history.acknowledgements {
@@ -159,8 +159,8 @@ public struct Checkers {
         return found
     }
 
-    /// A send that its gateway repeated is accepted once (rule: repeats-do-not-double): it stands at one
-    /// place of a device's log.
+    /// A send that its gateway repeated is accepted once (rule: repeats-do-not-double): the message has one
+    /// position in a device's log.
     func acceptedOnce() -> [Violation] {
         struct Arrival: Hashable {
             var device: Int
@@ -183,7 +183,7 @@ public struct Checkers {
         return found
     }
 
-    /// G2: nothing comes when its time to live is over.
+    /// G2: no message comes after its time to live.
     func notLate() -> [Violation] {
         var expiries: [UInt64: UInt64] = [:]
         for send in history.sends { expiries[send.message] = send.expires }
@@ -210,8 +210,7 @@ public struct Checkers {
                     Violation(guarantee: "G3", description: "message \(delivery.message) was never sent"))
                 continue
             }
-            // When it was accepted is not known more closely than between its beginning and its first
-            // delivery.
+            // The send was accepted at some moment between its beginning and this delivery.
             if entitled(delivery.device, send.target, send.began, delivery.at) == .no {
                 found.append(
                     Violation(
@@ -241,8 +240,8 @@ public struct Checkers {
         }
     }
 
-    /// G2: a device is told that messages were dropped only where so many can have waited for it, or so much
-    /// for its project.
+    /// G2: a device is told of dropped messages only where enough messages can have waited for the device, or
+    /// enough bytes for its project.
     func notDroppedLightly() -> [Violation] {
         var found: [Violation] = []
         for telling in history.tellings {
@@ -263,7 +262,7 @@ public struct Checkers {
     }
 
     /// G4: first deliveries of the sends to one topic come in the order of acceptance, as far as clients know
-    /// it: a send that was answered was accepted before one that began later.
+    /// this order: a send that was answered was accepted before each send that began later.
     func ordered() -> [Violation] {
         var sends: [UInt64: History.Send] = [:]
         for send in history.sends { if case .topic = send.target { sends[send.message] = send } }
@@ -273,7 +272,7 @@ public struct Checkers {
         for delivery in history.deliveries {
             guard let send = sends[delivery.message], case .topic(let topic) = send.target,
                 seen[delivery.device, default: []].insert(delivery.message).inserted,
-                // What comes when its time is over, by a clock that is behind, is what `notLate` looks at.
+                // A message may come late by a clock that is behind: `notLate` checks those.
                 delivery.at <= send.expires ?? .max
             else { continue }
             let before = newest[delivery.device]?[topic]
@@ -285,7 +284,7 @@ public struct Checkers {
                             "device \(delivery.device) got \(send.message) of topic \(topic) after \(later.message)"
                     ))
             }
-            // Of those that came before, whoever began last, and whoever has the highest number, says enough.
+            // Two earlier sends say enough: the one that began last, and the one with the highest number.
             let began = before.map { $0.began.began >= send.began ? $0.began : send } ?? send
             let numbered = before.map { $0.numbered.message >= send.message ? $0.numbered : send } ?? send
             newest[delivery.device, default: [:]][topic] = (began, numbered)
@@ -293,7 +292,7 @@ public struct Checkers {
         return found
     }
 
-    /// Whether the one was surely accepted before the other.
+    /// Whether `one` was certainly accepted before `other`.
     private func isBefore(_ one: History.Send, _ other: History.Send) -> Bool {
         if case .ok(let at) = one.outcome { return at < other.began }
         return rules.ordersUnanswered && one.message < other.message

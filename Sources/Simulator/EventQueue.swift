@@ -1,7 +1,7 @@
-/// Events by time, those of one time in the order in which they came: a binary heap.
+/// A binary heap of events by time; events of one time keep the order in which they came.
 ///
-/// The heap holds places alone; the elements stay where they were put, so that moving about costs no
-/// reference counts.
+/// The heap holds places only, and the elements stay where they are, so that a move costs no reference
+/// counts.
 struct EventQueue<Element> {
     private struct Entry {
         var time: UInt64
@@ -50,7 +50,7 @@ struct EventQueue<Element> {
         return elements[first.place].take().map { (first.time, $0) }
     }
 
-    /// Puts the entry where the first one was, and below those that come before it.
+    /// Puts the entry in the first place, then below the entries that come before it.
     private mutating func sink(_ entry: Entry) {
         var parent = 0
         while true {
@@ -64,13 +64,13 @@ struct EventQueue<Element> {
         heap[parent] = entry
     }
 
-    /// The next one, unless it comes after `end`.
+    /// The next event, unless it comes after `end`.
     mutating func pop(before end: UInt64) -> (UInt64, Element)? {
         guard let first = heap.first, first.time <= end else { return nil }
         return pop()
     }
 
-    /// Everything that is due, in order.
+    /// All events, in order.
     var sorted: [(UInt64, Element)] {
         heap.sorted(by: Entry.isBefore).compactMap { entry in
             elements[entry.place].map { (entry.time, $0) }

@@ -4,9 +4,9 @@ import Model
 public struct History: Sendable {
     public enum Outcome: Sendable, Hashable {
         case ok(at: UInt64)
-        /// Refused: it changed nothing.
+        /// The operation was refused, and changed nothing.
         case refused(at: UInt64)
-        /// Not answered before the node crashed, or answered that it is not known.
+        /// No answer came before the node crashed, or the answer says that the outcome is not known.
         case unknown
 
         var isOK: Bool { if case .ok = self { true } else { false } }
@@ -21,18 +21,18 @@ public struct History: Sendable {
     public struct Send: Sendable {
         public enum Target: Sendable, Hashable {
             case topic(Int)
-            /// In the first and not in the second.
+            /// Devices in the first topic that are not in the second.
             case butNot(Int, Int)
             case device(Int)
         }
         public var message: UInt64
         public var target: Target
         public var key: String
-        /// When its time to live is over, where that is within the run.
+        /// When the message's time to live is over, where that is within the run.
         public var expires: UInt64?
         public var began: UInt64
         public var outcome: Outcome
-        /// Of its body.
+        /// Bytes of the message's body.
         public var bytes = 0
         public var project = 1
     }
@@ -41,13 +41,13 @@ public struct History: Sendable {
         public var message: UInt64
         public var position: UInt64
         public var at: UInt64
-        /// When the device opened the stream on which it came, where that is known.
+        /// When the device opened the stream of this delivery, where that is known.
         public var streamBegan: UInt64?
     }
-    /// A device that is unregistered.
+    /// The unregistration of a device.
     public struct Ending: Sendable {
         public var began: UInt64
-        /// When it was answered.
+        /// When the unregistration was answered.
         public var ended: UInt64?
     }
     public struct Acknowledgement: Sendable {
@@ -63,12 +63,12 @@ public struct History: Sendable {
     public var changes: [Change] = []
     public var sends: [Send] = []
     public var deliveries: [Delivery] = []
-    /// Answered ones only.
+    /// Acknowledgements that were answered.
     public var acknowledgements: [Acknowledgement] = []
-    /// Devices that were told that messages were dropped, and when they last were.
+    /// Devices that were told of dropped messages, and when they were told last.
     public var told: [Int: UInt64] = [:]
     public var tellings: [Telling] = []
-    /// What each device is subscribed to when everything has settled.
+    /// The topics of each device when everything has settled.
     public var final: [Int: Set<Int>] = [:]
     /// Devices that were unregistered.
     public var gone: [Int: Ending] = [:]

@@ -14,13 +14,13 @@ struct Client {
     let number: Int
     var registration: Registration?
     var credential: DeviceProof?
-    /// The number of its stream at the gateway.
+    /// The number of the device's stream at the gateway.
     var stream: UInt64?
     var lastPosition: UInt64 = 0
     init(number: Int) { self.number = number }
 }
 
-/// The gateway's side of streams: what was written is delivered.
+/// The gateway's side of streams: a chunk that is written is delivered.
 final class Sink: StreamSink {
     enum Chunk {
         case event([UInt8], Position)
@@ -28,7 +28,7 @@ final class Sink: StreamSink {
     }
     var write: ((Chunk, UInt64) -> Bool)?
     var ended: ((UInt64) -> Void)?
-    /// It cannot begin now: its device comes back later.
+    /// The stream cannot begin now: its device comes back later.
     var postponed: ((UInt64) -> Void)?
 
     func event(_ body: [UInt8], position: Position, history: Model.History) -> Chunk {
@@ -53,7 +53,7 @@ extension Simulation {
         Int(String(decoding: name.utf8.dropFirst(6), as: UTF8.self)) ?? -1
     }
 
-    /// Asks a partition, and hears its answer or that the node crashed first.
+    /// Asks a partition. Calls `answered` with its answer, or `crashed` where the node crashes first.
     private func ask(
         _ partition: PartitionID, _ request: Request, after delay: UInt64 = 0,
         answered: @escaping (Reply, UInt64) -> Void, crashed: @escaping () -> Void
@@ -70,7 +70,7 @@ extension Simulation {
         schedule(.operate(client: client), in: random.next(upperBound: 20_000_000))
     }
 
-    /// One random operation of a client; the next when it is answered.
+    /// Begins a random operation of a client; `later` plans the next one.
     func operate(_ client: Int) {
         guard operationsLeft > 0 else { return }
         guard let registration = clients[client].registration else { return register(client) }
@@ -117,7 +117,7 @@ extension Simulation {
                 } else {
                     self.history.changes[place].outcome = .ok(at: at)
                 }
-            // It may have taken effect, and its answer not: rule: unknown-is-an-outcome
+            // The change may have taken effect without its answer (rule: unknown-is-an-outcome).
             case .refused(.unavailable): break
             default: self.history.changes[place].outcome = .refused(at: at)
             }
@@ -158,8 +158,8 @@ extension Simulation {
             request = { .sendToDevice($0, registration, envelope) }
             to = registration.partition
         default:
-            // Only the topic's own client sends to it, one message after the other, so that their order is
-            // known.
+            // Only one client sends to a topic, one message after the other, so that the order of the sends
+            // is known.
             guard client < options.topicCount else { return later(client) }
             target = .topic(first)
             let name = topic(first)
@@ -178,7 +178,7 @@ extension Simulation {
         submit(Submission(client: client, place: place, to: to, request: numbered), after: 0)
     }
 
-    /// The message's number, with so many zeros before it.
+    /// The message's number, with zeros before it up to a drawn length.
     private func body(_ message: UInt64) -> [UInt8] {
         let digits = Array("\(message)".utf8)
         guard options.bodyBytesMax > 0 else { return digits }
@@ -186,8 +186,8 @@ extension Simulation {
         return Array(repeating: UInt8(ascii: "0"), count: max(0, length - digits.count)) + digits
     }
 
-    /// A send on its way, as its gateway has it: repeated under the same number when its answer does not
-    /// come.
+    /// A send under way, as its gateway has it. The gateway repeats it under the same number when no answer
+    /// comes.
     private struct Submission {
         var client: Int
         var place: Int
@@ -275,7 +275,7 @@ extension Simulation {
         wire()
         var commands: [StreamCommand] = []
         streams.receive(frame, from: from, sink: sink, refusal: refusal, commands: &commands)
-        // To the partition: in order, like everything on this link.
+        // Commands to the partition come in order, like everything on this link.
         for command in commands { schedule(.partition(from, .stream(command)), in: 500_000) }
         for client in clients {
             guard let stream = client.stream, let (partition, command) = streams.drained(stream) else {

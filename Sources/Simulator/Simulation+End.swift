@@ -1,10 +1,10 @@
 import Model
 import Partitions
 
-// The end of a run: no more faults, everything comes to rest, and what was promised is looked at.
+// The end of a run: faults end, everything comes to rest, and the checkers look at the guarantees.
 
 extension Simulation {
-    /// No more faults; every device listens until nothing comes any more.
+    /// Faults end; every device listens until nothing comes any more.
     func heal() {
         healedAt = now
         for client in clients.indices where clients[client].registration != nil {
@@ -65,7 +65,7 @@ extension Simulation {
         return (history, violations)
     }
 
-    /// At rest no fan-out is unfinished, and at no time were there more than allowed.
+    /// At rest no fan-out may be unfinished, and at no time may a partition have more of them than allowed.
     private func fanoutsLeft() -> [Violation] {
         var found: [Violation] = []
         if unfinishedMost > options.fanoutsMax {
@@ -84,8 +84,8 @@ extension Simulation {
         return found
     }
 
-    /// Replaying the journal, from each snapshot that is kept and from the beginning, gives the state that
-    /// lived.
+    /// A replay of each journal, from each snapshot that is kept and from the beginning, must give the state
+    /// of the living machine.
     private func imagesDiffer() -> [Violation] {
         var found: [Violation] = []
         for number in 0..<options.partitionCount {

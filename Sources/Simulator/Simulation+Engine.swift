@@ -2,15 +2,15 @@ import Journal
 import Model
 import Partitions
 
-// What an engine can do to an append besides putting it in: refuse it, take its time, lose its reply.
+// What an engine can do to an append other than put it in: refuse it, stall, lose its reply.
 
 extension Simulation {
-    /// What becomes of one append.
+    /// The fate of one append.
     enum Fate {
         case durable
-        /// Not in, and known not to be: the disk is full. It goes in after so long.
+        /// The record is known not to be in, because the disk is full. It goes in so many nanoseconds later.
         case refused(UInt64)
-        /// Its reply is lost, and the session with it: nobody here knows whether it is in.
+        /// The reply is lost, and the machine with it: the node does not know whether the record is in.
         case unknown(isIn: Bool)
     }
 
@@ -33,7 +33,7 @@ extension Simulation {
         }
         let at = max(appendTimes[number] + 1, now + delay)
         appendTimes[number] = at
-        // What comes behind it waits behind it.
+        // Later records of the partition wait behind a refused one.
         if case .refused(let time) = fate { appendTimes[number] += time }
         schedule(.appended(id, life: lives[number], sequence, body, fate), in: at - now)
     }
@@ -53,7 +53,7 @@ extension Simulation {
         }
     }
 
-    /// The bodies of records, until there are enough.
+    /// Reads the bodies of records, until they have `bytesMax` bytes together.
     func bodies(_ id: PartitionID, _ sequences: [Sequence], _ bytesMax: Int) -> RecordBodies {
         var read = RecordBodies(records: [], through: sequences.max() ?? .zero)
         var bytes = 0
@@ -67,8 +67,8 @@ extension Simulation {
         return read
     }
 
-    /// A part of a snapshot, which counts when its last part is there. A machine that was lost meanwhile may
-    /// have had it written: the two newest are kept. Now and then the disk is full.
+    /// Stores a part of a snapshot, which counts when its last part is there. A machine that was lost
+    /// meanwhile may have had its snapshot written, so the two newest are kept. Sometimes the disk is full.
     func store(_ id: PartitionID, _ covering: Sequence, _ part: SnapshotPart, _ token: UInt64) {
         if !isHealing, random.next(upperBound: UInt64(100)) < options.refusedPercent {
             return feed(id, .snapshotFailed(token: token))
@@ -83,7 +83,7 @@ extension Simulation {
         feed(id, .snapshotPart(upload: upload, token: token))
     }
 
-    /// As engines do it: never past what the older of two snapshots covers.
+    /// Trims as engines do: never past what the older of two snapshots covers.
     func trim(_ number: Int, _ below: Sequence, _ keeping: [Sequence]) {
         guard snapshots[number].count == 2 else { return }
         var limit = min(below, snapshots[number][1].covering)
@@ -93,7 +93,7 @@ extension Simulation {
         journal[number].removeAll { $0.sequence < limit && !keeping.contains($0.sequence) }
     }
 
-    /// The machine is thrown away; who waited is told; another is made from the journal a little later.
+    /// Throws the machine away, and answers its clients; another is made from the journal a little later.
     private func lose(_ id: PartitionID, mayHaveAppended: Bool) {
         let number = Int(id.rawValue)
         guard let partition = partitions[number] else { return }
@@ -118,7 +118,7 @@ extension Simulation {
         carryOut(effects, of: id)
     }
 
-    /// Nobody serves the partition for the moment.
+    /// Answers a request for a partition that has no machine at the moment.
     func refuse(_ event: PartitionEvent) {
         guard case .request(let id, _) = event else { return }
         answer(id.number, .refused(.unavailable("the partition is being read")))

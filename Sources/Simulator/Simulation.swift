@@ -17,7 +17,7 @@ public final class Simulation {
         public var topicCount = 5
         public var operations = 400
         public var crashes = 4
-        /// Of 100 messages between partitions.
+        /// Of 100 messages between partitions, how many are lost, and how many come twice.
         public var lossPercent: UInt64 = 3
         public var duplicatePercent: UInt64 = 3
         /// Of 100 appends, how many are refused, lose their reply, and stall.
@@ -28,7 +28,7 @@ public final class Simulation {
         public var lostAnswerPercent: UInt64 = 3
         /// Of 100 starts of a partition, at how many its newest snapshot cannot be read.
         public var unreadablePercent: UInt64 = 10
-        /// Bytes of a message, at most; 0 for only what it takes to know it again.
+        /// Bytes of a message, at most; 0: only the message's number.
         public var bodyBytesMax: UInt64 = 0
         /// The longest body of a record that the engine takes.
         public var recordBytesLimit = RecordCodec.bodyBytesMax
@@ -66,31 +66,31 @@ public final class Simulation {
 
     // What survives a crash.
     var journal: [[(sequence: Sequence, body: [UInt8])]]
-    /// Two of each partition at most, newest first.
+    /// At most two snapshots of each partition, the newest first.
     var snapshots: [[(covering: Sequence, bytes: [UInt8])]]
     /// Parts of snapshots that are not finished, of all partitions.
     var uploads: [[UInt8]] = []
     /// Every record that was ever in, trimmed or not: for the check at the end.
     var past: [[(sequence: Sequence, body: [UInt8])]]
 
-    // What does not.
-    /// `nil` while one is read again from its journal.
+    // What does not survive a crash.
+    /// `nil` while a partition is read again from its journal.
     var partitions: [Partition?] = []
-    /// Which machine of a partition it is, over crashes and losses; an append of a former one comes to
-    /// nothing.
+    /// The number of each partition's machine, over crashes and losses. An append of a former machine has no
+    /// effect.
     var lives: [UInt64]
-    /// When the last append of each is answered, so that the next one is not before.
+    /// When each partition's last append is answered: the next one must not be answered earlier.
     var appendTimes: [UInt64]
     var streams: GatewayStreams
     var waiting: [UInt64: (Reply, UInt64) -> Void] = [:]
-    /// What becomes of an operation when the node crashes before it is answered.
+    /// What to call for an operation when the node crashes before it is answered.
     var lost: [UInt64: () -> Void] = [:]
     var incarnation: UInt64 = 0
     var frameTimes: [PartitionID: UInt64] = [:]
     /// The gateway's numbers of sends to each partition, in this life.
     var sendNumbers: [PartitionID: UInt64] = [:]
     var fingerprintDifferences = 0
-    /// Bodies that somebody waited for and no journal had.
+    /// How many bodies a device waited for and no journal had.
     var bodiesGone = 0
     /// The most unfinished fan-outs that a partition ever had.
     var unfinishedMost = 0
@@ -130,7 +130,7 @@ public final class Simulation {
 
     // MARK: Running
 
-    /// Runs to the end and returns what was found wrong.
+    /// Runs to the end, and returns the history and the violations.
     public func run() -> (history: History, violations: [Violation]) {
         boot()
         for client in clients.indices {
@@ -219,7 +219,7 @@ public final class Simulation {
 
     // MARK: The node
 
-    /// The node starts from what survived.
+    /// Starts the node from what survived.
     private func boot() {
         incarnation += 1
         let names = TopicNames()
@@ -250,7 +250,7 @@ public final class Simulation {
         past[number].append((sequence, body))
     }
 
-    /// A partition as a start reads it: from the newest snapshot that can be read and the records behind it.
+    /// Reads a partition as a start does: the newest snapshot that can be read, and the records behind it.
     /// `nil`, and the run ends, where they do not fit together.
     func replayed(_ number: Int, names: TopicNames = TopicNames()) -> Partition? {
         var found = snapshots[number]
@@ -283,7 +283,7 @@ public final class Simulation {
 
     private func crash() {
         history.faults.append("crash at \(now)")
-        // Each append in flight went in or did not; a partition's only in order.
+        // Each append in flight went in or did not; those of one partition went in only in their order.
         for number in 0..<options.partitionCount {
             for (_, (born, event)) in queue.sorted {
                 guard born == incarnation,
@@ -344,7 +344,7 @@ public final class Simulation {
         }
     }
 
-    /// Between partitions: late, and now and then lost, doubled or overtaken.
+    /// Sends a message between partitions: it comes late, and may be lost, doubled or overtaken.
     private func transmit(_ to: PartitionID, _ event: PartitionEvent) {
         if !isHealing, random.next(upperBound: UInt64(100)) < options.lossPercent { return }
         schedule(.partition(to, event), in: random.next(upperBound: 4_000_000))
@@ -353,7 +353,7 @@ public final class Simulation {
         }
     }
 
-    /// To the gateway: late, in order.
+    /// Sends a frame to the gateway: late, in order.
     private func deliver(_ frame: StreamFrame, from id: PartitionID) {
         let at = max(frameTimes[id] ?? 0, now + random.next(upperBound: 2_000_000))
         frameTimes[id] = at + 1

@@ -4,17 +4,17 @@ import NodeCore
 import Partitions
 import Routing
 
-// What may wait, and how long a record or a frame may be: the named bounds, looked at where things pass.
+// The named bounds of what may wait, and of records and frames, checked where these pass.
 
 extension ClusterSimulation {
-    /// What one event adds past a bound that is asked before it: one body and what stands around it.
+    /// What one event may add past a bound that a machine checks before the event: one body with its fields.
     private static let eventBytesMax = 16 << 10
 
     private var entryBytesMax: Int { options.partition.entryBytesMax + ClusterSimulation.eventBytesMax }
     private var recordBytesMax: Int { options.partition.recordBytesMax + ClusterSimulation.eventBytesMax }
 
-    /// What one message between processes has at the most: entries that are offered, what records that became
-    /// durable at once tell a gateway, bodies that were read at once, or all that waits for one device.
+    /// Bytes of one message between processes, at most: offered entries, a frame to a gateway for records
+    /// that became durable at once, bodies that were read at once, or all that waits for one device.
     private var messageBytesMax: Int {
         let partition = options.partition
         let told = recordBytesMax * partition.recordsInFlightMax
@@ -23,7 +23,7 @@ extension ClusterSimulation {
             + ClusterSimulation.eventBytesMax
     }
 
-    /// A record is closed before anything is added to what is full.
+    /// A partition must close a full record before it adds anything.
     func checkBounds(of rows: [Row]) {
         for row in rows where row.payload.count > recordBytesMax {
             violate(
@@ -33,7 +33,7 @@ extension ClusterSimulation {
         }
     }
 
-    /// What waits for a process after a frame of so many bytes, and the frame itself.
+    /// Checks a frame of `bytes`, and all that waits for its process after this frame.
     func checkBounds(of backlog: Backlog, after bytes: Int) {
         let frame = options.loop.frameBytesTarget + messageBytesMax
         if bytes > frame {
@@ -48,10 +48,10 @@ extension ClusterSimulation {
     }
 }
 
-/// What waits in an inbox of that which may be refused or left out. Whoever hands over looks before it does,
-/// so the bound is passed by no more than one hand-over of each.
+/// Counts messages in an inbox that a loop may refuse or leave out. Each giver looks at the bound before it
+/// hands messages over, so each giver passes the bound by at most one hand-over.
 struct InboxMeter {
-    /// Where something comes from: another loop of the process, or a frame of another one.
+    /// Where messages come from: another loop of the process, or a frame of another process.
     enum Giver: Hashable {
         case loop(Int)
         case frame
@@ -59,7 +59,7 @@ struct InboxMeter {
     private var waiting = 0
     private var largest: [Giver: Int] = [:]
 
-    /// What is wrong with so many more, if something is.
+    /// Adds messages. Returns a sentence where too many wait, otherwise `nil`.
     mutating func add(_ messages: [LoopMessage], from giver: Giver, bound: Int) -> String? {
         let count = giver == .frame ? messages.count : messages.count { $0.mayBeLeftOut }
         guard count > 0 else { return nil }

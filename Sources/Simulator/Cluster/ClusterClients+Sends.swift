@@ -21,7 +21,7 @@ extension ClusterSimulation {
         trySend(client, target, key: key, isShort: isShort, triesLeft: 4) { self.later(client) }
     }
 
-    /// Many at once, from backends that do not wait for each other.
+    /// Sends many messages at once, as backends do that do not wait for each other.
     private func burst(_ client: Int) {
         let topic = anyTopic(client)
         let size = 1 + roll(options.burstMax)
@@ -30,27 +30,27 @@ extension ClusterSimulation {
         later(client)
     }
 
-    /// Of a message, from its number alone, so that what arrives can be compared: the number, and what fills
-    /// the rest.
+    /// A message's body: the number, and a filling. Both follow from the number alone, so that the simulation
+    /// can compare what arrives.
     private func body(of message: UInt64) -> [UInt8] {
         let name = Array("\(message)".utf8)
         guard options.bodyBytesMax > 0 else { return name }
         var random = SeededGenerator(seed: options.seed &+ message)
         let size = Int(random.next(upperBound: UInt64(options.bodyBytesMax)))
-        // Half of them can be packed.
+        // Half of the bodies are easy to compress.
         let fill = random.next(upperBound: UInt64(2)) == 0
         let filling = (0..<size).map { _ in fill ? 46 : UInt8(64 + random.next(upperBound: UInt64(50))) }
         return name + [32] + filling
     }
 
-    /// 0 where it is not a body of any message.
+    /// The number of the message whose body this is; 0 where there is none.
     func number(ofBody bytes: [UInt8]) -> UInt64 {
         let name = Array(bytes.prefix { $0 != 32 })
         guard let number = UInt64(String(decoding: name, as: UTF8.self)) else { return 0 }
         return body(of: number) == bytes ? number : 0
     }
 
-    /// Sends as an SDK does: what was refused as unavailable is sent again, as another message.
+    /// Sends as an SDK does: an unavailable or unanswered send goes out again, as another message.
     func trySend(
         _ client: Int, _ target: History.Send.Target, key: String = "", isShort: Bool = false,
         triesLeft: Int, _ done: @escaping () -> Void
@@ -101,7 +101,7 @@ extension ClusterSimulation {
         }
     }
 
-    /// A send is answered 504: that must have a reason.
+    /// A 504 must have a reason: an owner may have looked at the send, and something was broken lately.
     private func mayBeInDoubt(_ message: UInt64, since began: UInt64) {
         if !(copies[message]?.values.contains { $0 > 0 } ?? false) {
             violate("504", "message \(message) is in doubt, and nobody has looked at it")

@@ -3,11 +3,11 @@ import Partitions
 import Placement
 import Routing
 
-/// A device, and the backend that speaks for it: one operation at a time, through any gateway.
+/// A device and its backend: one operation at a time, through any gateway.
 struct ClusterClient {
     let number: Int
     let project: ProjectNumber
-    /// It has unregistered, or is about to; another client has taken its place.
+    /// The device has unregistered or is about to, and another client has taken its place.
     var isGone = false
     var registration: Registration?
     var credential: DeviceProof?
@@ -37,7 +37,7 @@ extension ClusterSimulation {
 
     // MARK: Calls
 
-    /// Some process that takes requests, as a client finds one.
+    /// A random gateway, as a client chooses one; `nil` where its process takes no requests.
     func anyGateway() -> SimulatedProcess? {
         let places = slots.indices.filter { slots[$0].isGateway }
         let place = places[Int(roll(UInt64(places.count)))]
@@ -47,7 +47,7 @@ extension ClusterSimulation {
         return slots[place].process.flatMap { $0.isRunning && !$0.isRetiring ? $0 : nil }
     }
 
-    /// Asks a gateway; answered with nothing where the connection breaks or nobody answers.
+    /// Asks a gateway. `answered` gets `nil` where the connection breaks or no answer comes within 40 s.
     func call(_ what: String, _ operation: Operation, _ answered: @escaping (Outcome?) -> Void) {
         lastCall += 1
         let id = lastCall
@@ -80,7 +80,7 @@ extension ClusterSimulation {
         after(roll(options.pauseMax), .client) { self.operate(client) }
     }
 
-    /// One random operation of a client; the next when it is answered.
+    /// Begins a random operation of a client; `later` plans the next one.
     func operate(_ client: Int) {
         guard isLoading, !isHealing else { return }
         guard clients[client].registration != nil else { return register(client) }
@@ -106,7 +106,7 @@ extension ClusterSimulation {
 
     // MARK: Subscriptions
 
-    /// Subscribes or unsubscribes this device, and now and then others with it, until it is done.
+    /// Subscribes or unsubscribes this device, and sometimes others with it, until each change is settled.
     private func change(_ client: Int) {
         let number = anyTopic(client)
         var devices = [client]
@@ -134,8 +134,8 @@ extension ClusterSimulation {
         later(client)
     }
 
-    /// `places` of the devices' changes in the history; `doubted`: when an earlier try ended without an
-    /// answer, after which it may still take effect for as long as its gateway's deadline.
+    /// `places`: the devices' changes in the history. `doubted`: when an earlier try ended without an answer,
+    /// or 0. Such a try may still take effect until its gateway's deadline.
     private func tryChange(
         _ kind: SubscriptionChange.Kind, _ topic: Int, _ devices: [Int], _ places: [Int], doubted: UInt64
     ) {
@@ -159,7 +159,7 @@ extension ClusterSimulation {
                         self.isUnregistered(devices[number])
                         continue
                     }
-                    // For good, once no earlier try can take effect any more.
+                    // This refusal is final once no earlier try can take effect any more.
                     if case .refused(.tooManyTopics) = outcome,
                         doubted == 0 || self.now > doubted + .seconds(45)
                     {
@@ -190,7 +190,7 @@ extension ClusterSimulation {
 
     // MARK: Unregistering
 
-    /// The device ends, and another begins in its place.
+    /// Unregisters the device, and lets another device begin in its place.
     private func unregister(_ client: Int) {
         guard let registration = clients[client].registration else { return later(client) }
         clients[client].isGone = true
@@ -215,7 +215,7 @@ extension ClusterSimulation {
         }
     }
 
-    /// A device is said to be unregistered: only its own client does that.
+    /// An answer says that a device is unregistered. Only the device's own client may have asked for that.
     func isUnregistered(_ device: Int) {
         if history.gone[device] == nil { violate("G1", "device \(device) is unregistered, and nobody asked") }
     }
@@ -246,7 +246,7 @@ extension ClusterSimulation {
         after(.milliseconds(300) + roll(.milliseconds(1500)), .client) { self.listen(client) }
     }
 
-    /// The device closes its stream; its gateway hears of it soon, or much later.
+    /// The device closes its stream; its gateway hears of that soon, or up to 20 s later.
     func hangUp(_ client: Int) {
         guard let listener = clients[client].listener else { return }
         clients[client].listener = nil
@@ -277,7 +277,7 @@ extension ClusterSimulation {
         listenLater(listener.device)
     }
 
-    /// Something came to a device.
+    /// A chunk comes to a device.
     func arrived(_ chunk: SimulatedLoop.Chunk, _ listener: Listener) {
         guard listener.isOpenAtDevice else { return }
         let device = listener.device

@@ -1,17 +1,17 @@
 import Model
 import Routing
 
-// Why something is not done long after the last fault. Only what the draw itself makes scarce excuses it:
-// tokens, topics of a device, and operations that a gateway takes at once. Whatever else it is breaks G7,
-// and is named.
+// Why an undertaking is not done long after the last fault. Only resources that the draw itself makes scarce
+// excuse this: tokens, topics of a device, and operations that a gateway takes at once. Any other reason
+// breaks G7, and the violation names it.
 
 extension ClusterSimulation {
     enum Undertaking: Hashable {
-        /// By the message's number.
+        /// A send, by its message's number.
         case send(UInt64)
-        /// By its place in the history.
+        /// A change, by its place in the history.
         case change(Int)
-        /// A device's end.
+        /// An unregistration, by its device.
         case end(Int)
     }
 
@@ -20,7 +20,7 @@ extension ClusterSimulation {
         case other(String)
     }
 
-    /// What became of the newest try.
+    /// Notes the outcome of the newest try.
     func note(_ outcome: Outcome?, of undertaking: Undertaking) {
         switch outcome {
         case .refused(.quota)?, .refused(.tooManyTopics)?: hindrances[undertaking] = .scarce

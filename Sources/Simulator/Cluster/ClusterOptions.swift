@@ -17,19 +17,19 @@ extension ClusterSimulation {
         /// Event loops of each process.
         public var loopCount: Int
         public var projectCount = 1
-        /// Over all projects.
+        /// Devices over all projects.
         public var deviceCount = 12
-        /// Of each project.
+        /// Topics of each project.
         public var topicCount = 5
         /// Virtual seconds of load and faults.
         public var seconds: UInt64 = 30
         /// Nanoseconds that a client waits between two operations, at most.
         public var pauseMax: UInt64 = .milliseconds(1200)
         public var limits = QuotaLimits()
-        /// Nanoseconds between two changes of a project's limits, at most, to up to three times what they are
-        /// at first; 0: they never change.
+        /// Nanoseconds between two changes of a project's limits, at most; 0: the limits never change. A
+        /// change sets one, two or three times the first limits.
         public var limitsGapMax: UInt64 = 0
-        /// Bytes of a message, at most; 0: its number alone.
+        /// Bytes of a message beside its number, at most; 0: its number alone.
         public var bodyBytesMax = 0
         /// Of 1,000 sends, how many are a burst, and of how many messages at most.
         public var burstPerMille: UInt64 = 0
@@ -41,7 +41,7 @@ extension ClusterSimulation {
 
         /// Whether anything breaks at all.
         public var hasFaults = true
-        /// What may break.
+        /// The faults that may happen.
         public var faults = Set(Fault.allCases.filter { !$0.isOfClocks })
         /// Nanoseconds between two faults, at most.
         public var faultGapMax: UInt64 = .seconds(4)
@@ -56,28 +56,28 @@ extension ClusterSimulation {
         public var latencyMax: UInt64 = 450_000
         /// Of 1,000 datagrams of gossip, how many are lost, and how many come twice.
         public var lostDatagramsPerMille: UInt64 = 20
-        /// Of 1,000 datagrams of gossip, after how many somebody who heard an earlier one sends it again.
+        /// Of 1,000 datagrams of gossip, after how many an eavesdropper repeats an earlier one.
         public var replayedPerMille: UInt64 = 0
         /// Of 1,000 other calls of the database, how many fail.
         public var failedPerMille: UInt64 = 3
         /// Of 1,000 chunks, how many a stream cannot take.
         public var fullPerMille: UInt64 = 20
-        /// Milliseconds by which a clock on a wall is set wrong, at most.
+        /// Milliseconds by which a fault sets a wall clock wrong, at most.
         public var leapMax: UInt64 = .milliseconds(200) / 1_000_000
-        /// Of 1,000 of its milliseconds, how many a clock on a wall is too fast or too slow, at most.
+        /// Milliseconds in 1,000 by which a wall clock is too fast or too slow, at most.
         public var driftPerMille: UInt64 = 0
 
-        /// Virtual nanoseconds after the last fault within which everything must be served again, and what is
-        /// sent then heard: small bounds take longer over the same work.
+        /// Virtual nanoseconds after the last fault within which all partitions must be served again, and
+        /// devices must hear what clients send then. Small bounds take longer over the same work.
         public var patience: UInt64 = .seconds(15)
-        /// Whether every record is kept for replaying the journals at the end.
+        /// Whether the simulation keeps every record, to replay the journals at the end.
         public var keepsPast = true
-        /// Whether nodes are fed damaged frames when everything else is over.
+        /// Whether the simulation hands damaged frames to the nodes when everything else is over.
         public var poisons = true
-        /// Virtual milliseconds of which the run is to keep a trace, for reading.
+        /// Virtual milliseconds of which the run keeps a trace.
         public var traced: ClosedRange<UInt64>?
         public var partition: PartitionOptions
-        /// What may wait for a loop, and of each loop for another process.
+        /// Bounds of what may wait for a loop, and from each loop for another process.
         public var inbox = LoopInbox.bound
         public var peerBacklog = Backlog.Bound(entries: 1 << 17, bytes: 64 << 20)
         public var journal = JournalOptions()
@@ -87,13 +87,13 @@ extension ClusterSimulation {
         /// As `StoredPartition.readBytesMax`.
         public var loadBytesMax = StoredPartition.readBytesMax
         public var quotas = QuotaBounds()
-        /// Devices whose own limits a loop remembers, and how many of them it looks at.
+        /// Each loop's limiter of sends to single devices; it remembers 1,024 devices.
         public var limiter = DeviceLimiter(countMax: 1024)
         public var ownership = Ownership.Options()
         public var membership = Membership.Options()
         public var tablePatience: UInt64 = .milliseconds(500)
         public var looksMissed: UInt64 = 3
-        /// Nanoseconds between two changes of the catalog that say nothing of limits, at most; 0: none.
+        /// Nanoseconds between two changes of the catalog without new limits, at most; 0: none.
         public var keysGapMax: UInt64 = 0
         #if DEBUG
             public var planted: PlantedInNode = []
@@ -106,14 +106,14 @@ extension ClusterSimulation {
             databaseCount = [1, 1, 2, 1, 3][Int(seed % 5)]
             partition = PartitionOptions(partitionCount: partitionCount)
             partition.snapshotBytesMin = 2000
-            // Several slices and parts of each snapshot, and turns in between.
+            // So small that each snapshot has several slices and parts, with turns in between.
             partition.snapshotSliceBytes = 50 + Int(seed % 7) * 150
             partition.bodiesAtOnce = 1 + Int(seed % 4)
             partition.bodyBytesAtOnce = 1 + Int(seed % 3) * 100
             partition.snapshotPartBytes = 200 + Int(seed % 5) * 400
         }
 
-        /// Small bounds of partitions, drawn from the seed, and clients in a hurry, so that all are reached.
+        /// Draws small bounds of partitions and a short pause of clients, so that runs reach all bounds.
         public mutating func drawBounds() {
             var random = SeededGenerator(seed: seed ^ 0xB0_07D5)
             func draw(_ from: Int, _ to: Int) -> Int {
@@ -130,7 +130,7 @@ extension ClusterSimulation {
             pauseMax = .milliseconds(UInt64(draw(50, 1200)))
         }
 
-        /// Two of five are gateways alone, two shards alone, one is both; a small cluster's nodes are both.
+        /// Of five nodes two are only gateways, two only shards, one is both; of fewer than 4, all are.
         func role(of number: Int) -> (isGateway: Bool, isShard: Bool) {
             if nodeCount < 4 { return (true, true) }
             return switch number % 5 {
@@ -154,26 +154,26 @@ extension QuotaLimits {
     }
 }
 
-/// As `PeerTiming`, in nanoseconds.
+/// The times of `PeerTiming`, in nanoseconds.
 public struct LinkTiming: Sendable {
-    /// The listening end asks for a sign of life so often, and an end that hears nothing gives up after the
-    /// silence, up to a ping late.
+    /// The listening end sends a ping at this interval. An end that hears nothing for `silence` gives the
+    /// connection up, up to one ping late.
     public var ping: UInt64 = .seconds(2)
     public var silence: UInt64 = .seconds(8)
-    /// How long a connection may take that nobody answers.
+    /// How long an end tries to connect where no answer comes.
     public var connect: UInt64 = .seconds(2)
-    /// What has waited longer for a connection is forgotten when it stands.
+    /// Frames that have waited longer for a connection are dropped when it stands.
     public var waitMax: UInt64 = .seconds(8)
-    /// Pauses between two tries, doubling from the first to the last.
+    /// The pauses between two tries to connect double from the first to the last.
     public var backoffMin: UInt64 = .milliseconds(100)
     public var backoffMax: UInt64 = .milliseconds(1500)
 }
 
-/// What breaks in a simulated cluster.
+/// The faults of a simulated cluster.
 public enum Fault: Int, CaseIterable, Sendable {
-    /// A process ends at once; its machine says so.
+    /// A process ends at once, and its machine tells its peers.
     case crash
-    /// Nobody says so.
+    /// A process ends at once with its machine, and its peers hear nothing.
     case silentCrash
     case nap
     case sleep
@@ -187,13 +187,13 @@ public enum Fault: Int, CaseIterable, Sendable {
     case stalledConnection
     case slowLinks
     case supersession
-    /// A machine's clock on the wall is set wrong.
+    /// A machine's wall clock is set wrong.
     case clockLeaps
-    /// It goes too fast or too slow.
+    /// A machine's wall clock runs too fast or too slow.
     case clockDrifts
-    /// It shows the same time again and again.
+    /// A machine's wall clock stands still.
     case clockStops
-    /// A machine stands still, and its monotonic clock with it: as one that is suspended, or a virtual one
+    /// A machine stands still, and its monotonic clock with it: the machine is suspended, or is a virtual one
     /// that its host does not run for a while.
     case standstill
 
@@ -201,7 +201,7 @@ public enum Fault: Int, CaseIterable, Sendable {
 }
 
 extension QuotaLimits {
-    /// So little that the clients of a simulated cluster meet it.
+    /// Limits so low that the clients of a simulated cluster reach them.
     public static let tight = QuotaLimits(
         sends: QuotaRate(count: 4, burst: 12), subscriptionChanges: QuotaRate(count: 8, burst: 30))
 }
@@ -213,7 +213,7 @@ extension QuotaLimits {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
 
-        /// A dead node's partitions are taken without ending its session (rule: fence-before-take).
+        /// Nodes take a dead node's partitions without ending its session (rule: fence-before-take).
         public static let skipFence = PlantedInCluster(rawValue: 1)
         /// The database takes appends of sessions that are dead (rule: checked-append).
         public static let appendUnchecked = PlantedInCluster(rawValue: 2)

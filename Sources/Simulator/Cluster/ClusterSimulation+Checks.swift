@@ -4,11 +4,11 @@ import Partitions
 import Placement
 import Routing
 
-// What is looked at when everything has come to rest, in the machines and the journals themselves.
+// Checks of the machines and the journals themselves, when everything has come to rest.
 
 extension ClusterSimulation {
-    /// Replaying the journal, from its newest snapshot and from the beginning, gives the state that lives
-    /// (I4).
+    /// A replay of each journal, from its newest snapshot and from the beginning, must give the state of the
+    /// living machine.
     func imagesDiffer() -> [Violation] {
         var found: [Violation] = []
         for slot in slots {
@@ -39,8 +39,8 @@ extension ClusterSimulation {
         return found
     }
 
-    /// Whatever moment it is, whoever replays a journal finds every body that somebody waits for (G2). Looked
-    /// at when the load ends, while devices are away and much waits, and at the end.
+    /// At each moment a replay of a journal must find every body for which a device waits (G2). Checked when
+    /// the load ends, while devices are away and many messages wait, and at the end.
     func bodiesMissing() -> [Violation] {
         (0..<options.partitionCount).flatMap { number in
             let id = PartitionID(UInt16(number))
@@ -69,7 +69,7 @@ extension ClusterSimulation {
         ]
     }
 
-    /// When nothing is under way a gateway and the owner of a partition agree on who listens
+    /// When nothing is under way, the gateways and a partition's owner must agree on the live streams
     /// (rule: one-state-on-two-sides).
     func streamsDiffer() -> [Violation] {
         let running = slots.compactMap(\.process).filter(\.isRunning)
@@ -90,15 +90,15 @@ extension ClusterSimulation {
             + say(atOwners.subtracting(atGateways), "owner alone")
     }
 
-    /// Which owner has each partition since which epoch, and how often one was lost: nothing of it changes
-    /// once everything has healed.
+    /// Each partition's owner and epoch, and how many partitions were lost: none of this may change once
+    /// everything has healed.
     var ownership: [String] {
         databases.flatMap { (try? $0.engine.partitions()) ?? [] }.sorted { $0.id < $1.id }.map {
             "partition \($0.id.rawValue) is session \($0.owner?.rawValue ?? 0)'s since \($0.epoch.rawValue)"
         } + ["\(counts["partitions lost", default: 0]) partitions were lost"]
     }
 
-    /// The partitions that are not where they belong while all these nodes run, each with both places.
+    /// The partitions that are not where they belong while all shards run, each with both nodes.
     var displaced: [String] {
         let shards = slots.filter(\.isShard).map { NodePlacement.Candidate(name: $0.name) }
         let placement = NodePlacement(shards)
@@ -110,7 +110,7 @@ extension ClusterSimulation {
         }
     }
 
-    /// Nothing of the ownership has changed since then.
+    /// The ownership must be as it was before.
     func standsStill(since before: [String]) {
         for (was, now) in zip(before, ownership) where was != now {
             violate("G7", "long after the last fault \(was), and then \(now)")
@@ -119,13 +119,13 @@ extension ClusterSimulation {
 
     // MARK: Damaged frames
 
-    /// Keeps a few of the frames that are sent.
+    /// Keeps a few of the sent frames.
     func keepSpecimen(_ bytes: [UInt8]) {
         guard options.poisons, eventCount % 7 == 0 else { return }
         if specimens.count < 400 { specimens.append(bytes) } else { specimens[eventCount % 400] = bytes }
     }
 
-    /// Damaged frames are handed to every node; nothing that they say may end one (G8).
+    /// Hands damaged frames to the nodes. No frame may end a node (G8).
     func poison() {
         isPoisoning = true
         for bytes in specimens {

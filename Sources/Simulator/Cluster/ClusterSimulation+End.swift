@@ -3,10 +3,10 @@ import Model
 import Partitions
 import Routing
 
-// The end of a run: nothing breaks any more, everything comes to rest, and what was promised is looked at.
+// The end of a run: faults end, everything comes to rest, and the checkers look at the guarantees.
 
 extension ClusterSimulation {
-    /// Everything heals; the cluster serves again within `recovery`, and nothing hangs (G7).
+    /// Everything heals. The cluster must serve again within `patience`, and no operation may hang (G7).
     func settle() {
         violations += bodiesMissing()
         isHealing = true
@@ -46,7 +46,7 @@ extension ClusterSimulation {
         standsStill(since: before)
     }
 
-    /// Changes that were not answered are tried until they are.
+    /// Gives clients 60 s for the changes that are not answered yet; each one that is left needs an excuse.
     private func finishChanges() {
         let limit = now + .seconds(60)
         while now < limit, !unfinished.isEmpty {
@@ -63,7 +63,8 @@ extension ClusterSimulation {
         return changes.map { .change($0) } + ends.map { .end($0) }
     }
 
-    /// Who listens gets what is sent now, without coming back (rule: streams-outlive-owners).
+    /// Each device that listens must get what clients send now, without a new stream
+    /// (rule: streams-outlive-owners).
     private func sendToAll() {
         for client in clients.indices {
             clients[client].wantsToListen = true
@@ -88,7 +89,7 @@ extension ClusterSimulation {
         for found in deaf(listening, history.sends[first...]) { violate("G7", found) }
     }
 
-    /// One message to the topic, and another one where it stays in doubt: the answer to it was lost.
+    /// Sends a message to the topic, and another one where the first stays in doubt by a lost answer.
     private func sendFinally(_ topic: Int, since first: Int, triesLeft: Int) {
         trySend(0, .topic(topic), triesLeft: 20) { [self] in
             let sends = history.sends[first...].filter { $0.target == .topic(topic) }
@@ -97,7 +98,7 @@ extension ClusterSimulation {
         }
     }
 
-    /// Who listens since before the messages were sent, is surely subscribed, and has not heard them.
+    /// Devices that have listened since before the sends, are surely subscribed, and lack the messages.
     private func deaf(_ listening: [Listener?], _ sends: ArraySlice<History.Send>) -> [String] {
         var found: [String] = []
         let checkers = Checkers(history)
@@ -118,7 +119,7 @@ extension ClusterSimulation {
         return found
     }
 
-    /// Every device comes back once more, and what waited for it comes.
+    /// Every device closes its stream and opens another, so that all that waited for it comes.
     private func listenAgain() {
         for client in clients.indices { hangUp(client) }
         run(until: now + .milliseconds(500))
@@ -126,7 +127,7 @@ extension ClusterSimulation {
         run(until: now + .seconds(8))
     }
 
-    /// What every device is subscribed to, and how many each topic has.
+    /// Asks for each device's subscriptions, and for each topic's number of members.
     private func ask() {
         isAsking = true
         let rest = now + .seconds(45)
@@ -149,7 +150,7 @@ extension ClusterSimulation {
                 self.memberCounts[number] = Int(members)
             }
         }
-        // A gateway may take one question at a time, and all others pause then.
+        // A gateway may take one question at a time; all other questions pause then.
         let limit = now + .seconds(60)
         while now < limit, questionsLeft > 0 { run(until: now + .milliseconds(200)) }
     }
@@ -168,7 +169,7 @@ extension ClusterSimulation {
     func check() -> [Violation] {
         var rules = Checkers.Rules()
         rules.ordersUnanswered = false
-        // A message ends by the clocks on the wall, as far as they are believed.
+        // A message ends by the wall clocks, as far as nodes believe them.
         let believed = min(worstClock, 2 * TrustedClock.leapMax.magnitude)
         rules.underWay = .seconds(25) + .milliseconds(believed)
         rules.waitingMax = Int(options.partition.delivery.waitingMax)

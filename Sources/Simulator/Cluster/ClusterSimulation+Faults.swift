@@ -2,7 +2,7 @@ import Model
 import NodeCore
 import Partitions
 
-// What breaks, and for how long.
+// Faults, and how long each one lasts.
 
 extension ClusterSimulation {
     func scheduleFaults() {
@@ -20,7 +20,7 @@ extension ClusterSimulation {
         count("faults")
     }
 
-    /// What may break, the most usual twice.
+    /// The faults to draw from; crashes and sleeps count twice.
     static func lots(_ faults: Set<Fault>) -> [Fault] {
         Fault.allCases.filter { faults.contains($0) }
             .flatMap { $0 == .crash || $0 == .sleep ? [$0, $0] : [$0] }
@@ -74,7 +74,7 @@ extension ClusterSimulation {
         }
     }
 
-    /// Somebody sets the clock right, soon or at the end.
+    /// The clock is set right, soon or at the end of the run.
     private func mendClock(_ place: Int) {
         noteClocks()
         guard roll(3) > 0 else { return }
@@ -91,13 +91,13 @@ extension ClusterSimulation {
     private func sleep(_ process: SimulatedProcess?, _ length: UInt64) {
         guard let process else { return }
         fault("\(slots[process.place].name) sleeps for \(length / 1_000_000) ms")
-        // Now and then just when it has asked the database something.
+        // In one case of three the sleep begins just when the process has asked the database something.
         guard roll(3) == 0 else { return freeze(process, for: length) }
         whenPolling(process, tries: 2000) { self.freeze(process, for: length) }
     }
 
-    /// The machine stands still and sees nothing of it on its monotonic clock; now and then, where its host
-    /// says nothing either, on its wall clock neither.
+    /// The machine stands still, and its monotonic clock does not show it. In half of the cases its wall
+    /// clock does not either, because the host says nothing.
     private func standStill(_ process: SimulatedProcess?) {
         guard let process, process.frozenUntil <= now else { return }
         let length = .milliseconds(50) + roll(.seconds(9))
@@ -115,8 +115,8 @@ extension ClusterSimulation {
         roll(3) == 0 ? whenPolling(process, tries: 2000, begin) : begin()
     }
 
-    /// For how long the process's clock, or that of who asked it, stood still while the request was under
-    /// way: neither can know of that, and by so much it may be late.
+    /// For how long the clocks of the process and of the gateway that asked stood still while the request was
+    /// under way. Neither can know of this, so the request may be late by as much.
     func stoodStill(_ process: SimulatedProcess, _ id: RequestID) -> UInt64 {
         guard let deadline = deadlines[id] else { return 0 }
         let asked = deadline - min(deadline, ClusterSimulation.requestMax)
@@ -125,7 +125,7 @@ extension ClusterSimulation {
         return asker === process ? own : own + (asker?.stoodStill(since: asked) ?? 0)
     }
 
-    /// No request has longer.
+    /// No request has a longer deadline.
     private static let requestMax: UInt64 = .seconds(30)
 
     private func whenPolling(_ process: SimulatedProcess, tries: Int, _ body: @escaping () -> Void) {
@@ -213,7 +213,7 @@ extension ClusterSimulation {
         if connection === lane.lease { hinder(place, until: now + length + .milliseconds(500)) }
     }
 
-    /// Another process begins under the name of one that sleeps, or runs on.
+    /// Another process begins under the name of a process that sleeps or runs on.
     private func supersede(_ place: Int) {
         guard let process = slots[place].process, process.isRunning, home.reaches(place) else { return }
         fault("\(slots[place].name) is superseded")

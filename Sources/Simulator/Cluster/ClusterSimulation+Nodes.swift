@@ -6,11 +6,11 @@ import NodeCore
 extension ClusterSimulation {
     func start(_ place: Int) {
         guard slots[place].process?.isRunning != true else { return }
-        // Its clock is compared with the database's before it joins.
+        // A node compares its clock with the database's before it joins (rule: wall-time-is-a-witness).
         guard slots[place].clock.error(now).magnitude <= ClockComparison.errorMax.magnitude else {
             return restart(place, in: .seconds(1))
         }
-        // A database that starts later than its nodes is nothing unusual.
+        // A database may well start later than its nodes.
         guard home.reaches(place),
             let session = try? home.engine.beginSession(node: slots[place].name)
         else { return restart(place, in: .seconds(1)) }
@@ -49,7 +49,7 @@ extension ClusterSimulation {
         restart(process.place, in: isHealing ? .milliseconds(200) : 300_000_000 + roll(.seconds(4)))
     }
 
-    /// Everything is given up: streams end, requests are finished, then the process.
+    /// The process has given its partitions up: streams end, requests finish, then the process ends.
     func retire(_ process: SimulatedProcess) {
         guard !process.isRetiring else { return }
         process.isRetiring = true
@@ -64,12 +64,12 @@ extension ClusterSimulation {
         }
     }
 
-    /// From now until then others may have a reason to take the machine's process for gone.
+    /// Until that time other nodes may have a reason to hold the machine's process dead.
     func hinder(_ place: Int, until: UInt64) {
         slots[place].hinderedUntil = max(slots[place].hinderedUntil, until)
     }
 
-    /// - Parameter stopsClock: the process's own monotonic clock shows nothing of it.
+    /// - Parameter stopsClock: the process's own monotonic clock stands still meanwhile.
     func freeze(_ process: SimulatedProcess, for length: UInt64, stopsClock: Bool = false) {
         guard process.isRunning, process.frozenUntil <= now else { return }
         process.frozenUntil = now + length
@@ -79,7 +79,7 @@ extension ClusterSimulation {
         after(length, .fault) { self.thaw(process) }
     }
 
-    /// G7: nobody is fenced who is there, reaches the database and is awake.
+    /// G7: no process may be fenced that runs, is awake and reaches the database.
     func fenced(_ session: SessionID, by observer: SimulatedProcess) {
         count("fences")
         for (place, slot) in slots.enumerated() {

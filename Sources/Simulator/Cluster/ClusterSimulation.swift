@@ -4,10 +4,10 @@ import NodeCore
 import Partitions
 import Quotas
 
-/// A whole cluster in virtual time, by seed: several nodes, each with the machines of a real one (ownership,
-/// partitions, router, streams, quotas), a network that carries what they say to each other as bytes, one
-/// database, and clients. Everything happens in one thread; the seed decides how long each thing takes and
-/// what breaks.
+/// A whole cluster in virtual time, by seed: several nodes with the machines of real ones (ownership,
+/// partitions, router, streams, quotas), a network that carries the nodes' frames as bytes, one database or
+/// several, and clients. Everything happens in one thread. The seed decides how long each step takes and what
+/// breaks.
 ///
 /// Two runs of one seed are the same, event by event.
 public final class ClusterSimulation {
@@ -17,21 +17,21 @@ public final class ClusterSimulation {
     }
     private struct Happening {
         var tag: Tag
-        /// Whose it is: it happens only while that process runs, and when it is not frozen.
+        /// The process of the event, which must run and not be frozen; `nil` for an event of the world.
         var process: SimulatedProcess?
         var body: () -> Void
     }
-    /// One machine with a name; processes come and go on it.
+    /// A machine with a name, on which processes come and go.
     struct Slot {
         var name: String
         var isGateway: Bool
         var isShard: Bool
         var process: SimulatedProcess?
-        /// A process is to be there again; until when nothing is started.
+        /// When the next process starts on this machine; `nil` where no start is planned.
         var startsAt: UInt64?
-        /// When it was last hindered (asleep, without database, stopped): others may fence it for that.
+        /// Until when the machine was hindered (asleep, without database, stopped): others may fence it.
         var hinderedUntil: UInt64 = 0
-        /// The machine's clock on the wall.
+        /// The machine's wall clock.
         var clock = WallClock()
     }
 
@@ -42,60 +42,59 @@ public final class ClusterSimulation {
     /// A digest of everything that happened, for comparing two runs.
     public private(set) var digest: UInt64 = 0
     public private(set) var eventCount = 0
-    /// What was seen wrong while it ran.
+    /// Violations that were seen during the run.
     var violations: [Violation] = []
     private var queue = EventQueue<Happening>()
 
-    /// The home first.
+    /// The home database stands first.
     private(set) lazy var databases = (0..<map.databaseCount).map { SimulatedDatabase(self, number: $0) }
     var home: SimulatedDatabase { databases[0] }
     let map: NodeMap
     private(set) lazy var network = SimulatedNetwork(self)
     var slots: [Slot] = []
-    /// Former processes of machines on which another has begun: they run on until they find out.
+    /// Former processes of machines on which another has begun: they run on until they hear of their fence.
     var ghosts: [SimulatedProcess] = []
     var clients: [ClusterClient] = []
     var nextMessage: UInt64 = 0
     var isLoading = false
     var isHealing = false
-    /// Nothing is changed any more, so that what is asked now is the end.
+    /// No client changes anything any more, so that the answers are final.
     var isAsking = false
     var isPoisoning = false
-    /// As `Options.writeMax` and `latencyMax`, until everything has healed.
+    /// `Options.writeMax` and `Options.latencyMax`; at most the defaults of these once everything heals.
     var writeMax: UInt64
     var latencyMax: UInt64
-    /// Until when nobody may change what a device's subscription to a topic is: an earlier try may still take
+    /// Until when no client may change a device's subscription to a topic: an earlier try may still take
     /// effect.
     var quiet: [Pair: UInt64] = [:]
-    /// The moment until which each request may be carried out, by the clock of the world, which no process
-    /// sees.
+    /// The deadline of each request by the clock of the world, which no process sees.
     var deadlines: [RequestID: UInt64] = [:]
-    /// By the number of a message, how many copies of the requests that send it were asked, and not answered
-    /// by somebody who had not looked at them.
+    /// For each message and request, the number of copies that an owner may have looked at: all copies that
+    /// were asked, less those to which an owner replied "moved".
     var copies: [UInt64: [RequestID: Int]] = [:]
     var messages: [RequestID: UInt64] = [:]
-    /// Why the newest try of something was not taken.
+    /// Why the newest try of an undertaking was not taken.
     var hindrances: [Undertaking: Hindrance] = [:]
-    /// Operations under way: number, what, and when it began.
+    /// Operations under way, by number.
     var underWay: [UInt64: (what: String, began: UInt64)] = [:]
     var lastCall: UInt64 = 0
-    /// Of those at the end, how many are not answered.
+    /// How many questions at the end of the run have no answer yet.
     var questionsLeft = 0
-    /// The longest that a client waited.
+    /// The longest time for which a client waited, nanoseconds.
     var slowest: UInt64 = 0
-    /// When something was last broken: a send of long after it has no reason to be in doubt.
+    /// Until when something was last broken. A send that begins long after it has no reason to be in doubt.
     var troubledUntil: UInt64 = 0
-    /// The most by which a clock was wrong, in milliseconds.
+    /// The largest error of a wall clock, in milliseconds.
     var worstClock: UInt64 = 0
     var meter: QuotaMeter
-    /// One of these breaks next.
+    /// The next fault is one of these.
     private(set) lazy var faultLots = ClusterSimulation.lots(options.faults)
     public internal(set) var counts: [String: Int] = [:]
-    /// Of each topic, when everything has come to rest.
+    /// The number of members of each topic, when everything has come to rest.
     var memberCounts: [Int: Int] = [:]
-    /// What happened in the milliseconds that `Options.traced` names.
+    /// The trace of the milliseconds that `Options.traced` names.
     public private(set) var trace: [String] = []
-    /// Some frames that were sent, for being damaged at the end.
+    /// Some of the sent frames, to be damaged at the end.
     var specimens: [[UInt8]] = []
 
     struct Pair: Hashable {
@@ -103,7 +102,7 @@ public final class ClusterSimulation {
         var topic: Int
     }
 
-    /// From 1.
+    /// Project numbers, from 1.
     let projects: [ProjectNumber]
 
     public init(_ options: Options) {
@@ -137,7 +136,7 @@ public final class ClusterSimulation {
         queue.push(now + delay, Happening(tag: tag, process: nil, body: body))
     }
 
-    /// Happens to a process, if it is still there then.
+    /// Plans an event of a process, which happens only if the process still runs then.
     func after(
         _ delay: UInt64, _ tag: Tag, _ process: SimulatedProcess, _ body: @escaping () -> Void
     ) {
@@ -170,7 +169,7 @@ public final class ClusterSimulation {
         body()
     }
 
-    /// What waited for a process that slept happens, in order.
+    /// Ends a process's sleep: the events that waited for the process happen, in order.
     func thaw(_ process: SimulatedProcess) {
         guard process.frozenUntil <= now else { return }
         let stalled = process.stalled
@@ -184,14 +183,14 @@ public final class ClusterSimulation {
         violations.append(Violation(guarantee: guarantee, description: "\(description) (at \(seconds))"))
     }
 
-    /// For sentences.
+    /// The time in sentences.
     var seconds: String {
         let milliseconds = now / 1_000_000
         let rest = String(milliseconds % 1000)
         return "\(milliseconds / 1000)." + String(repeating: "0", count: 3 - rest.count) + rest + " s"
     }
 
-    /// How much happened.
+    /// How much happened, in one line.
     public var summary: String {
         let all = counts.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
         return "\(now / 1_000_000_000) s, \(eventCount) events, \(history.changes.count) changes, "
@@ -199,20 +198,20 @@ public final class ClusterSimulation {
             + "slowest \(slowest / 1_000_000) ms, " + all.joined(separator: ", ")
     }
 
-    /// A line of what happened, where the run is asked for it.
+    /// Adds a line to the trace, where the options ask for this time.
     func debug(_ text: @autoclosure () -> String) {
         guard let times = options.traced, times.contains(now / 1_000_000) else { return }
         trace.append("\(seconds) \(text())")
     }
 
-    /// Something breaks, and is broken for so long at most.
+    /// Something breaks, for `length` at most.
     func trouble(for length: UInt64 = 0) { troubledUntil = max(troubledUntil, now + length) }
 
     func count(_ what: String, _ by: Int = 1) { counts[what, default: 0] += by }
 
     // MARK: Running
 
-    /// Runs to the end and returns what was found wrong.
+    /// Runs to the end, and returns the history and the violations.
     public func run() -> (history: History, violations: [Violation]) {
         boot()
         isLoading = true
@@ -228,12 +227,12 @@ public final class ClusterSimulation {
             _ = process.abandonLoops()
             process.stalled = []
         }
-        // What was still to happen holds the simulation, which holds it.
+        // The events that are left hold the simulation, which holds them.
         queue = EventQueue()
         return (history, violations)
     }
 
-    /// All nodes start; then there is a project.
+    /// Starts all nodes, waits until they serve, then makes the projects.
     func boot() {
         for place in slots.indices { start(place) }
         let limit = now + options.patience

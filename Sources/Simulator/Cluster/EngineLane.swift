@@ -1,7 +1,7 @@
 import Journal
 import Model
 
-/// A process's connection to the database: one call at a time, each of which takes its time or fails.
+/// A process's connection to one database: one call at a time. A call takes some time, or fails.
 class EngineConnection {
     enum Kind { case append, write, read }
     unowned let process: SimulatedProcess
@@ -16,7 +16,7 @@ class EngineConnection {
         world = process.world
     }
 
-    /// `execute` carries the call out and gives back what the process does when it hears of it.
+    /// `execute` carries the call out, and returns what the process does when the answer comes.
     final func call(
         _ kind: Kind, lasting length: UInt64 = 0, _ execute: @escaping (SimulatedDatabase.Fate) -> () -> Void
     ) {
@@ -31,7 +31,7 @@ class EngineConnection {
         }
         let process = process
         world.after(delay, .database) { [world] in
-            // Of a process that ended meanwhile the call arrives, or not.
+            // A call of a process that has ended meanwhile arrives, or does not.
             if !process.isRunning, world.roll(2) == 0 { return }
             let fate = database.fate(of: kind, from: process.place)
             let answer = execute(fate)
@@ -41,7 +41,7 @@ class EngineConnection {
         }
     }
 
-    /// What becomes of a call by its fate; `then` hears of it.
+    /// Carries a call out by its fate; `then` gets the result.
     static func execute<Value>(
         _ body: @escaping (SimulatedDatabase) throws -> Value, at database: SimulatedDatabase,
         then: @escaping (Result<Value, any Error>) -> Void
@@ -61,7 +61,7 @@ class EngineConnection {
     }
 }
 
-/// A connection with the thread behind it that runs jobs in their order.
+/// A connection with its thread, which runs jobs in their order.
 final class EngineLane: EngineConnection {
     private struct Job {
         var kind: Kind
@@ -71,7 +71,7 @@ final class EngineLane: EngineConnection {
     private var jobs: [Job] = []
     private(set) var isBusy = false
 
-    /// Runs `body` at the database, which takes so long besides the way; `then` hears of it.
+    /// Runs `body` at the database for `length` nanoseconds beyond the way; `then` gets the result.
     func perform<Value>(
         _ kind: Kind, lasting length: UInt64 = 0, _ body: @escaping (SimulatedDatabase) throws -> Value,
         then: @escaping (Result<Value, any Error>) -> Void
@@ -98,14 +98,14 @@ final class EngineLane: EngineConnection {
     }
 }
 
-/// The thread that writes a process's journals, as `EngineThread`: the real schedule of jobs and appends, on
-/// a connection of its own.
+/// The thread that writes a process's journals, in the place of `EngineThread`: the real schedule of jobs and
+/// appends, on a connection of its own.
 final class SimulatedEngine: EngineConnection {
     private struct Job {
         var kind: Kind
         var execute: (SimulatedDatabase.Fate) -> () -> Void
     }
-    /// What was posted since the thread looked last.
+    /// Commands and jobs that came since the thread last looked.
     private struct Mailbox {
         var commands: [(inout EngineSchedule<Job>) -> Void] = []
         var jobs: [Job] = []
@@ -115,9 +115,9 @@ final class SimulatedEngine: EngineConnection {
     private var mailbox = Mailbox()
     private var schedule: EngineSchedule<Job>
     private var isBusy = false
-    /// When the thread wakes to try again what was refused.
+    /// When the thread wakes to append refused records again.
     private var wakesAt: UInt64?
-    /// What became of rows, and which partitions nothing is in flight of any more.
+    /// `report` gets the outcomes of rows, `closed` each partition of which nothing is in flight any more.
     private let report: ([Resolved]) -> Void
     private let closed: (PartitionID) -> Void
 
@@ -147,7 +147,7 @@ final class SimulatedEngine: EngineConnection {
         work()
     }
 
-    /// Runs `body` at the database between appends; `then` hears of it.
+    /// Runs `body` at the database between appends; `then` gets the result.
     func perform<Value>(
         _ kind: Kind, isLarge: Bool = false, _ body: @escaping (SimulatedDatabase) throws -> Value,
         then: @escaping (Result<Value, any Error>) -> Void
@@ -163,7 +163,7 @@ final class SimulatedEngine: EngineConnection {
         mailbox = Mailbox()
     }
 
-    /// Carries out steps until one takes its time.
+    /// Carries out steps until one takes time.
     private func work() {
         while !isBusy {
             if let step = schedule.next() {
@@ -237,7 +237,7 @@ final class SimulatedEngine: EngineConnection {
     }
 }
 
-/// A process's connections to one database, as `DatabaseLane` and the thread that writes the journals in it.
+/// A process's connections to one database, in the place of `DatabaseLane` and the journals' thread.
 final class SimulatedLane {
     let lease: EngineLane
     let control: EngineLane

@@ -3,18 +3,18 @@ import NodeCore
 import Quotas
 import Routing
 
-/// Holds what each project was admitted, over all gateways together, against burst + rate × window, over
-/// every window (G6): a bucket that is full at first and that no admission may overdraw.
+/// Checks the admissions of each project, over all gateways together, against burst + rate × window for every
+/// window (G6): a bucket that is full at first, and that no admission may overdraw.
 struct QuotaMeter {
     private struct Bucket {
         let rate: QuotaRate
-        /// Units of which `rate.count` come in each nanosecond and `scale` make a token.
+        /// `rate.count` units come in each nanosecond, and `scale` units make a token.
         var units: UInt64
         var at: UInt64 = 0
         var scale: UInt64 { UInt64(rate.seconds) * 1_000_000_000 }
         private typealias Pots = [UInt32: (tokens: UInt64, until: UInt64)]
-        /// Tokens beyond that, of each machine that stood still, and until when they may be spent: what it
-        /// held and what it may grant to others; and what it was granted.
+        /// Tokens beyond the bucket of each machine that stood still, and until when the machine may spend
+        /// them. `beyond`: tokens that it held or may grant. `granted`: tokens that it was granted.
         private var beyond: Pots = [:]
         private var granted: Pots = [:]
 
@@ -23,8 +23,8 @@ struct QuotaMeter {
             units = rate.burst * UInt64(rate.seconds) * 1_000_000_000
         }
 
-        /// False where it does not hold so many. A machine that stood still spends its own first; what it
-        /// granted to others is theirs to spend, when the bucket is empty.
+        /// `false` where the bucket does not hold so many tokens. A machine that stood still spends its own
+        /// tokens first. When the bucket is empty, others may spend what such a machine granted.
         mutating func take(_ count: Int, by machine: UInt32, _ now: UInt64) -> Bool {
             units = min(units + (now - at) * rate.count, rate.burst * scale)
             at = now
@@ -41,7 +41,7 @@ struct QuotaMeter {
             return missing == 0
         }
 
-        /// What is left of `count` when the machine's own are spent.
+        /// Spends tokens of the machine; returns the part of `count` for which there were none.
         private static func spend(_ count: UInt64, of machine: UInt32, _ pots: inout Pots) -> UInt64 {
             let spent = min(count, pots[machine]?.tokens ?? 0)
             pots[machine]?.tokens -= spent
@@ -71,7 +71,7 @@ struct QuotaMeter {
         }
     }
 
-    /// `isGranted`: the machine alone may spend them.
+    /// `isGranted`: only this machine may spend the tokens.
     mutating func forgive(
         _ count: UInt64, _ kind: QuotaKind, in project: ProjectNumber, of machine: UInt32, until end: UInt64,
         isGranted: Bool = false
@@ -99,7 +99,7 @@ extension ClusterSimulation {
     }
 
     /// A machine whose clock stood still spends what it holds, and grants what it may grant, as if no time
-    /// had passed, until it hears that it has no lease any more: so much, and no more.
+    /// had passed, until it hears that it has no lease any more. The meter allows that much, and no more.
     func forgiveQuotas(of process: SimulatedProcess) {
         let valid = options.ownership.lease + options.quotas.share + options.quotas.lease
         for project in projects {
@@ -114,8 +114,8 @@ extension ClusterSimulation {
         for loop in process.loops { loop.askedBeforeStandstill = (loop.core.lastQuotaRequest, end) }
     }
 
-    /// What it had asked for before runs from then by its clock, also where the answer comes only now: who
-    /// granted it may have taken it for spent by then.
+    /// A grant that the loop asked for before its standstill runs from the request by the loop's clock, even
+    /// where the answer comes only now. The owner that granted it may count it as spent by then.
     func forgive(_ grant: QuotaGrant, to loop: SimulatedLoop) {
         let (number, end) = loop.askedBeforeStandstill
         guard now <= end, grant.number <= number else { return }
@@ -124,7 +124,7 @@ extension ClusterSimulation {
             grant.tokens + share, grant.kind, in: grant.project, of: loop.life, until: end, isGranted: true)
     }
 
-    /// Keys are made and taken out of use: to the machines here that is another version of the catalog.
+    /// An operator makes keys and takes keys out of use: for these machines, another version of the catalog.
     func scheduleKeys() {
         guard options.keysGapMax > 0 else { return }
         after(roll(options.keysGapMax), .client) {

@@ -4,23 +4,23 @@ import NodeCore
 import Partitions
 import Quotas
 
-/// The projects, of which nodes learn with a look at the home database.
+/// The projects. Nodes read them with a look at the home database.
 struct SimulatedCatalog {
     var version: UInt64 = 0
-    /// The epoch of its home partition in which each was made.
+    /// For each project, the epoch of its home partition in which it was made.
     var births: [ProjectNumber: Epoch] = [:]
     var limits: [ProjectNumber: QuotaLimits] = [:]
 }
 
-/// One database of a simulated cluster: an engine in memory, behind connections that take their time,
-/// break, and cannot always be made; and an auditor that looks at every record as it goes in (G5).
+/// One database of a simulated cluster: an engine in memory, connections that take time, break, and cannot
+/// always be made, and an auditor that checks each record as it goes in (G5).
 final class SimulatedDatabase {
     private unowned let world: ClusterSimulation
     let engine: MemoryEngine
-    /// Machines that cannot reach it.
+    /// Machines that cannot reach the database.
     var unreachable: Set<Int> = []
     var isAway = false
-    /// Nanoseconds that a take lasts besides the usual: its commits wait for a disk, or a standby far away.
+    /// Nanoseconds that a take lasts beyond the usual: its commits wait for a disk or a distant standby.
     var takesLast: UInt64 = 0
     private(set) var catalog = SimulatedCatalog()
 
@@ -30,12 +30,12 @@ final class SimulatedDatabase {
         var body: [UInt8]
     }
     private let keepsPast: Bool
-    /// Of each partition, what went in; only the end of it where the past is not kept.
+    /// The records of each partition that went in; only the last ones where `keepsPast` is false.
     private var past: [[Entry]]
     private static let pastMin = 512
-    /// Who took each partition last.
+    /// The session that took each partition last.
     private var owners: [Int: SessionID] = [:]
-    /// Partitions that their owner has given up itself.
+    /// Partitions that their owner gave up in order.
     private var releases: Set<PartitionID> = []
 
     init(_ world: ClusterSimulation, number: Int) {
@@ -46,7 +46,7 @@ final class SimulatedDatabase {
         let partitionCount = world.options.partitionCount
         past = Array(repeating: [], count: partitionCount)
         let histories = (0..<partitionCount).map { ClusterSimulation.history(of: PartitionID(UInt16($0))) }
-        // Never refused: an engine without partitions takes any number that an id can name.
+        // Cannot fail: an engine without partitions takes any number that an id can name.
         try? engine.createPartitions(count: partitionCount, histories: histories)
     }
 
@@ -68,7 +68,7 @@ final class SimulatedDatabase {
         (try? engine.partitions())?.first { $0.id == id }
     }
 
-    /// For sentences.
+    /// The database's name in sentences.
     var name: String { engine.share.isHome ? "the home database" : "database \(engine.share.number + 1)" }
 
     func reaches(_ place: Int) -> Bool { !isAway && !unreachable.contains(place) }
@@ -77,17 +77,17 @@ final class SimulatedDatabase {
 
     enum Fate {
         case works
-        /// No connection: nothing was asked.
+        /// There is no connection, and the call is not sent.
         case unsent
-        /// The connection broke before, or after, it was done.
+        /// The connection breaks before the call is done, or after it.
         case requestLost
         case replyLost
-        /// The same, but a server process still has the request and carries it out later.
+        /// The connection breaks, and a server process carries the request out later.
         case late
         case refused
     }
 
-    /// Nanoseconds until a call is carried out, and back.
+    /// Nanoseconds until the database carries a call out.
     func travel(isWrite: Bool) -> UInt64 {
         200_000 + world.roll(800_000) + (isWrite ? 500_000 + world.roll(world.writeMax) : 0)
     }
@@ -104,7 +104,7 @@ final class SimulatedDatabase {
         case .write, .read:
             if world.chance(world.options.failedPerMille) {
                 let lost = call == .write ? [Fate.requestLost, .replyLost][Int(world.roll(2))] : .requestLost
-                // Who cannot renew its lease may be fenced.
+                // A node that cannot renew its lease may be fenced.
                 world.hinder(place, until: world.now + .seconds(2))
                 return trouble(lost)
             }
@@ -154,7 +154,7 @@ final class SimulatedDatabase {
     }
 
     #if DEBUG
-        /// The planted bug: what a dead session writes goes in.
+        /// The planted bug: records of a dead session go in.
         private func commitUnchecked(
             _ batch: BatchID, _ rows: [Row], by session: SessionID
         ) -> AppendOutcome {
@@ -189,7 +189,7 @@ final class SimulatedDatabase {
         releases.insert(id)
     }
 
-    /// The database ends and begins again; what it never acknowledged may be gone.
+    /// The database crashes and starts again; records that it never acknowledged may be gone.
     func crash(keepsUnacknowledged: Bool) {
         engine.crash(keepsUnacknowledged: keepsUnacknowledged)
         for place in past.indices {
@@ -201,7 +201,8 @@ final class SimulatedDatabase {
 
     // MARK: The auditor (G5)
 
-    /// A record went in: its sequence follows, its epoch does not fall, and its session owns the partition.
+    /// A record went in: its sequence must follow, its epoch not fall, its session live and own the
+    /// partition.
     private func audit(_ row: Row, by session: SessionID) {
         let number = Int(row.partition.rawValue)
         world.note(row.sequence.rawValue ^ UInt64(number) << 40 ^ session.rawValue << 48)

@@ -5,24 +5,24 @@ import Partitions
 import Quotas
 import Routing
 
-/// One event loop of a simulated process: the world around a real loop's core, in the shape of `NodeLoop`.
+/// One event loop of a simulated process: the shell around a real loop's core, in the place of `NodeLoop`.
 final class SimulatedLoop {
-    /// The way to another process.
+    /// A loop's way to another process.
     struct Peer {
-        /// The machine on which it runs.
+        /// The machine on which the other process runs.
         var place: Int
         var connection: SimulatedNetwork.Connection?
         var isConnecting = false
-        /// The last try failed; the next is at its time.
+        /// The last try to connect failed, and the pause before the next one is not over.
         var isBackingOff = false
         var backoff: UInt64
         var waiting: [[UInt8]] = []
-        /// What waits, or is under way on the connection.
+        /// Frames that wait, or are under way on the connection.
         var backlog: Backlog
         var waitingSince: UInt64 = 0
     }
 
-    /// They hold each other until the process has ended (`SimulatedProcess.abandonLoops`).
+    /// Process and loop hold each other until the process has ended (`SimulatedProcess.abandonLoops`).
     let process: SimulatedProcess
     unowned let world: ClusterSimulation
     let number: Int
@@ -34,7 +34,7 @@ final class SimulatedLoop {
     private(set) lazy var inbox = LoopInbox(world.options.inbox)
     private var meter = InboxMeter()
     private var isTurnScheduled = false
-    /// Its last request for tokens before its clock stood still, and until when an answer may still be good.
+    /// The loop's last request for tokens before its clock stood still, and until when an answer may be good.
     var askedBeforeStandstill: (number: UInt64, end: UInt64) = (0, 0)
 
     var peers: [UInt32: Peer] = [:]
@@ -79,7 +79,7 @@ final class SimulatedLoop {
         forgetIdleBuckets()
     }
 
-    /// The projects that there are now.
+    /// Adopts a new version of the catalog.
     func adopt(_ catalog: SimulatedCatalog) {
         core.adopt(
             projects: Set(catalog.births.keys), limits: catalog.limits, births: catalog.births,
@@ -96,18 +96,18 @@ final class SimulatedLoop {
 
     // MARK: Turns
 
-    /// From another thread of the process.
+    /// Messages from another thread of the process.
     func post(_ messages: [LoopMessage]) {
         guard !messages.isEmpty else { return }
         inbox.post(messages)
         scheduleTurn(in: 20_000)
     }
-    /// What another loop of the process has for it.
+    /// Messages from another loop of the process.
     private func post(_ messages: [LoopMessage], fromLoop number: Int) {
         measure(messages, from: .loop(number))
         post(messages)
     }
-    /// What a frame of another process has for it.
+    /// Messages from a frame of another process. A full inbox leaves them out.
     func post(_ messages: [LoopMessage], from life: UInt32) {
         guard !messages.isEmpty else { return }
         if inbox.post(messages, from: life) {
@@ -201,7 +201,8 @@ final class SimulatedLoop {
 
     // MARK: Clients
 
-    /// A client's operation; `answered` with nothing where the process ends first.
+    /// A client's operation; `answered` is not called where the process ends first
+    /// (`SimulatedProcess.calls`).
     func submit(_ operation: Operation, _ answered: @escaping (Outcome?) -> Void) {
         lastTicket += 1
         tickets[lastTicket] = answered
@@ -238,7 +239,7 @@ final class SimulatedLoop {
         scheduleTurn()
     }
 
-    /// Every stream ends; their devices come back.
+    /// Ends every stream; the devices come back.
     func endStreams() {
         for (stream, _) in listeners.sorted(by: { $0.key < $1.key }) {
             detach(stream)
@@ -246,7 +247,7 @@ final class SimulatedLoop {
         }
     }
 
-    /// The process is gone: the devices that listened here.
+    /// Ends the loop with its process. Returns the listeners of the devices that listened here.
     func abandon() -> [Listener] {
         tickets = [:]
         peers = [:]
@@ -265,12 +266,12 @@ final class SimulatedLoop {
 /// A device's connection to a gateway, on which its events come.
 final class Listener {
     let device: Int
-    /// When the device asked for it.
+    /// When the device asked for the stream.
     let began: UInt64
     var isOpenAtDevice = true
-    /// The gateway that took it.
+    /// The gateway loop that took the stream.
     var loop: SimulatedLoop?
-    /// Its number there.
+    /// The stream's number at the loop.
     var number: UInt64 = 0
     var lastPosition: UInt64 = 0
     var lastArrival: UInt64 = 0
@@ -279,7 +280,7 @@ final class Listener {
         self.began = began
     }
 
-    /// For sentences.
+    /// The stream's name in sentences.
     var name: String { "stream \(number) of process \(loop?.life ?? 0), loop \(loop?.number ?? 0)" }
 }
 
@@ -320,8 +321,8 @@ extension SimulatedLoop: LoopHost {
     func endForReconnect(_ stream: UInt64) { ended(stream) }
 }
 
-/// Looks into a loop's core for the checkers: what is asked and carried out until when
-/// (rule: deadlines-travel), and what a project is admitted (G6).
+/// Watches a loop's core for the checkers: requests and their deadlines (rule: deadlines-travel), and what
+/// the loop admits to each project (G6).
 private final class SimulatedObserver: LoopObserver {
     private unowned let loop: SimulatedLoop
     private unowned let world: ClusterSimulation
@@ -343,7 +344,7 @@ private final class SimulatedObserver: LoopObserver {
         }
     }
 
-    /// The copy that this is the answer to has surely done nothing.
+    /// An owner that answers "moved" has certainly done nothing with this copy.
     override func hears(_ reply: Reply, to id: RequestID) {
         guard case .refused(.moved) = reply, let message = world.messages[id] else { return }
         world.copies[message]?[id, default: 0] -= 1
@@ -369,7 +370,7 @@ private final class SimulatedObserver: LoopObserver {
 }
 
 extension Request {
-    /// The number of the message that it sends.
+    /// The number of the message that the request sends.
     fileprivate var sendsMessage: UInt64? {
         switch self {
         case .sendToTopic(_, _, _, let message, _), .sendToCondition(_, _, _, let message, _),

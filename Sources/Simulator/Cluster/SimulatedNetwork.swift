@@ -1,11 +1,11 @@
 import Model
 
-/// The network between the processes of a cluster: connections that carry frames in order, late, and break.
+/// The network between the processes of a cluster: connections carry frames in order and late, and break.
 ///
-/// As with `PeerLink`, each loop has one connection to each other process on which it sends, made when there
-/// is something to say. A reset loses what is under way and is told to both ends. A cut of one direction or
-/// both says nothing: what is sent waits, arrives late if the cut heals, and is lost when an end that hears
-/// nothing gives the connection up.
+/// As with `PeerLink`, each loop has one connection to each other process to which it sends, and makes it for
+/// the first frame. A reset loses what is under way, and both ends hear of it. No end hears of a cut, in one
+/// direction or both: frames wait, arrive late if the cut heals, and are lost when an end that hears nothing
+/// gives the connection up.
 final class SimulatedNetwork {
     final class Connection {
         let from: SimulatedLoop
@@ -15,10 +15,10 @@ final class SimulatedNetwork {
         /// Nothing that is under way arrives any more.
         var isDead = false
         var lastArrival: UInt64 = 0
-        /// What waits for the way to be free again.
+        /// Parcels that wait for the way to be free again.
         var held: [Parcel] = []
-        /// What comes now was sent after this, by the clock of who gets it: when the last ping was sent whose
-        /// answer has come.
+        /// Each parcel that comes now was sent after this moment of the receiver's clock: the receiver then
+        /// sent the last ping whose answer has come.
         var after: MonotonicTime
         init(from: SimulatedLoop, to: SimulatedProcess, after: MonotonicTime) {
             self.from = from
@@ -29,7 +29,7 @@ final class SimulatedNetwork {
     /// What a connection carries, in order.
     enum Parcel {
         case frame([UInt8])
-        /// Answers the ping that was sent then.
+        /// The answer to the ping that was sent at this moment.
         case pong(MonotonicTime)
     }
     struct Direction: Hashable {
@@ -43,7 +43,7 @@ final class SimulatedNetwork {
     var connections: [Connection] = []
     /// Directions in which nothing passes, and since when.
     private(set) var cuts: [Direction: UInt64] = [:]
-    /// Machines whose links are slow: nanoseconds more.
+    /// Machines with slow links: nanoseconds more, at most.
     var slowness: [Int: UInt64] = [:]
 
     private let timing: LinkTiming
@@ -62,7 +62,7 @@ final class SimulatedNetwork {
 
     // MARK: Sending
 
-    /// False where the bytes cannot be handed over.
+    /// `false` where the link does not take the bytes.
     func send(_ bytes: [UInt8], from: SimulatedLoop, to life: UInt32) -> Bool {
         guard let peer = from.peers[life] else { return false }
         let isTaken = from.peers[life]?.backlog.take(bytes: bytes.count) ?? false
@@ -99,7 +99,7 @@ final class SimulatedNetwork {
 
     private func arrive(_ parcel: Parcel, _ connection: Connection) {
         guard !connection.isDead, connection.isOpenAtTo else {
-            // Nobody there knows of this connection: whoever sends is told so.
+            // The other process has no such connection any more, and the sender is told so.
             let (from, to) = (connection.from.place, connection.to.place)
             if !isCut(from, to), !isCut(to, from) { end(connection, atFrom: true, in: latency(to, from)) }
             return
@@ -113,7 +113,7 @@ final class SimulatedNetwork {
     }
 
     private func hand(_ parcel: Parcel, _ connection: Connection) {
-        // What comes over a connection after a newer one was made is late, and not read.
+        // A parcel on a connection that a newer one has replaced is late. The receiver does not read it.
         let newest = connections.last { $0.from === connection.from && $0.to === connection.to }
         guard newest === connection else { return }
         let (to, life) = (connection.to, connection.from.life)
@@ -128,7 +128,7 @@ final class SimulatedNetwork {
         }
     }
 
-    /// The listening end asks for a sign of life, again and again.
+    /// The listening end sends a ping, again and again.
     private func ping(_ connection: Connection) {
         guard !connection.isDead, connection.isOpenAtTo else { return }
         answer(connection, connection.to.monotonic)
@@ -137,7 +137,7 @@ final class SimulatedNetwork {
 
     private func answer(_ connection: Connection, _ sent: MonotonicTime) {
         let (from, to) = (connection.from.place, connection.to.place)
-        // Sent again and again by the kernel, until it passes or the connection is given up.
+        // The kernel sends the ping again and again, until it passes or an end gives the connection up.
         let isHeld = isCut(to, from)
         world.after(isHeld ? .milliseconds(200) : latency(to, from), .network, connection.from.process) {
             guard !connection.isDead, connection.isOpenAtFrom else { return }
@@ -145,12 +145,12 @@ final class SimulatedNetwork {
         }
     }
 
-    /// Of a thousand datagrams. What a draw loses beyond the usual is a fault, and ends with the others.
+    /// How many of 1,000 datagrams are lost. More than 20 is a fault, and ends with the other faults.
     private var lostPerMille: UInt64 {
         world.isHealing ? min(20, world.options.lostDatagramsPerMille) : world.options.lostDatagramsPerMille
     }
 
-    /// A datagram: late, and now and then lost or doubled; over a cut it is lost.
+    /// Sends a datagram, which comes late, and may be lost or doubled; over a cut it is lost.
     func send(datagram packet: [UInt8], from: SimulatedProcess, to address: String) {
         guard let place = world.slots.firstIndex(where: { $0.name == address }), place != from.place,
             !isCut(from.place, place), !world.chance(lostPerMille)
@@ -163,7 +163,7 @@ final class SimulatedNetwork {
         replay(after: datagram, from: name)
     }
 
-    /// Somebody who hears datagrams sends one of them again, from another address, soon or much later.
+    /// An eavesdropper may repeat a datagram that it heard, from another address, soon or much later.
     private func replay(after datagram: SentDatagram, from name: String) {
         guard world.options.replayedPerMille > 0, !world.isHealing else { return }
         heard.hear(datagram, world.roll)
@@ -205,7 +205,7 @@ final class SimulatedNetwork {
             }
         }
         if target.frozenUntil > world.now {
-            // The kernel takes the connection, and nobody greets.
+            // The kernel takes the connection, and the frozen process does not greet.
             if world.now - since > timing.silence { return failed(from, life) }
             return world.after(.milliseconds(100), .network) { self.attempt(from, life, since: since) }
         }
@@ -245,13 +245,13 @@ final class SimulatedNetwork {
             from.peers[life]?.isBackingOff = false
             if !peer.waiting.isEmpty { self.connect(from, life, since: self.world.now) }
         }
-        // Nothing broke: what waited is lost, and nobody is suspected for it.
+        // No connection broke: the frames that waited are lost, and gossip suspects no process for it.
         if !peer.waiting.isEmpty { from.process.renewed(life) }
     }
 
     // MARK: Ends
 
-    /// The connection breaks: what is under way is lost, but for what may have arrived already.
+    /// Breaks a connection: what is under way is lost, except for parcels that arrive within the next 2 ms.
     func reset(_ connection: Connection) {
         guard connection.isOpenAtFrom || connection.isOpenAtTo else { return }
         world.after(world.roll(2_000_000), .network) { connection.isDead = true }
@@ -281,7 +281,7 @@ final class SimulatedNetwork {
         }
     }
 
-    /// One end gives up; the other hears of it if it can.
+    /// One end gives the connection up. The other end hears of it, at once or by its silence.
     func close(_ connection: Connection, atFrom: Bool) {
         let (from, to) = (connection.from.process, connection.to)
         let (own, other) = atFrom ? (from, to) : (to, from)
@@ -295,7 +295,7 @@ final class SimulatedNetwork {
         }
     }
 
-    /// The process has ended; where its machine still stands, its peers hear of it at once.
+    /// The process has ended: its peers hear of it at once where its machine stands, otherwise by silence.
     func ended(_ process: SimulatedProcess, isSilent: Bool) {
         for connection in connections where isOf(process, connection) {
             connection.isDead = connection.isDead || connection.to === process
@@ -321,7 +321,7 @@ final class SimulatedNetwork {
         }
     }
 
-    /// The peer is no member any more.
+    /// Gives up the connection to a process that is no member any more.
     func forget(_ connection: Connection) {
         if connection.isOpenAtFrom { close(connection, atFrom: true) }
     }
@@ -334,7 +334,7 @@ final class SimulatedNetwork {
         cuts[Direction(from: from, to: to)] = since
         for connection in connections {
             let (one, other) = (connection.from.place, connection.to.place)
-            // The end that hears nothing.
+            // Whether the end that hears nothing is the sender's.
             let deafIsFrom = one == to && other == from
             guard deafIsFrom || (one == from && other == to) else { continue }
             watch(connection, deafIsFrom) { [unowned self] in
@@ -343,7 +343,7 @@ final class SimulatedNetwork {
         }
     }
 
-    /// A process that sleeps says nothing: its peers give its connections up after a while.
+    /// A sleeping process sends nothing, so its peers give its connections up after a while.
     func slept(_ process: SimulatedProcess) {
         let until = process.frozenUntil
         for connection in connections where isOf(process, connection) {
@@ -363,7 +363,7 @@ final class SimulatedNetwork {
         }
     }
 
-    /// The way is free again: what waited arrives.
+    /// The way is free again, and what waited arrives.
     func heal(_ from: Int, _ to: Int) {
         guard cuts.removeValue(forKey: Direction(from: from, to: to)) != nil else { return }
         for connection in connections

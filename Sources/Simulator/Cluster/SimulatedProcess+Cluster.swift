@@ -5,16 +5,16 @@ import Ownership
 import Partitions
 import Routing
 
-// The process's part in its cluster: the world around the real control side, in the shape of `Cluster`.
+// The process's part in its cluster: the shell around the real control side, in the place of `Cluster`.
 
 extension SimulatedProcess {
-    /// From any of the process's threads.
+    /// Tells the control side, from any of the process's threads.
     func tell(_ event: ControlEvent) {
         world.after(20_000, .control, self) { self.handle(event) }
     }
     func tellOwnership(_ event: Ownership.Event) { tell(.ownership(event)) }
 
-    /// On the control side's thread.
+    /// Runs on the control side's thread.
     func handle(_ event: ControlEvent) {
         core.handle(event, now: monotonic)
         var effects: [ControlEffect] = []
@@ -26,7 +26,7 @@ extension SimulatedProcess {
         guard !isLeaving else { return }
         isLeaving = true
         tellOwnership(.leave)
-        // As `Node.stop`: whatever is left after the time is left to others.
+        // As in `Node.stop`: what the process has not given up by then is left to the other nodes.
         world.after(.seconds(8), .timer, self) { self.world.end(self, fences: true) }
     }
 
@@ -173,7 +173,7 @@ extension SimulatedProcess {
         }
     }
 
-    /// Reads a partition for its loop: what came behind the mark, or everything.
+    /// Reads a partition for its loop: the records behind the mark, or everything.
     func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
         let bytesMax = world.options.loadBytesMax
         lane(of: id).loader.perform(.read) { database in
@@ -205,7 +205,7 @@ extension SimulatedProcess {
 }
 
 extension SimulatedLoop {
-    /// The processes that are members now, and on which machines they are.
+    /// Adopts the processes that are members now, with the machines on which they run.
     func adopt(peers known: [UInt32: Int]) {
         for life in peers.keys.sorted() where known[life] == nil {
             if let connection = peers[life]?.connection { world.network.forget(connection) }
@@ -218,7 +218,7 @@ extension SimulatedLoop {
         }
     }
 
-    /// What became of a connection to the process.
+    /// Reports the state of a connection to the process.
     func report(_ life: UInt32, _ report: LinkReport) {
         process.tell(.link(life, loop: number, report))
     }

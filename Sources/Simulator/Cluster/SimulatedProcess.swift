@@ -5,19 +5,19 @@ import Ownership
 import Partitions
 import Routing
 
-/// One process of a simulated cluster, in the shape of `Node`: its loops, its part in the cluster (as
-/// `Cluster`), and its connections to the database.
+/// One process of a simulated cluster, in the place of `Node`: its loops, its part in the cluster (in the
+/// place of `Cluster`), and its connections to the databases.
 final class SimulatedProcess {
     unowned let world: ClusterSimulation
     let place: Int
     let session: SessionID
     let life: UInt32
     let map: NodeMap
-    /// Its clocks' zero and error: nobody else's.
+    /// The zero of the process's monotonic clock, which no other process shares.
     private let clockOffset: UInt64
-    /// Since when its monotonic clock stands still.
+    /// Since when the process's monotonic clock stands still; `nil` where it runs.
     private var standsSince: UInt64?
-    /// Nanoseconds for which it did, all in all, and when it went on again.
+    /// Nanoseconds for which the clock stood still in all, and each standstill with its end.
     private var stoodStill: UInt64 = 0
     private(set) var standstills: [(end: UInt64, length: UInt64)] = []
     private let wallError: Int64
@@ -25,24 +25,24 @@ final class SimulatedProcess {
     var isRunning = true
     var frozenUntil: UInt64 = 0
     var stalled: [(ClusterSimulation.Tag, () -> Void)] = []
-    /// It gives everything up and ends.
+    /// The process gives everything up and ends.
     var isLeaving = false
-    /// Datagrams that were not believed since they came before, or may have.
+    /// How many datagrams the process refused because they had come before, or may have.
     var refusedDatagrams = 0
-    /// It has given everything up, and ends as soon as nobody waits for an answer.
+    /// The process has given everything up, and ends as soon as no client waits for an answer.
     var isRetiring = false
 
     // The part in the cluster.
     let core: ControlCore
-    /// Until when nobody else can be owner of what is here.
+    /// Until when no other process can own the partitions that are here.
     var authority = MonotonicTime(nanoseconds: 0)
-    /// What it knows of the projects.
+    /// The version of the catalog that the process knows.
     var catalog = SimulatedCatalog()
     /// One for each database, the home first.
     private(set) lazy var lanes = world.databases.map { SimulatedLane(self, $0) }
 
     private(set) var loops: [SimulatedLoop] = []
-    /// Connections of clients that wait for an answer: what they are told when the process ends.
+    /// Clients' connections that wait for an answer, with what to call when the process ends.
     var calls: [UInt64: () -> Void] = [:]
 
     init(_ world: ClusterSimulation, place: Int, session: SessionID) {
@@ -83,7 +83,7 @@ final class SimulatedProcess {
     /// The machine stands still from now on, and its monotonic clock with it.
     func stopClock() { standsSince = standsSince ?? world.now }
 
-    /// It goes on. Nanoseconds for which it stood still.
+    /// The machine goes on. Returns for how many nanoseconds it stood still.
     func startClock() -> UInt64 {
         guard let since = standsSince else { return 0 }
         standsSince = nil
@@ -93,12 +93,12 @@ final class SimulatedProcess {
         return length
     }
 
-    /// For how much of the time since then its clock stood still, at most.
+    /// For how many nanoseconds since `moment` the clock stood still, at most.
     func stoodStill(since moment: UInt64) -> UInt64 {
         standstills.reduce(0) { $1.end >= moment ? $0 + $1.length : $0 }
     }
 
-    /// Its clocks, read now.
+    /// The process's clocks, read now.
     var clock: Instant {
         let world = world
         return Instant(
@@ -106,14 +106,14 @@ final class SimulatedProcess {
             wall: WallTime(milliseconds: world.slots[place].clock.reading(world.wall, world.now) + wallError))
     }
 
-    /// Its monotonic clock, read now.
+    /// The process's monotonic clock, read now.
     var monotonic: MonotonicTime {
         MonotonicTime(nanoseconds: (standsSince ?? world.now) + clockOffset - stoodStill)
     }
 
     func delay(to time: MonotonicTime) -> UInt64 { time.since(monotonic) }
 
-    /// Happens when its own clock shows the time, which may have stood still meanwhile.
+    /// Calls `body` when the process's own clock shows the time; the clock may stand still meanwhile.
     func wake(at time: MonotonicTime, _ body: @escaping () -> Void) {
         world.after(delay(to: time), .timer, self) {
             if self.monotonic < time { return self.wake(at: time, body) }
@@ -132,23 +132,23 @@ final class SimulatedProcess {
 
     func serves(_ id: PartitionID) -> Bool { loop(of: id).core.partitions[id] != nil }
 
-    /// By partition number.
+    /// The partitions of all loops, by number.
     var partitions: [Partition] {
         loops.flatMap { Array($0.core.partitions.values) }.sorted { $0.id < $1.id }
     }
 
-    /// The process has ended. The devices that listened to it.
+    /// Ends the loops with the process. Returns the listeners of the devices that listened to it.
     func abandonLoops() -> [Listener] {
         defer { loops = [] }
         return loops.flatMap { $0.abandon() }
     }
 
-    /// Whether somebody waits for an answer.
+    /// Whether a client waits for an answer.
     var isBusy: Bool { loops.contains { !$0.tickets.isEmpty } }
 
     // MARK: Peers
 
-    /// A frame of a peer. It was sent after this, by the clock of this process.
+    /// A frame of a peer, sent after the moment `after` of this process's clock.
     func received(_ bytes: [UInt8], from life: UInt32, after: MonotonicTime) {
         let frame = PeerFrame(bytes, from: life, after: after, map)
         if frame.mistake != nil { world.count("frames that cannot be read") }
@@ -164,6 +164,6 @@ final class SimulatedProcess {
         tell(.linkReset(life))
     }
 
-    /// What was said to a process may be lost.
+    /// Frames to a process may be lost.
     func renewed(_ life: UInt32) { for loop in loops { loop.post(.linkReset(life)) } }
 }

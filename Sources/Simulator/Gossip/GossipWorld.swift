@@ -1,17 +1,17 @@
 import Membership
 import Model
 
-/// Many nodes' membership on a network that loses, delays, doubles and cuts, in virtual time, by seed.
+/// Many nodes' membership in virtual time, by seed, on a network that loses, delays, doubles and cuts.
 ///
 /// Two runs of one seed are the same, packet by packet.
 public final class GossipWorld {
     public struct Network: Sendable {
-        /// Of a thousand datagrams.
+        /// Of 1,000 datagrams, how many are lost, and how many come twice.
         public var lost: UInt64 = 0
         public var doubled: UInt64 = 0
-        /// Of a thousand datagrams, how many are followed by one of the last 256 that were sent, once more.
+        /// Of 1,000 datagrams, after how many an eavesdropper repeats one of 256 earlier ones.
         public var replayed: UInt64 = 0
-        /// Nanoseconds one way, at least and at most.
+        /// Nanoseconds that a datagram is under way, at least and at most.
         public var delayMin: UInt64 = 100_000
         public var delayMax: UInt64 = 2_000_000
         public init() {}
@@ -37,7 +37,7 @@ public final class GossipWorld {
         var life: UInt64
         var isUp = true
         var asleepUntil: UInt64 = 0
-        /// Of each half second, for how many milliseconds it does not run.
+        /// Milliseconds of each half second in which the node does not run.
         var sleepsMilliseconds: UInt64 = 0
         var traffic = Traffic()
     }
@@ -51,11 +51,11 @@ public final class GossipWorld {
     public var network = Network()
     public private(set) var now: UInt64 = 1_000_000_000
     public private(set) var changes: [Change] = []
-    /// Changes are kept, and not only counted.
+    /// Whether `changes` and `isolations` are kept; deaths are counted in any case.
     public var keepsChanges = true
     public private(set) var deaths = 0
     public private(set) var isolations: [(time: UInt64, node: Int, isAlone: Bool)] = []
-    /// How often a process believed a datagram that it had believed before, and how many it refused.
+    /// How often a process believed a datagram for a second time, and how many datagrams processes refused.
     public private(set) var takenTwice = 0
     public private(set) var refused = 0
     private var heard = HeardDatagrams()
@@ -64,7 +64,7 @@ public final class GossipWorld {
     private var queue = EventQueue<Happening>()
     private var places: [String: Int] = [:]
     private var sessions: [SessionID: Int] = [:]
-    /// One way, from and to.
+    /// Directions in which nothing passes: from and to.
     private var cuts: Set<[Int]> = []
     private var lastSession: UInt64 = 0
     private let options: Membership.Options
@@ -109,7 +109,7 @@ public final class GossipWorld {
         }
     }
 
-    /// The stream connections between two nodes break, in both of which it is noticed.
+    /// Breaks the stream connections between two nodes; both notice it.
     public func breakLink(_ one: Int, _ other: Int) {
         for (node, peer) in [(one, other), (other, one)] where nodes[node].isUp {
             feed(node, .linkReset(nodes[peer].machine.ownSession))
@@ -130,7 +130,7 @@ public final class GossipWorld {
     public func healAll() { cuts = [] }
     private func isCut(_ from: Int, _ to: Int) -> Bool { !cuts.isEmpty && cuts.contains([from, to]) }
 
-    /// What the node thinks of the others, by name; itself is left out.
+    /// The node's view of the other nodes, by name.
     public func view(_ node: Int) -> [(name: String, state: Membership.State)] {
         nodes[node].machine.members.map { ($0.name, $0.state) }.sorted { $0.name < $1.name }
     }
@@ -229,7 +229,7 @@ public final class GossipWorld {
         }
         guard network.replayed > 0 else { return }
         heard.hear(datagram) { random.next(upperBound: $0) }
-        // Sent again by somebody who heard it, from another address.
+        // An eavesdropper repeats a datagram that it has heard, from another address.
         if random.next(upperBound: UInt64(1000)) < network.replayed {
             let old = heard.any { random.next(upperBound: $0) }
             push(delay() * 40, .datagram(to: old.to, from: from, old))

@@ -1,8 +1,8 @@
-/// A datagram as it was sent.
+/// A sent datagram.
 final class SentDatagram {
     let bytes: [UInt8]
     let to: Int
-    /// The processes that took it.
+    /// The processes that believed the datagram.
     var taken: Set<UInt64> = []
     init(_ bytes: [UInt8], to: Int) {
         self.bytes = bytes
@@ -10,13 +10,13 @@ final class SentDatagram {
     }
 }
 
-/// What somebody who hears every datagram, and remembers some 256 of them, may send again.
+/// The datagrams of an eavesdropper, which hears all, remembers 256 of them, and may repeat these.
 struct HeardDatagrams {
     private var heard: [SentDatagram] = []
 
-    /// One more is heard; past 256 it takes the place of another.
+    /// Notes one more datagram; past 256 it takes the place of another.
     ///
-    /// - Parameter roll: A number below its argument.
+    /// - Parameter roll: Draws a number below its argument.
     mutating func hear(_ datagram: SentDatagram, _ roll: (UInt64) -> UInt64) {
         if heard.count < 256 {
             heard.append(datagram)
@@ -25,6 +25,6 @@ struct HeardDatagrams {
         }
     }
 
-    /// One of them; something was heard before.
+    /// One of the datagrams; there must be one.
     func any(_ roll: (UInt64) -> UInt64) -> SentDatagram { heard[Int(roll(UInt64(heard.count)))] }
 }

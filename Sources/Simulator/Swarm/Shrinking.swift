@@ -1,7 +1,7 @@
 import Model
 
 extension SwarmDraw {
-    /// What a run breaks: the guarantee and the beginning of the sentence, without its numbers.
+    /// What a run breaks: of each violation the guarantee and the first 24 characters, without numbers.
     public static func broken(_ options: Options) -> Set<String> {
         Set(
             ClusterSimulation(options).run().violations.map { violation in
@@ -9,9 +9,9 @@ extension SwarmDraw {
             })
     }
 
-    /// The draw with as much as possible plain that still breaks one of the same guarantees; itself where it
-    /// breaks none. Goes over the traits again and again until none can be given up or made smaller.
-    /// `progress` hears of each smaller draw.
+    /// A draw that still breaks one of the same guarantees, with as many plain traits as possible; the same
+    /// draw where it breaks none. The search goes over the traits until none can be made plain or smaller,
+    /// and calls `progress` with each smaller draw.
     public func shrunk(
         _ progress: (SwarmDraw) -> Void, by broken: (Options) -> Set<String> = SwarmDraw.broken
     ) -> SwarmDraw {
@@ -35,8 +35,8 @@ extension SwarmDraw {
         return draw
     }
 
-    /// Values of a trait that would make a smaller draw, the smallest first: plain ones, and of what sizes a
-    /// run less of it.
+    /// Values of a trait that make a smaller draw, the smallest first: smaller numbers for a trait that sizes
+    /// a run, the plain value for each other trait.
     private func smaller(_ place: Int) -> [UInt64] {
         let trait = traits[place]
         switch trait.name {

@@ -2,8 +2,9 @@ import Model
 import NodeCore
 
 extension SwarmDraw {
-    /// What may wait for a loop and for another process. Never less than what the streams of a few devices
-    /// make when they come back: what is left out or cut off for that would come again and again.
+    /// Draws the bounds of what may wait for a loop and for another process. There must be room for the
+    /// frames of a few devices' streams that come back: otherwise a loop or a link would drop the same frames
+    /// again and again.
     mutating func drawBacklogs() {
         let plain = Options(seed: 0)
         let (inbox, peer) = (plain.inbox, plain.peerBacklog)

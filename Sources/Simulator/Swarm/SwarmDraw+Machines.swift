@@ -8,8 +8,8 @@ extension SwarmDraw {
     typealias Bound = WritableKeyPath<Options, Int> & Sendable
     typealias Length = WritableKeyPath<Options, UInt64> & Sendable
 
-    /// Every other bound stays at its default, so that the small ones are met each for itself. Most of the
-    /// rest are small, since large ones are met by nobody here; some are anywhere between.
+    /// Half of the bounds stay at their defaults, so that a run meets each small one by itself. Most of the
+    /// others are small, because no run meets a large one; some lie anywhere between.
     private mutating func draw(_ name: String, _ key: any Bound, from: Int, to most: Int = 64) {
         let plain = Options(seed: 0)[keyPath: key]
         let small = magnitude(UInt64(from), UInt64(roll(4) == 0 ? plain : min(plain, most)))
@@ -48,7 +48,7 @@ extension SwarmDraw {
         draw("retry-pause-ms", \.routing.retryPause, from: 1)
         draw("silence-ms", \.routing.silenceMin, from: 50)
         draw("silence-step-ms", \.routing.silenceStep, from: 10)
-        // Of both sides: gateways ask again within half of what partitions know.
+        // Both sides have this window: gateways ask again within half of what partitions know.
         draw("request-window", \.partition.requestWindow, from: 2)
         draw("returning-at-once", \.partition.returningAtOnce, from: 1)
         draw("body-cache-bytes", \.partition.bodyCacheBytesMax, from: 1, to: 20_000)

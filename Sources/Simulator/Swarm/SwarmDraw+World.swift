@@ -4,8 +4,8 @@ import Ownership
 import Partitions
 import Quotas
 
-// What was drawn later than the rest: after it, so that what a seed drew before stays as it was. All within
-// what `mistake` of each options says is legal.
+// Traits that were added later than the rest. They are drawn after it, so that a seed keeps its earlier
+// draws. All values must be legal by `mistake` of their options.
 
 extension SwarmDraw {
     mutating func drawWorld() {
@@ -19,7 +19,7 @@ extension SwarmDraw {
         drawMembership()
     }
 
-    /// Every other one is as it is by default, so that the small ones are met each for itself.
+    /// Half of the bounds stay at their defaults, so that a run meets each small one by itself.
     private mutating func bound(
         _ name: String, _ plain: UInt64, from: UInt64, to: UInt64? = nil,
         _ apply: @escaping @Sendable (inout Options, UInt64) -> Void
@@ -71,7 +71,7 @@ extension SwarmDraw {
         bound("pass-depth", UInt64(plain.passDepth), from: 1) {
             $0.partition.delivery.passDepth = UInt16($1)
         }
-        // Beyond the two, so that a listening device's messages pass before they are dropped.
+        // Beyond these two, so that a listening device's messages pass before the partition drops them.
         bound("waiting-beyond", UInt64(plain.waitingHardMax - plain.waitingMax - plain.passDepth), from: 0) {
             $0.partition.delivery.waitingHardMax =
                 $0.partition.delivery.waitingMax + $0.partition.delivery.passDepth + UInt16($1)
@@ -87,7 +87,7 @@ extension SwarmDraw {
         bound("pending-requests", UInt64(plain.pendingCountMax), from: 1) {
             $0.quotas.pendingCountMax = Int($1)
         }
-        // Beyond what a spender has without an answer.
+        // Beyond the requests that a spender has without an answer.
         bound("grants-beyond", UInt64(plain.flightCountMax - plain.pendingCountMax), from: 0) {
             $0.quotas.flightCountMax = $0.quotas.pendingCountMax + Int($1)
         }
@@ -119,11 +119,11 @@ extension SwarmDraw {
         bound("quota-lease-ms", plain.lease / 1_000_000, from: 5, to: 500) {
             $0.quotas.lease = .milliseconds($1)
         }
-        // Of 1,000 parts of a lease.
+        // In thousandths of a lease.
         bound("quota-cover", plain.leaseCover * 1000 / plain.lease, from: 1, to: 1000) {
             $0.quotas.leaseCover = max(1, $0.quotas.lease / 1000 * $1)
         }
-        // Beyond a lease.
+        // Beyond the length of a lease.
         bound("quota-share-ms", (plain.share - plain.lease) / 1_000_000, from: 0, to: 3000) {
             $0.quotas.share = $0.quotas.lease + .milliseconds($1)
         }
@@ -133,7 +133,7 @@ extension SwarmDraw {
         bound("quota-retry-us", plain.retryMin / 1000, from: 100, to: 50_000) {
             $0.quotas.retryMin = $1 * 1000
         }
-        // Beyond the earliest.
+        // Beyond the earliest retry.
         bound("quota-retry-span-ms", (plain.retryMax - plain.retryMin) / 1_000_000, from: 0, to: 500) {
             $0.quotas.retryMax = $0.quotas.retryMin + .milliseconds($1)
         }
@@ -143,7 +143,7 @@ extension SwarmDraw {
         bound("quota-patience-ms", plain.patience / 1_000_000, from: 1, to: 500) {
             $0.quotas.patience = .milliseconds($1)
         }
-        // Beyond that of who has a share.
+        // Beyond the patience of a spender that has a share.
         let span = (plain.patienceWithoutShare - plain.patience) / 1_000_000
         bound("shareless-ms", span, from: 500, to: 10_000) {
             $0.quotas.patienceWithoutShare = $0.quotas.patience + .milliseconds($1)
@@ -155,7 +155,7 @@ extension SwarmDraw {
         bound("poll-ms", plain.pollInterval / 1_000_000, from: 200, to: 1000) {
             $0.ownership.pollInterval = .milliseconds($1)
         }
-        // In polls. An operator whose database takes so long gives its leases so much more.
+        // In polls. An operator whose database is so slow sets leases that much longer.
         bound("lease-polls", plain.lease / plain.pollInterval, from: 3, to: 5) {
             let slow = $0.ownership.pollInterval + 2 * $0.writeMax + .milliseconds(200)
             $0.ownership.lease = max($0.ownership.pollInterval * $1, slow)
@@ -174,7 +174,7 @@ extension SwarmDraw {
         bound("follows-at-once", UInt64(plain.followsAtOnce), from: 1) {
             $0.ownership.followsAtOnce = Int($1)
         }
-        // Beyond the time for which its owner waits.
+        // Beyond the time for which the partition's owner waits for the heir.
         let kept = (plain.followedFor - plain.followingMax) / 1_000_000
         bound("followed-ms", kept, from: 0) {
             $0.ownership.followedFor = $0.ownership.followingMax + .milliseconds($1)
@@ -188,7 +188,7 @@ extension SwarmDraw {
         bound("probe-ms", plain.probeInterval / 1_000_000, from: 50, to: 1000) {
             $0.membership.probeInterval = .milliseconds($1)
         }
-        // Of 1,000 parts of the time between two probes.
+        // In thousandths of the time between two probes.
         bound("ack", plain.ackTimeout * 1000 / plain.probeInterval, from: 50, to: 1000) {
             $0.membership.ackTimeout = $0.membership.probeInterval / 1000 * $1
         }
@@ -240,7 +240,7 @@ extension SwarmDraw {
         bound("doubts-ms", plain.doubtsMin / 1_000_000, from: 100) {
             $0.membership.doubtsMin = .milliseconds($1)
         }
-        // Beyond those at first.
+        // Beyond the first doubt's length.
         bound("doubts-beyond-ms", (plain.doubtsMax - plain.doubtsMin) / 1_000_000, from: 0) {
             $0.membership.doubtsMax = $0.membership.doubtsMin + .milliseconds($1)
         }

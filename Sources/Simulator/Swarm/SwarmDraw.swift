@@ -3,17 +3,17 @@ import Partitions
 import Quotas
 import Routing
 
-/// What one seed draws for a run of a simulated cluster: how large everything is, how small each bound, how
-/// often things break and which. Many runs, each of which lacks most faults and has some of them all the
-/// time, find more than as many runs of one kind (Groce et al., "Swarm Testing", ISSTA 2012).
+/// What one seed draws for a run of a simulated cluster: sizes, bounds, and which faults happen and how
+/// often. Many runs, each without most faults and with some of them all the time, find more than as many runs
+/// of one kind (Groce et al., "Swarm Testing", ISSTA 2012).
 public struct SwarmDraw: Sendable, CustomStringConvertible {
     public typealias Options = ClusterSimulation.Options
 
-    /// One thing that is drawn.
+    /// One drawn value.
     public struct Trait: Sendable {
         public let name: String
         public fileprivate(set) var value: UInt64
-        /// What it is where nothing is drawn; shrinking goes back to it.
+        /// The value where nothing is drawn; shrinking goes back to it.
         public let plain: UInt64
         fileprivate let apply: @Sendable (inout Options, UInt64) -> Void
 
@@ -32,7 +32,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         drawRates()
         drawClocks()
         drawPartitionBounds()
-        // What comes later comes behind: a seed keeps what it drew before.
+        // Traits that were added later are drawn later, so that a seed keeps its earlier draws.
         drawJournalBounds()
         drawRouterBounds()
         drawNodeBounds()
@@ -40,8 +40,8 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         drawWorld()
     }
 
-    /// A run of the seed with what a line says (as `description` does), and all else plain. `nil` where the
-    /// line names what nobody draws.
+    /// A draw of the seed with the traits that a line names (in the form of `description`), and all others
+    /// plain. `nil` where the line cannot be read or names a trait that does not exist.
     public init?(seed: UInt64, _ line: String) {
         self.init(seed: seed)
         for place in traits.indices { traits[place].value = traits[place].plain }
@@ -54,7 +54,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         }
     }
 
-    /// What differs from a plain run, in one line.
+    /// The traits that differ from a plain run, in one line.
     public var description: String {
         let drawn = traits.filter { !$0.isPlain }.map { "\($0.name) \($0.value)" }
         return drawn.isEmpty ? "nothing" : drawn.joined(separator: ", ")
@@ -65,18 +65,18 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         options.faults = []
         for trait in traits { trait.apply(&options, trait.value) }
         options.hasFaults = true
-        // What comes first over a connection may have waited for it as long as that may take: who is asked
-        // takes it for so old.
+        // The first frame over a connection may have waited for it as long as frames may wait, and the
+        // receiver must assume that it did. A request needs more time than that.
         let oldest = options.links.waitMax + Deadline.handoverMax
         options.routing.deadline = max(options.routing.deadline, oldest + .seconds(1))
-        // A bucket that has no account for one of the loops serves it when another one's ends.
+        // A ledger without an account for a loop serves the loop only when another loop's account ends.
         options.quotas.accountCountMax = max(
             options.quotas.accountCountMax, options.nodeCount * options.loopCount)
         options.patience = .seconds(45)
         return options
     }
 
-    /// The same draw, but for one trait.
+    /// The same draw with another value of one trait.
     func with(_ place: Int, _ value: UInt64) -> SwarmDraw {
         var draw = self
         draw.traits[place].value = value
@@ -86,9 +86,9 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
     // MARK: Drawing
 
     mutating func roll(_ bound: UInt64) -> UInt64 { random.next(upperBound: max(1, bound)) }
-    /// Each as likely as any other.
+    /// A number from `from` to `to`, each as likely as any other.
     mutating func even(_ from: UInt64, _ to: UInt64) -> UInt64 { from + roll(to - from + 1) }
-    /// Each order of magnitude as likely as any other; the ends now and then.
+    /// A number from `from` to `to`: each order of magnitude as likely as any other, the ends now and then.
     mutating func magnitude(_ from: UInt64, _ to: UInt64) -> UInt64 {
         switch roll(12) {
         case 0: return from
@@ -99,7 +99,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         let top = min(to - from, UInt64(1) << roll(UInt64(bits)))
         return from + even(top / 2, top)
     }
-    /// Of 1,000: never, seldom, often or nearly always.
+    /// A rate in 1,000: never, seldom, often or nearly always.
     mutating func rate() -> UInt64 {
         switch roll(10) {
         case ..<5: 0
@@ -132,7 +132,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         add("topics", 5, magnitude(1, 20)) { $0.topicCount = Int($1) }
         let seconds = even(4, 30)
         add("seconds", 30, seconds) { $0.seconds = $1 }
-        // So that some runs have few operations, and none takes for ever.
+        // So that some runs have few operations, and no run takes for ever.
         let operations = [even(50, 500), even(500, 2000), even(2000, 6000)][Int(roll(3))]
         let pause = max(2, 2000 * seconds * devices / operations)
         add("pause-ms", 1200, pause) { $0.pauseMax = .milliseconds($1) }
@@ -180,8 +180,8 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
     }
 
     private mutating func drawPartitionBounds() {
-        /// Every other bound is as it is by default, so that the small ones are met each for itself. Most of
-        /// the rest are small, since large ones are met by nobody here; some are anywhere between.
+        /// Half of the bounds stay at their defaults, so that a run meets each small one by itself. Most of
+        /// the others are small, because no run meets a large one; some lie anywhere between.
         func bound(_ from: Int, _ to: Int) -> UInt64 {
             let top = roll(4) == 0 ? to : min(to, to > 10_000 ? 20_000 : 64)
             return roll(2) == 0 ? magnitude(UInt64(from), UInt64(top)) : UInt64(to)
