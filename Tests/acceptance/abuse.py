@@ -1,4 +1,4 @@
-"""Hostile HTTP/2 clients against a real server: each is closed, and an honest client is served all the while."""
+"""Hostile HTTP/2 clients against a real server. The server must close each connection, and serve an honest client meanwhile."""
 import os
 import signal
 import socket
@@ -20,7 +20,7 @@ def streams(count, make):
     return (make(1 + 2 * i) for i in range(count))
 
 
-# What is sent behind the preface, piece by piece, until the server closes.
+# By name, the pieces that a client sends after the preface until the server closes the connection.
 FLOODS = {
     "PING flood": lambda: (frame(6, payload=b"12345678") * 50 for _ in range(40)),
     "SETTINGS flood": lambda: (frame(4) * 50 for _ in range(40)),
@@ -39,7 +39,8 @@ FLOODS = {
 
 
 def ends(address, pieces):
-    """Sends pieces, reading what comes, until the server closes; false where it goes on taking them."""
+    """Sends `pieces` and reads the answers. True when the server closes the connection; false after 5 s in which nothing
+    comes."""
     with socket.create_connection(address, timeout=5) as connection:
         try:
             connection.sendall(PREFACE)

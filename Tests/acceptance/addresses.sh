@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What one address may do with nothing but the app's key or a bad assertion, and how many devices a project may have: past each
-# bound the answer is 429 and says which it was, and others go on.
+# The bounds of one address that has only an app's key or sends bad assertions, and the bound of a project's devices. Past a bound
+# the server answers 429 and names the bound, and still serves other addresses and callers with a bearer key.
 . "$(dirname "$0")/common.sh"
 "$unprivileged" "$tidecast" server --data "$data" --listen "127.0.0.1:$port" --proxy 127.0.0.0/8 \
   --address-registrations-per-minute 3 --address-changes-per-minute 2 --address-bad-assertions-per-minute 4 2>> "$log" &
@@ -10,7 +10,7 @@ wait_ready "$url" || fail "the server was not ready within 10 s"
 key=$("$unprivileged" "$tidecast" project key create demo --kind device --data "$data")
 bearer=$("$unprivileged" "$tidecast" project key create demo --kind bearer --data "$data")
 
-# answers STATUS PATH OPTION…: the answer is in $work/answer.
+# answers STATUS PATH OPTION…: a POST to PATH must be answered with STATUS; the body goes to $work/answer.
 answers() {
   local wanted=$1 path=$2 said
   shift 2
@@ -25,13 +25,13 @@ for _ in 1 2 3; do answers 200 $registrations "${app[@]}" -H 'X-Forwarded-For: 1
 answers 429 $registrations "${app[@]}" -H 'X-Forwarded-For: 192.0.2.1'
 says RegistrationsPerMinutePerAddress
 says RESOURCE_EXHAUSTED
-# What a client writes itself stands before what the proxy writes.
+# A client may send an X-Forwarded-For of its own, and a proxy appends the client's address: the server must count the last one.
 answers 429 $registrations "${app[@]}" -H 'X-Forwarded-For: 192.0.2.99, 192.0.2.1'
 answers 200 $registrations "${app[@]}" -H 'X-Forwarded-For: 192.0.2.2'
 answers 200 $registrations -H "authorization: Bearer $bearer" -d '{}' -H 'X-Forwarded-For: 192.0.2.1'
 echo "ok: registrations of one address"
 
-# The credential is wrong, and is counted all the same.
+# The server must also count a change that it refuses for a wrong credential.
 name=$(curl -s -X POST "$url$registrations" -H "authorization: Bearer $bearer" -d '{}' | sed -n 's/.*"name": *"\([^"]*\)".*/\1/p')
 [ -n "$name" ] || fail "no device was registered"
 changed=/v1/$name/topicSubscriptions/news:subscribe

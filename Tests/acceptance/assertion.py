@@ -1,4 +1,4 @@
-"""What a backend's library does with a service account: it signs an assertion, and gets an access token for it."""
+"""The token exchange of a backend's library: it signs an assertion with a service account's key and gets an access token."""
 import base64
 import http.client
 import json
@@ -12,7 +12,7 @@ def _part(value):
 
 
 def exchange(node, account):
-    """The status and the answer of a node to an assertion of this account."""
+    """The status and the JSON body with which `node` answers an assertion of `account`."""
     now = int(time.time())
     head = {"alg": "RS256", "kid": account["private_key_id"]}
     claims = {"iss": account["client_email"], "aud": account["token_uri"], "iat": now, "exp": now + 3600,

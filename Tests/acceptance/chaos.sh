@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The checkers of tools/chaos each see their planted fault; then a short selection of its faults on a real cluster in network
-# namespaces, under load: answers of the database that are lost, a cut, a gateway that is killed. Needs root.
+# Each checker of tools/chaos must see its planted fault. Then a short selection of faults on a real cluster in network
+# namespaces, under load: lost answers of the database, a cut, ended connections, a killed gateway. Needs root.
 . "$(dirname "$0")/common.sh"
 export PYTHONDONTWRITEBYTECODE=1
 "$root/tools/chaos" selftest

@@ -1,4 +1,4 @@
-"""Clocks that leap, of one server or of one node of three: see clock_leaps.sh and cluster_clock.sh."""
+"""The wall clock of one server, or of one node of three, leaps: see clock_leaps.sh and cluster_clock.sh."""
 import asyncio
 import os
 import signal
@@ -11,21 +11,21 @@ from world import Server, World, is_preloaded
 
 SEND = "/v1/projects/demo/messages:send"
 AWAY, WAITING = 60, 3
-# Days after which a device ends that nobody has seen are 270. Back to 1970 is as far as a clock without a battery goes.
+# The server unregisters a device that it has not seen for 270 days. A clock without a battery starts in 1970.
 LEAPS = {"271 days ahead": 271 * 86_400, "back to 1970": -int(time.time())}
 REASON = "the wall clock leapt"
 
 
 class House:
-    """Devices of which some listen and some are away, for each of whom messages wait. All is sent and asked through
-    one node, and those who listen may do it at another."""
+    """Devices that listen, and devices that are away and have messages waiting. Sends and questions go to the node `at`;
+    devices listen at the node `listening_at`."""
 
     def __init__(self, at, listening_at=None):
         self.at, self.listening_at, self.number, self.devices, self.waiting = at, listening_at or at, 0, [], {}
         self.listening, self.away = [], []
 
     async def send(self, targets):
-        """To all of them; the numbers of those messages."""
+        """Sends one message to each target, and returns the numbers of the messages."""
         numbers = range(self.number + 1, self.number + 1 + len(targets))
         self.number += len(targets)
         await several(*self.at, [("POST", SEND, message(*one)) for one in zip(numbers, targets)])
@@ -42,21 +42,21 @@ class House:
             await self.send_to_those_away()
 
     async def send_to_those_away(self):
-        """One message each: one of them is gone in an hour, the others after weeks."""
+        """One message to each device that is away. For each third device it expires after 1 h, for the others after weeks."""
         targets = [{"token": one["token"], **({"android": {"ttl": "3600s"}} if place % 3 == 0 else {})}
                    for place, one in enumerate(self.away)]
         for device, number in zip(self.away, await self.send(targets)):
             self.waiting[device["token"]].add(number)
 
     async def check_hearing(self, what):
-        """All that listen hear a message each, and all topics take one."""
+        """Each listening device must receive a message, and each of 64 topics must accept one."""
         numbers = await self.send([{"token": stream.token} for stream in self.listening])
         await self.send([{"topic": f"topic-{number}"} for number in range(64)])
         await until(lambda: all(number in stream.now for stream, number in zip(self.listening, numbers)),
                     f"those who listen to hear something {what}")
 
     async def check_comer(self):
-        """Somebody who was away comes back, hears all that waited, and goes without a word."""
+        """A device that was away comes back, receives all its waiting messages, and leaves without an acknowledgement."""
         device = self.away[0]
         stream = Stream(device)
         stream.open(*self.listening_at)
@@ -85,7 +85,7 @@ class House:
 
 
 async def drive(house, condition, what):
-    """Traffic of all partitions, since each reads the clock when it has something to do."""
+    """Sends to all partitions until `condition` holds, at most 90 s: a partition reads the clock only when it has work."""
     end = time.monotonic() + 90
     while not await condition():
         assert time.monotonic() < end, f"waited too long for {what}"
@@ -100,7 +100,7 @@ async def single(server):
     began = time.monotonic()
     house = House((server.host, server.port))
     await house.fill()
-    # A new owner ends nobody in its first ten seconds, whatever the clock says.
+    # In its first 10 s a new owner unregisters no device, whatever its clock says (`listenersReturn`).
     await asyncio.sleep(max(0, began + 10.5 - time.monotonic()))
 
     async def is_ready():
@@ -157,7 +157,7 @@ async def several_nodes(database, folder, one, two, three):
         assert status == 503 and REASON in words.decode(), (status, words)
         assert await ready(three), "a node whose clock is right is not ready"
         if one.process.poll() is None:
-            # Half of what it had goes to the node whose clock is wrong.
+            # The node with the wrong clock takes about half of the dead node's partitions.
             one.end(signal.SIGKILL)
             await asyncio.to_thread(
                 cluster.wait, lambda: set(three.owners()) == {"two", "three"}, "the others to own what was the dead node's")

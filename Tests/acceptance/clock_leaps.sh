@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The clock on the wall leaps: to 271 days ahead, back, to 1970, back. The server says that it is not ready, and is ready again
-# when the clock is; no device is unregistered and no waiting message is lost.
+# A server's wall clock leaps 271 days ahead and back, and to 1970 and back. While the clock is wrong the server must say that it
+# is not ready; when the clock is right again it must be ready. No device may be unregistered, and no waiting message lost.
 . "$(dirname "$0")/common.sh"
 python3 "$here/clock_leaps.py" "$tidecast" "$work"

@@ -1,4 +1,4 @@
-"""Faults of a cluster of three nodes, and what must hold whatever happens: see cluster.sh."""
+"""Faults of a cluster of three nodes, and the promises that must hold under each of them: see cluster.sh."""
 import contextlib
 import glob
 import http.client
@@ -16,13 +16,13 @@ from privileges import privileges
 
 BINARY = sys.argv[1] if __name__ == "__main__" else os.environ.get("TIDECAST", "")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# Nodes run by this, and what they are to read and write is made by it.
+# This script runs the nodes, and makes the files that nodes read and write.
 UNPRIVILEGED = os.path.join(ROOT, "tools/unprivileged")
 OWNER = {"authorization": "Bearer owner", "content-type": "application/json"}
 
 
 def make_folder():
-    """For nodes, and for a database's own user to pass through."""
+    """A temporary folder of the nodes' user. Mode 755 lets the database's user reach its own folder in it."""
     folder = subprocess.run([UNPRIVILEGED, "mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip()
     os.chmod(folder, 0o755)
     return folder
@@ -34,7 +34,7 @@ def make_certificates(folder, *options):
 
 
 class Database:
-    """PostgreSQL in a folder of its own, ended with the test."""
+    """A PostgreSQL server with a folder of its own. The test must stop it."""
 
     def __init__(self, folder):
         found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))
@@ -106,7 +106,7 @@ class Node:
             return False
 
     def owners(self):
-        """Partition by partition, which node owns it as this node sees it; "" for none."""
+        """The owner of each partition, in order, as this node sees it; "" for none."""
         out = subprocess.run([BINARY, "cluster", "status", "--json", "--data", self.folder], check=True,
                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30).stdout
         return [one["owner"] for one in json.loads(out)["partitions"]]
@@ -128,9 +128,9 @@ def wait(condition, what, limit=60):
 
 
 class Device:
-    """Listens on a node for as long as it is told to, and comes back whenever its stream ends."""
-    # Of how many messages it acknowledges one while it listens; 0 for none. A device of which more than a hundred wait when its
-    # stream ends may be told of a loss instead (FCM's bound).
+    """A device that listens on a node until the test ends. When its stream ends, the device opens the next one after 0.2 s."""
+    # The device acknowledges each message whose number this divides; 0 for none. A device with more than 100 waiting messages at
+    # the end of its stream may get `deleted_messages` in place of some of them (FCM's bound).
     acknowledged = 0
 
     def __init__(self, node, registration):
@@ -171,7 +171,7 @@ class Device:
                     if number not in self.seen:
                         self.order.append(number)
                     self.seen[number] = self.seen.get(number, 0) + 1
-                # Only now and then, so that there is something to deliver again.
+                # The device remembers each fifth event only, so that its next stream gets some messages again.
                 if number % 5 == 0:
                     self.last = event
                 if self.acknowledged and number % self.acknowledged == 0:
@@ -191,7 +191,7 @@ class Device:
 
 
 class Load:
-    """Sends to one topic, one message after the other, and knows what became of each."""
+    """Sends to one topic, one message after the other, and keeps the status of each send."""
 
     def __init__(self, node, project="demo"):
         self.node, self.project, self.is_over = node, project, False
@@ -216,12 +216,12 @@ class Load:
             self.statuses[number] = status
 
     def outcomes(self, since=0):
-        """The status of each send that was answered so far, of those after `since`; 0 for a connection that broke."""
+        """The status of each finished send after number `since`; 0 where the connection broke."""
         with self.lock:
             return {number: status for number, status in self.statuses.items() if number > since}
 
     def mark(self):
-        """The newest of them."""
+        """The number of the newest finished send."""
         return max(self.outcomes(), default=0)
 
     def end(self):
@@ -236,7 +236,7 @@ class Load:
 
 
 class Made:
-    """What a test of nodes has made so far."""
+    """The folder, the databases and the nodes that a test has made so far."""
 
     def __init__(self):
         self.folder, self.databases, self.nodes = make_folder(), [], []
@@ -274,7 +274,8 @@ class Made:
 
 @contextlib.contextmanager
 def making():
-    """Everything that is made in it ends with it; where it fails, the end of each node's log is printed."""
+    """Ends and removes everything that the test has made. Where the test fails, it prints the last 60 lines of each node's
+    log."""
     made = Made()
     try:
         yield made
@@ -313,14 +314,14 @@ def run(database, nodes):
                                 {**OWNER, "access_token_auth": "true"})
         assert status == 200, (status, body)
         results = json.loads(body)["results"]
-        # The project was made on the first node a moment ago; of its devices the second may not know yet whose they are.
+        # The first node made the project a moment ago. The second node may not know the project yet, and then answers INTERNAL.
         assert results in ([{}] * 4, [{"error": "INTERNAL"}] * 4), results
         return results == [{}] * 4
 
     wait(subscribed, "a subscription through a node that hears of the project")
     wait(lambda: all(device.streams for device in devices), "the streams")
     load = Load(one)
-    # Their buckets live here and there, so that whoever dies had some.
+    # Six more projects. Their quota buckets are spread over the nodes, so that a node that dies has owned some of them.
     others = [Load(one, f"other-{number}") for number in range(6)]
     wait(lambda: all(len(one_load.accepted()) > 50 for one_load in [load] + others), "the first sends")
     print("registered through one, subscribed through two, listening on three, sending through one")
@@ -364,7 +365,7 @@ def run(database, nodes):
     mark = marks()
     two.process.send_signal(signal.SIGSTOP)
     wait(lambda: "two" not in one.owners(), "the others to own what the sleeper had")
-    # What it was asked before it slept is answered by its heirs now. If it woke earlier it could answer that by 504.
+    # The heirs now answer the requests that the sleeping node had got. A node that wakes earlier could answer them with 504.
     settled("the sleeper's partitions were taken")
     two.process.send_signal(signal.SIGCONT)
     assert two.process.wait(timeout=30) == 70, "a fenced node steps down"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Three nodes on one PostgreSQL, real processes, under load: an owner killed, one leaving in order, one that sleeps past
-# its lease, the database killed. A checker looks at what was acknowledged and what arrived.
+# Three nodes (real processes) on one PostgreSQL, under load: a node is killed, a node leaves in order, a node sleeps past its
+# lease, the database is killed. A checker compares the accepted sends with the messages that arrived.
 #
 #   Tests/acceptance/cluster.sh [BINARY]
 . "$(dirname "$0")/common.sh"

@@ -1,4 +1,4 @@
-"""Nodes that show each other who they are. See cluster_certificates.sh."""
+"""Nodes authenticate each other by certificates of their own. See cluster_certificates.sh."""
 import json
 import os
 import shutil
@@ -23,7 +23,7 @@ def check(condition, what):
 
 
 class Node(cluster.Node):
-    """With a certificate of its own, or with none."""
+    """A node with the certificate `shows`, or without TLS between nodes where `shows` is None."""
     shows = None
 
     def start(self):
@@ -40,7 +40,7 @@ class Node(cluster.Node):
             return file.read()
 
     def status(self):
-        """Of a node that has begun; else that of a cluster of nobody."""
+        """The output of `cluster status` at this node; a cluster without members where the node does not answer."""
         done = subprocess.run([cluster.BINARY, "cluster", "status", "--json", "--data", self.folder],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         return {"members": [], "linksDown": []} if done.returncode else json.loads(done.stdout)
@@ -84,7 +84,8 @@ def first_certificate(file):
 
 
 def authority(folder):
-    """An authority that is kept under a passphrase, and signs for one node more later."""
+    """Makes an authority whose key has a passphrase, and later signs one more node's certificate. Each wrong use must be
+    refused."""
     secret = os.path.join(os.path.dirname(folder), "passphrase")
     with open(secret, "w", encoding="ascii") as file:
         file.write(PASSPHRASE + "\n")
@@ -135,7 +136,7 @@ def named(folder, database, nodes):
 
 
 def unnamed(folder, certificates, one, two, make):
-    """One whose certificate is good, and names no node. All believe its authority as well."""
+    """A node whose certificate is valid and names no node. All nodes also trust the authority of this certificate."""
     shared = os.path.join(folder, "shared")
     cert("make", "--cluster", "--out", shared)
     with open(f"{shared}/ca.pem", encoding="ascii") as file:
@@ -164,7 +165,7 @@ def unnamed(folder, certificates, one, two, make):
         told[:] = [body.decode()]
         return status == 503 and words in told[0]
 
-    # It takes the connections of the others nowhere else: each direction wants the name.
+    # No link of node four stands in either direction: both sides of a link check the name in the other side's certificate.
     cluster.wait(is_told, "its /readyz to say why")
     check(True, f"and in /readyz: {told[0].strip()}")
     four.end(signal.SIGKILL)
@@ -173,7 +174,7 @@ def unnamed(folder, certificates, one, two, make):
     two.start()
     two.wait_ready()
     four.start()
-    # Ready means that it reaches an owner of partitions, which only this one can be.
+    # A ready node reaches an owner of partitions. Only node two accepts node four, so node four has reached node two.
     four.wait_ready()
     cluster.wait(lambda: "one" in four.links_down(), "the node to be refused by the others")
     check("two" not in four.links_down(), f"no link to the one that allows it is down: {four.links_down()}")
@@ -191,7 +192,7 @@ def reading_anew(certificates, one, two, three):
     cluster.wait(lambda: shown(one, certificates, "two") == after, "it to be shown without a word")
     cert("sign", "one", "--authority", certificates, "--force", passphrase=PASSPHRASE)
     lines = one.log().count("a new certificate is in use")
-    # The wrapper has become the server.
+    # tools/unprivileged replaces itself by the server (exec), so the signal goes to the server.
     one.process.send_signal(signal.SIGHUP)
     cluster.wait(lambda: one.log().count("a new certificate is in use") > lines, "SIGHUP to have it read")
     now = first_certificate(f"{certificates}/one.pem")
@@ -208,7 +209,7 @@ def reading_anew(certificates, one, two, three):
 
 
 def without_tls(folder, database, nodes):
-    """Whoever reaches the port of a node without TLS says its greeting back to it, as if it were a node."""
+    """Nodes without TLS. A client without the cluster's key sends a node's greeting back to the node, and must be cut off."""
     five, six = Node(folder, "five", database), Node(folder, "six", database)
     nodes += [five, six]
     for node in (five, six):

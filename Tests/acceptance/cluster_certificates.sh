@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Nodes that show who they are: certificates of their own, signed later by the authority that was kept; a node whose certificate is
-# not its own is refused by name, and the operators of both sides read why; certificates are read anew without a cut connection.
-# Without TLS nobody who lacks the cluster's key is spoken to. Gossip that is recorded and sent again is not believed (needs root,
-# to hear it).
+# Nodes authenticate each other by certificates of their own; the authority's kept key signs a certificate later. A node does not
+# start with another node's certificate. Nodes refuse a node whose certificate names no node, and the operators of both sides read
+# why. Nodes read changed certificates without cutting a connection. Without TLS, a node does not talk to a client that lacks the
+# cluster's key, and refuses recorded gossip that is sent again (needs root, to record gossip).
 #
 #   Tests/acceptance/cluster_certificates.sh [BINARY]
 set -euo pipefail

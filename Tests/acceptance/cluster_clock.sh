@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The clock of one node of three leaps, also while it takes the partitions of another: only that node is not ready, nothing is
-# lost, and it is ready again when its clock is. A node whose clock is wrong from the first does not join.
+# The clock of one node of three leaps, also while this node takes another node's partitions. Only this node may be not ready, and
+# it must be ready again when its clock is right. Nothing may be lost. A node whose clock is wrong at its start must not join.
 . "$(dirname "$0")/common.sh"
 python3 "$here/clock_leaps.py" "$tidecast" "$work" cluster

@@ -1,4 +1,4 @@
-"""The primary of a replicated database dies under load, and a standby is promoted by hand: see cluster_database.sh."""
+"""The primary of a replicated database dies under load, and deploy/failover promotes a standby: see cluster_database.sh."""
 import json
 import os
 import signal
@@ -17,7 +17,7 @@ ENVIRONMENT = {**os.environ, "TIDECAST": sys.argv[1], "TIDECAST_CLUSTER": "repli
                "COMPOSE": TOOL}
 
 
-# It takes twenty seconds, on a machine that does nothing else.
+# The test takes 20 s on an idle machine.
 SECONDS_MAX = 180
 
 
@@ -30,7 +30,7 @@ def run(*words, check=True, limit=100):
 
 
 class Gateway(Node):
-    """One of tools/cluster's, asked from outside."""
+    """A gateway that tools/cluster started; the test reaches it by its address."""
 
     def __init__(self, name, host):
         self.name, self.host, self.port, self.headers = name, host, 8787, {}
@@ -103,7 +103,7 @@ def test():
     run(TOOL, "kill", "db-1")
     wait(not_ready, "a node to see that its database is away")
     new = failover("db-1")
-    # In order, this time: nothing is killed, only the primary is to be taken down.
+    # An orderly failover: the primary is alive, and deploy/failover stops it first.
     failover(new)
     load.end()
     accepted = set(load.accepted())

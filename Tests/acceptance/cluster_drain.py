@@ -10,7 +10,7 @@ cluster.BINARY = sys.argv[1]
 
 
 def command(node, *words):
-    """A command to the node's admin socket: its code and what it said."""
+    """Runs a command over the node's admin socket, and returns the exit code and the output."""
     done = subprocess.run([cluster.BINARY, *words, "--data", node.folder], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr

@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# A node that was drained stays out, whatever restarts it, until it is let in again; the last shard is not drained by mistake.
+# A drained node stays out, also after a restart, until an operator uncordons it. The last shard is drained only with --force.
 . "$(dirname "$0")/common.sh"
 python3 "$here/cluster_drain.py" "${1:-$tidecast}"

@@ -1,4 +1,4 @@
-"""A process that is frozen while it changes projects holds nobody up, and overwrites nothing: see cluster_frozen.sh."""
+"""A process that is frozen while it changes projects must not block or overwrite changes of others: see cluster_frozen.sh."""
 import http.client
 import json
 import os
@@ -18,7 +18,7 @@ SHARED = "shared"
 
 
 class AdminConnection(http.client.HTTPConnection):
-    """To the node's admin socket. Never by its folder alone, which would do where no process runs, too."""
+    """A connection to the node's admin socket. The command line with --data could also work where no process runs."""
 
     def __init__(self, node):
         super().__init__("localhost", timeout=30)
@@ -31,7 +31,7 @@ class AdminConnection(http.client.HTTPConnection):
 
 
 def ask(node, method, path, body=None):
-    """Whether it was done, and the answer."""
+    """Whether the node answered 200, and the body of its answer or the text of the error."""
     connection = AdminConnection(node)
     try:
         connection.request(method, path, json.dumps(body) if body is not None else None, cluster.OWNER)
@@ -63,7 +63,7 @@ def limits(node):
 
 
 class Busy:
-    """Changes projects through a node for as long as it is told to."""
+    """Makes projects and sets a quota through a node, until `end` is called."""
 
     def __init__(self, node):
         self.node, self.made, self.fanouts, self.ends = node, [], None, False
@@ -89,7 +89,7 @@ class Busy:
             if set_limit(self.node, "fanouts", value)[0]:
                 self.fanouts = value
                 time.sleep(0.02)
-            # Not known: what stands is this, or what stood before.
+            # The change may or may not be done, so either value may stand.
             else:
                 self.fanouts = None
                 time.sleep(0.05)
@@ -101,7 +101,8 @@ class Busy:
 
 
 def again(node):
-    """Others may have fenced it while it slept; then it has ended by itself, and begins anew."""
+    """Waits until the node is ready again. Where other nodes fenced it while it slept, it has ended with 70 and is started
+    again."""
     time.sleep(1)
     deadline = time.monotonic() + 60
     while not node.is_ready():
@@ -126,7 +127,7 @@ def run(one, two, three):
     busy = Busy(one)
     cluster.wait(lambda: len(busy.made) > 3, "the first changes")
     for number in range(ROUNDS):
-        # Nearly always in the middle of a change, since making a key takes longer than everything else.
+        # The freeze nearly always hits the middle of a change, since making a project's key takes longer than all other steps.
         time.sleep(0.2 + dice.random() / 2)
         one.process.send_signal(signal.SIGSTOP)
         done, said = create(two, f"other-{number}")

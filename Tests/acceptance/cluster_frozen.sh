@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A process that is stopped while it changes projects: meanwhile others change projects and join, and when it goes on, what
-# it was about to write overwrites nothing.
+# A process is stopped in the middle of a change of projects. Meanwhile other processes change projects, and a node joins. When
+# the stopped process goes on, its late write must overwrite nothing.
 . "$(dirname "$0")/common.sh"
 python3 "$here/cluster_frozen.py" "${1:-$tidecast}"

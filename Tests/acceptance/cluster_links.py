@@ -12,7 +12,7 @@ import cluster  # noqa: E402
 
 cluster.BINARY = sys.argv[1]
 CUT_SECONDS = 15
-# What a node may log in that time: a line for each link, a few for each node that it suspects, its own readiness.
+# Lines that a node may log during the cut: one for each link, a few for each node that it suspects, and its own readiness.
 LINES_MAX = 40
 
 
@@ -47,7 +47,7 @@ def status(node, *options):
 
 
 def tcp(action, nodes):
-    """Every packet that is sent to the peer port of one of the nodes is answered with a reset."""
+    """Adds (-A) or deletes (-D) a rule: the kernel answers each TCP packet to the peer port of one of the nodes with a reset."""
     for node in nodes:
         subprocess.run(["iptables", "-w", action, "INPUT", "-p", "tcp", "--dport", str(node.peer), "-j", "REJECT",
                         "--reject-with", "tcp-reset"], check=True)
@@ -69,16 +69,16 @@ def cut_and_heal(gateway, shards):
     shown = status(gateway)
     check(all(f"link down: gateway to {name}, for " in shown for name in names), "cluster status shows them")
     check(metric(gateway, "tidecast_peer_links_down") == len(shards), "tidecast_peer_links_down counts them")
-    # It is the length of the cut that shows whether the log floods.
+    # Only a cut that lasts shows whether the log floods.
     cluster.wait(lambda: time.monotonic() - began > CUT_SECONDS, "the cut to last", CUT_SECONDS + 5)
     for node in [gateway, *shards]:
         lines = log_of(node).splitlines()[before[node]:]
-        # On a busy machine all of this may have taken longer.
+        # On a busy machine the steps above take longer, so the bound grows with the time.
         lasted = time.monotonic() - began
         limit = LINES_MAX * max(1, lasted / CUT_SECONDS)
         check(len(lines) <= limit, f"{node.name} logged {len(lines)} lines in {lasted:.0f} s")
     told = [line for line in log_of(gateway).splitlines() if "a node cannot be reached over TCP" in line]
-    # Once a minute for each, and this may have taken more than one on a busy machine.
+    # A node logs a failed link once a minute, and on a busy machine the cut may last longer than a minute.
     check(all(any(f'"{name}"' in line for line in told) for name in names) and len(told) <= 2 * len(shards)
           and "Connection refused" in told[0], f"the gateway has logged each failed link, with its reason: {told}")
     check("not ready" in log_of(gateway), "the gateway has logged that it is not ready")
@@ -120,7 +120,7 @@ def main():
             shard.start()
         for node in nodes:
             node.wait_ready()
-        # Both shards own something, so that each is one whom the gateway must reach.
+        # Both shards must own partitions, so that the gateway has to reach each of them.
         cluster.wait(lambda: all(one["partitions"] for one in json.loads(status(gateway, "--json"))["members"]
                                  if one["roles"] == "shard"), "both shards to own partitions")
         if "--stop" not in sys.argv:

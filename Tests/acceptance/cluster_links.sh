@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A gateway and two shards whose TCP is cut while UDP goes on: each says in /readyz whom it cannot reach and why, `cluster status`
-# shows the links, the log stays short, and all are ready again when the cut heals. A node's log after an orderly end has no
-# ERROR. Needs root for a network namespace.
+# A gateway and two shards whose TCP is cut while UDP goes on. The gateway says in /readyz which nodes it cannot reach and why,
+# `cluster status` shows the links that are down, the log stays short, and all nodes are ready again when the cut heals. After an
+# orderly end, a node's log has no ERROR. Needs root for a network namespace.
 #
 #   Tests/acceptance/cluster_links.sh [BINARY]
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The topology of deploy/compose.yaml in network namespaces: three gateways and three shards on PostgreSQL come up and agree; a
-# shard is cut off from everything while messages are sent, and comes back by itself. No send may fail. Needs root.
+# The topology of deploy/compose.yaml in network namespaces. Three gateways and three shards on PostgreSQL come up and agree on
+# the owners. A shard is cut off from everything while a client sends, and comes back by itself. No send may fail. Needs root.
 . "$(dirname "$0")/common.sh"
 needs_namespaces
 export TIDECAST_CLUSTER=cut TIDECAST_NETWORK=10.80.0
@@ -39,7 +39,7 @@ cat > "$work/send.py" <<'EOF'
 import http.client, json, os, sys, time
 host, token, over = sys.argv[1:4]
 bad, count = [], 0
-# Until that file is there.
+# Until the file `over` exists.
 while not os.path.exists(over):
     connection = http.client.HTTPConnection(host, 8787, timeout=30)
     connection.request("POST", "/v1/projects/demo/messages:send",

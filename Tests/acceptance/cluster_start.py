@@ -1,4 +1,4 @@
-"""Nodes that cannot join a cluster: each says why and what to do, and nobody else is harmed. See cluster_start.sh."""
+"""Nodes that cannot join a cluster must say why and what to do, and must not harm the other nodes. See cluster_start.sh."""
 import json
 import os
 import shutil
@@ -119,7 +119,7 @@ def main():
 
 
 def failed_starts(busy, other):
-    """Threads and connections of a node that did not start end with it: no signal, and nothing is left in the cluster."""
+    """A node that cannot start must end its threads and connections: it exits with 1, and leaves nothing in the cluster."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", busy.port))
         taken.listen()
@@ -142,7 +142,7 @@ def members(node):
 
 
 def no_admin_socket(locked, folder):
-    """The folder of a cluster's node has nothing in it but the admin socket."""
+    """A cluster's node keeps only its admin socket in its folder, so a node that cannot write there must still serve."""
     locked.data = os.path.join(folder, "of-root")
     os.mkdir(locked.data, 0o700)
     if os.getuid() != 0:
@@ -162,7 +162,8 @@ def answer(node, path):
 
 
 def hostile(node):
-    """Fault 21: garbage, oversize, truncated, and what was sealed by nobody."""
+    """Sends random datagrams of 0 to 9,000 bytes to the peer port: garbage, oversize, truncated, unsealed (fault 21 of
+    tools/chaos)."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         for number in range(2000):
             size = [0, 1, 24, 25, 26, 200, 1400, 1401, 9000][number % 9]

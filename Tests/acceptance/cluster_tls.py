@@ -13,7 +13,7 @@ VERSIONS = ("-tls1_3", "-tls1_2")
 
 
 def client(node, *options, wait=0.0):
-    """A handshake by openssl, which stays for `wait` seconds; what it says."""
+    """The output of a handshake by openssl, which stays connected for `wait` seconds."""
     process = subprocess.Popen(["openssl", "s_client", "-connect", f"127.0.0.1:{node.tls}", "-servername", "localhost",
                                 *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
@@ -24,7 +24,7 @@ def client(node, *options, wait=0.0):
 
 
 def keep(node, file, version):
-    # Tickets of TLS 1.3 come behind the handshake.
+    # TLS 1.3 sends its tickets after the handshake.
     client(node, version, "-sess_out", file, wait=1)
     if not os.path.exists(file):
         raise SystemExit(f"FAIL: {version}: {node.name} gave no session")

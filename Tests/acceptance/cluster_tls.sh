@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A client's TLS session that one gateway began resumes at the other, also when both have begun anew; and not at a gateway of
-# another cluster. No early data.
+# A client's TLS session from one gateway resumes at the other gateway, also after both have restarted, and not at a gateway of
+# another cluster. No gateway accepts early data.
 #
 #   Tests/acceptance/cluster_tls.sh [BINARY]
 set -euo pipefail

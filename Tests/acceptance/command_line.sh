@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # shellcheck disable=SC2154
-# What a newcomer does first, and what goes wrong then: the service-account file is in the user's hands or no project is made,
-# nothing that stands is replaced, and URLs in it are ones that a client can use.
+# A new user's first commands and first mistakes. A project is made only where its service-account file can be written, no
+# existing file is replaced, and the URLs in the file are ones that a client can use.
 . "$(dirname "$0")/common.sh"
 
-# refused TEXT COMMAND…: it fails, and says TEXT.
+# refused TEXT COMMAND…: the command must fail, and TEXT must stand in its output.
 refused() {
   local text=$1
   shift
@@ -33,7 +33,7 @@ refused 'cannot be written: No such file' "${tidecast[@]}" project create second
 echo "ok: no project without its file, and nothing is replaced unless that is asked for"
 
 refused 'say --yes' "${tidecast[@]}" project delete second "${on[@]}"
-# on_terminal ANSWER COMMAND…: runs it on a terminal of its own, on which ANSWER is typed.
+# on_terminal ANSWER COMMAND…: runs the command on a terminal of its own, and types ANSWER there.
 on_terminal() {
   python3 -c 'import os, pty, sys
 answer = sys.argv[1].encode() + b"\n"
@@ -56,7 +56,7 @@ refused 'say --force' "${tidecast[@]}" cert make --out "$work/certificates" --na
 refused 'cannot be made' "${tidecast[@]}" cert make --out /proc/certificates --name localhost
 echo "ok: certificates are not replaced"
 
-# token_uri OPTION…: what a service account made by a server with these options names.
+# token_uri OPTION…: the token URI in a service account that a server with these options has made.
 token_uri() {
   "${tidecast[@]}" server --data "$data" "$@" 2>> "$log" &
   server=$!

@@ -1,16 +1,18 @@
 # shellcheck shell=bash disable=SC2034
-# What the scripts beside this one begin with: `. "$(dirname "$0")/common.sh"`. Not executable, so that tools/test passes it over.
+# The common beginning of the scripts in this folder: `. "$(dirname "$0")/common.sh"`. Not executable, so tools/test does not run
+# it.
 #
-# `work` is a folder that goes with the script, and every process in `children` is killed at its end. With `start_server` a
-# development server listens at `url`; its words are in `log`, whose end is shown when the script fails. Servers run under
-# `"$unprivileged"`; `work` belongs to the user that this makes of them. A script that cannot run here ends with `skip`.
+# `work` is a temporary folder. When the script ends, each process in `children` is killed and `work` is removed. `start_server`
+# starts a development server at `url`, which logs to `log`; where the script fails, the last 20 lines of `log` are printed.
+# Servers run under `"$unprivileged"`, and `work` belongs to the user to which that script switches. A script that cannot run on
+# this machine ends with `skip`.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 export TIDECAST=${TIDECAST:-$root/.build/debug/tidecast}
 tidecast=$TIDECAST
 unprivileged=$root/tools/unprivileged
-# What root writes for a server, the server has to be able to read.
+# A server runs without privileges, and must be able to read the files that root writes for it.
 umask 022
 work=$("$unprivileged" mktemp -d)
 data=$work/data
@@ -18,7 +20,7 @@ log=$work/log
 server=
 children=()
 
-# What else a script has to undo, it says in a function of this name of its own; it gets the code with which the script ends.
+# A script that has more to undo defines a `tidy_up` of its own; the argument is the script's exit code.
 tidy_up() { :; }
 finish() {
   local code=$? child
@@ -32,12 +34,12 @@ trap finish EXIT
 fail() { echo "FAIL: $*"; exit 1; }
 # skip REASON: tools/test counts a script that ends with 77 as skipped.
 skip() { echo "skipped: $*"; exit 77; }
-# needs_namespaces: for scripts that make network namespaces.
+# needs_namespaces: skips the script where this user may not make network namespaces.
 needs_namespaces() {
   unshare --net --mount true 2> /dev/null || skip "this user may not make network namespaces, root may"
 }
-# COMMAND | contains [OPTION…] PATTERN: `grep -q` that reads to the end. One that stops at its first match ends the command by SIGPIPE,
-# and with pipefail the match then counts as none.
+# COMMAND | contains [OPTION…] PATTERN: a `grep -q` that reads to the end. A plain `grep -q` stops at its first match and COMMAND
+# may die of SIGPIPE; with pipefail the match then counts as a failure.
 contains() {
   local text
   text=$(cat)
@@ -51,7 +53,7 @@ start_server() {
   server=$!
   wait_ready "$url" || fail "the server was not ready within 10 s"
 }
-# wait_ready URL: until it is, or its process has ended, or 10 s are over.
+# wait_ready URL: waits until the server is ready. Fails where its process has ended, and returns 1 after about 10 s.
 wait_ready() {
   local _
   for _ in $(seq 200); do
@@ -61,7 +63,7 @@ wait_ready() {
   done
   return 1
 }
-# stop_server: it is asked to end, and must end with 0.
+# stop_server: sends SIGTERM to the server, which must end with 0.
 stop_server() {
   local code=0
   kill -TERM "$server"
@@ -69,7 +71,7 @@ stop_server() {
   server=
   [ "$code" -eq 0 ] || fail "after SIGTERM the server ended with $code"
 }
-# register: a device, or why there is none. register_code: only the status.
+# register: prints the answer to a registration. register_code: prints only its status.
 register() { curl -s --max-time 20 -X POST "$url/v1/projects/demo/registrations" -d '{}' "$@"; }
 register_code() { register -o /dev/null -w '%{http_code}'; }
 device_count() {

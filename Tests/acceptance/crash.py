@@ -1,7 +1,8 @@
-"""kill -9 of the server under load, again and again: nothing acknowledged is lost, nothing acknowledged comes again.
+"""kill -9 of the server under load, many times: no change that the server acknowledged may be lost, and no message that a device
+acknowledged may come again.
 
-A history of operations is kept in this process (invoked, acknowledged, unknown); after each restart a checker reads the
-server's state through its API and compares. Usage: crash.py TIDECAST ROUNDS SEED
+This process keeps a history of its operations (acknowledged or unknown). After each restart a checker reads the server's state
+through the API and compares it with the history. Usage: crash.py TIDECAST ROUNDS SEED
 """
 import concurrent.futures
 import http.client
@@ -19,7 +20,7 @@ from ports import free_port
 
 TIDECAST, ROUNDS, SEED = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 rng = random.Random(SEED)
-# The server runs by this; its folder is made by it, and its log lies beside that.
+# This script runs the server, and makes its folder. The server's log lies beside the folder.
 UNPRIVILEGED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/unprivileged")
 folder = subprocess.run([UNPRIVILEGED, "mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip()
 PORT = free_port()
@@ -63,7 +64,7 @@ devices, lock = [], threading.Lock()
 
 
 def worker(seed, stop):
-    """Changes subscriptions of its own devices and sends to topics of its own, until the server dies."""
+    """Changes subscriptions of its own devices and sends to topics of its own, until the server dies or 61 sends are made."""
     own = random.Random(seed)
     mine = devices[seed % 4 :: 4]
     number = 0
@@ -104,7 +105,8 @@ def worker(seed, stop):
 
 
 def drain(device):
-    """Listens until nothing comes any more, acknowledges all; returns the names that came."""
+    """Listens until 1 s passes without an event, and acknowledges everything. Returns the names that came, and whether some were
+    dropped."""
     connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=1.0)
     connection.request(
         "GET", f"/v1/projects/demo/registrations/{device.token}:listen", headers={"authorization": f"Bearer {device.credential}"})

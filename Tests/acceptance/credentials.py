@@ -21,7 +21,7 @@ def check(holds, what):
 
 
 class Node(cluster.Node):
-    """Not a development server: there, everybody may register."""
+    """A node without --dev: a development server lets everybody register."""
 
     def __init__(self, folder, name, database):
         super().__init__(folder, name, database)
@@ -44,7 +44,7 @@ class Node(cluster.Node):
         return done.returncode, done.stdout, done.stderr
 
     def remote(self, token, *words):
-        """The same over the network, as from another machine."""
+        """Runs a command with an operator's token over the network, as from another machine."""
         path = os.path.join(self.folder, "token")
         with open(path, "w", encoding="ascii") as file:
             os.chmod(path, 0o600)
@@ -77,7 +77,7 @@ class Node(cluster.Node):
 
 
 def both(nodes, ask, status, what):
-    """Soon everywhere: a change reaches the others with their next look at the database."""
+    """Waits until `ask` is `status` at each node: a change reaches the other node with its next look at the database."""
     for node in nodes:
         cluster.wait(lambda node=node: ask(node) == status, f"{node.name}: {what}", 30)
     print(f"ok: {what}", flush=True)
@@ -130,7 +130,7 @@ def keys(one, nodes):
     old = one.json("project", "key", "create", "shop", "--kind", "bearer")
     both(nodes, lambda node: node.sends(old["key"]), 200, "what `project key create` makes is listed like others")
     check(one.key(old["id"])["state"] == "active", "with its state")
-    # Written down by the node that saw it, within half a minute.
+    # The node that saw the key in use stores the date within 30 s.
     cluster.wait(lambda: "lastUseTime" in one.key(old["id"]), "the date of its last use")
     print("ok: and when it was last used", flush=True)
 
@@ -161,12 +161,12 @@ class Listening:
         check(self.curl.stdout.readline().startswith(":"), "a stream begins")
 
     def end(self):
-        """What came, when the server has ended it."""
+        """The rest of the stream, after the server has ended it."""
         return self.curl.communicate(timeout=30)[0]
 
 
 class Rotation:
-    """Of the server's own keys: begun early, since a new one is used after a minute only."""
+    """The rotation of the server's own keys. It begins early, since the server uses a new key only after a minute."""
 
     def __init__(self, nodes):
         self.nodes, one = nodes, nodes[0]
@@ -196,7 +196,7 @@ class Rotation:
                      "the new key to sign", 90)
         cluster.wait(lambda: [key["state"] for key in one.json("key", "server")["registration"]] == ["reads", "makes"],
                      "the new key to make ids", 90)
-        # A node begins to use it with its next look, within half a minute or with the next change.
+        # A node begins to use the new key with its next look at the database: within 30 s, or with the next change.
         change = one.json("key", "create", "shop", "--kind", "bearer")["key"]
         both(self.nodes, lambda node: node.sends(change), 200, "both have looked")
         latter, token = self.register(other), access_token(other, self.account)

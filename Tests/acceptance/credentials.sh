@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
-# The lives of credentials over two nodes of a cluster: what is made, ended, revoked or replaced at the one counts so at the other.
+# The lives of credentials in a cluster of two nodes: a credential that one node makes, ends, revokes or replaces must count the
+# same at the other node.
 . "$(dirname "$0")/common.sh"
 python3 "$here/credentials.py" "${1:-$tidecast}"

@@ -11,7 +11,7 @@ from cluster_start import answer, check, log_of  # noqa: E402
 
 
 def demand_tls(database, certificates):
-    """The server shows a certificate for `localhost`, and takes nobody who comes over TCP without TLS."""
+    """Makes the database show a certificate for `localhost` and refuse TCP connections without TLS."""
     for name in ("server.pem", "server.key"):
         place = os.path.join(database.folder, name)
         shutil.copy(os.path.join(certificates, name), place)
@@ -28,7 +28,7 @@ def demand_tls(database, certificates):
 
 
 def connections(database):
-    """Of tidecast: how many there are, and how many of them without TLS."""
+    """How many connections tidecast has to the database, and how many of them are without TLS."""
     done = subprocess.run(
         [f"{database.bin}/psql", "-h", database.folder, "-p", str(database.port), "-U", "tidecast", "-Atc",
          "SELECT count(*), count(*) FILTER (WHERE NOT ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)"
@@ -70,7 +70,7 @@ def main():
         refused("misnamed", f"host=127.0.0.1&sslmode=verify-full&sslrootcert={ours}/ca.pem", b"does not match host name",
                 "another name: not ready, and says so")
         refused("plain", "sslmode=disable", b"no encryption", "without TLS: not ready, and says that the database wants it")
-        # The node has to come back by itself over TLS as well.
+        # A node that connects again by itself must use TLS again.
         database.stop()
         database.start()
         cluster.wait(lambda: good.is_ready() and connections(database)[0] > 0, "the node to be back")

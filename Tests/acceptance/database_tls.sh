@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A node whose database takes TLS only: it is checked by name and authority, every connection is encrypted, and a node that does
-# not trust it, or comes without TLS, says so and begins when that is mended.
+# A node whose database takes only TLS. The node checks the database's name and authority, and every connection is encrypted. A
+# node that does not trust the database, or connects without TLS, is not ready and says why in /readyz.
 #
 #   Tests/acceptance/database_tls.sh [BINARY]
 . "$(dirname "$0")/common.sh"

@@ -1,4 +1,4 @@
-"""What the files of deploy/ name, beside what the binary, this machine and the repository have: see deploy.sh."""
+"""Compares what the files of deploy/ name with what the binary, this machine and the repository have: see deploy.sh."""
 import json
 import os
 import re
@@ -11,7 +11,7 @@ import yaml
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BINARY, URL = sys.argv[1:3]
-# Partitions are handed over within 8 s, requests finished within 10 s (Node.stop), and the admin socket is closed.
+# A node that stops hands its partitions over within 8 s, finishes requests within 10 s (Node.stop), and closes its admin socket.
 SECONDS_TO_END = 19
 
 
@@ -62,14 +62,14 @@ def dockerfile():
     for script in ("tools/install-packages", "tools/build"):
         check(any(line.startswith("RUN ") and script in line for line in lines) and script in text("tools/start"),
               f"Dockerfile and tools/start do not both run {script}")
-    # Its check of health, at the port of this test's server; and at one where nobody listens.
+    # The image's health check must succeed at this test's server, and fail at a port where nothing listens.
     health = json.loads(words["HEALTHCHECK"].split(" CMD ")[1])
     for port, good in ((URL.rpartition(":")[2], True), ("1", False)):
         command = [word.replace("8787", port) for word in health]
         done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=5, check=False)
         check((done.returncode == 0) == good, f"Dockerfile: HEALTHCHECK ended with {done.returncode}: {done.stderr}")
-    # Every library that the binary asks for is of a package that the second stage installs; and no package is too much.
-    # What is linked statically there, and what every Debian has, stand aside.
+    # The second stage must install exactly the packages of the libraries that the binary needs. Libraries that the image's binary
+    # has linked statically, and packages that every Debian has, do not count.
     asked = re.findall(r"NEEDED.*\[(.+)\]", output("readelf", "-d", BINARY))
     libraries = [name for name in asked if not re.match(r"lib(_?[sS]wift|_?Foundation|dispatch|BlocksRuntime)|ld-linux", name)]
     folders = [folder for folder in ("/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The files of deploy/, as far as they can be tried without what they are for: their syntax, and that what they name is there.
+# The files of deploy/, as far as a test can try them without Docker and Kubernetes: their syntax, and that all they name exists.
 . "$(dirname "$0")/common.sh"
 cd "$root"
 
 shellcheck -x -P SCRIPTDIR -S warning deploy/database.sh deploy/failover deploy/roll deploy/setup.sh tools/build tools/container-engine \
   tools/start tools/test tools/install-packages tools/unprivileged Tests/*/*.sh
-# The distribution's compose is of an older kind, which knows no names of projects; that apart it reads the same files.
+# The distribution's older docker-compose does not know the field `name`, and reads the rest of the files.
 for file in deploy/compose*.yaml; do
   sed '/^name: /d' "$file" | docker-compose --project-directory deploy -f - config -q || fail "$file"
 done

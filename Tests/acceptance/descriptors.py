@@ -65,7 +65,7 @@ class Server:
 
 
 class Client:
-    """One connection that is kept."""
+    """A client with one connection that stays open."""
 
     def __init__(self, server):
         self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
@@ -89,7 +89,7 @@ class Client:
 
 
 class Stream:
-    """A device that listens."""
+    """A device that is subscribed to `news` and listens."""
 
     def __init__(self, server, client):
         made = json.loads(client.call("POST", "/v1/projects/demo/registrations", {}, {})[1])
@@ -108,14 +108,14 @@ class Stream:
         while data := self.socket.recv(1 << 16):
             data = rest + data
             self.events += data.count(b"event: message\n")
-            # What ends in the middle of one is looked at again with what follows.
+            # The last line may be incomplete, so the next round looks at it again with the data that follows.
             cut = data.rfind(b"\n") + 1
             rest = data[cut:]
         self.is_over = True
 
 
 def storm(server):
-    """Connections until the server takes no more; those that the kernel keeps for it count as well."""
+    """Opens STORM connections, which is more than the server accepts. The kernel holds the rest in the listener's queue."""
     sockets = []
     for _ in range(STORM):
         one = socket.socket()
@@ -126,7 +126,7 @@ def storm(server):
 
 
 def set_limit(server, count):
-    """The soft limit of the server, as its own user: root may have lost the right to."""
+    """Sets the server's soft limit of descriptors. The command runs as the server's user, since root may lack the capability."""
     subprocess.run([UNPRIVILEGED, "prlimit", "--pid", str(server.process.pid), f"--nofile={count}:"], check=True)
 
 
@@ -135,7 +135,7 @@ def failures(numbers):
 
 
 def too_many_clients():
-    """All places are taken, some descriptors are kept back."""
+    """Clients take all places for connections. The server keeps some descriptors back for its files."""
     server = Server(limit=LIMIT)
     client = Client(server)
     stream = Stream(server, client)
@@ -152,7 +152,7 @@ def too_many_clients():
     wait(server.snapshots, "a snapshot is written meanwhile")
     after = client.metrics()
     pauses = [numbers['tidecast_listener_pauses_total{of="clients"}'] for numbers in (before, after)]
-    # Idle connections are closed meanwhile, and each makes room for one.
+    # The server closes idle connections meanwhile, and each makes room for one more.
     check(1 <= pauses[1] <= 2 + STORM, f"the listener paused {pauses[1]:.0f} times")
     check(failures(after) == 0, "no connection was accepted without a descriptor for it")
     check(after["tidecast_connections"] <= places, "never more connections than places")
@@ -164,7 +164,7 @@ def too_many_clients():
 
 
 def no_descriptors():
-    """The process has not one left, whoever took them: nothing breaks, and it is tried again."""
+    """The process has no descriptor left. Nothing may break, and the server must try again."""
     server = Server()
     client = Client(server)
     had = len(server.snapshots())
@@ -195,7 +195,7 @@ def no_descriptors():
 
 
 def one_address():
-    """A bound for each address, which counts this machine's own where it was set."""
+    """The bound of connections for each address. Where an operator sets it, it also counts this machine's own addresses."""
     server = Server("--connections-per-address", "5")
     clients = [Client(server)]
     wait(lambda: clients[0].metric("tidecast_connections") == 1, "the connection that asked for readiness is gone")

@@ -15,12 +15,12 @@ from ports import free_port
 
 BINARY, ENGINE, SECONDS, DISK = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
 TOPICS = 8
-# What is sent, so that pages of the database are used up.
+# The filler of each message, so that sends use up pages of the database.
 FILLER = "x" * 1500
 
 
 class Server(Node):
-    """A node of its own, with its data on the disk."""
+    """An embedded server with its data on the small disk."""
 
     def __init__(self, folder):
         self.folder, self.name, self.host, self.port = folder, "server", "127.0.0.1", free_port()
@@ -34,7 +34,7 @@ class Server(Node):
 
 
 class Sender:
-    """Sends to one topic, at most so many a second, and knows what became of each."""
+    """Sends to one topic, at most 33 messages a second, and keeps the status of each send."""
 
     def __init__(self, node, topic):
         self.node, self.topic, self.is_over, self.statuses = node, topic, False, {}
@@ -79,7 +79,7 @@ def fill():
 
 
 def begin(made):
-    """The node that is asked, and what else there is."""
+    """Starts the nodes. The test calls the first of them."""
     if ENGINE == "embedded":
         made.nodes.append(Server(made.folder))
         made.nodes[0].start()
@@ -90,7 +90,7 @@ def begin(made):
         node.start()
     for node in nodes:
         node.wait_ready()
-    # The journal alone is on the small disk: what is full in an installation is what grows.
+    # Only the journal is on the small disk: in an installation, too, the part that grows is the part that fills a disk.
     connection = ("-h", "127.0.0.1", "-p", str(database.port), "-U", "tidecast", "tidecast", "-c")
     if os.getuid() == 0:
         shutil.chown(DISK, "postgres")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A disk that is full for a while, under load: requests are refused with 503 or wait, no partition is read again, no stream
-# ends, everything acknowledged arrives and nothing that was refused, and sends go on when there is room, without a restart.
-# First of the embedded engine, then of PostgreSQL. Needs root for a small file system of its own.
+# A disk is full for a while, under load. The server refuses requests with 503 or lets them wait. No partition is read again, and
+# no stream ends. All acknowledged messages arrive, and no refused one does. Sends go on without a restart when there is room
+# again. First with the embedded engine, then with PostgreSQL. Needs root for a small file system of its own.
 #
 #   Tests/acceptance/disk_full.sh [SECONDS]
 . "$(dirname "$0")/common.sh"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A server that is told to end answers what is under way, over HTTP/1.1 and HTTP/2: a request of which only a part has come when
-# SIGTERM does gets its answer when the rest comes.
+# A server that gets SIGTERM still answers the requests under way, over HTTP/1.1 and HTTP/2. A request of which only a part has
+# come before the SIGTERM gets its answer when the rest has come.
 . "$(dirname "$0")/common.sh"
 
 for version in --http1.1 --http2-prior-knowledge; do
-  # With one loop, what came before another request was read before it.
+  # A server with one event loop reads in the order of arrival, so its answer on /healthz shows that it has read the first part.
   start_server --loops 1
   rm -f "$work/body" "$work/answer"
   mkfifo "$work/body"

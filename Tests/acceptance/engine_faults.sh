@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The database under a real server misbehaves: locked by somebody else, a second server on the same folder, a damaged record, an
-# fsync that fails.
+# Faults of the database under a real server: another process locks it, a second server starts on the same folder, a record is
+# damaged, an fsync fails.
 . "$(dirname "$0")/common.sh"
 start_server
 [ "$(register_code)" = 200 ] || fail "registering"
 
-# Locked: named, answered with 503, and over when the lock is.
+# While the database is locked the server waits or answers 503, and it goes on when the lock is gone.
 python3 - "$data" <<'PYTHON' &
 import sqlite3, sys, time
 other = sqlite3.connect(f"{sys.argv[1]}/tidecast.db", isolation_level=None, timeout=10)
@@ -40,7 +40,7 @@ fi
 [ "$(register_code)" = 200 ] || fail "the first one suffered"
 echo "ok: a second server on the folder refuses: $(head -c 120 "$work/second" | tr -d '\n')"
 
-# A damaged record: its partition is quarantined, and the server serves the others.
+# A damaged record: the server quarantines its partition and serves the others.
 stop_server
 python3 - "$data" <<'PYTHON'
 import sqlite3, sys
@@ -67,16 +67,16 @@ rm -r "$data"
 start_server
 [ "$(register_code)" = 200 ] || fail "registering"
 
-# An fsync that fails: nothing is acknowledged any more, the process ends by name, and nothing acknowledged is lost.
+# An fsync that fails: the server acknowledges nothing more, ends with 70 and logs why. Nothing acknowledged may be lost.
 command -v strace > /dev/null || fail "there is no strace: tools/install-packages test"
 before=$(device_count)
 strace -f -o /dev/null -e trace=fdatasync,fsync -e inject=fdatasync,fsync:error=EIO -p "$server" 2> "$work/strace" &
 tracer=$!
 children+=("$tracer")
 is_traced() { ! grep -qs '^TracerPid:[[:space:]]*0$' /proc/"$server"/task/*/status; }
-# A record of its own accord may have met the error already.
+# The server may have met the error already, with a record that no request has caused.
 has_ended() { ! grep -q '^State:[[:space:]]*[^ZX]' /proc/"$server"/status 2> /dev/null; }
-# A minute: strace stops one thread after the other, which takes its time on a loaded machine.
+# Up to a minute: strace attaches to one thread after the other, which is slow on a loaded machine.
 for _ in $(seq 1200); do
   if is_traced || has_ended; then break; fi
   kill -0 "$tracer" 2> /dev/null || skip "strace may not attach to the server, so an fsync that fails was not tried"

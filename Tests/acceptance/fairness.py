@@ -1,4 +1,4 @@
-"""A flood of one project beside requests of another, and what the server counts meanwhile; see fairness.sh."""
+"""One project floods the server while another project sends, and the server counts the waiting requests; see fairness.sh."""
 import asyncio
 import json
 import sys
@@ -9,11 +9,12 @@ import frames
 from openloop import Caller
 
 PORT, WORK = int(sys.argv[1]), sys.argv[2]
-# Turns for which a request of a project that is not held may wait. The flood's line and the other's have their turns in each, so
-# that it is 1 for whoever sends one request at a time; the flood's first requests wait behind each other before it is held.
+# The most turns that a request of a project may wait while the server does not hold the project. Each turn serves the flood's
+# queue and the other project's queue, so a client that sends one request at a time waits for 1 turn. The flood's first requests
+# wait behind each other before the server holds the flood.
 TURNS_MAX = 32
 STREAMS = 200
-# Refusals a second that a project is given by each of the server's two loops, and those of 20 ms that it may owe.
+# Each of the server's two loops answers PACE refusals a second to a project; a project may owe the refusals of 20 ms.
 PACE, OWED, LOOPS = 5000, 100, 2
 
 
@@ -29,7 +30,7 @@ def metrics():
 
 
 class Flood:
-    """Connections over HTTP/2 with as many open streams as may be; for each answer there is a new request."""
+    """Connections over HTTP/2 with STREAMS open streams each. After each answer a connection sends a new request."""
 
     def __init__(self, body, connections):
         self.answered, self.body = 0, body
@@ -46,7 +47,7 @@ class Flood:
 
     async def run(self):
         reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
-        # The server's window for each stream is 64 KiB, which no body here fills; its own answers are let in without end.
+        # No body here fills the server's window of 64 KiB for each stream. The client's own window has room for all answers.
         writer.write(frames.MAGIC + frames.settings() + frames.window(0, 1 << 30))
         stream, left = 1, 0
         try:
@@ -75,7 +76,7 @@ class Flood:
 
 
 async def calm(count):
-    """One request after the other; each is to be answered 200."""
+    """Sends `count` requests, one after the other; each must be answered with 200."""
     caller = Caller("127.0.0.1", PORT)
     headers = (f"authorization: Bearer {bearer('calm')}", "content-type: application/json")
     for number in range(count):
@@ -96,8 +97,8 @@ async def beside(name, body, connections, count):
     await asyncio.gather(*(calm(count) for _ in range(4)))
     assert flood.answered > before > 400, (name, "the flood stood still", before, flood.answered)
     await flood.end()
-    # However fast the machine: who is refused is answered at a pace, beside what the quota lets through. What was begun before the
-    # first of its refusals was known is answered at once, and paid for afterwards.
+    # A bound for a machine of any speed: refusals at their pace, and the sends that the quota admits. The server answers at once
+    # the requests that it began before its first refusal, and charges them to the pace afterwards.
     most = LOOPS * (PACE * (time.monotonic() - began) + OWED) + connections * STREAMS + 60 + 240
     assert flood.answered <= most, (name, "refusals come faster than their pace", flood.answered, most)
     for _ in range(600):
@@ -121,10 +122,10 @@ async def main():
     few = seen[f'tidecast_request_turns_waited_bucket{{le="{TURNS_MAX}"}}']
     held = seen["tidecast_shares_held_total"]
     accepted = seen["tidecast_sends_accepted_total"]
-    # On a loaded machine this flood is too slow for any to wait: that they do is FairnessTests'.
+    # On a loaded machine this flood may be too slow for any request to wait. FairnessTests shows that requests wait.
     assert waited == few, (waited, few)
     assert seen["tidecast_requests_refused_waiting_total"] == 0
-    # What the other sent, the flood's burst of 60, and one a second from then on.
+    # The other project's 600 sends, the flood's burst of 60, and one send a second of the flood since then (at most 240 s).
     assert 600 <= accepted < 600 + 60 + 240, accepted
     print(f"{waited:.0f} waited, none for more than {TURNS_MAX} turns; the flood was held {held:.0f} times")
 

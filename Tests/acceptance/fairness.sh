@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# One project far past its quota, on connections that are never idle, beside one that behaves: every request of the second is
-# answered 200, and by the server's own count none waited for more than a few turns of its loop. Nothing waits at the end, also
-# where the flood's connections are cut.
+# One project far past its quota, on connections that are never idle, and one project that behaves. The server must answer each
+# request of the second project with 200, and by the server's own count none may wait for more than a few turns of its loop. At
+# the end no request may wait, although the flood's connections were cut.
 . "$(dirname "$0")/common.sh"
 start_server --loops 2
 for project in flood calm; do

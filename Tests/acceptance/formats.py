@@ -1,4 +1,4 @@
-"""Data of closed revisions, opened by today's server: see formats.sh. `record` makes the data of today's: see Tests/formats/make."""
+"""Today's server opens the data of closed revisions: see formats.sh. `record` makes today's data: see Tests/formats/make."""
 import contextlib
 import http.client
 import json
@@ -17,7 +17,7 @@ from ports import free_port
 STORED = os.path.join(cluster.ROOT, "Tests/formats")
 # One device is in so many topics with long names that its partition's snapshot has several parts.
 LONG = [f"long-{number:03d}-" + "x" * 780 for number in range(350)]
-# Sent to it, and kept for nobody: each is 24 KB in the journal, which packs them.
+# The data of sends to this device with a ttl of 0 s, so that no message waits: 24 KB each in the journal, which packs them.
 BULK = "\u0001" * 4000
 SENDS_PER_MINUTE = 60
 
@@ -48,7 +48,7 @@ class Server:
 
 
 def ask(node, method, path, body=None, bearer="owner"):
-    """The answer as an object; whatever is not accepted is a failure."""
+    """The answer as an object. Any status but 200 fails the test."""
     headers = {"authorization": f"Bearer {bearer}", "content-type": "application/json", "access_token_auth": "true"}
     status, answer = node.call(method, path, body, headers)
     if status != 200:
@@ -57,7 +57,7 @@ def ask(node, method, path, body=None, bearer="owner"):
 
 
 def command(node, *words, token=None):
-    """Over the network with an operator's token, if one is given."""
+    """Runs a command with --json: over the network where an operator's token is given, else over the admin socket."""
     way = ["--server", f"http://{node.host}:{node.port}"] if token else ["--data", node.folder]
     done = subprocess.run([cluster.UNPRIVILEGED, cluster.BINARY, *words, "--json", *way], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=60, check=False,
@@ -84,7 +84,7 @@ def topics(node, device):
 
 
 def listen(node, device, until, resume=None):
-    """What comes, as number and event id, until `until` says that it is enough."""
+    """The event ids of the messages that come, by number, until `until` is true of the numbers."""
     came, event = {}, None
     connection = http.client.HTTPConnection(node.host, node.port, timeout=40)
     headers = {"authorization": f"Bearer {device['credential']}", **({"last-event-id": resume} if resume else {})}
@@ -100,7 +100,7 @@ def listen(node, device, until, resume=None):
             came[int(json.loads(text[6:])["data"]["n"])] = event
             if until(set(came)):
                 break
-    # The response holds the socket as well.
+    # The response holds the socket too, so both are closed.
     answer.close()
     connection.close()
     return came
@@ -117,7 +117,7 @@ def registered(node, project):
 
 
 def fill(node, is_enough):
-    """Until the partition of the device in the long topics has snapshots."""
+    """Sends until the partition of the device in the long topics has snapshots."""
     for number in range(8000):
         if number % 20 == 0 and is_enough():
             return
@@ -126,7 +126,7 @@ def fill(node, is_enough):
 
 
 def acknowledge_much(node, other, is_enough):
-    """Everything that a stored folder is to know; what was acknowledged, for `demand`."""
+    """Makes all that a stored folder must hold, and returns what the server has acknowledged, for `demand`."""
     devices = [ask(node, "POST", "/v1/projects/demo/registrations", {}) for _ in range(6)]
     change(node, "Add", "news", devices[:5])
     change(node, "Add", "sport", devices[:3])
@@ -138,7 +138,7 @@ def acknowledge_much(node, other, is_enough):
     fid = devices[0]["token"].split(":")[0]
     ask(node, "POST", f"/v1/projects/demo/registrations/{fid}:acknowledge", {"eventId": event},
         devices[0]["credential"])
-    # The other one acknowledges when it comes back.
+    # The second device acknowledges when it comes back, by the id of its last event.
     devices[1]["resume"] = listen(other, devices[1], lambda came: 1 in came)[1]
     fill(node, is_enough)
     send(node, {"topic": "news"}, 2)
@@ -154,7 +154,7 @@ def acknowledge_much(node, other, is_enough):
     for device, numbers in zip(devices, waiting):
         device["waiting"] = sorted(numbers)
 
-    # The node writes what an unprivileged user can read.
+    # The command runs without privileges, so it writes the file into the node's folder.
     command(node, "project", "create", "shop", "--service-account", f"{node.folder}/account.json", "--force")
     os.unlink(f"{node.folder}/account.json")
     keys = {kind: command(node, "project", "key", "create", "shop", "--kind", kind)["key"] for kind in ("device", "bearer")}
@@ -172,11 +172,12 @@ def acknowledge_much(node, other, is_enough):
 
 
 def demand_lives(node, other, lives):
-    """Credentials that end, or have ended; the audit log; the server's own keys. The first revision has none."""
+    """Credentials with an end, revoked credentials, the audit log, and the server's own keys. The first revision has none of
+    them."""
     for name, wanted in (("expiring", 200), ("revoked", 401)):
         status, answer = other.call("POST", "/v1/projects/shop/messages:send", {"message": {"topic": "a"}},
                                     {"authorization": f"Bearer {lives[name]['key']}", "content-type": "application/json"})
-        # The quota of the project is spent; whose key it is comes first.
+        # The project's quota may be spent, and the server checks the key first: a valid key is answered with 200 or 429.
         check(status in {wanted, 429 if wanted == 200 else wanted}, f"the {name} key: {status} {answer[:200]}")
     listed = {one["name"]: one for one in command(other, "key", "list", "shop", token=lives["operator"]["key"])}
     check(listed["expiring"]["expireTime"] == lives["expiring"]["expireTime"], "an operator's token lists when a key ends")
@@ -191,10 +192,11 @@ def topics_known(number):
 
 
 def demand(node, other, known):
-    """Everything that was acknowledged then holds now, and goes on."""
+    """All that the earlier server acknowledged must hold in this one, and new requests must work."""
     found = [command(one, "project", "quota", "shop") for one in (node, other)]
     check(all(one["limits"]["sendsPerMinute"] == SENDS_PER_MINUTE for one in found), "the quota that was set is known")
-    # In a cluster the last node to leave has no heir for what is left: buckets begin empty, and no node may have opened them.
+    # In a cluster the last node to leave has no heir for the tokens that are left: buckets then begin empty. `left` is missing
+    # where no node has opened the bucket yet.
     for left in (one["left"] for one in found if "left" in one):
         check(left["sends"] < SENDS_PER_MINUTE, f"what was spent is spent: {left}")
     check(registered(node, "demo") == known["registered"], f"{len(known['registered'])} devices are known")
@@ -227,7 +229,7 @@ def demand(node, other, known):
         demand_lives(node, other, known["lives"])
 
 
-# What is stored.
+# Packing and unpacking.
 
 def pack(folder, path):
     def wanted(entry):
@@ -237,7 +239,7 @@ def pack(folder, path):
 
 
 def unpack(path, folder):
-    """For a server of the tests."""
+    """Unpacks a data folder, and gives it to the user that runs the tests' servers."""
     with tarfile.open(path) as file:
         file.extractall(folder)
     if os.getuid() == 0:
@@ -252,7 +254,7 @@ def dump(database):
     text = subprocess.run(
         [f"{database.bin}/pg_dump", "-h", "127.0.0.1", "-p", str(database.port), "-U", "tidecast", "--no-owner", "-d",
          "tidecast"], check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
-    # A word of newer servers' tools, which others do not know.
+    # Newer versions of pg_dump write these commands, and older versions of psql do not know them.
     return "".join(line for line in text.splitlines(True) if not line.startswith(("\\restrict", "\\unrestrict")))
 
 
@@ -280,7 +282,8 @@ def read_json(path):
 
 
 class Database(cluster.Database):
-    """Its server may have the clock of another time, by which `pg_ctl` would not know it for the one that it began."""
+    """A database whose server may have another time's clock. `pg_ctl -w` would not recognize that server as the one it
+    started."""
 
     def start(self):
         options = f"-k {self.folder} -c listen_addresses=127.0.0.1 -c port={self.port} -c max_connections=60"
@@ -293,7 +296,7 @@ class Database(cluster.Database):
 
 
 def spread_nodes(made, count=2):
-    """Nodes on a cluster of two databases."""
+    """Makes nodes on two databases, and does not start them."""
     for name in ("home", "other"):
         place = os.path.join(made.folder, name)
         os.mkdir(place)
@@ -313,7 +316,7 @@ def start(nodes):
         node.wait_ready()
 
 
-# The two halves.
+# Recording and examining.
 
 def record(folder):
     with cluster.making() as made:
@@ -351,7 +354,7 @@ def record(folder):
 
 @contextlib.contextmanager
 def making_at(recorded):
-    """As `cluster.making`. All that is started in it has the clock of then: messages do not wait for ever."""
+    """As `cluster.making`. All processes started in it have the clock of the recording, since waiting messages expire."""
     with cluster.making() as made:
         then = world.World(made.folder)
         then.wall_is_ahead(recorded + 2 - time.time())
@@ -359,7 +362,7 @@ def making_at(recorded):
         try:
             yield made
         finally:
-            # What ends them begins without it.
+            # The commands that end the processes run with the real clock.
             for name in then.environment:
                 del os.environ[name]
 

@@ -1,4 +1,4 @@
-"""An HTTP/2 client that knows only frames: it sends whatever it is told, and says what came back."""
+"""An HTTP/2 client that knows only frames: it sends any bytes, valid or not, and describes the frames that come back."""
 import socket
 import ssl
 import struct
@@ -64,7 +64,7 @@ def reset(stream, code=8):
 
 
 def status(fields):
-    """What a header block of the server begins with; it always is the status."""
+    """The status, with which each header block of the server begins; 0 for an unknown one of the static table."""
     if fields[0] & 0x80:
         return {8: 200, 9: 204, 10: 206, 11: 304, 12: 400, 13: 404, 14: 500}.get(fields[0] & 0x7F, 0)
     size, text = fields[1] & 0x7F, fields[2:]
@@ -79,7 +79,7 @@ def status(fields):
 
 
 class Connection:
-    """`seen` are words for what came: `200@1`, `data3@1`, with `+ES` at an end, `RST(CODE)@1`, `GOAWAY(CODE)`, `SETTINGS`,
+    """`seen` has a word for each event: `200@1`, `data3@1`, with `+ES` at an end, `RST(CODE)@1`, `GOAWAY(CODE)`, `SETTINGS`,
     `ACK`, `PONG`, `CLOSED`."""
 
     def __init__(self, port, tls=None, preface=MAGIC + settings()):
@@ -105,7 +105,7 @@ class Connection:
         return " ".join(self.seen)
 
     def read(self, enough, within=3.0):
-        """True as soon as `enough(self)` holds; false where the time is over or nothing more can come."""
+        """Reads until `enough(self)` holds. False after `within` s, or where the connection is closed before."""
         end = time.monotonic() + within
         while not enough(self):
             left = end - time.monotonic()

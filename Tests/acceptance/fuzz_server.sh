@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Half a minute of mutated requests, streams, hellos, frames and datagrams through running servers, without a sanitizer: they live,
-# and nothing of the connections stays.
+# Mutated requests, streams, hellos, frames and datagrams through running servers for 30 s, without a sanitizer. The servers must
+# live, and must keep nothing of the connections.
 . "$(dirname "$0")/common.sh"
 timeout 300 "$root/tools/fuzz" --server 30 --sanitize none

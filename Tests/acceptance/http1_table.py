@@ -1,5 +1,6 @@
-"""What RFC 9112 asks of a server, a row each: what is sent, and the statuses that may come, `closed` where the connection is to
-end with them and `open` where it is not. A row with several says `|`. See http_tables.sh."""
+"""The rules of RFC 9112 for a server, one row each: a name, the bytes that the client sends, and the statuses that the server may
+answer, with `closed` where the server must then close the connection and `open` where it must not. `|` separates alternatives.
+See http_tables.sh."""
 import re
 import socket
 import sys
@@ -124,7 +125,7 @@ TABLE = [
 
 
 def observe(port, tls, piece, wanted):
-    """What came, in the table's words. It is waited for a moment longer than for the last of what is wanted."""
+    """The server's answers, in the table's words. After the last wanted answer the client listens 0.15 s longer."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=5)
     if tls:
         connection = tls.wrap_socket(connection, server_hostname="localhost")
@@ -147,7 +148,7 @@ def observe(port, tls, piece, wanted):
         if not quiet:
             continue
         if not piece and words(came, False) in wanted:
-            # Nothing may come behind it.
+            # No further answer may come.
             end = min(end, time.monotonic() + 0.15)
         time.sleep(0.005)
     connection.close()

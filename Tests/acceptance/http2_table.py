@@ -1,4 +1,4 @@
-"""What RFC 9113 and RFC 7541 ask of a server, a row each, in the order of h2spec's cases; see http_tables.sh."""
+"""The rules of RFC 9113 and RFC 7541 for a server, one row each, in the order of h2spec's cases; see http_tables.sh."""
 import struct
 import sys
 
@@ -7,21 +7,21 @@ from frames import (ACK, ALTSVC, CONTINUATION, DATA, EH, ES, GOAWAY, HEADERS, MA
 from table_server import Server
 
 POST = request("POST")
-# RFC 7541 C.4: `custom-key`, `custom-value`, packed.
+# `custom-key` and `custom-value` in Huffman code (RFC 7541, C.4). The rows call a Huffman-coded string packed.
 KEY, VALUE = bytes.fromhex("8825a849e95ba97d7f"), bytes.fromhex("8925a849e95bb8e8b4bf")
 MARK = frame(PING, payload=b"the mark")
 MOST = 2**31 - 1
 
 
 class Until:
-    """A step: nothing more is sent before this word came."""
+    """A step that waits until this word has come."""
 
     def __init__(self, word):
         self.word = word
 
 
 class Preface:
-    """A first step: what is sent in place of the preface."""
+    """A first step that replaces the client's preface."""
 
     def __init__(self, piece):
         self.piece = piece
@@ -31,7 +31,7 @@ def priority(stream, on=0, weight=15, exclusive=False):
     return frame(PRIORITY, 0, stream, struct.pack(">IB", on | exclusive << 31, weight))
 
 
-# What a row may expect: a function of the words that came, and whether it is asked only once the mark was answered.
+# What a row expects: a function of the words that came, and a text that a failed row prints.
 def word(*wanted):
     return lambda seen: any(one in seen for one in wanted), " or ".join(wanted)
 
@@ -248,7 +248,7 @@ TABLE = [
     ("hpack/6.3/1 table size over the setting", [headers(1, integer(4097, 5, 0x20) + request())], PACKED),
 ]
 
-# What h2spec does not ask.
+# Rules that h2spec does not test.
 OWN = [
     ("own/3.4 preface broken behind PRI", [Preface(MAGIC[:20] + b"xx\r\n")], word("CLOSED", FATAL[1])),
     ("own/3.4 first frame is not SETTINGS", [Preface(MAGIC + MARK)], FATAL),
@@ -297,8 +297,8 @@ OWN = [
     ("own/10.5 trailers for ever",
      [headers(1 + 2 * n, POST, EH) + headers(1 + 2 * n, block(("x", "y")), EH) * 5 for n in range(500)], word("CLOSED")),
 ]
-# What libnghttp2 itself decides: a stream id that is lower than one before it is ignored, and an INITIAL_WINDOW_SIZE that makes
-# one stream's window overflow ends the stream.
+# Rows where libnghttp2 itself decides otherwise: it ignores a stream id that is lower than an earlier one, and ends only the
+# stream whose window an INITIAL_WINDOW_SIZE makes overflow.
 KNOWN = {"http2/5.1.1/2 smaller stream id", "http2/6.9.2/3 INITIAL_WINDOW_SIZE makes a window overflow"}
 
 
@@ -310,7 +310,7 @@ def observe(port, tls, steps, holds):
             connection.read(lambda one: step.word in one.seen)
         elif not isinstance(step, Preface):
             connection.send(step)
-    # A server that goes on answers it, and has looked at all that came before.
+    # A server that keeps the connection answers the mark, and has then read all frames before it.
     if not steps or not isinstance(steps[0], Preface):
         connection.send(MARK)
     passed = connection.read(lambda one: holds(one.seen))
@@ -319,7 +319,7 @@ def observe(port, tls, steps, holds):
 
 
 def run(server, rows, name):
-    """How many rows are as they should be, of how many, over each way."""
+    """Tries the rows over each way, prints how many are right, and returns a line for each wrong row."""
     wrong = []
     for way, port, tls in server.ways("h2"):
         good = 0

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What a scrape sees of a server that has done something; and that the allocator it is linked with is really the one in use.
+# A scrape of a server that has accepted sends: metrics, types and values. And the server must use the allocator it is linked
+# with.
 . "$(dirname "$0")/common.sh"
 start_server
 for _ in 1 2 3; do
@@ -22,7 +23,7 @@ assert values["tidecast_sends_accepted_total"] == 3, values
 assert values["tidecast_requests_total"] >= 4 and values["tidecast_connections"] >= 1
 assert values["tidecast_partitions"] == 32 and values["tidecast_streams"] == 0
 assert values["tidecast_resident_bytes"] > 1e6
-# The standard library's and SQLite's memory comes from jemalloc, or this would be next to nothing.
+# This is close to 0 unless the memory of the standard library and of SQLite comes from jemalloc.
 assert values["tidecast_allocated_bytes"] > 1e6, values["tidecast_allocated_bytes"]
 for name in ("tidecast_operation_seconds", "tidecast_journal_commit_seconds", "tidecast_journal_batch_rows"):
     assert types[name] == "histogram", name

@@ -1,5 +1,5 @@
-"""A client that does not wait: what it has to send goes out, whether or not anything was answered. Also streams of devices,
-and the other calls that such a test needs, all on one event loop."""
+"""An open-loop client: it sends each request without waiting for earlier answers. Also devices' streams and the other calls that
+such a test needs, all on one event loop."""
 import asyncio
 import json
 import struct
@@ -22,7 +22,7 @@ async def answer(reader):
 
 
 class Caller:
-    """A connection that is kept, for one call after the other."""
+    """A connection that stays open and carries one call after the other."""
 
     def __init__(self, host, port):
         self.host, self.port, self.reader, self.writer = host, port, None, None
@@ -34,7 +34,7 @@ class Caller:
         return await answer(self.reader)
 
     async def wanted(self, *words):
-        """A call that has to be answered with 200, when it is within the quota: its body."""
+        """The body of a call that must be answered with 200. A call above its quota (429) is made again after 0.1 s."""
         while True:
             status, body = await self.call(*words)
             if status != 429:
@@ -49,7 +49,7 @@ class Caller:
 
 
 async def several(host, port, work, count=32):
-    """What `work` makes of each of some calls, with `count` connections: all results, in order."""
+    """Makes all calls in `work` over `count` connections, and returns their bodies in the order of `work`."""
     results, left = [None] * len(work), iter(enumerate(work))
 
     async def one():
@@ -62,12 +62,12 @@ async def several(host, port, work, count=32):
 
 
 async def register(host, port, count):
-    """Devices of the project `demo`."""
+    """Registers `count` devices in the project `demo`."""
     return await several(host, port, [("POST", "/v1/projects/demo/registrations", {})] * count)
 
 
 async def subscribe(host, port, topic, devices):
-    """All of them, those that are above the quota a moment later."""
+    """Subscribes all devices, at most 1,000 in one call. Devices above the quota are tried again after 0.3 s."""
     left, caller = [device["token"] for device in devices], Caller(host, port)
     while left:
         body = {"to": f"/topics/{topic}", "registration_tokens": left[:1000]}
@@ -81,16 +81,17 @@ async def subscribe(host, port, topic, devices):
 
 
 def message(number, target, size=0):
-    """A send whose data names its number, and is about so long."""
+    """A send with `number` in its data, and `size` bytes of filler."""
     return {"message": {**target, "data": {"n": str(number), "x": "x" * size}}}
 
 
 class Stream:
-    """What one device hears. It comes back when its connection ends, with what it has heard last."""
+    """The messages that one device receives. After the end of a connection it connects again, and resumes after the last
+    event."""
 
     def __init__(self, registration):
         self.token, self.credential = registration["token"], registration["credential"]
-        # Of each connection since it was told to listen, the numbers that came, in their order.
+        # For each connection since `open`, the numbers of the messages in the order of their arrival.
         self.heard, self.last, self.dropped, self.task = [], None, False, None
 
     def open(self, host, port, resuming=False):
@@ -118,7 +119,7 @@ class Stream:
     async def read(self, reader, heard):
         event = None
         while line := await reader.readline():
-            # Chunks have lines of their own between, which look like none of these.
+            # The lines of the chunked encoding stand between the events, and match none of these prefixes.
             text = line.decode().rstrip("\r\n")
             if text.startswith("id: "):
                 self.last = text[4:]
@@ -133,7 +134,7 @@ class Stream:
 
     @property
     def now(self):
-        """The numbers that came since it was told to listen."""
+        """The numbers of all messages since `open`."""
         return [number for one in self.heard for number in one]
 
     def check_once(self):
@@ -141,14 +142,14 @@ class Stream:
             assert len(one) == len(set(one)), "something came twice on one connection"
 
     def lacks(self, wanted):
-        """In words, for whoever looks for the cause."""
+        """A text for a failed test: which of `wanted` are missing."""
         missing = sorted(wanted - set(self.now))
         return (f"{len(missing)} missing, {missing[:3]} to {missing[-3:]}; told that some were dropped: {self.dropped};"
                 f" connections: {[len(one) for one in self.heard]}; the last number {self.now[-1:]}")
 
 
 async def all_come(streams, wanted, what, limit=60):
-    """Until each has heard all of that, or was told that some of it was dropped."""
+    """Waits until each stream has received all of `wanted`, at most `limit` s. The failure says what each stream lacks."""
     end = asyncio.get_running_loop().time() + limit
     while not all(wanted <= set(one.now) for one in streams):
         if asyncio.get_running_loop().time() > end:
@@ -166,7 +167,7 @@ async def until(condition, what, limit=60):
 
 
 async def burst_http1(host, port, path, bodies):
-    """All at once, each on a connection of its own. The status of each; 0 where the connection broke."""
+    """Sends all bodies at once, each on a connection of its own, and returns their statuses; 0 where the connection broke."""
     gate = asyncio.Semaphore(100)
 
     async def connect():
@@ -191,24 +192,24 @@ def frame(kind, flags=0, stream=0, payload=b""):
 
 
 def literal(name, value):
-    """A header that no table is to keep. Both are shorter than 127."""
+    """A header field without indexing. Name and value must be shorter than 127 bytes."""
     return bytes([0, len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
 
 
 class HTTP2(asyncio.Protocol):
-    """A connection that sends without waiting. What became of a request is read from the answer's body, which says it as
-    well as the headers do: `name` where it was done, `error.code` where it was not."""
+    """An HTTP/2 connection that sends without waiting. It reads a request's outcome from the answer's body, which says the same
+    as the headers: `name` for an accepted send, `error.code` for a refused one."""
 
     def __init__(self):
         self.rest, self.next, self.bodies, self.answers, self.transport = b"", 1, {}, {}, None
 
     def connection_made(self, transport):
         self.transport = transport
-        # A window that all answers fit into, for each stream and for the connection.
+        # All answers must fit into the windows: the connection's window gets 1 GiB, and each stream has the default of 64 KiB.
         transport.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4) + frame(8, payload=struct.pack(">I", 1 << 30)))
 
     def send(self, path, body):
-        """The future of its status; 0 where the connection breaks."""
+        """Sends a POST, and returns the future of its status; 0 where the connection breaks."""
         stream, self.next = self.next, self.next + 2
         fields = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "localhost"),
                   ("authorization", "Bearer owner"), ("content-type", "application/json")]

@@ -6,10 +6,10 @@ _given = set()
 
 
 def free_port():
-    """A port where nobody listens, TCP or UDP.
+    """A free port, for TCP and UDP.
 
-    It is below those that the kernel gives to outgoing connections (from 32768), since one of these could take it while the
-    server is not started yet, or is away."""
+    The port is below the kernel's range for outgoing connections (from 32768): an outgoing connection could take a port of that
+    range while the server does not run."""
     while True:
         port = random.SystemRandom().randrange(20_000, 32_000)
         if port in _given:

@@ -1,15 +1,15 @@
-"""What a process may do that an ordinary one may not. As a program: privileges.py PID… ends with 1 where one may do anything."""
+"""The privileges of a process. As a program, `privileges.py PID…` ends with 1 where a process has any."""
 import os
 import sys
 
 
 def privileges(pid):
-    """A word for each privilege; empty for a node as it should run."""
+    """A text for each privilege of the process. A node must have none."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         fields = {name: value.split() for name, value in (line.split(":", 1) for line in file)}
     found = ["user 0"] if "0" in fields["Uid"] else []
     sets = ["CapInh", "CapPrm", "CapEff", "CapAmb"]
-    # Only root can take the rest from a process that it starts.
+    # Only root can start a process with an empty bounding set and no_new_privs (tools/unprivileged does).
     if os.getuid() == 0:
         sets.append("CapBnd")
         found += ["no_new_privs is not set"] if fields["NoNewPrivs"] != ["1"] else []

@@ -27,7 +27,7 @@ def run(database, nodes):
     one, two, three = nodes
 
     def stored():
-        """How each secret begins in the database, without its checksum."""
+        """The first two bytes of each secret in the database after its checksum, in hexadecimal."""
         done = subprocess.run(
             [f"{database.bin}/psql", "-h", "127.0.0.1", "-p", str(database.port), "-U", "tidecast", "-AtF", " ", "-c", SECRETS,
              "tidecast"], check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -37,7 +37,7 @@ def run(database, nodes):
         return subprocess.run([cluster.BINARY, "secrets", "key", "-"], check=True, capture_output=True, text=True).stdout.strip()
 
     def roll(keys):
-        """Node by node, while the other one serves."""
+        """Restarts node by node with these secrets keys, while the other node serves."""
         for node in (one, two):
             node.end(signal.SIGTERM)
             node.environment = {"TIDECAST_SECRETS_KEY": keys}

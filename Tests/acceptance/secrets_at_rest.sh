@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Secrets: the server's own keys are sealed in its database under a key that is not in it; no password stands in the list of
-# processes or in a log line; files and folders that others could read or change are refused with a sentence.
+# The server seals its own keys in its database, under a key that is not in the database. No password stands in the list of
+# processes or in a log line. The server refuses files and folders that others could read or change, and says why.
 . "$(dirname "$0")/common.sh"
 umask 077
 
-# refused TEXT COMMAND…: it fails, and says TEXT.
+# refused TEXT COMMAND…: the command must fail within 20 s, and TEXT must stand in its output.
 refused() {
   local text=$1
   shift
@@ -12,9 +12,9 @@ refused() {
   grep -qF -- "$text" "$work/out" || fail "$* said: $(cat "$work/out")"
 }
 serve=("$unprivileged" "$tidecast" server --dev --data "$data" --listen "127.0.0.1:$port")
-# owned FILE: as if a server's own user had made it.
+# owned FILE…: gives the files to the user that runs servers.
 owned() { if [ "$(id -u)" -eq 0 ]; then chown 65534:65534 "$@"; fi; }
-# keys: the rows of secrets as hexadecimal, without the checksum before each.
+# keys: prints the rows of secrets in hexadecimal, each without its checksum.
 keys() {
   python3 - "$data/tidecast.db" <<'PYTHON'
 import sqlite3, sys
@@ -24,7 +24,7 @@ for row in [*stored.execute('SELECT key, value FROM "key"'), *stored.execute("SE
         print(row[0], row[1][8:].hex())
 PYTHON
 }
-# holds FILE…: whether the data folder has any of the secrets of these files in it, whole or half.
+# holds FILE…: succeeds where a file of the data folder has a secret of these files in it, or one half of a secret.
 holds() {
   python3 - "$data" "$@" <<'PYTHON'
 import os, sys
@@ -41,7 +41,7 @@ sys.exit(not found)
 PYTHON
 }
 
-# known: the device's credential still counts.
+# known: succeeds where the server still accepts the device's credential.
 known() {
   local code
   code=$(curl -s --max-time 1 -o /dev/null -w '%{http_code}' "$url/v1/projects/demo/registrations/$device:listen" \
@@ -49,7 +49,7 @@ known() {
   [ "$code" = 200 ]
 }
 
-# Without a key they stand as they are; with one none of them is left in any file, also not after kill -9.
+# Without a key the secrets stand in the database as they are. With a key, none may be left in any file, also not after kill -9.
 start_server
 register > "$work/device"
 device=$(sed -nE 's/.*"token": ?"([^"]*)".*/\1/p' "$work/device")
@@ -86,7 +86,7 @@ refused 'not both' env TIDECAST_SECRETS_KEY="$(cat "$work/key")" "$unprivileged"
 grep -qF "$(cat "$work/key")" "$work/out" "$log" && fail "a secrets key is shown"
 echo "ok: without the key, or with another one, nobody starts"
 
-# From one key to the next, and back to none.
+# The server changes from one key to the next, and back to no key.
 cat "$work/other" "$work/key" > "$work/both"
 { echo plain; cat "$work/other"; } > "$work/back"
 owned "$work/both" "$work/back"
@@ -125,7 +125,7 @@ refused 'can be read by others' "${serve[@]}" --secrets-key-file "$work/key"
 ln -s "$work/key" "$work/link"
 refused 'can be read by others' "${serve[@]}" --secrets-key-file "$work/link"
 if [ "$(id -u)" -eq 0 ]; then
-  # As Kubernetes and a unit's administrator hand them over: root's, and readable for the service's group.
+  # As Kubernetes and a unit's administrator provide the file: it belongs to root, and the service's group can read it.
   chown 0:65534 "$work/key"
   start_server --secrets-key-file "$work/link"
   stop_server

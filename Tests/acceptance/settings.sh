@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Flags go before the environment, the environment before the file; what is wrong in any of them is said; log lines are JSON with
-# a whole date; a mistyped data folder is not made.
+# Flags override the environment, and the environment overrides the file. The server names each wrong setting. Log lines are JSON
+# with a full date. The command line does not make a mistyped data folder.
 . "$(dirname "$0")/common.sh"
 a=$(free_port) b=$(free_port) c=$(free_port)
 while [ "$b" = "$a" ]; do b=$(free_port); done
@@ -9,7 +9,7 @@ cat > "$work/settings.json" <<JSON
 {"data": "$work/data", "listen": ["127.0.0.1:$a"], "dev": true, "loops": 1, "partitions": 8}
 JSON
 
-# serves PORT COMMAND…: the server listens there, and ends in order.
+# serves PORT COMMAND…: the command must start a server that listens on PORT, and the server must end in order.
 serves() {
   local port=$1
   shift
@@ -39,7 +39,7 @@ for line in lines:
 PYTHON
 echo "ok: log lines"
 
-# refused TEXT COMMAND…: it fails, and says TEXT.
+# refused TEXT COMMAND…: the command must fail, and TEXT must stand in its output.
 refused() {
   local text=$1
   shift
@@ -71,7 +71,7 @@ refused 'is not there' "$unprivileged" "$tidecast" topic list --project demo --d
 [ ! -e "$work/dta" ] || fail "a mistyped folder was made"
 echo "ok: what is wrong is said"
 
-# A page that a developer opens does not reach a development server, by a name of its own or from its origin.
+# A web page that a developer opens must not reach a development server: neither by a host name of its own nor from its origin.
 answers() {
   local wanted=$1 said
   shift

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A device's whole life against a real server, with curl: register, subscribe, listen, be sent to, resume, acknowledge; then the
-# server is killed, and what was acknowledged stays away while the rest comes; at last it is asked to end, and ends with 0.
+# A device's whole life against a real server, with curl: the device registers, subscribes, listens, receives, resumes and
+# acknowledges. Then the server is killed and started again: acknowledged messages stay away, and the others come. At last the
+# server gets SIGTERM and ends with 0.
 . "$(dirname "$0")/common.sh"
 base=$url/v1/projects/demo
 
@@ -10,7 +11,7 @@ post() {
     -H 'Content-Type: application/json' -d "$2" || fail "POST $1 was refused"
 }
 
-# listen FILE [LAST_EVENT_ID]: a stream into FILE, once it is open.
+# listen FILE [LAST_EVENT_ID]: opens a stream into FILE, and returns when the stream is open.
 listen() {
   local header=()
   if [ $# -gt 1 ]; then header=(-H "Last-Event-ID: $2"); fi
@@ -29,7 +30,7 @@ hang_up() {
   children=()
 }
 
-# The names that a stream brought, in order, in one line; and the id of one of its events.
+# names FILE: the names of a stream's messages, in order, in one line. event_id FILE NUMBER: the id of one of its events.
 names() {
   python3 - "$1" <<'PYTHON'
 import json, sys
@@ -39,8 +40,8 @@ PYTHON
 }
 event_id() { grep '^id: ' "$1" | sed -n "$2s/^id: //p"; }
 
-# expect FILE NAMES: they come, in this order, and nothing else so far. What should not have come and is late is seen by the
-# next stream's list, which is of the same log.
+# expect FILE NAMES: the stream must bring NAMES in this order, and nothing else so far. A wrong message that is late shows in the
+# next stream's list, since both streams read the same log.
 expect() {
   for _ in $(seq 200); do
     if [ "$(names "$1")" = "$2" ]; then return; fi

@@ -8,21 +8,21 @@ from openloop import Caller, Stream, burst_http1, message, register, several, su
 from world import Server
 
 SEND = "/v1/projects/demo/messages:send"
-# So many that most of them are in one partition, which takes a project's first devices, up to 4,096.
+# Most of the devices are in one partition: a project's first 4,096 devices go to one partition.
 DEVICES, SENDS, SYNC = 3200, 900, 0.4
-# Few enough to wait for a device that is away: each 15th send is to this topic.
+# Each 15th send goes to the topic `rare`. So few sends can all wait for a device that is away.
 RARE = 15
 SAMPLE = 6
 
 
 async def check_health(server, devices):
-    """That it calls itself ready, and that this is true: every partition does something."""
+    """The server must call itself ready, and truly be ready: each partition must carry out a request."""
     said = await server.ready_word()
     assert said == (200, "ready"), said
     numbers = await server.metrics()
     for name in ("tidecast_partitions_lost_total", "tidecast_partitions_quarantined", "tidecast_bodies_gone_total"):
         assert numbers[name] == 0, (name, numbers[name])
-    # Topics of all partitions, and devices of those that have any.
+    # Topics in all partitions, and devices in the partitions that have devices.
     work = [message(0, {"topic": f"probe-{number}"}) for number in range(200)]
     work += [message(0, {"token": device["token"]}) for device in random.sample(devices, 50)]
     await several(server.host, server.port, [("POST", SEND, one) for one in work])
@@ -41,15 +41,15 @@ async def run(server):
     at = (server.host, server.port)
     devices = await register(*at, DEVICES)
     chosen = random.sample(devices, 3 * SAMPLE)
-    # Those of the first kind listen, those of the second will listen for the first time when all is over, and those of the
-    # third are subscribed only to the topic of few sends.
+    # The devices of the first list listen from now on. The devices of the second list listen for the first time when all is over.
+    # The devices of the third list are subscribed only to the topic of few sends.
     listening, absent, away = ([Stream(one) for one in chosen[kind::3]] for kind in range(3))
     patient = {stream.token for stream in away}
     await subscribe(*at, "broad", [one for one in devices if one["token"] not in patient])
     await subscribe(*at, "rare", [one for one in devices if one["token"] in patient])
     for stream in listening:
         stream.open(*at)
-    # A first send says when they listen.
+    # A first send shows when the devices listen.
     caller = Caller(*at)
     await caller.wanted("POST", SEND, message(0, {"topic": "broad"}))
     await until(lambda: all(0 in one.now for one in listening), "the streams to hear a first send")
@@ -64,7 +64,7 @@ async def run(server):
                 for topic in ("broad", "rare")}
     counts = dict(collections.Counter(statuses.values()))
     print(f"{SENDS} sends of 1 kB at once, while each sync takes {SYNC} s longer: {counts}")
-    # A bound may refuse some by name. Nothing broke that could leave one in doubt.
+    # A bound may refuse some sends (429, 503). Nothing broke that could leave a send in doubt (504, 0).
     assert set(counts) <= {200, 429, 503}, counts
     assert accepted["broad"] and accepted["rare"], "nothing was accepted"
     await until(lambda: all(accepted["broad"] <= set(one.now) for one in listening),
@@ -87,7 +87,7 @@ async def run(server):
     await until(lambda: all(accepted["rare"] <= set(one.now) for one in away),
                 "what was acknowledged to come to who was away")
     check_came(away, accepted["rare"], accepted["rare"], "after the restart")
-    # For the others there were too many: they are told so, and hear what comes next.
+    # The other devices had too many waiting messages: the server tells them so, and they get the next send.
     await caller.wanted("POST", SEND, message(SENDS + 1, {"topic": "broad"}))
     await until(lambda: all(SENDS + 1 in one.now for one in listening + absent), "a send after the restart to come")
     for stream in absent:

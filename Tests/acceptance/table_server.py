@@ -33,14 +33,14 @@ class Server:
             return answer.read() == b"ok\n"
 
     def ways(self, protocol):
-        """The two ways to it: a name, a port, and the TLS to speak there."""
+        """The two ways to reach the server: a name, a port, and the TLS context (None for cleartext)."""
         tls = ssl.create_default_context()
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
         tls.set_alpn_protocols([protocol])
         return [("cleartext", self.plain, None), ("TLS", self.secure, tls)]
 
     def ending(self, wrong):
-        """Ends the server, and tells what was wrong. The exit code: 0 where nothing was, and it lived through the table."""
+        """Kills the server, prints `wrong`, and returns the exit code: 0 where no row was wrong and the server still ran."""
         if self.process.poll() is not None:
             wrong.append("FAIL the server did not live through it")
         self.process.kill()

@@ -15,9 +15,10 @@ sys.path.insert(0, os.path.join(cluster.ROOT, "Tests/chaos"))
 import placement  # noqa: E402
 
 PARTITIONS = 32
-# Before the kill and after it. Each EACHth has subscribers: fewer than may be unfinished, and wait for a device, at once.
+# Sends before the kill and after it. Each EACHth send has subscribers: fewer sends than the bounds of unfinished sends and of
+# messages that wait for a device.
 BEFORE, AFTER, EACH = 240, 6000, 10
-# The server takes 256 requests of a connection at once.
+# The server accepts 256 requests of a connection at once.
 CONNECTIONS, STREAMS = 27, 240
 
 
@@ -28,7 +29,7 @@ def project_number(node):
 
 
 def topics_of(partition, project, count):
-    """Names of topics that one partition has."""
+    """Names of `count` topics in one partition."""
     names, number = [], 0
     while len(names) < count:
         number += 1
@@ -38,7 +39,7 @@ def topics_of(partition, project, count):
 
 
 class Lock:
-    """Nobody reads or writes a snapshot while it is held, so that a partition that is taken cannot be read yet."""
+    """A lock on the table of snapshots: while the lock is held, a node that takes a partition cannot read it."""
 
     def __init__(self, database):
         command = [f"{database.bin}/psql", "-qAt", "-U", "tidecast", "-h", "127.0.0.1", "-p", str(database.port), "tidecast"]
@@ -56,7 +57,7 @@ class Lock:
 
 
 class Burst:
-    """Sends that go out whatever was answered; the numbers are those of the messages."""
+    """Sends that go out without waiting for answers, and the future of each answer by the message's number."""
 
     def __init__(self, connections, topics):
         self.connections, self.topics, self.answers = connections, topics, {}
@@ -101,9 +102,9 @@ async def run(database, gateway, shards):
     lock = Lock(database)
     victim.process.send_signal(signal.SIGKILL)
     await asyncio.to_thread(victim.process.wait)
-    # Whatever is sent from here on, the dead node has not heard of.
+    # The dead node has received none of the sends from here on.
     await burst.fire(after)
-    # All of them come to the heir while it cannot read the partition.
+    # All these sends reach the heir while it cannot read the partition.
     await asyncio.to_thread(
         cluster.wait, lambda: gateway.owners()[partition] == heir.name, "the other shard to own the partition")
     await asyncio.sleep(0.7)
@@ -119,7 +120,7 @@ async def run(database, gateway, shards):
     accepted, possible = ({number for number, status in statuses.items() if burst.topic(number) == topics[0]
                            and status in wanted} for wanted in ((200,), (200, 504)))
     await all_come(streams, accepted, "everything that was acknowledged to come")
-    # What would come though it was refused had the time to.
+    # A refused send that is delivered nevertheless would have come before this last one.
     last = BEFORE + AFTER + EACH
     last -= last % EACH
     await burst.fire([last])

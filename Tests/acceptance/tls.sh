@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# TLS as clients meet it: no suite of TLS 1.2 but ephemeral keys with authenticated encryption; a certificate for each name; new
-# certificates by SIGHUP and by changed files, while a stream goes on; what cannot be used is refused and told; sessions resume
-# at another server that has the same keys, and at the same one when it has begun anew.
+# TLS as clients meet it. TLS 1.2 only with suites of ephemeral keys and authenticated encryption; a certificate for each name;
+# new certificates by SIGHUP and by changed files, while a stream goes on. The server refuses an unusable certificate and logs
+# why. A session resumes after a restart and after a renewal, and not at a server with another data folder.
 . "$(dirname "$0")/common.sh"
 make() {
   "$unprivileged" "$tidecast" cert make --force --out "$work/$1" --name "${@:2}" > /dev/null
@@ -14,7 +14,7 @@ pairs=(--listen-tls "127.0.0.1:$tls" --cert "$work/first/server.pem" --key "$wor
   --further-cert "$work/second/server.pem" --further-key "$work/second/server.key")
 start_server "${pairs[@]}"
 
-# client [OPTION…]: a handshake, and what s_client says of it.
+# client [OPTION…]: makes a handshake, and prints what s_client says of it.
 client() { timeout 20 openssl s_client -connect "127.0.0.1:$tls" "$@" < /dev/null 2>&1 || true; }
 
 for suite in ECDHE-ECDSA-AES128-SHA ECDHE-ECDSA-AES256-SHA ECDHE-ECDSA-AES128-SHA256 ECDHE-ECDSA-AES256-SHA384 \
@@ -30,7 +30,7 @@ for version in -tls1 -tls1_1; do
 done
 echo "ok: suites and versions"
 
-# serial NAME: of the certificate that is shown for it.
+# serial NAME: the serial number of the certificate that the server shows for NAME.
 serial() { client -servername "$1" | openssl x509 -noout -serial; }
 of() { openssl x509 -noout -serial -in "$work/$1/server.pem"; }
 shows() { [ "$(serial "$1")" = "$(of "$2")" ] || fail "$1 is not shown the $2 certificate"; }
@@ -39,7 +39,7 @@ for name in two.example www.two.example; do shows "$name" second; done
 [ "$(client -noservername | openssl x509 -noout -serial)" = "$(of first)" ] || fail "who names nobody is not shown the first"
 echo "ok: a certificate for each name"
 
-# A stream over TLS, for which something is sent before and after each change.
+# A stream over TLS. The script sends to its device before and after each change.
 answer=$(register)
 field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1" <<< "$answer"; }
 token=$(field token)
@@ -64,7 +64,7 @@ send() {
   heard "$1"
 }
 send before
-# told TEXT TIMES: so often it stands in the log.
+# told TEXT TIMES: waits until TEXT stands in the log TIMES times or more.
 told() {
   local _
   for _ in $(seq 300); do
@@ -120,7 +120,7 @@ kill -0 "$listener" || fail "the stream was cut"
 echo "ok: what cannot be used is refused and told, and the stream went on"
 stop_server
 
-# starts_not TEXT OPTION…: the server does not start, and says TEXT.
+# starts_not TEXT OPTION…: the server must not start, and TEXT must stand in its output.
 starts_not() {
   local text=$1
   shift
@@ -134,16 +134,16 @@ starts_not 'is not the key of the certificate' --cert "$work/first/server.pem" -
 starts_not 'needs a --further-key' "${pairs[@]:2}" --further-cert "$work/first/server.pem"
 echo "ok: a start says what is wrong"
 
-# With the same secret (the data folder of before, or the same database) a session resumes; with another it does not.
+# A session resumes at a server with the same secret (the same data folder, or the same database), and not with another secret.
 begin() { # FOLDER: a server on it
   data=$work/$1
   start_server "${pairs[@]}"
 }
-# resumes FILE WORD VERSION: what becomes of the session in FILE at the server.
+# resumes FILE WORD VERSION: WORD says what the server must do with the session in FILE: `Reused` or `New`.
 resumes() {
   client "$3" -servername localhost -sess_in "$1" | contains "^$2, TLSv" || fail "$3: a session is not $2 here"
 }
-# keep FILE VERSION: a session, with the ticket that came behind the handshake.
+# keep FILE VERSION: stores a session in FILE, with the ticket that comes after the handshake.
 keep() {
   { sleep 1; } | timeout 20 openssl s_client -connect "127.0.0.1:$tls" "$2" -servername localhost -sess_out "$1" > "$work/kept" 2>&1 || true
   [ -s "$1" ] || fail "$2: no session was given"

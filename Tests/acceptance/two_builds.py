@@ -22,7 +22,7 @@ def check(condition, what):
 
 
 class Node(cluster.Node):
-    """Of either build."""
+    """A node that runs the binary `build`."""
     build = TODAY
 
     def start(self):
@@ -33,7 +33,7 @@ class Node(cluster.Node):
             cluster.BINARY = before
 
     def command(self, *words):
-        """By its own build's command line."""
+        """Runs a command of the node's own build at this node."""
         return subprocess.run([self.build, *words, "--data", self.folder], check=True, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=60).stdout
 
@@ -46,7 +46,8 @@ class Device(cluster.Device):
 
 
 class Load(cluster.Load):
-    """Sends to the topics in turn, by both nodes, and asks again by the other where a node goes away."""
+    """Sends to the topics in turn, through both nodes in turn. Where a connection breaks, it sends again through the other
+    node."""
 
     def __init__(self, nodes):
         self.nodes = nodes
@@ -76,20 +77,21 @@ def ask(node, path, body):
 
 
 def refusals(nodes):
-    """What a node said of words that it did not understand."""
+    """The log lines in which a node says that it did not understand something."""
     found = []
     for node in nodes:
         with open(os.path.join(node.folder, "log"), encoding="utf-8", errors="replace") as log:
             found += [line.strip() for line in log
                       if any(word in line for word in ("not understood", "unknown kind", "no version of frames", "quarantined",
                                                        "makes no sense", "newer tidecast", "gossip was refused"))
-                      # One that begins says so before its row in the database was read.
+                      # This line comes from the gossip of a node that begins, before the other node has read its row in the
+                      # database.
                       and "of nobody whom the database shows" not in line]
     return found
 
 
 def credentials(today, former):
-    """What the one makes of them counts at the other, and what the one ends ends there too."""
+    """A credential that one build makes must count at the other, and a credential that one build ends must end at the other."""
     nodes = (today, former)
     send, body = "/v1/projects/shop/messages:send", {"message": {"topic": "none", "data": {"n": "1"}}}
 
@@ -119,7 +121,7 @@ def credentials(today, former):
     both(old, 401, "and what the former build has made as well")
     cluster.wait(lambda: [exchange(node, account)[0] for node in nodes] == [400, 400], "the account to be known no more")
     cluster.wait(lambda: sends(today, token) == 401, "its access tokens to end under today's build")
-    # Not by its command line, which may ask or may not.
+    # Not with the former build's command line, which may or may not ask for a confirmation.
     subprocess.run(["curl", "-sf", "-X", "DELETE", "--unix-socket", f"{former.folder}/admin.sock",
                     "http://localhost/admin/projects/shop"], check=True, stdout=subprocess.DEVNULL, timeout=60)
     both(old, 401, "the former build deletes the project")
@@ -188,7 +190,7 @@ def run(nodes):
         settled("the return")
         check(True, f"the node of {victim.name} was killed: {other.name} took over, and gave back")
 
-    # As in a rolling upgrade: first the one node, and then the way back as long as the other still runs.
+    # As in a rolling upgrade: the former node moves to today's build, and back to its own build while the other node still runs.
     for build, which, what in ((TODAY, "one build now", "goes on under today's"), (FORMER, "two builds again", "goes back")):
         check(former.end(signal.SIGTERM) == 0, "it leaves in order")
         former.build = build

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A cluster of which one node runs another build: everything is walked across both, partitions move both ways, and the nodes are
-# taken from the one build to the other under load. Nothing is lost. TIDECAST_FORMER is the other build's binary.
+# A cluster in which one node runs another build. All calls cross both builds, partitions move both ways, and a node moves from
+# one build to the other and back under load. Nothing may be lost. TIDECAST_FORMER is the other build's binary.
 . "$(dirname "$0")/common.sh"
 former=${TIDECAST_FORMER:-}
 [ -n "$former" ] || skip "TIDECAST_FORMER does not name the binary of another build"

@@ -1,4 +1,4 @@
-"""Faults of a cluster on two databases, and what must hold whatever happens: see two_databases.sh."""
+"""Faults of a cluster on two databases, and the promises that must hold under each of them: see two_databases.sh."""
 import http.client
 import json
 import os
@@ -14,8 +14,8 @@ import cluster  # noqa: E402
 
 cluster.BINARY = sys.argv[1]
 BEGAN = time.monotonic()
-# So slowly that what comes together while a partition is moved, or its database away, stays below the 100 messages
-# that may wait for a device.
+# Seconds between two sends to a topic. While a partition moves, or its database is away, so few messages come together that they
+# stay below the 100 messages that may wait for a device.
 PAUSE = 0.8
 TOPICS = [f"topic-{number}" for number in range(16)]
 
@@ -32,7 +32,7 @@ def log_of(node):
 
 
 class Spread:
-    """Stands for a database where a node takes one, and for the further ones among its flags."""
+    """Takes the place of a database at a node, and has the flags that name the further databases."""
 
     def __init__(self, home, *further):
         self.url = home.url
@@ -40,7 +40,7 @@ class Spread:
 
 
 class Device(cluster.Device):
-    """Counts besides how often it was told that messages were dropped."""
+    """A device that also counts how often the server told it that messages were dropped."""
 
     def __init__(self, node, registration):
         self.told = 0
@@ -56,7 +56,7 @@ class Device(cluster.Device):
 
 
 class Load(cluster.Load):
-    """Sends to a topic of its own, slowly; can be paused, and knows when each message was sent and answered."""
+    """Sends slowly to a topic of its own. It can be paused, and keeps the times of each send and of its answer."""
 
     def __init__(self, node, topic):
         self.topic, self.times, self.is_paused = topic, {}, False
@@ -83,7 +83,7 @@ class Load(cluster.Load):
 
 
 def processes(database):
-    """The server's, by their ids: the first one and its children."""
+    """The process ids of the database server: its first process and the children."""
     with open(os.path.join(database.folder, "data", "postmaster.pid"), encoding="ascii") as file:
         first = int(file.readline())
     with open(f"/proc/{first}/task/{first}/children", encoding="ascii") as file:
@@ -102,7 +102,7 @@ def rows(database, sql):
 
 
 def wrongly_named(folder, one, home, other, third):
-    """Each gets a sentence, and nobody is harmed."""
+    """Nodes whose databases are named wrongly. Each must say why and end, and must harm nothing."""
     cases = [
         ("forgotten", Spread(home), "spread over 2 databases, and 1 is named"),
         ("swapped", Spread(other, home), "--engine names database 2 of 2"),
@@ -172,13 +172,13 @@ def run(folder, home, other, third, nodes):
     stopped = [load for load, mark in zip(loads, marks) if not load.accepted(mark)]
     check(flowing and stopped and len(flowing) + len(stopped) == len(loads),
           f"a database was stopped: {len(flowing)} topics go on, {len(stopped)} in it do not")
-    # What was under way waits: nobody knows whether it went in. What comes now is told at once.
+    # Sends under way wait, since no node knows whether their records are durable. The node refuses new sends at once.
     status = subprocess.run([cluster.BINARY, "cluster", "status", "--data", one.folder], check=True, timeout=30,
                             stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
     check("away: database 2" in status, "`cluster status` names it")
     answers = [one.call("POST", "/v1/projects/demo/messages:send",
                         {"message": {"topic": load.topic, "data": {"n": "0"}}}) for load in stopped]
-    # This reason is told at once, whatever waits: what is not told ends at its deadline, with another one.
+    # The node gives this reason at once. A send that waits instead ends at its deadline, with another reason.
     check(all(status == 503 and b"database is away" in body for status, body in answers) and one.is_ready(),
           f"those get {answers[0]}, and the node is ready")
     two.start()
@@ -208,7 +208,8 @@ def run(folder, home, other, third, nodes):
         for process in frozen:
             os.kill(process, signal.SIGCONT)
     settled(loads, "the database thawed")
-    # Topics in the other database could go on for a while, and what is for devices in the home would come together.
+    # Sends to topics in the other database could still be accepted, and their messages for devices in the home would come
+    # together.
     for load in stopped:
         load.is_paused = True
     time.sleep(0.5)
@@ -249,7 +250,7 @@ def run(folder, home, other, third, nodes):
 
 
 def subscriptions(node, device):
-    """What the server says that the device is subscribed to; `None` where it knows no such device."""
+    """The topics of the device, as the server says; `None` where the server does not know the device."""
     status, body = node.call("GET", f"/iid/info/{device.token}?details=true",
                              headers={**cluster.OWNER, "access_token_auth": "true"})
     return set(json.loads(body).get("rel", {}).get("topics", {})) if status == 200 else None
@@ -269,7 +270,7 @@ def new_device(node):
 
 
 def went_back(database, nodes, devices):
-    """The disk of one database is that of a moment before, as after a snapshot of it was restored; the other goes on."""
+    """One database goes back to an earlier state of its disk, as after the restore of a snapshot; the other database goes on."""
     one, two = nodes
     cluster.wait(lambda: {"one", "two"} == set(one.owners()[0::2]) == set(one.owners()[1::2]), "both to own partitions")
     data, copy = f"{database.folder}/data", f"{database.folder}/copy"
@@ -281,7 +282,7 @@ def went_back(database, nodes, devices):
         os.kill(process, signal.SIGCONT)
     os.unlink(f"{copy}/postmaster.pid")
 
-    # All this one of the two will forget.
+    # One of the two databases will forget all these changes.
     devices = devices + [new_device(one) for _ in range(8)]
     for number, topic in enumerate(TOPICS):
         change(one, "Add", topic, devices[4:])

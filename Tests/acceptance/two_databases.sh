@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Two nodes, their partitions spread over two PostgreSQL servers, real processes, under load: databases named wrongly, a node
-# killed, one database stopped and back, a node begun while it is away. A checker looks at what was acknowledged and what arrived.
+# Two nodes (real processes) with partitions in two PostgreSQL servers, under load: databases named wrongly, a node killed, one
+# database stopped and back, a node started while the database is away, a frozen database, the home database stopped, an old disk
+# restored. A checker compares the accepted sends with the messages that arrived.
 #
 #   Tests/acceptance/two_databases.sh [BINARY]
 . "$(dirname "$0")/common.sh"

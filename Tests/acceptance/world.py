@@ -1,4 +1,4 @@
-"""A server's disk and clock, as a test wants them: see world.c, which is compiled here and preloaded."""
+"""Lets a test slow down a server's syncs and shift its wall clock: compiles world.c and preloads it into the server."""
 import asyncio
 import os
 import shutil
@@ -15,7 +15,7 @@ UNPRIVILEGED = os.path.join(HERE, "../../tools/unprivileged")
 
 
 class World:
-    """What one server sees. It lies in `folder`, which that server has to be able to read."""
+    """The sync delay and the clock shift of one server, in a file in `folder`. The server must be able to read `folder`."""
 
     def __init__(self, folder, name="world"):
         self.path, library = os.path.join(folder, name), os.path.join(folder, "world.so")
@@ -31,12 +31,12 @@ class World:
         os.pwrite(self.file.fileno(), struct.pack("qq", int(self.sync * 1e6), int(self.wall * 1e3)), 0)
 
     def syncs_take(self, seconds):
-        """Each sync that begins from now on takes so much longer."""
+        """Each sync that begins from now on takes `seconds` longer."""
         self.sync = seconds
         self.write()
 
     def wall_is_ahead(self, seconds):
-        """The clock on the wall is ahead by so much; behind where it is negative."""
+        """The wall clock is ahead by `seconds`, or behind where `seconds` is negative."""
         self.wall = seconds
         self.write()
 
@@ -52,13 +52,13 @@ def build(library):
 
 
 def is_preloaded(process):
-    """Whether the object is in the process, whatever has started it."""
+    """Whether world.so is loaded in the process, also where a wrapper has started it."""
     with open(f"/proc/{process.pid}/maps", encoding="utf-8") as maps:
         return "world.so" in maps.read()
 
 
 class Server:
-    """A development server in a world of its own, for a script that has made the folder `work`."""
+    """A development server with a `World` of its own, in the existing folder `work`."""
 
     def __init__(self, binary, work, *options):
         self.binary, self.work, self.options, self.world = binary, work, options, World(work)
@@ -75,7 +75,7 @@ class Server:
         assert is_preloaded(self.process), "world.so is not in the server"
 
     async def ready_word(self):
-        """Status and words of /readyz; nothing while nobody listens."""
+        """Status and text of /readyz; None while nothing listens on the port."""
         try:
             return await self.call("GET", "/readyz")
         except OSError:
@@ -90,7 +90,7 @@ class Server:
             caller.close()
 
     async def wait_ready(self, status, limit=60):
-        """Until /readyz says so; its words."""
+        """Waits until /readyz answers with `status`, at most `limit` s, and returns its text."""
         said = None
 
         async def look():

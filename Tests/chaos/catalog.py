@@ -28,7 +28,7 @@ def note(report, json_path):
 
 
 def held(fault, json_path):
-    """Whether the script of the fault ends well; `None` where it cannot run here."""
+    """Runs the fault's script. True where the script ends with 0; `None` where the script cannot run here (77)."""
     folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "acceptance")
     code = subprocess.run([os.path.join(folder, fault.script[0]), *fault.script[1:]], check=False).returncode
     word = {0: "held", 77: "SKIPPED"}.get(code, "NOT HELD")
@@ -52,7 +52,7 @@ def run(chosen, seed, seconds=None, json_path=None):
                 continue
             try:
                 report = bench.run(FAULTS[number], seed, seconds)
-            except Exception:  # Whatever it is, the other faults are still to be run, on a cluster of their own.
+            except Exception:  # The other faults must still run, on a cluster of their own.
                 print(f"{number:>4}  BROKEN OFF   {FAULTS[number].title}\n{traceback.format_exc()}", flush=True)
                 failed += 1
                 bench.close()

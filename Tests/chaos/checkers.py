@@ -1,7 +1,7 @@
-"""What must hold whatever happens, read from the history of what clients did and saw, and from what is there at the end.
+"""Checkers of the invariants, over the history of the clients' operations and events and over the final state.
 
-Each checker takes plain data and returns sentences, each with the invariant that is broken; none for a good run.
-`selftest.py` shows each of them failing on a doctored history.
+Each checker takes plain data and returns pairs of the broken invariant and a sentence; none for a good run.
+`selftest.py` shows each checker failing on a doctored history.
 """
 import collections
 
@@ -9,14 +9,14 @@ from history import LATEST_EFFECT, operations
 
 
 def latest(operation):
-    """Until when an operation may have taken effect."""
+    """The latest time at which an operation may take effect."""
     if operation["outcome"] in ("ok", "lost"):
         return operation["ended"]
     return max(operation["ended"] or 0, operation["began"] + LATEST_EFFECT)
 
 
 def changes_of(ops):
-    """(device, topic) -> the changes that may have taken effect, in order."""
+    """(device, topic) -> the changes that may have taken effect, by the time when they began."""
     found = collections.defaultdict(list)
     for op in ops:
         if op["op"] in ("subscribe", "unsubscribe") and op["outcome"] != "fail":
@@ -27,14 +27,14 @@ def changes_of(ops):
 
 
 def states_after(changes):
-    """What a subscription may be when all changes are over: a set of truth values."""
+    """The possible states of a subscription when all changes are over: a set of truth values."""
     states = {False}
     for op in changes:
         value = op["op"] == "subscribe"
         if op["outcome"] != "ok":
             states = states | {value}
             continue
-        # What was not answered before may still come after this one.
+        # An earlier change without an answer may still take effect after this one.
         late = {one["op"] == "subscribe" for one in changes
                 if one["began"] < op["began"] and one["outcome"] != "ok" and latest(one) >= op["began"]}
         states = {value} | late
@@ -42,7 +42,7 @@ def states_after(changes):
 
 
 def subscriptions(entries, final):
-    """I1, I2: nothing acknowledged is lost or undone, nothing is there that nobody asked for."""
+    """I1, I2: no acknowledged change is lost or undone, and no subscription exists that no client asked for."""
     problems = []
     ops = operations(entries)
     changes, forgotten = changes_of(ops), lost_devices(ops)
@@ -68,12 +68,12 @@ def subscriptions(entries, final):
 
 
 def lost_devices(ops):
-    """Whose registration a database may have lost."""
+    """The devices whose registration a database may have lost."""
     return {op["device"] for op in ops if op["op"] == "register" and op["outcome"] == "lost"}
 
 
 def members(final, entries=()):
-    """I4: what a topic counts is what its devices say."""
+    """I4: each topic counts as many members as devices list the topic."""
     counts = collections.Counter()
     forgotten = lost_devices(operations(entries))
     for device, topics in final["lists"].items():
@@ -110,7 +110,7 @@ def possibly(changes, began, ended):
 
 
 def targets(op, devices, changes):
-    """(devices that must get the message, devices that may)."""
+    """(devices that must get the send `op`, devices that may get it)."""
     if "device" in op:
         return {op["device"]}, {op["device"]}
     ended = op["ended"] if op["outcome"] == "ok" else latest(op)
@@ -136,16 +136,16 @@ def devices_of(ops):
 
 
 def listening(entries):
-    """Devices that ever listened: only of those it is known what arrived."""
+    """Devices that ever listened. Only for these devices the history shows which messages arrived."""
     return {entry["device"] for entry in entries if entry["kind"] == "stream"}
 
 
 def missing(entries):
-    """Pairs of an acknowledged send and a device that must have it and has not."""
+    """Pairs of an acknowledged send and a device that must have received it and has not."""
     ops = operations(entries)
     changes, devices, listeners = changes_of(ops), devices_of(ops), listening(entries)
     got = {(entry["device"], entry["n"]) for entry in entries if entry["kind"] == "deliver"}
-    # Who is told that messages were dropped may lack any that was sent before.
+    # A device that is told of dropped messages may lack any message that was sent before.
     told = {entry["device"]: entry["t"] for entry in entries
             if entry["kind"] == "told" and entry["what"] == "deleted_messages"}
     lost = lost_devices(ops)
@@ -156,8 +156,8 @@ def missing(entries):
 
 
 def deliveries(entries):
-    """I5, I6: every acknowledged send reaches everybody who was subscribed, nobody else gets it, and what was refused
-    with the word that nothing happened arrives nowhere."""
+    """I5, I6: every acknowledged send reaches every subscribed device and no other device. A send that was refused with the
+    promise that nothing happened reaches no device."""
     problems = []
     ops = operations(entries)
     changes, devices = changes_of(ops), devices_of(ops)
@@ -186,7 +186,7 @@ def deliveries(entries):
 
 
 def repeats(entries):
-    """I5: nothing twice on one stream, nothing again on a stream that began after its acknowledgement."""
+    """I5: no message comes twice on one stream, and none comes on a stream that began after the message's acknowledgement."""
     problems = []
     streams = collections.defaultdict(list)  # stream -> [(event, n)]
     began = {}  # stream -> when
@@ -221,7 +221,7 @@ def repeats(entries):
 
 
 def order(entries):
-    """G4: first deliveries of the sends to one topic come in the order in which they were accepted."""
+    """G4: a device gets the sends to one topic in the order in which they were accepted; only first deliveries count."""
     problems = []
     sends = {op["n"]: op for op in operations(entries) if op["op"] == "send" and "topic" in op}
     seen, newest = set(), {}
@@ -232,7 +232,7 @@ def order(entries):
         op = sends[entry["n"]]
         place = (entry["device"], op["project"], op["topic"])
         last = newest.get(place)
-        # Accepted before the other one was even asked for, and yet delivered after it.
+        # The earlier send was accepted before the other send was even asked for, and was delivered after it.
         if last and op["outcome"] == "ok" and op["ended"] < last["began"]:
             problems.append(("I5", f"{entry['device']} got {last['n']} of {op['topic']} before {op['n']}, accepted earlier"))
         if last is None or op["began"] > last["began"]:
@@ -241,8 +241,8 @@ def order(entries):
 
 
 def statuses(entries, broken=(), extra=()):
-    """I12: the right status. `broken`: gateways whose connections may break ("*": all); `extra`: more statuses that the
-    fault makes right."""
+    """I12: each operation has a right status. `broken`: gateways whose connections may break ("*": all); `extra`: further
+    statuses that are right under the fault."""
     problems = collections.Counter()
     ops = operations(entries)
     forgotten = lost_devices(ops)
@@ -256,7 +256,7 @@ def statuses(entries, broken=(), extra=()):
         if op["op"] == "send":
             right |= {504}
         if op["op"] == "bad":
-            right = {op["expected"], 503, 504}  # 504: it was not known in time whether the device is there
+            right = {op["expected"], 503, 504}  # 504: the gateway did not learn in time whether the device exists
         if op["gateway"] in broken or "*" in broken:
             right |= {0}
         if op["status"] not in right:
@@ -265,7 +265,7 @@ def statuses(entries, broken=(), extra=()):
 
 
 def journal(rows):
-    """I3, from the database: (partition, floor, first, last, count, changes of writer without a barrier)."""
+    """I3, from the database's rows: (partition, floor, first, last, count, changes of writer without a barrier)."""
     problems = []
     for partition, floor, first, last, count, torn in rows:
         if count and last - first + 1 != count:
@@ -278,8 +278,8 @@ def journal(rows):
 
 
 def epochs(samples):
-    """I3: nothing of a partition ever goes back. A sample: {partition: (owner, epoch, floor, last)}; `None` where the
-    database lost something."""
+    """I3: no partition ever goes back. A sample: {partition: (owner, epoch, floor, last)}; `None` where the database lost
+    records."""
     problems, before = [], {}
     for sample in samples:
         if sample is None:
@@ -298,7 +298,8 @@ def epochs(samples):
 
 
 def exits(ends, may_stop=()):
-    """I13: (node, code, whether this driver ended it, whether its log names a fail-stop)."""
+    """I13: no node ends by itself but by an allowed fail-stop. An end: (node, code, whether the driver ended it, whether the
+    log names a fail-stop)."""
     problems = []
     for node, code, is_ours, is_named in ends:
         if is_ours:
@@ -310,7 +311,7 @@ def exits(ends, may_stop=()):
 
 
 def usage(before, after, descriptors=40, kibibytes=60_000):
-    """I10: descriptors and memory of each process are back near where they were. {node: (pid, descriptors, KiB)}."""
+    """I10: descriptors and memory of each process are back near their earlier values. {node: (pid, descriptors, KiB)}."""
     problems = []
     for node, (pid, files, memory) in after.items():
         if node not in before or before[node][0] != pid:
@@ -324,7 +325,7 @@ def usage(before, after, descriptors=40, kibibytes=60_000):
 
 
 def progress(entries, healed, converged, limit, broken=()):
-    """I8, I11: all nodes agree within `limit` seconds of the end of the fault, and from then on everything is served."""
+    """I8, I11: all nodes agree within `limit` s of the fault's end, and from then on every operation succeeds."""
     if converged is None:
         return [("I11", f"the nodes did not agree within {limit} s of the end of the fault")]
     problems = []
@@ -336,7 +337,7 @@ def progress(entries, healed, converged, limit, broken=()):
     bad = collections.Counter((op["op"], op["status"]) for op in ops
                               if op["op"] != "bad" and op["began"] > served and op["outcome"] != "ok"
                               and not (op["status"] == 404 and op.get("device") in forgotten)
-                              # A connection that was kept from before its gateway's end.
+                              # The client may have kept a connection to a gateway that has ended since.
                               and not (op["status"] == 0 and (op["gateway"] in broken or "*" in broken)))
     problems += [("I11", f"{count} times {op} was answered {status}, long after the end of the fault")
                  for (op, status), count in bad.items()]

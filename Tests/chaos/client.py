@@ -10,7 +10,7 @@ from topology import API_PORT
 
 # The server answers within its own deadline of 25 s.
 TIMEOUT = 30.0
-# The retries of the official SDKs: at most four, on 503, after half a second and then twice as long each time.
+# The retries of the official SDKs: at most four, on 503, the first after 0.5 s and each later pause twice as long.
 RETRIES = 4
 BACKOFF = 0.5
 
@@ -18,21 +18,21 @@ FAULTS = (OSError, http.client.HTTPException, ValueError)
 
 
 def connection(gateway, timeout):
-    """To a gateway's plain port; to one that is reached otherwise, as it says itself."""
+    """A connection to a gateway's plain port. A gateway that is reached in another way has a `connection` of its own."""
     if hasattr(gateway, "connection"):
         return gateway.connection(timeout)
     return http.client.HTTPConnection(gateway.address, API_PORT, timeout=timeout)
 
 
 class Client:
-    """One thread's connections, kept open, one for each gateway."""
+    """One thread's connections: one to each gateway, kept open."""
 
     def __init__(self, gateways, seed):
         self.gateways, self.random = gateways, random.Random(seed)
         self.kept = {}
 
     def call(self, gateway, method, path, body=None, headers=None):
-        """(status, JSON). Status 0: the connection broke, and nobody knows what became of it."""
+        """(status, JSON). Status 0: the connection broke, so the outcome is not known."""
         link = self.kept.pop(gateway.name, None)
         if link is None:
             link = connection(gateway, TIMEOUT)
@@ -58,7 +58,7 @@ class Client:
         return self.random.choice(others or self.gateways)
 
     def pauses(self):
-        """How long to wait before each retry."""
+        """The seconds to wait before each retry."""
         for number in range(RETRIES):
             yield BACKOFF * 2 ** number * self.random.uniform(0.8, 1.2)
 
@@ -69,7 +69,7 @@ class EventStream:
     def __init__(self, gateway, project, device, credential, last_event=None):
         self.link = connection(gateway, 3)
         self.link.connect()
-        # A comment comes every 25 s.
+        # The server sends a comment every 25 s.
         self.link.sock.settimeout(35)
         headers = {"authorization": f"Bearer {credential}", "accept": "text/event-stream"}
         if last_event:
@@ -104,7 +104,7 @@ class EventStream:
 
 
 class Pace:
-    """A loop that goes round so many times a second, until it is told to end."""
+    """A loop with `per_second` rounds a second on average, at random times, until `over` is set."""
 
     def __init__(self, over, per_second, rng):
         self.over, self.per_second, self.random = over, per_second, rng

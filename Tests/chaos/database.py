@@ -1,4 +1,4 @@
-"""The database's own word: rows read with psql, beside everything that nodes and gateways say."""
+"""The state as the database has it: rows read with psql, independent of what nodes and gateways say."""
 import os
 import subprocess
 import threading
@@ -8,7 +8,7 @@ from topology import tool
 
 SAMPLE = """SELECT p.id, coalesce(p.owner, 0), p.epoch, p.floor, greatest(p.floor - 1,
   (SELECT max(sequence) FROM tidecast.journal AS j WHERE j.partition = p.id)) FROM tidecast.partition AS p"""
-# A batch's id begins with its session; the number behind is 0 for a barrier.
+# The high bits of a batch's id are its session; the low 40 bits are a number, 0 for a barrier.
 JOURNAL = """SELECT p.id, p.floor, coalesce(min(j.sequence), 0), coalesce(max(j.sequence), 0), count(j.sequence),
   count(*) FILTER (WHERE j.before <> j.batch >> 40 AND j.batch & ((1::int8 << 40) - 1) <> 0)
 FROM tidecast.partition AS p LEFT JOIN (
@@ -24,7 +24,7 @@ class Database:
             setting["POSTGRES_USER"], setting["POSTGRES_PASSWORD"], setting["POSTGRES_DB"])
 
     def command(self, *words):
-        # The socket's own session never waits long, and is not what a fault of this driver's ends.
+        # A session over the local socket never waits long, and the faults of this driver do not end it.
         return (["psql", "-h", self.folder, "-U", self.user, "-d", self.name, "-XAtq", "-F", "|", *words],
                 {**os.environ, "PGPASSWORD": self.password, "PGAPPNAME": "chaos", "PGCONNECT_TIMEOUT": "5"})
 
@@ -37,7 +37,7 @@ class Database:
         return [line.split("|") for line in done.stdout.splitlines() if line]
 
     def hold(self, *statements):
-        """A session that runs these and then sits there; ended by `kill` of what is returned."""
+        """Starts a session that runs the statements and then stays open. `kill` of the returned process ends it."""
         command, environment = self.command("-v", "ON_ERROR_STOP=1")
         process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True)
@@ -59,7 +59,7 @@ class Database:
 
 
 class Monitor(threading.Thread):
-    """Looks at the partitions' rows once a second, as far as the database answers."""
+    """Samples the partitions' rows once a second, as far as the database answers."""
 
     def __init__(self, database):
         super().__init__(daemon=True)
@@ -79,7 +79,7 @@ class Monitor(threading.Thread):
         self.join(timeout=30)
 
     def moves(self):
-        """How often a partition changed its owner, over all partitions."""
+        """How often partitions changed their owners: the sum of the risen epochs over all partitions."""
         if len(self.samples) < 2:
             return 0
         first, last = (next(one for one in way if one) for way in (self.samples, reversed(self.samples)))

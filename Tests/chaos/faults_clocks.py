@@ -1,4 +1,4 @@
-"""Clocks on the wall that leap. A node that is to see another time is started anew, under Tests/acceptance/world.c."""
+"""Wall clocks that leap. A node that is to see another time restarts with Tests/acceptance/world.c preloaded."""
 import os
 import shutil
 import subprocess
@@ -22,7 +22,7 @@ def start_anew(run, node, environment):
 
 
 def leaps(run, name):
-    """The clock leaps there and back. While it is wrong the node is not ready, and no other node minds."""
+    """The clock leaps away and back. While the clock is wrong this node is not ready, and all other nodes stay ready."""
     folder = subprocess.run([tool.UNPRIVILEGED, "mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip()
     os.chmod(folder, 0o755)
     world, node = World(folder), run.node(name)

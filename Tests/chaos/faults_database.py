@@ -1,4 +1,4 @@
-"""The database and the way to it."""
+"""Faults of the database, and of the network between the nodes and the database."""
 import json
 import os
 import signal
@@ -35,7 +35,7 @@ def end_connections(run, where="true"):
 @fault("30", "PostgreSQL is killed and started again", seconds=6, limit=12)
 def database_killed(run):
     os.kill(postmaster(), signal.SIGKILL)
-    # Its children notice, as they do on any machine.
+    # The postmaster's children notice its death and end, as on any machine.
     run.sleep(0.3)
     began = time.monotonic()
     run.until(lambda: tool.pid_of("db") is None, 5)
@@ -56,7 +56,7 @@ def standby_down(run):
     began = time.monotonic()
     run.sleep()
     ended = time.monotonic()
-    # A stream opens without a commit; what it acknowledges by Last-Event-ID counts when its record is durable.
+    # A stream opens without a commit; the acknowledgement in its Last-Event-ID counts only when its record is durable.
     answered = [op for op in operations(run.workload.history.so_far())
                 if op["ended"] and began < op["ended"] < ended and op["op"] != "bad" and op.get("via") != "listen"]
     run.note(answers_while_it_was_down={status: sum(1 for one in answered if one["status"] == status)
@@ -67,7 +67,7 @@ def standby_down(run):
 
 
 def relay(run, names, *words):
-    """Puts a relay of this repository between some nodes and the database; their connections are made anew."""
+    """Puts relay.py between some nodes and the database, and ends the nodes' connections so that they connect again."""
     process = subprocess.Popen(["ip", "netns", "exec", tool.namespace("db"), sys.executable,
                                 os.path.join(HERE, "relay.py"), "6432", str(DATABASE_PORT), str(run.seed), *words],
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -135,7 +135,7 @@ def exhausted(run):
     startup = struct.pack(">ii", len(startup) + 8, 196608) + startup
 
     def take():
-        """A connection has its place before it has said who it is."""
+        """Takes connections until the database refuses one: a connection has its place before the user is known."""
         while True:
             link = socket.create_connection((run.cluster.address("db"), DATABASE_PORT), timeout=2)
             link.sendall(startup)
@@ -147,9 +147,9 @@ def exhausted(run):
             taken.append(link)
     try:
         take()
-        holder = run.database.command("-c", "SELECT 1")  # only to see that even this one is refused
+        holder = run.database.command("-c", "SELECT 1")  # shows that the database refuses this connection too
         refused = subprocess.run(holder[0], env=holder[1], capture_output=True, text=True, check=False).returncode != 0
-        # One of ours is given up for the statement that ends the nodes' connections.
+        # The driver gives up one place for the statement that ends the nodes' connections.
         taken.pop().close()
         time.sleep(0.2)
         ended = end_connections(run)
@@ -177,9 +177,9 @@ def _answers(run):
 @fault("31", "asynchronous failover: a standby that has not heard of the last seconds is promoted", seconds=4,
        may_stop=("*",), broken=("*",), limit=20)
 def failover(run):
-    """What was acknowledged in between is lost with the old primary: the database kept less than it had promised. What
-    is wanted is that this is noticed and said, and that all else holds: what was acknowledged before and after it, and
-    that topics and devices agree."""
+    """The changes that were acknowledged between the copy and the failover are lost with the old primary: the database has lost
+    durable records. The nodes must notice the loss and say so. All else must hold: the changes acknowledged before the copy
+    and after the failover, and the agreement of topics and devices."""
     setting_of = tool.services()["db"]["environment"]
     primary = run.database.folder
     standby = os.path.join("/var/lib/postgresql", tool.namespace("standby"))
@@ -194,7 +194,7 @@ def failover(run):
     last = run.database.sample()
     os.kill(postmaster(), signal.SIGKILL)
     run.until(lambda: tool.pid_of("db") is None, 5)
-    # What was committed is answered within that.
+    # Within this time the nodes answer the operations that the database has committed.
     time.sleep(0.3)
     run.lost(since)
     subprocess.run(["rm", "-rf", primary], check=True)
@@ -213,7 +213,7 @@ def failover(run):
         except OSError as error:
             words[node.name] = f"no answer ({error})"[:80]
     run.note(they_say=words)
-    # What the next owners make of it.
+    # The next owners read what the new primary has.
     places = {node.name: node.log_size() for node in run.cluster.shards}
     run.node("shard-1").kill()
     time.sleep(8)

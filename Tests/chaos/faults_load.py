@@ -1,4 +1,4 @@
-"""Herds and quotas."""
+"""Faults of load: herds of streams, and quotas."""
 import asyncio
 import threading
 import time
@@ -37,7 +37,7 @@ def herd(run):
 
 
 def herd_devices(run):
-    """Registered by some threads, as fast as the quota lets them."""
+    """Registers HERD devices with 8 threads, as fast as the quota lets them."""
     found, lock = [], threading.Lock()
 
     def register(number):
@@ -61,7 +61,7 @@ def herd_devices(run):
 
 
 class Crowd:
-    """Many device streams on one event loop; whoever loses his comes back at once, elsewhere."""
+    """Many device streams on one event loop. A device that loses its stream connects again at once, to any of `gateways`."""
 
     def __init__(self, run, devices):
         self.devices, self.gateways = devices, [run.node("gateway-2")]
@@ -131,14 +131,14 @@ def quota_owner(run):
 
 
 def home_owner(run, project):
-    """The node with the project's buckets."""
+    """The node that owns the partition of the project's buckets."""
     partition = placement.home_partition(project.number, 256)
     view = run.cluster.gateways[0].view()
     return next(one["owner"] for one in view["partitions"] if one["partition"] == partition)
 
 
 class QuotaLoad:
-    """Threads that send as fast as they are answered, through all gateways."""
+    """Threads that send through all gateways, each as soon as its last send is answered."""
 
     def __init__(self, run, project):
         self.run, self.project = run, project

@@ -1,4 +1,4 @@
-"""Networks that lose, cut, delay and confuse."""
+"""Faults of the network: cuts, loss, delay, and packets that make no sense."""
 import os
 import random
 import socket
@@ -14,14 +14,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def deafen(run, name):
-    """The node hears nothing of any other node; the database's answers reach it."""
+    """The node gets no packet of any other node; the database's answers still reach it."""
     for other in run.cluster.nodes:
         if other != name:
             run.cluster.rule(name, "INPUT", "-s", run.cluster.address(other), "-j", "DROP")
 
 
 def sessions(run):
-    """node -> its living session: another one afterwards means that it was taken for dead."""
+    """node -> its living session. A node with another session afterwards was fenced in between."""
     return {row[0]: row[1] for row in run.database.query("SELECT node, id FROM tidecast.session WHERE alive")}
 
 
@@ -31,7 +31,7 @@ def fenced_since(run, before):
 
 
 def links(run, one, other):
-    """TCP connections between two nodes that the first believes to stand."""
+    """How many TCP connections between two nodes the first node believes to stand."""
     shown = run.cluster.in_space(one, "ss", "-Htn", "state", "established", "dst", run.cluster.address(other))
     return len(shown.stdout.splitlines())
 
@@ -47,7 +47,7 @@ def the_rest(run, some):
 
 
 def sees(run, gateway, *shards):
-    """Whether all partitions are the shards', as the gateway sees it."""
+    """Whether the shards own all partitions, as the gateway sees it."""
     try:
         return all(one["owner"] in shards for one in run.node(gateway).view(timeout=2)["partitions"])
     except (OSError, ValueError):
@@ -55,7 +55,7 @@ def sees(run, gateway, *shards):
 
 
 def words(run, names):
-    """What nodes call their own state."""
+    """Node by node, the state that a node says of itself; "nothing" where the node does not answer."""
     said = {}
     for name in names:
         try:
@@ -66,7 +66,7 @@ def words(run, names):
 
 
 def part(run, few, others, is_served, limit):
-    """Cuts the few from the others for the fault's time: it must be served before the limit."""
+    """Cuts the few from the others for the fault's time. `is_served` must hold within `limit` s."""
     cut_between(run, few, others)
     after = run.until(is_served, limit)
     run.sleep(max(0.0, 1 - (after or 0) / run.seconds))
@@ -182,10 +182,10 @@ def loss(run):
 
 
 def wire(run, name, *words):
-    """A wire of user space between a node and the switch (there is no netem in this kernel)."""
+    """Puts wire.py between a node and the switch (the kernel of the test machine has no netem)."""
     place = list(tool.services()).index(name)
     for space, link in ((tool.SWITCH, f"port{place}"), (tool.namespace(name), "eth0")):
-        # Frames are read as they are: they must be whole, with their checksums.
+        # wire.py reads frames as they are, so the interfaces must make whole frames with checksums.
         for what in ("tx", "tso", "gso", "gro"):
             subprocess.run(["ip", "netns", "exec", space, "ethtool", "-K", link, what, "off"], check=False,
                            capture_output=True)
@@ -234,7 +234,7 @@ def swizzle(run):
     back = run.random.sample(names, 4)
     for name in back:
         for other in tool.services():
-            # The rule that the other one has is still wanted where that one is cut off itself.
+            # `mend` also removes the other node's rule. That rule is still needed where the other node is cut off itself.
             if other != name:
                 run.cluster.mend(name, other)
         time.sleep(run.seconds / 8)

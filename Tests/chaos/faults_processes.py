@@ -1,4 +1,4 @@
-"""Processes that are killed, stopped, or slow."""
+"""Faults of processes: killed, stopped, or slow."""
 import base64
 import os
 import signal
@@ -13,7 +13,7 @@ CGROUP = "/sys/fs/cgroup/cpu"
 
 
 def owners(run):
-    """partition -> the node that owns it, by the database."""
+    """partition -> the node that owns it, as the database has it."""
     return dict(run.database.query(
         "SELECT p.id, s.node FROM tidecast.partition AS p JOIN tidecast.session AS s ON s.id = p.owner AND s.alive"))
 
@@ -23,7 +23,7 @@ def owned_by(run, name):
 
 
 def first_heir(run, name):
-    """Kills a shard. Which node takes the first of its partitions (or `None`), all of them, and after how many seconds."""
+    """Kills a shard. Returns the node that takes the first of its partitions (or `None`), all its partitions, and the seconds."""
     mine, heirs = owned_by(run, name), []
     run.node(name).kill()
 
@@ -36,7 +36,8 @@ def first_heir(run, name):
 
 
 def wakes_and_stops(run, node, rule):
-    """A sleeper that was fenced is continued, and must find that out. After how many seconds it ended."""
+    """Continues a node that was fenced while it was stopped. The node must notice and end with 70. Returns the seconds until
+    then."""
     mark, ends = time.monotonic(), len(node.exits)
     node.send_signal(signal.SIGCONT)
     run.until(lambda: len(node.exits) > ends, 15)
@@ -78,7 +79,7 @@ def zombie(run):
 @fault("4", "short stalls: shard-1 is stopped for 0.3 and 0.8 s again and again, then three times for 1.5 s", seconds=18,
        may_stop=("shard-1",))
 def stalls(run):
-    """1.5 s is a lease: such a stall may cost a move, and no more than one each."""
+    """A lease lasts 1.5 s, so each stall of 1.5 s may move a partition, and at most once."""
     def stop(length):
         run.node("shard-1").send_signal(signal.SIGSTOP)
         time.sleep(length)
@@ -181,7 +182,7 @@ def stale_writer(run):
     over = threading.Event()
 
     def fill(number):
-        """Megabytes that cannot be compressed, until the partition has written two snapshots."""
+        """Sends data that does not compress, until the partition has written two snapshots."""
         client = run.workload.client(f"compact-{number}")
         while not over.is_set():
             noise = base64.b64encode(client.random.randbytes(2900)).decode()
@@ -209,7 +210,7 @@ def two_take(run):
         return
     other = next(name for name in ("shard-2", "shard-3") if name != heir)
     run.node(heir).send_signal(signal.SIGSTOP)
-    # Until the other one is in the middle of taking what the sleeper had.
+    # Until the other heir is in the middle of taking the sleeper's partitions.
     fenced = run.until(lambda: run.owned(other) not in (None, 0) and not owned_by(run, heir), 12, step=0.02)
     run.node(heir).send_signal(signal.SIGCONT)
     whole = run.until(lambda: run.owned(other) == 256, 20)

@@ -1,4 +1,4 @@
-"""Everything at random, by seed: several things broken at once, each for a moment."""
+"""Random faults, by seed: several things broken at once, each for a moment."""
 import signal
 import subprocess
 import time
@@ -14,7 +14,7 @@ def tell_to_end(node):
 
 
 def start_again(node):
-    """Whoever does not end in time is ended, as any supervisor does it."""
+    """Starts a node that was told to end. A node that does not end within 5 s is killed, as a supervisor does it."""
     try:
         node.process.wait(timeout=5)
     except subprocess.TimeoutExpired:
@@ -61,7 +61,7 @@ def everything(run):
         if now < end and len(open_ones) < 3:
             choices, node = breakages(run)
             name = run.random.choice(list(choices))
-            # A node that is not there, or stopped, is left alone, and at most one shard is away at a time.
+            # A node that does not run, or that another fault holds, is left alone. At most one shard is away at a time.
             away = any(one.startswith("shard") for one in busy) and node.startswith("shard")
             if node not in busy and not away and run.node(node).is_running():
                 choices[name][0]()

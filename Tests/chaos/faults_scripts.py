@@ -1,4 +1,4 @@
-"""Faults that have scripts of their own in Tests/acceptance: with loads that arrive all at once, and other numbers of nodes."""
+"""Faults with scripts of their own in Tests/acceptance: their loads arrive all at once, or their clusters have other sizes."""
 from registry import FAULTS, Fault
 
 for number, title, *script in (

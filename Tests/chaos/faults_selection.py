@@ -1,4 +1,4 @@
-"""Some faults in one run, for tools/test: it has less than a minute."""
+"""Some faults in one run, for tools/test, in less than a minute."""
 import time
 
 from faults_database import end_connections, relay, unrelay

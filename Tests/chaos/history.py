@@ -1,10 +1,10 @@
-"""What clients did and saw: a list of entries with monotonic times, the only thing that most checkers read.
+"""The history of a run: what clients did and saw, as a list of entries with monotonic times. Most checkers read nothing else.
 
-An operation is two entries with one number, `invoke` and what became of it:
+An operation is two entries with one number, `invoke` and its outcome:
 
 - `ok`: acknowledged;
-- `fail`: refused with the word that nothing happened (a send that was answered 503 or 429);
-- `unknown`: whether it took effect cannot be told (504, a connection that broke, a 503 to what may be repeated).
+- `fail`: refused with the promise that nothing happened (a send that was answered 503 or 429);
+- `unknown`: whether the operation took effect is not known (504, a broken connection, a 503 to a repeatable operation).
 
 An event that a device saw is one entry. Entries are dictionaries, so that a history is a file of JSON lines.
 """
@@ -13,7 +13,7 @@ import json
 import threading
 import time
 
-# An operation that was answered 503, or not at all, may still take effect until its deadline; a gateway gives it 25 s.
+# An operation that was answered 503, or not at all, may take effect until its deadline: a gateway allows 25 s.
 LATEST_EFFECT = 27.0
 
 
@@ -30,7 +30,7 @@ class History:
         return entry
 
     def so_far(self):
-        """The entries until now; clients go on to write."""
+        """The entries until now. Clients may go on adding entries."""
         with self._lock:
             return list(self.entries)
 
@@ -49,10 +49,10 @@ class History:
 
 
 def operations(entries):
-    """Each operation as one dictionary: what was invoked, `began`, `ended` (`None` for never), `outcome`, `status`.
+    """Each operation as one dictionary: the fields of `invoke`, `began`, `ended` (`None` for never), `outcome`, `status`.
 
-    What was acknowledged while a database kept what it then lost (an entry `lost`, from `since` to its own time) is
-    `lost`: it may be there or not, and takes no effect any more."""
+    Where a database has lost records (an entry `lost`, from `since` to its own time), the operations that it acknowledged in
+    that time get the outcome `lost`: their effect may be there or not, and cannot come later."""
     found = {}
     for entry in entries:
         if entry["kind"] == "lost":

@@ -1,12 +1,12 @@
-"""How much more was admitted than a quota allows, from the times of the requests alone."""
+"""By how much the admitted requests exceed a quota, from the times of the requests alone."""
 
 
 def overshoot(admitted, rate, burst):
-    """The most by which any window held more than burst + rate × its length; negative where none did.
+    """The most by which the requests of any window exceed burst + rate × its length; negative where no window exceeds it.
 
-    `admitted`: (began, ended) of each request. A window reaches from the beginning of its first request to the end of
-    its last, so it is never shorter than the time in which the requests were really admitted, and what is found here
-    really was too much.
+    `admitted`: (began, ended) of each request. A window reaches from the begin of its first request to the end of its
+    last. So a window is never shorter than the time in which the server admitted its requests, and an excess found here
+    is a real one.
     """
     requests = sorted(admitted, key=lambda one: one[1])
     earliest, began = [], float("inf")
@@ -22,6 +22,6 @@ def overshoot(admitted, rate, burst):
 
 
 def longest_pause(ends, since):
-    """The longest time without an admission, from some moment on."""
+    """The longest time without an admission, from the moment `since` on."""
     times = [since] + sorted(end for end in ends if end > since)
     return max((after - before for before, after in zip(times, times[1:])), default=0.0)

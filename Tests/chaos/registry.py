@@ -8,21 +8,21 @@ class Fault:
     number: str
     title: str
     work: typing.Callable
-    # For how long it lasts, roughly.
+    # About how many seconds the fault lasts.
     seconds: float = 8
-    # Gateways whose connections may break; "*" for all.
+    # Gateways whose connections may break under the fault; "*" for all.
     broken: tuple = ()
-    # More statuses that are right under it.
+    # Further statuses that are right under the fault.
     extra: tuple = ()
-    # Nodes that may end by a fail-stop that their log names.
+    # Nodes that may end by a fail-stop that their log names; "*" for all.
     may_stop: tuple = ()
-    # Seconds from its end until all nodes agree and everything is served.
+    # Within so many seconds of the fault's end all nodes must agree, and then everything must be served.
     limit: float = 10
-    # Why it is known to break something; its problems are shown and do not count.
+    # Why the fault is known to break something. The run shows its problems and does not count them.
     known: str = ""
-    # Operations a second, where they differ from the usual.
+    # Operations a second by kind, where they differ from the workload's own.
     rates: dict = None
-    # A script of Tests/acceptance and its arguments, with servers and checkers of its own, where it is one.
+    # Where the fault is a script of Tests/acceptance, with servers and checkers of its own: the script and its arguments.
     script: tuple = ()
 
 
@@ -37,6 +37,6 @@ def fault(number, title, **fields):
 
 
 def key(number):
-    """Numbers in order, 16b behind 16."""
+    """A key for sorting: numbers in order, 16b after 16."""
     digits = "".join(one for one in number if one.isdigit())
     return int(digits), number

@@ -1,11 +1,11 @@
-"""Stands between nodes and PostgreSQL, and now and then loses the answer to an append.
+"""A relay between nodes and PostgreSQL that loses the answers to some appends.
 
     relay.py PORT DATABASE_PORT SEED PROBABILITY
 
-It reads as much of the protocol as it needs: which prepared statements put records into the journal, and when the
-database says that such a one is done ("ready for query" comes after the commit). Then, with this probability, the answer
-is dropped and both connections are cut; half of the time already before the answer has come, so that nobody knows whether
-the commit was. Ends when its standard input does, and says what it did.
+The relay reads as much of the protocol as it needs: which prepared statements insert records into the journal, and when
+the database has finished such a statement ("ready for query" comes after the commit). With PROBABILITY it drops the answer
+to an append and cuts both connections: half of the time after the answer has come, and half of the time before, so that
+not even the relay knows whether the database has committed. Ends at the end of its standard input, and prints the counts.
 """
 import random
 import selectors
@@ -22,7 +22,7 @@ class Link:
         self.held = b""
 
     def messages(self, data, is_client):
-        """(whole messages, what is left of the next one)."""
+        """(whole messages, the rest of the data)."""
         found, place = [], 0
         while True:
             head = 0 if is_client and not self.started else 1
@@ -79,7 +79,7 @@ def main():
         if not link.doomed:
             link.client.sendall(data)
             return
-        # Nothing of the answer goes on; when the database is done, neither does the connection.
+        # The client gets nothing of the answer. When the answer is complete, the relay closes both connections.
         link.held += data
         if link.held[-6:-1] == b"Z\0\0\0\5":
             counts["after"] += 1

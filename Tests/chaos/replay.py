@@ -1,8 +1,8 @@
-"""Listens to the gossip that goes to one node, and says it again: as it was, late, cut short, and with bits turned.
+"""Records the gossip that goes to one node, and sends it again: unchanged, late, cut short, lengthened, and with flipped bits.
 
     replay.py INTERFACE SECONDS SEED
 
-INTERFACE is the node's port at the switch: what is sent into it arrives at the node. Says what it sent.
+INTERFACE is the node's port at the switch: a frame that goes into this port arrives at the node. Prints the counts at the end.
 """
 import random
 import socket
@@ -14,13 +14,13 @@ ETHERNET, IP, UDP = 14, 20, 8
 
 
 def without_checksum(frame):
-    """What was caught on a virtual wire has no checksum yet; 0 stands for none."""
+    """A frame that was recorded on a virtual wire has no checksum yet; a UDP checksum of 0 means none."""
     place = ETHERNET + IP + 6
     return frame[:place] + b"\0\0" + frame[place + 2:]
 
 
 def resized(frame, payload):
-    """The frame with another payload, and the lengths and the checksum of the IP header that go with it."""
+    """The frame with another payload; the lengths and the checksum of the IP header match it, and UDP has no checksum."""
     head = bytearray(frame[:ETHERNET + IP + UDP])
     head[ETHERNET + 2:ETHERNET + 4] = (IP + UDP + len(payload)).to_bytes(2, "big")
     head[ETHERNET + 10:ETHERNET + 12] = b"\0\0"

@@ -1,4 +1,4 @@
-"""One run: a load, a fault in the middle of it, healing, quiet, and then the checkers."""
+"""One run: a load, a fault in the middle of it, healing, a quiet time, and then the checkers."""
 import json
 import os
 import time
@@ -14,7 +14,7 @@ LOGS = os.path.join(ROOT, ".build/chaos")
 
 
 class Run:
-    """What a fault gets: the cluster, the load, and where to write down what it saw."""
+    """A fault's view of the run: the cluster, the load, and the places for facts and problems."""
 
     def __init__(self, cluster, workload, database, seed, seconds):
         self.cluster, self.workload, self.database = cluster, workload, database
@@ -28,7 +28,7 @@ class Run:
             self.workload.history.note("fault", what=name, value=str(value))
 
     def lost(self, since):
-        """The database has lost what was acknowledged since then, or a part of it."""
+        """Notes that the database has lost some or all records that were acknowledged since `since`."""
         self.workload.history.note("lost", since=since)
         self.monitor.samples.append(None)
 
@@ -37,14 +37,14 @@ class Run:
             self.problems.append((invariant, sentence))
 
     def sleep(self, share=1.0):
-        """A part of the seconds that the fault was given."""
+        """Sleeps for a share of the fault's seconds."""
         time.sleep(self.seconds * share)
 
     def node(self, name):
         return self.cluster.nodes[name]
 
     def owned(self, node):
-        """How many partitions a node owns, as the first gateway that answers sees it."""
+        """How many partitions a node owns, as the first answering gateway sees it; `None` where no gateway answers."""
         for gateway in self.cluster.gateways:
             try:
                 return sum(1 for one in gateway.view()["partitions"] if one["owner"] == node)
@@ -53,7 +53,7 @@ class Run:
         return None
 
     def until(self, condition, limit, step=0.05):
-        """Seconds until it holds; `None` where it never does."""
+        """Seconds until `condition` holds; `None` where it does not hold within `limit` s."""
         began = time.monotonic()
         while not condition():
             if time.monotonic() - began > limit:
@@ -63,7 +63,7 @@ class Run:
 
 
 class Bench:
-    """A cluster on which faults are run one after the other; made anew after one that broke something."""
+    """One cluster for one fault after the other. After a fault that broke something, the next fault gets a new cluster."""
 
     def __init__(self, projects=4):
         self.project_count = projects
@@ -76,7 +76,7 @@ class Bench:
         self.cluster.up()
         self.database = Database()
         self.projects = [Project(f"chaos-{number}", self.cluster) for number in range(self.project_count)]
-        # Others learn of projects and keys with their next look at the database.
+        # The other nodes learn of projects and keys with their next look at the database.
         time.sleep(2)
 
     def close(self):
@@ -108,7 +108,7 @@ class Bench:
                     node.start()
             healed = time.monotonic()
             workload.history.note("fault", what="healed", value="")
-            # A moment of agreement may be an old view on all sides.
+            # All nodes may agree for a moment on an old view, so the agreement must last for 1 s.
             why, converged, since = None, None, None
             while time.monotonic() < healed + 45:
                 why = self.cluster.agreement()
@@ -118,7 +118,7 @@ class Bench:
                     break
                 time.sleep(0.2)
             run.note(disagreement=why) if converged is None else None
-            # Long enough for what comes after the limit to be load of its own.
+            # Long enough that the load goes on for 4 s after the limit.
             time.sleep(max(4.0, healed + fault.limit + 4 - time.monotonic()))
             workload.stop()
             drained = self.drain(workload)
@@ -150,7 +150,7 @@ class Bench:
 
     @staticmethod
     def drain(workload):
-        """Waits until everything that must arrive has; seconds, or `None` where it does not."""
+        """Waits until every message that must arrive has arrived. Returns the seconds, or `None` after 30 s."""
         began = time.monotonic()
         while checkers.missing(workload.history.so_far()):
             if time.monotonic() > began + 30:
@@ -161,7 +161,7 @@ class Bench:
 
     @staticmethod
     def final(workload):
-        """Read again for a while where topics and devices differ: outboxes may still be on their way."""
+        """The final state. It is read again, up to 5 times, while topics and devices differ: outbox entries may be under way."""
         for _ in range(5):
             final = workload.final()
             if not checkers.members(final):
@@ -189,7 +189,7 @@ class Bench:
             "problems": [f"{invariant}: {text}" for invariant, text in problems]}
 
     def keep(self, fault, workload, final, report, places):
-        """The history, what was there at the end and the nodes' logs, for whoever looks for a cause."""
+        """Stores the history, the final state, the report and the nodes' logs, for the search of a cause."""
         folder = os.path.join(LOGS, f"{fault.number}-{report['seed']}")
         os.makedirs(folder, exist_ok=True)
         workload.history.write(os.path.join(folder, "history.jsonl"))
@@ -202,7 +202,7 @@ class Bench:
 
 
 def show(report):
-    """A report for people."""
+    """Prints a report for a reader."""
     verdict = "ok" if not report["problems"] else f"{len(report['problems'])} PROBLEMS"
     if report["problems"] and report["known"]:
         verdict = f"KNOWN ({len(report['problems'])})"

@@ -1,4 +1,4 @@
-"""Each checker is quiet on a good history, and speaks on the same history with one thing wrong in it."""
+"""Each checker finds nothing in a good history, and finds the one error that is planted into the same history."""
 import copy
 
 import checkers
@@ -58,7 +58,7 @@ def without(entries, **fields):
 
 
 def changed(entries, number, **fields):
-    """With another answer to one operation."""
+    """The entries with other fields in the answer to one operation."""
     return [{**one, **fields} if one.get("number") == number and one["kind"] != "invoke" else one for one in entries]
 
 
@@ -68,7 +68,7 @@ def with_final(device, topics):
     return final
 
 
-# name, invariant, the checker on something doctored, a piece of the sentence that is wanted
+# A name, the checker on a doctored history, and a part of the sentence that the checker must return.
 DOCTORED = [
     ("a subscription is lost", lambda: checkers.subscriptions(GOOD, with_final("d", [])), "is lost"),
     ("an end is undone", lambda: checkers.subscriptions(GOOD, with_final("x", ["news"])), "is undone"),
@@ -110,7 +110,7 @@ DOCTORED = [
 
 
 def unknown_is_left_open():
-    """An unanswered change leaves the state open; one that was followed late enough by another does not."""
+    """An unanswered change leaves the state open. A later change closes it again only where it comes late enough."""
     open_end = GOOD + [invoke(60, 20, "unsubscribe", project="p", device="d", topic="news"),
                        answer(61, 20, "unknown", 503)]
     closed = open_end + [invoke(99, 21, "subscribe", project="p", device="d", topic="news"), answer(99.1, 21)]
@@ -121,7 +121,7 @@ def unknown_is_left_open():
 
 
 def what_a_database_lost_is_left_open():
-    """And nothing else: what was acknowledged before and after it holds."""
+    """What a database lost is left open, and nothing else: changes acknowledged before and after the loss must hold."""
     lost = [entry for entry in GOOD if entry["t"] <= 2.0] + [{"t": 2.0, "kind": "lost", "since": 1.0}] \
         + [entry for entry in GOOD if entry["t"] > 2.0]
     assert not checkers.deliveries(without(lost, kind="deliver", n=1))
@@ -135,7 +135,7 @@ def what_a_database_lost_is_left_open():
 
 
 def quota_windows():
-    """100 a second and a burst of 50: what keeps to it is below, what begins with a full bucket again is above."""
+    """A quota of 100 a second and a burst of 50. Requests within it must stay below it; a bucket that is full again must not."""
     steady = [(number / 100, number / 100 + 0.005) for number in range(500)]
     burst = [(0.0, 0.005)] * 50
     again = [(3.0, 3.005)] * 50

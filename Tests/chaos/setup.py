@@ -1,11 +1,11 @@
-"""Projects with keys, made once for a cluster by the command line."""
+"""Projects with keys. The command line makes them once for a cluster."""
 import json
 import os
 import subprocess
 
 from topology import BINARY, tool
 
-# The form of a token, made by nobody: no key deciphers it.
+# A token of the right form that no server made: no key deciphers it.
 TOKEN_OF_NOBODY = "c" + "A" * 21 + ":" + "b" * 60
 
 

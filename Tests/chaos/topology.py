@@ -1,7 +1,7 @@
-"""The cluster under test: the topology of deploy/compose.yaml in network namespaces of its own, and what breaks it.
+"""The cluster under test: the topology of deploy/compose.yaml in network namespaces of its own, and the ways to break it.
 
-The network is made by tools/cluster, under another name and on another subnet, so that both can run at once. The nodes
-are started here, one supervisor thread each, because how and when each process ended is part of what is checked.
+tools/cluster makes the network, under another name and on another subnet, so that both can run at once. This module starts
+the nodes, with one supervisor thread each, since the checkers need to know how and when each process ended.
 """
 import ctypes
 import importlib.machinery
@@ -36,7 +36,8 @@ _cached = {}
 
 
 def _services():
-    """As deploy/compose.yaml has them; shards get a folder as well, for the admin socket by which they are asked."""
+    """The services of deploy/compose.yaml. Shards also get a data folder, for the admin socket over which the driver asks
+    them."""
     if not _cached:
         for name, service in _plain_services().items():
             service = dict(service)
@@ -50,12 +51,12 @@ tool.services = _services
 
 
 def _die_with_parent():
-    """A run that is broken off leaves no process behind."""
+    """The child dies with its parent, so that a run that breaks off leaves no process."""
     ctypes.CDLL("libc.so.6").prctl(1, signal.SIGKILL)
 
 
 class Node:
-    """One tidecast process with its supervisor, which starts it anew after a fail-stop (70), as `restart: always`."""
+    """One tidecast process and its supervisor, which starts it again after a fail-stop (70), as `restart: always` does."""
 
     def __init__(self, name, cluster):
         self.name, self.cluster = name, cluster
@@ -68,7 +69,7 @@ class Node:
         self.ended_by_us = False
         self.wants_running = False
         self.environment = {}
-        # The driver and the supervisor may both want it at the same moment.
+        # The driver and the supervisor may start the process at the same moment.
         self.starting = threading.Lock()
 
     def start(self):
@@ -92,7 +93,8 @@ class Node:
             file.write(str(self.process.pid))
 
     def _supervise(self, process):
-        """Lives as long as what it started: to the kernel a process's parent is the thread that made it."""
+        """Runs until its process has ended: to the kernel, the parent of a process is the thread that started it, and the process
+        dies with its parent."""
         while True:
             code = process.wait()
             self.exits.append((time.monotonic(), code, self.ended_by_us))
@@ -121,7 +123,7 @@ class Node:
         return self.process.wait(timeout=limit)
 
     def view(self, timeout=3):
-        """The cluster as this node sees it (`tidecast cluster status --json`), by its admin socket."""
+        """The cluster as this node sees it (as in `tidecast cluster status --json`), over its admin socket."""
         with socket.socket(socket.AF_UNIX) as link:
             link.settimeout(timeout)
             link.connect(os.path.join(self.folder, "admin.sock"))
@@ -229,14 +231,14 @@ class Cluster:
                 return f"{name} and {first} about {len(wrong)} partitions, such as {wrong[0]}"
         return ""
 
-    # What breaks it. All of it is undone by `heal`.
+    # Ways to break the cluster. `heal` undoes all of them.
 
     def in_space(self, name, *command, check=True):
         return subprocess.run(tool.in_namespace(name, *command), check=check, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL)
 
     def rule(self, name, *words):
-        """A rule of the packet filter in a node's namespace, such as `INPUT -s ADDRESS -j DROP`."""
+        """Adds a rule of the packet filter in a node's namespace, such as `INPUT -s ADDRESS -j DROP`."""
         self.in_space(name, "iptables", "-w", "-A", *words)
 
     def unrule(self, name, *words):
@@ -246,7 +248,7 @@ class Cluster:
         return tool.address(name)
 
     def cut(self, one, other):
-        """Nothing goes between the two any more, in either direction, and nobody is told."""
+        """Drops all packets between the two in both directions, without an error to either side."""
         self.rule(one, "INPUT", "-s", self.address(other), "-j", "DROP")
         self.rule(other, "INPUT", "-s", self.address(one), "-j", "DROP")
 
@@ -255,7 +257,7 @@ class Cluster:
         self.unrule(other, "INPUT", "-s", self.address(one), "-j", "DROP")
 
     def shape(self, name, *words):
-        """A queueing discipline on a node's interface."""
+        """Puts a queueing discipline on a node's interface."""
         self.in_space(name, "tc", "qdisc", "replace", "dev", "eth0", "root", *words)
 
     def heal(self):

@@ -1,9 +1,9 @@
-"""A wire between two interfaces that delays, reorders and doubles what goes over it.
+"""A wire between two interfaces that delays, reorders and doubles the frames on it.
 
     wire.py ONE OTHER SEED LEAST_MS MOST_MS DOUBLE
 
-Reads whole frames with packet sockets. Each frame waits for a time of its own, so that later ones overtake earlier
-ones. Ends when its standard input does, and says what it did.
+Reads whole frames with packet sockets. Each frame waits for a random time of its own, so that later frames overtake
+earlier ones. Ends at the end of its standard input, and prints the counts.
 """
 import heapq
 import random
@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 
-OUTGOING = 4  # PACKET_OUTGOING: what this wire itself has sent
+OUTGOING = 4  # PACKET_OUTGOING: a frame that this wire itself has sent
 
 
 def main():

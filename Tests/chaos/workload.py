@@ -1,8 +1,8 @@
-"""The load of a run: backends that subscribe, send and register, devices that listen, resume and acknowledge.
+"""The load of a run: backends that subscribe, send and register; devices that listen, resume and acknowledge.
 
-Everything goes through all gateways. Each device's subscriptions are changed by one thread, one change after the other,
-so that what a device should be subscribed to follows from the history. Topics named `stable-` are subscribed to before
-the load begins and never changed: conditions are over those, and their fan-out is exact.
+All operations go through all gateways. One thread changes the subscriptions of all devices of a project, one change after
+the other, so that each device's subscriptions follow from the history. Devices subscribe to the topics named `stable-`
+before the load begins, and these subscriptions never change: conditions use only these topics, so their fan-out is exact.
 """
 import itertools
 import json
@@ -14,7 +14,7 @@ from client import FAULTS, Client, EventStream, Pace, spawn
 from history import History
 from setup import TOKEN_OF_NOBODY
 
-# Set for each run, so that what an earlier one left does not count.
+# Each run has topics with a number of its own, so that an earlier run's subscriptions do not count.
 _runs = itertools.count(1)
 
 
@@ -41,15 +41,15 @@ class Workload:
         self.threads, self.listeners = [], []
         self.numbers = iter(range(1, 1 << 60))
         self.lock = threading.Lock()
-        self.wishes = {}  # (device, topic) -> the last change that was asked for
+        self.wishes = {}  # (device, topic) -> the last change that the load asked for
 
     def client(self, name):
         return Client(self.cluster.gateways, f"{self.seed}-{name}")
 
-    # Operations: each notes itself.
+    # Operations. Each adds itself to the history.
 
     def attempt(self, client, gateway, op, method, path, body, headers, **fields):
-        """One try; what a status means depends on whether the operation may be repeated."""
+        """One try of an operation. The outcome of a 503 depends on whether the operation may be repeated."""
         history = self.history
         number = history.invoke(op, gateway=gateway.name, **fields)
         status, answer = client.call(gateway, method, path, body, headers)
@@ -62,7 +62,7 @@ class Workload:
         return number, outcome, status, answer
 
     def repeat(self, client, op, method, path, body, headers, fields, more=None):
-        """As an SDK does: again on 503 and on a broken connection, never on 504. The last answer."""
+        """Repeats an operation as an SDK does: on 503 and on a broken connection, never on 504. Returns the last answer."""
         gateway, pauses, tries = client.pick(), client.pauses(), 0
         while True:
             extra = more() if more else {}
@@ -86,7 +86,7 @@ class Workload:
         return Device(project, answer) if status == 200 else None
 
     def change(self, client, devices, topic, is_on):
-        """A change of some devices' subscriptions: one operation of the history for each."""
+        """Changes the subscriptions of some devices to a topic: one operation in the history for each device."""
         project, op = devices[0].project, "subscribe" if is_on else "unsubscribe"
         pauses, tries, gateway = client.pauses(), 0, client.pick()
         while devices:
@@ -113,7 +113,7 @@ class Workload:
 
     @staticmethod
     def ask_change(client, gateway, devices, topic, is_on):
-        """(status, a word for each device: "" for done, `None` for not known, else the error, answer)."""
+        """(status, for each device "" for done, `None` for not known, else the error, answer)."""
         project = devices[0].project
         headers = {"authorization": f"Bearer {project.bearer}", "access_token_auth": "true"}
         if len(devices) == 1 and client.random.random() < 0.5:
@@ -133,7 +133,7 @@ class Workload:
         return status, [word] * len(devices), answer
 
     def send(self, client, project, target, **fields):
-        """Each try has a number of its own, so that it shows which of them arrived."""
+        """Sends a message. Each try has a number of its own, so that the deliveries show which tries arrived."""
         def body():
             with self.lock:
                 n = next(self.numbers)
@@ -144,7 +144,7 @@ class Workload:
     # Threads
 
     def prepare(self):
-        """Devices, their first subscriptions and streams."""
+        """Registers the devices, and makes their first subscriptions and streams."""
         client = self.client("prepare")
         for project in self.projects:
             mine = []
@@ -182,7 +182,7 @@ class Workload:
         self.threads.append(spawn(self.run_bad))
 
     def stop(self):
-        """No new operations; waits until those under way have ended."""
+        """Begins no new operations, and waits until the operations under way have ended."""
         self.over.set()
         for thread in self.threads:
             thread.join(timeout=35)
@@ -235,7 +235,8 @@ class Workload:
                 self.send(client, project, {"topic": topic}, topic=topic)
 
     def run_bad(self):
-        """Requests that are wrong: the right error, or 503 where it cannot be proven; never 200."""
+        """Wrong requests. The answer must be the right error, or 503 or 504 where the gateway cannot prove the error; never
+        200."""
         client = self.client("bad")
         rng = client.random
         for _ in Pace(self.over, self.rates["bad"], rng):
@@ -287,7 +288,7 @@ class Workload:
                     self.receive(client, device, name, gateway, event)
             except FAULTS as error:
                 how = type(error).__name__
-            except AttributeError:  # http.client's own, where its socket was closed meanwhile
+            except AttributeError:  # http.client raises it where its socket was closed meanwhile
                 how = "closed"
             device.stream = None
             stream.close()
@@ -313,7 +314,7 @@ class Workload:
             self.history.complete(number, "ok" if status == 200 else "unknown", status, answer=str(answer)[:120])
 
     def close_streams(self):
-        """Devices that move about leave their gateway when their time there is over."""
+        """Closes the streams of moving devices when their time at a gateway is over."""
         while not self.closing.wait(0.1):
             now = time.monotonic()
             for device in self.devices:
@@ -325,7 +326,7 @@ class Workload:
     # The end
 
     def final(self):
-        """What is there when all is quiet: subscriptions by the devices' own lists, members by the topics' counts."""
+        """The final state, when all is quiet: subscriptions by the devices' own lists, members by the topics' counts."""
         client = self.client("final")
         lists, members = {}, {}
         for device in self.devices + self.late:

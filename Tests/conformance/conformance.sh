@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# FCM's behaviour as a table: each row is tried over real sockets against real server processes, with requests of the shapes
-# that the SDKs send. `conformance.sh 12 36` tries only those rows.
+# FCM's behaviour as a table. Each row runs over real sockets against real server processes, with requests in the forms that the
+# SDKs send. `conformance.sh 12 36` runs only rows 12 and 36.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)

@@ -1,4 +1,4 @@
-"""A real server in a folder of its own, and clients that send it whatever a row asks for."""
+"""A real server in a folder of its own, and clients that send the rows' requests."""
 import collections
 import http.client
 import json
@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(ROOT, "Tests/acceptance"))
 from ports import free_port  # noqa: E402
 
 TIDECAST = os.environ["TIDECAST"]
-# Servers run by this, and what they are to read and write is made by it.
+# This script runs the servers, and makes the files that servers read and write.
 UNPRIVILEGED = os.path.join(ROOT, "tools/unprivileged")
 Answer = collections.namedtuple("Answer", "status headers text json")
 # Every `status` word that any answer had, for row 19.
@@ -27,7 +27,7 @@ seen_statuses = set()
 
 
 class Mismatch(Exception):
-    """What was promised did not happen."""
+    """A promise of a row does not hold."""
 
 
 def expect(condition, *what):
@@ -47,7 +47,7 @@ def answer_of(status, headers, raw):
 
 
 class Server:
-    """`dev` or with projects `shop` and `other`, their keys and service accounts."""
+    """A development server (`dev`), or a server with the projects `shop` and `other`, their keys and service accounts."""
 
     def __init__(self, dev=False, quotas=(), arguments=()):
         self.folder = subprocess.run([UNPRIVILEGED, "mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip()
@@ -182,7 +182,7 @@ class Device:
 
 
 class Stream:
-    """Events of a device, from a thread: (id, event, data)."""
+    """A device's stream. A thread reads its events: (id, event, data)."""
 
     def __init__(self, device, last):
         self.connection = http.client.HTTPConnection("127.0.0.1", device.server.port, timeout=30)
@@ -235,7 +235,7 @@ class Stream:
 
 
 def error(answer, http_status, status, fcm=None, field=None, row=""):
-    """Holds an answer against FCM's error envelope."""
+    """Checks an answer against FCM's error envelope, and returns the details by type."""
     expect(answer.status == http_status, row, "status", answer.status, "wanted", http_status, answer.text[:300])
     expect(answer.headers.get("content-type", "").lower().startswith("application/json"), row, answer.headers)
     body = (answer.json or {}).get("error")

@@ -8,7 +8,7 @@ BAD = (400, "INVALID_ARGUMENT")
 
 
 def row_1(s):
-    """A send to each kind of target answers 200 and a name of its own."""
+    """A send to each kind of target is answered with 200 and a name of its own."""
     device = s.register()
     names = [s.sent({target: value, "data": {"n": "1"}}) for target, value in [
         ("topic", "one"), ("token", device.token), ("fid", device.fid), ("token", device.fid),
@@ -18,7 +18,7 @@ def row_1(s):
 
 
 def row_2(s):
-    """The project may be given by its number; another's bearer is refused."""
+    """A request may name its project by number; another project's bearer key is refused."""
     number = next(one["projectNumber"] for one in json.loads(s.run("project", "list", "--json"))
                   if one["project"] == "shop")
     expect(s.send({"topic": "a"}, project=number).status == 200, "by number")
@@ -27,7 +27,7 @@ def row_2(s):
 
 
 def row_3(s):
-    """validate_only validates all and delivers nothing."""
+    """validate_only validates the whole message and delivers nothing."""
     device = s.register()
     s.subscribe("dry", device)
     stream = device.listen()
@@ -43,7 +43,7 @@ def row_3(s):
 
 
 def row_4(s):
-    """Both spellings, mixed in one body as one SDK does."""
+    """Both spellings of fields (snake case and camel case), mixed in one body as one SDK does."""
     device = s.register()
     stream = device.listen()
     s.sent({"token": device.token, "android": {
@@ -63,7 +63,7 @@ def row_5(s):
 
 
 def row_6(s):
-    """An unknown field is refused by name; of a repeated key the last counts."""
+    """An unknown field is refused by name; of a repeated key the last value counts."""
     details = error(s.send({"topic": "a", "colour": "red"}), *BAD)
     expect("colour" in str(details["BadRequest"]), details)
     device = s.register()
@@ -76,7 +76,7 @@ def row_6(s):
 
 
 def row_7(s):
-    """No target, and two."""
+    """A send without a target, or with two targets, is refused."""
     answer = s.send({"data": {"a": "b"}})
     error(answer, *BAD, "INVALID_ARGUMENT")
     expect("Recipient of the message is not set." in answer.text, answer.text)
@@ -85,12 +85,12 @@ def row_7(s):
 
 
 def row_8(s):
-    """A number where a string belongs."""
+    """A number in the place of a string is refused."""
     error(s.send({"topic": "a", "data": {"x": "y", "n": 12}}), *BAD, None, "message.data[1].value")
 
 
 def row_9(s):
-    """Data keys that client libraries keep for themselves."""
+    """Data keys that are reserved for client libraries are refused."""
     for key in ("from", "message_type", "google.x", "gcm.notification.x"):
         error(s.send({"topic": "a", "data": {key: "1"}}), *BAD, "INVALID_ARGUMENT", "message.data", row=key)
     for key in ("collapse_key", "fromage", "googly", "gcm"):
@@ -98,7 +98,7 @@ def row_9(s):
 
 
 def row_10(s):
-    """4,096 bytes of payload, and one more."""
+    """A payload of 4,096 bytes is accepted; one byte more is refused."""
     for target in ({"topic": "a"}, {"token": s.register().token}):
         s.sent({**target, "data": {"k": "x" * 4095}})
         error(s.send({**target, "data": {"k": "x" * 4096}}), *BAD, "INVALID_ARGUMENT")
@@ -107,7 +107,7 @@ def row_10(s):
 
 
 def row_11(s):
-    """Time to live: its form, its bounds, rounded down."""
+    """Time to live: its form and its bounds; a fraction of a second is rounded down."""
     for ttl in ("0s", "3.500000000s", "2419200s"):
         s.sent({"topic": "a", "android": {"ttl": ttl}})
     for ttl in ("-1s", "2419201s", "3500", "3.5", "1.s", "s", "1e3s", 3500):
@@ -143,7 +143,7 @@ def row_13(s):
 
     def reached(condition):
         s.sent({"condition": condition, "data": {"c": condition}})
-        # Everybody's own marker comes behind it.
+        # The marker for each device follows the condition.
         for device in [*devices.values(), both]:
             s.sent({"token": device.token, "data": {"c": "end"}})
         who = set()
@@ -153,7 +153,7 @@ def row_13(s):
                 more = stream.messages(1)
                 expect(more, "no marker for", name)
                 got.append(more[0]["data"]["c"])
-            # A condition may be resolved after the marker came: it is waited for.
+            # The condition's message may come after the marker, so the row waits 0.3 s for it.
             if condition in got or any(one["data"]["c"] == condition for one in stream.messages(1, 0.3)):
                 who.add(name)
         return who
@@ -175,7 +175,7 @@ def row_13(s):
 
 
 def row_14(s):
-    """Tokens: gone, malformed, another project's."""
+    """Tokens: of an unregistered device, malformed, of another project."""
     device = s.register()
     expect(s.call("DELETE", device.path).status == 200, "unregister")
     error(s.send({"token": device.token}), 404, "NOT_FOUND", "UNREGISTERED")
@@ -187,7 +187,7 @@ def row_14(s):
 
 
 def row_15(s):
-    """An installation id that is gone."""
+    """The installation id of an unregistered device."""
     device = s.register()
     s.call("DELETE", device.path)
     error(s.send({"fid": device.fid}), 404, "NOT_FOUND", "UNREGISTERED")
@@ -195,7 +195,7 @@ def row_15(s):
 
 
 def row_43(s):
-    """The 101st waiting message drops the others, and the device is told once."""
+    """The 101st waiting message drops the others, and the server tells the device once."""
     device = s.register()
     s.subscribe("many", device)
     for n in range(101):
@@ -213,7 +213,7 @@ def row_43(s):
 
 
 def row_44(s):
-    """A collapse key replaces; a fifth key drops one."""
+    """A collapse key replaces the waiting message of the same key; a fifth key drops one message."""
     device = s.register()
     for n in range(3):
         s.sent({"token": device.token, "data": {"n": str(n)}, "android": {"collapse_key": "same"}})
@@ -231,7 +231,7 @@ def row_44(s):
 
 
 def row_45(s):
-    """What has run out is dropped; what may not wait is for those who listen."""
+    """An expired message is dropped; a message with a time to live of 0 s goes only to listening devices."""
     device = s.register()
     s.sent({"token": device.token, "data": {"n": "now"}, "android": {"ttl": "0s"}})
     s.sent({"token": device.token, "data": {"n": "1"}, "webpush": {"headers": {"TTL": "1"}}})

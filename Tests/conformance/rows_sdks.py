@@ -1,4 +1,4 @@
-"""Rows of the table with requests as SDKs were seen to make them, where no SDK itself runs in the tests."""
+"""Rows of the table with recorded requests of SDKs that do not run in the tests themselves."""
 import gzip
 import json
 import subprocess
@@ -12,7 +12,7 @@ SEND = "/v1/projects/shop/messages:send"
 
 
 def signed(s, head, claims):
-    """An assertion of just these bytes."""
+    """An assertion with exactly this head and these claims, signed with the key of `shop`."""
     path = f"{s.folder}/key.pem"
     with open(path, "w") as file:
         file.write(s.accounts["shop"]["private_key"])
@@ -22,7 +22,7 @@ def signed(s, head, claims):
 
 
 def over_http1(s, lines, body=b""):
-    """One request of just these lines."""
+    """Sends one request with exactly these lines, and returns the answer."""
     plain = s.connect()
     try:
         plain.sendall("\r\n".join([*lines, "", ""]).encode() + body)
@@ -44,7 +44,7 @@ def over_http1(s, lines, body=b""):
 
 
 def row_51(s):
-    """Node's token request: no `kid`; Google's audience, whatever the file says."""
+    """Node's token request: no `kid`, and Google's audience in place of the one in the file."""
     now = int(time.time())
     claims = (f'{{"iss":"{s.accounts["shop"]["client_email"]}","scope":"https://www.googleapis.com/auth/cloud-platform '
               'https://www.googleapis.com/auth/firebase.database https://www.googleapis.com/auth/firebase.messaging '
@@ -101,7 +101,7 @@ def row_53(s):
 
 
 def row_54(s):
-    """Go's send over HTTP/2, with `validate_only` first where it is there."""
+    """Go's send over HTTP/2; `validate_only` comes before the message where it is set."""
     client = HTTP2(s, tls=True)
     extra = [("x-goog-api-format-version", "2"), ("x-firebase-client", "fire-admin-go/4.21.0"),
              ("x-goog-api-client", "gl-go/1.27.3 fire-admin/4.21.0"), ("accept-encoding", "gzip"),
@@ -116,7 +116,7 @@ def row_54(s):
 
 
 def row_55(s):
-    """The sample of FCM's page on topics, as it is printed there, with its comma before a bracket."""
+    """The sample of FCM's page on topics, as printed there, with a comma before a closing brace."""
     device = s.register()
     s.subscribe("cats", device)
     stream = device.listen()
@@ -138,7 +138,7 @@ def row_55(s):
 
 
 def row_56(s):
-    """Google's generated clients pack their bodies: 415, with a sentence that says so."""
+    """A body in gzip, as Google's generated clients send it, is refused with 415; the message names gzip."""
     body = gzip.compress(b'{"message":{"topic":"a"}}')
     answer = s.call("POST", SEND, body, headers={"content-encoding": "gzip"})
     details = error(answer, 415, "INVALID_ARGUMENT", "INVALID_ARGUMENT")

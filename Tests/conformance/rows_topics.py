@@ -8,7 +8,7 @@ OAUTH = {"access_token_auth": "true"}
 
 
 def word(answer, http_status):
-    """The IID API's errors are a plain string."""
+    """Checks an error of the IID API, which is a plain string, and returns the string."""
     expect(answer.status == http_status, answer.status, "wanted", http_status, answer.text)
     expect(isinstance((answer.json or {}).get("error"), str), answer.text)
     return answer.json["error"]
@@ -30,7 +30,7 @@ def row_22(s):
 
 
 def row_23(s):
-    """Results keep length and order; what is so already is a success."""
+    """Results keep the length and the order of the tokens; a subscription that exists already is a success."""
     devices = [s.register() for _ in range(3)]
     tokens = [devices[0].token, "nonsense", devices[1].token, devices[2].token]
     for _ in range(2):
@@ -39,7 +39,7 @@ def row_23(s):
 
 
 def row_24(s):
-    """A device that is gone; the 2,001st topic. (Past the rate: row 47.)"""
+    """A batch with an unregistered device; a device's 2,001st topic. (Above the rate: row 47.)"""
     gone = s.register()
     s.call("DELETE", gone.path)
     device = s.register()
@@ -61,13 +61,13 @@ def row_24(s):
 
 
 def row_25(s):
-    """Removing what is not there succeeds."""
+    """Removing a subscription that does not exist succeeds."""
     device = s.register()
     expect(s.iid("batchRemove", "never", [device.token]).json == {"results": [{}]}, "never there")
 
 
 def row_26(s):
-    """Without the sign of OAuth, or with a legacy key."""
+    """A request without the header `access_token_auth`, or with a legacy key, is refused."""
     device = s.register()
     word(s.iid("batchAdd", "r26", [device.token], headers={}), 401)
     body = {"to": "/topics/r26", "registration_tokens": [device.token]}
@@ -99,7 +99,7 @@ def row_28(s):
 
 
 def row_29(s):
-    """Deleting what is not there."""
+    """Deleting a subscription that does not exist."""
     path = f"{s.register().path}/topicSubscriptions/never"
     for parameter in ("allow_missing", "allowMissing"):
         answer = s.call("DELETE", f"{path}?{parameter}=true")
@@ -109,7 +109,7 @@ def row_29(s):
 
 
 def row_30(s):
-    """Names in paths are decoded once, after the split."""
+    """Names in paths are decoded once, after the path is split."""
     device = s.register()
     base = f"/v1/projects/shop/registrations/{quoted(device.token)}/topicSubscriptions"
     made = s.call("POST", f"{base}?topic_name={quoted('news%25~x')}", {})
@@ -122,7 +122,7 @@ def row_30(s):
 
 
 def row_31(s):
-    """Lists come in pages of 1,000, of at most 2,000, and a walk misses nothing."""
+    """Lists come in pages of 1,000 by default and of 2,000 at most; a walk over the pages misses nothing."""
     device = s.register()
     names = {f"r31-{n}" for n in range(1500)}
 
@@ -148,7 +148,7 @@ def row_31(s):
 
 
 def row_32(s):
-    """What one API subscribed the other shows, with its date."""
+    """Each API shows the subscriptions that the other API made, with their dates."""
     device = s.register()
     s.subscribe("r32-iid", device)
     s.call("POST", f"{device.path}/topicSubscriptions?topic_name=r32-v1", {})
@@ -172,7 +172,7 @@ def row_33(s):
 
 
 def row_41(s):
-    """The form of iOS: what counts is how the text begins."""
+    """The form request of iOS: the beginning of the answer's text counts (`token=` or `Error=`)."""
     device = s.register()
     login = {"authorization": f"AidLogin {device.fid}:{device.credential}", "app": "com.example", "info": "1",
              "content-type": "application/x-www-form-urlencoded"}
@@ -193,7 +193,7 @@ def row_41(s):
 
 
 def row_42(s):
-    """The form of Android: 4xx is final, 5xx is tried again for hours."""
+    """The requests of Android: a refusal is 4xx, which is final; the SDK would repeat a request after 5xx for hours."""
     device = s.register()
     headers = {"x-goog-api-key": s.key, "x-goog-firebase-installations-auth": device.credential}
     for verb, there in (("subscribe", True), ("subscribe", True), ("unsubscribe", False), ("unsubscribe", False)):

@@ -22,7 +22,7 @@ JAVA = {"INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNAUTHENTICA
 
 
 class HTTP2:
-    """A client of HTTP/2 that does as it is told, right or wrong."""
+    """An HTTP/2 client that sends any request, valid or not."""
 
     def __init__(self, server, tls=False, window=None):
         self.socket = server.connect(tls, ["h2"] if tls else None)
@@ -48,7 +48,7 @@ class HTTP2:
         return stream
 
     def request_open(self, method, path, bearer):
-        """A request whose body is still to come."""
+        """Sends the headers of a request; the body comes later."""
         stream = self.h2.get_next_available_stream_id()
         self.h2.send_headers(stream, [(":method", method), (":scheme", "http"), (":authority", "x"), (":path", path),
                                       ("authorization", f"Bearer {bearer}")])
@@ -56,7 +56,7 @@ class HTTP2:
         return stream
 
     def read(self, until, seconds=20):
-        """Handles what comes until `until()`; False where the server closed, or time ran out, before."""
+        """Handles frames until `until()` holds. False where the server closes, or the time runs out, before."""
         end = time.monotonic() + seconds
         while not until():
             self.socket.settimeout(max(0.01, end - time.monotonic()))
@@ -90,7 +90,7 @@ BODY = json.dumps({"message": {"topic": "wire", "data": {"k": "v"}}}).encode()
 
 
 def row_16(s):
-    """No bearer, or one that is not valid; then a fresh one from the token endpoint serves."""
+    """A missing or invalid bearer token is refused; a fresh access token from the token endpoint is accepted."""
     for bearer in (None, "nonsense", "tca.AAAA"):
         error(s.send({"topic": "a"}, bearer=bearer), 401, "UNAUTHENTICATED")
     error(s.send({"topic": "a"}, bearer=None, headers={"authorization": "Basic eDp5"}), 401, "UNAUTHENTICATED")
@@ -104,7 +104,7 @@ def limited(**quotas):
 
 
 def row_17(_):
-    """A refusal for quota carries all that SDKs look for."""
+    """A refusal for quota has all details that SDKs read."""
     with_few = limited(sends_per_minute=60)
     try:
         while (answer := with_few.send({"topic": "a"})).status == 200:
@@ -121,7 +121,7 @@ def row_17(_):
 
 
 def row_58(_):
-    """A send that is refused for what it says costs a token, too; one of nobody's or of another project's does not."""
+    """A send with invalid content also costs a token; a send with an invalid or another project's credential costs none."""
     with_few = limited(sends_per_minute=10)
     try:
         for bearer in ("nonsense", with_few.other_bearer):
@@ -135,7 +135,7 @@ def row_58(_):
 
 
 def row_18(_):
-    """No Retry-After on refused sends by default: one SDK would block its caller for as long."""
+    """No Retry-After on refused sends by default: one SDK would block its caller for that time."""
     with_few = limited(sends_per_minute=60)
     try:
         while (answer := with_few.send({"topic": "a"})).status == 200:
@@ -169,7 +169,7 @@ def row_20(s):
 
 
 def row_21(s):
-    """A connection that drops after the request: its message comes at most once, and nothing else is lost."""
+    """A connection that drops after the request: its message comes at most once, and a later message still comes."""
     device = s.register()
     s.subscribe("wire21", device)
     stream = device.listen()
@@ -257,7 +257,7 @@ def row_36(s):
 
 
 def row_37(s):
-    """500 fresh TLS connections at once; keep-alive; DELETE with no body and its length."""
+    """500 new TLS connections at once; keep-alive; a DELETE without a body and with `content-length: 0`."""
     with concurrent.futures.ThreadPoolExecutor(500) as pool:
         statuses = set(pool.map(lambda _: s.call("POST", SEND, BODY, tls=True).status, range(500)))
     expect(statuses == {200}, statuses)
@@ -274,7 +274,7 @@ def row_37(s):
 
 
 def row_38(s):
-    """Who offers no ALPN speaks HTTP/1.1; who offers one gets it."""
+    """A client without ALPN speaks HTTP/1.1; a client with ALPN gets a protocol that it offers, h2 first."""
     for alpn, wanted in ((None, None), (["http/1.1"], "http/1.1"), (["h2"], "h2"), (["h2", "http/1.1"], "h2")):
         secure = s.connect(tls=True, alpn=alpn)
         expect(secure.selected_alpn_protocol() == wanted, alpn, secure.selected_alpn_protocol())
@@ -285,7 +285,7 @@ def row_38(s):
 
 
 def row_39(s):
-    """A client that ends each session with GOAWAY leaves nothing behind."""
+    """A client that ends each session with GOAWAY leaves no connection at the server."""
     before = s.metric("tidecast_connections")
     for _ in range(20):
         client = HTTP2(s, tls=True)
@@ -304,7 +304,7 @@ def row_39(s):
 
 
 def row_40(_):
-    """An orderly end: GOAWAY without error, all that was accepted is answered, the process ends with 0."""
+    """An orderly end: GOAWAY without error, an answer to each accepted request, exit code 0."""
     s = Server()
     try:
         client = HTTP2(s)
@@ -323,11 +323,11 @@ def row_40(_):
 
 
 def row_46(_):
-    """The burst passes, more is refused, capacity comes back continuously (a hundredth of the default here)."""
+    """The burst passes, more is refused, and tokens come back continuously (here with 1/100 of the default quota)."""
     s = limited(sends_per_minute=6000)
     try:
         passed, seconds = burst(s, 9000)
-        # A loop that stands still for longer than a lease lets the lease run out, which counts as spent.
+        # A loop that stands still for longer than the lease of its tokens loses these tokens, and they count as spent.
         expect(3000 <= passed <= 6000 + 100 * seconds + 1, passed, "in", seconds)
         time.sleep(1)
         again, seconds = burst(s, 1000)
@@ -337,7 +337,7 @@ def row_46(_):
 
 
 def burst(s, count):
-    """Sends on one HTTP/2 connection, 100 at a time."""
+    """Sends on one HTTP/2 connection, 100 at a time. Returns how many were accepted, and the seconds."""
     began = time.monotonic()
     client = HTTP2(s, window=1 << 20)
     sent, streams = 0, []
@@ -374,14 +374,14 @@ def row_47(_):
 
 
 def row_48(s):
-    """The old batch form is gone, as it is at FCM: a clean 404."""
+    """The old batch request does not exist, as at FCM: a clean 404."""
     headers = {"content-type": "multipart/mixed; boundary=__END_OF_PART__"}
     error(s.call("POST", "/batch", b"--__END_OF_PART__--\r\n", headers=headers), 404, "NOT_FOUND")
     error(s.call("POST", "/v1", b"--__END_OF_PART__--\r\n", headers=headers), 404, "NOT_FOUND")
 
 
 def row_49(s):
-    """What is no JSON gets an error in JSON, and the connection goes on."""
+    """A body that is not JSON gets an error in JSON, and the connection goes on."""
     connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20)
     connection.connect()
     first = connection.sock
@@ -393,7 +393,7 @@ def row_49(s):
         error(answer, 400, "INVALID_ARGUMENT", "INVALID_ARGUMENT")
     expect(s.call("POST", SEND, BODY, connection=connection).status == 200 and connection.sock is first, "goes on")
     connection.close()
-    # A body without end is answered, and its client told to send no more of it; the connection goes on.
+    # The server answers an endless body with 413 and makes the client stop sending. The connection goes on.
     client = HTTP2(s)
     stream = client.request_open("POST", SEND, s.bearer)
     sent = 0
@@ -413,7 +413,7 @@ def row_49(s):
 
 
 def row_50(s):
-    """Other paths and methods: JSON, never a page."""
+    """Unknown paths and methods: 404 in JSON, never an HTML page."""
     for method, path in (("GET", "/"), ("GET", SEND), ("POST", "/v2/x"), ("PUT", SEND), ("DELETE", "/iid/v1:batchAdd"),
                          ("GET", "/v1/projects/shop"), ("POST", "/v1/projects/shop/messages:sendAll"), ("GET", "/a" * 400),
                          ("PATCH", "/v1/projects/shop/registrations/x"), ("GET", "/%00"), ("POST", "/index.html")):

@@ -1,4 +1,4 @@
-"""The table of FCM's behaviours: each row's number, what it promises, and whether it held."""
+"""The table of FCM's behaviours. Prints each row's number and promise, and whether the promise held."""
 import sys
 import time
 
@@ -9,7 +9,7 @@ import rows_wire
 from harness import Server
 
 ROWS = {**rows_messages.ROWS, **rows_topics.ROWS, **rows_wire.ROWS, **rows_sdks.ROWS}
-# Looks at what all the others have seen, so it comes last.
+# Row 19 checks the statuses that all other rows have seen, so it runs last.
 ORDER = sorted(set(ROWS) - {19}) + [19]
 
 

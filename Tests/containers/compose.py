@@ -1,4 +1,4 @@
-"""The compose files as a user runs them: see compose.sh. `compose.py [cluster] [replicated] [small]`, else all of it."""
+"""The compose files as a user runs them: see compose.sh. `compose.py [cluster] [replicated] [small]`; all three by default."""
 import json
 import os
 import socket
@@ -11,7 +11,7 @@ import urllib.request
 from containers import ROOT, Compose, Load, Tenant, docker, run, wait
 
 SEED = int(os.environ.get("SEED", time.time() % 100_000))
-# The statuses that a client may see while something is broken: what was not done, and what is not known.
+# The statuses that a client may see during a fault: 503 (not done), 504 and 0 (outcome unknown).
 WITH_RETRIES = {0, 503, 504}
 
 
@@ -50,7 +50,7 @@ def request(way, method, path, body, headers):
 
 
 def one_message(tenant, first, second, third):
-    """A device that registered and is subscribed through one, listens at the third, and gets what is sent through the second."""
+    """A device registers and is subscribed through `first`, and listens at `third`. It must get a send through `second`."""
     device = request(first, "POST", f"/v1/projects/{tenant.id}/registrations", {}, {"x-goog-api-key": tenant.device_key})
     backend = {"authorization": f"Bearer {tenant.bearer}", "access_token_auth": "true"}
     done = request(first, "POST", "/iid/v1:batchAdd", {"to": "/topics/news", "registration_tokens": [device["token"]]}, backend)
@@ -69,9 +69,9 @@ def one_message(tenant, first, second, third):
 
 
 def first_messages(stream, name, limit=60):
-    """The ids of messages up to the one of this name, or of those that came in time."""
+    """The ids of the messages up to the message `name`, or of the messages that came within `limit` s."""
     seen, end = [], time.monotonic() + limit
-    # A comment comes each 25 s, so the loop always gets to look at the time.
+    # The server sends a comment every 25 s, so the loop checks the time at least that often.
     for line in stream:
         if line.startswith(b"data: "):
             seen.append(json.loads(line[6:]).get("messageId", ""))
@@ -81,7 +81,7 @@ def first_messages(stream, name, limit=60):
 
 
 def hygiene(cluster):
-    """Nobody is root, no secret in what the engine shows, no volume without a name."""
+    """No container runs as root, `docker inspect` shows no secret, and each volume has a name."""
     names = [one for service in ("db", "gateway", "shard", "balancer") for one in cluster.containers(service)]
     shown = docker("inspect", *names)
     password = cluster.exec("db", "cat", "/secrets/database/password").strip()
@@ -117,7 +117,7 @@ def faults(cluster, tenant, ways):
     victim, network = cluster.containers("shard")[1], f"{cluster.name}_default"
     docker("network", "disconnect", network, victim)
     load.goes_on("a shard was cut off", more=40)
-    # Its names do not come back by themselves, and others find it by them.
+    # The engine does not restore the container's alias, by which the other nodes find it.
     docker("network", "connect", "--alias", "shard", network, victim)
     say(f"  a shard disconnected and connected: whole again after {cluster.settle('the network was back'):.1f} s")
     victim = cluster.containers("shard")[2]
@@ -144,7 +144,7 @@ def rolling(cluster, tenant, edge):
     cluster.settle("the rolling replacement")
     after = set(cluster.containers("gateway") + cluster.containers("shard"))
     check(len(after) == 6 and not before & after, f"{before} became {after}")
-    # What roll did is not done again by a plain `up`.
+    # A plain `up` must not replace the containers again.
     cluster("up", "-d", "--wait")
     check(after == set(cluster.containers("gateway") + cluster.containers("shard")), "`up` replaced containers once more")
     load.goes_on("the rolling replacement")
@@ -167,12 +167,12 @@ def cordoning(cluster):
     def owns():
         return sum(1 for one in cluster.view(gateway)["partitions"] if one["owner"] == shard)
     wait(lambda: owns() == 0, "the drained shard to own nothing")
-    # Whatever starts it: the engine by itself, since it has ended; an operator; `up`.
+    # The shard stays out, whether the engine starts it (since it has ended), an operator, or `up`.
     docker("restart", shard)
     cluster("up", "-d", "--no-recreate", "--scale", "gateway=5", "--scale", "shard=4")
 
     def says():
-        """What the shard itself says of it; it listens as soon as it has begun."""
+        """True where the shard's /readyz says that the shard is kept out; else the text of /readyz or the error."""
         cluster.forget()
         try:
             with urllib.request.urlopen(f"http://{cluster.address(shard)}:8787/readyz", timeout=5):
@@ -193,7 +193,7 @@ def cordoning(cluster):
 
 
 def down_and_up(cluster, tenant, device):
-    """What was sent to somebody who was away is there when everything was stopped and started."""
+    """A message to a device that is away must come after the whole cluster was stopped and started."""
     edge = cluster.edge()
     backend = {"authorization": f"Bearer {tenant.bearer}"}
     name = request(edge, "POST", f"/v1/projects/{tenant.id}/messages:send",

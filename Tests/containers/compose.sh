@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The compose files on a container engine, as a user has them: the image is built, a cluster is started, broken in all the ways
-# that containers have, replaced one by one under load, scaled, drained, stopped and started; and the replicated one loses its
-# primary. The checkers of Tests/chaos read what clients did and saw. Ends with 77 where there is no engine and can be none.
+# The compose files on a container engine, as a user runs them. The script builds the images and starts a cluster. It breaks the
+# containers in each way that an engine has, replaces them one by one under load, scales, drains, stops and starts them. The
+# replicated cluster loses its primary. The checkers of Tests/chaos read the clients' history. Ends with 77 where no container
+# engine runs and none can be started.
 #
 #   Tests/containers/compose.sh [small] [cluster] [replicated]      SEED=N for the same load again
 set -euo pipefail
@@ -10,7 +11,7 @@ root=$(cd "$here/../.." && pwd)
 was_up=1
 tag=
 "$root/tools/container-engine" is-up > /dev/null || was_up=0
-# What this script starts and builds it ends and removes. An engine that was there stays.
+# Stops an engine that this script has started, and removes the images that it has built.
 finish() {
   [ -z "$tag" ] || docker image rm "tidecast:$tag" "tidecast-balancer:$tag" > /dev/null 2>&1 || true
   [ "$was_up" -eq 1 ] || "$root/tools/container-engine" stop
@@ -20,7 +21,7 @@ code=0
 words=$("$root/tools/container-engine") || code=$?
 if [ "$code" -ne 0 ]; then exit "$code"; fi
 eval "$words"
-# A tag of this run's own: another one at the same time builds its own images, and mostly takes their layers from here.
+# Each run has a tag of its own: another run at the same time builds its own images, and takes most of the layers from this one.
 tag=test-$$
 export TIDECAST_VERSION=$tag
 began=$SECONDS

@@ -1,7 +1,7 @@
-"""A cluster of deploy/compose*.yaml on a container engine, as a user has it, and the load of Tests/chaos on it.
+"""A cluster of deploy/compose*.yaml on a container engine, as a user runs it, and the load of Tests/chaos on it.
 
-Everything is asked of `docker` and `docker compose`; requests go to the containers' addresses on this machine and to the
-balancer's published port. Waits are for conditions.
+All commands go through `docker` and `docker compose`. Requests go to the containers' addresses on this machine and to the
+balancer's published port. Each wait is for a condition.
 """
 import http.client
 import json
@@ -33,7 +33,7 @@ def docker(*words, **more):
 
 
 def wait(condition, what, limit=60):
-    """Until it is true. A sentence is why it is not; the last one is in the complaint."""
+    """Waits until `condition` returns True. Any other value is the reason why not; the failure shows the last reason."""
     end = time.monotonic() + limit
     while True:
         found = condition()
@@ -45,7 +45,8 @@ def wait(condition, what, limit=60):
 
 
 class Gateway:
-    """One container, at whatever address it has now; or the balancer's published port, with the authority that clients trust."""
+    """A gateway's container, at its present address. `Edge` is the balancer's published port, with the authority of its
+    clients."""
 
     def __init__(self, project, container):
         self.project, self.container, self.name = project, container, container
@@ -65,7 +66,7 @@ class Edge:
 
 
 class Tenant:
-    """A project of the server's, with its keys, made as the documents say."""
+    """A project with its keys, made by the commands in the documents."""
 
     def __init__(self, cluster, name):
         self.id = name
@@ -79,7 +80,7 @@ RUN = secrets.token_hex(3)
 
 
 class Compose:
-    """A project of compose's, under a name of this run's own so that it touches nobody's cluster, nor another run's."""
+    """A compose project. Its name has a part of this run's own, so that it touches no other cluster and no other run."""
 
     def __init__(self, file, name, port):
         self.file, self.name, self.port = os.path.join(ROOT, "deploy", file), f"{name}-{RUN}", port
@@ -101,7 +102,7 @@ class Compose:
         return sorted(found)
 
     def address(self, container):
-        """Asked once, and again after `forget`, since a container that begins again may have another."""
+        """A container's address. It is kept until `forget`, since a container that starts again may have another address."""
         if container not in self.addresses:
             self.addresses[container] = docker("inspect", "-f", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}",
                                                container).strip() or "0.0.0.0"
@@ -123,7 +124,7 @@ class Compose:
         return json.loads(docker("exec", container, "tidecast", "cluster", "status", "--json"))
 
     def unsettled(self, gateways=3, shards=3):
-        """Why not all nodes are there, ready and of one mind; "" where they are."""
+        """Why the nodes are not all there, ready and in agreement; "" where they are."""
         nodes = self.containers("gateway") + self.containers("shard")
         if len(nodes) != gateways + shards:
             return f"there are {nodes}"
@@ -179,19 +180,19 @@ class Load:
         return sum(1 for one in operations(list(self.entries)) if one["op"] == "send" and one["outcome"] == "ok")
 
     def goes_on(self, what, more=15, limit=60):
-        """Sends are acknowledged again."""
+        """Waits until `more` further sends are acknowledged, at most `limit` s."""
         mark = self.accepted()
         wait(lambda: self.accepted() >= mark + more, f"sends to be acknowledged after {what}", limit)
 
     def end(self):
-        """Ends it, waits until everything has arrived that must, and returns what the checkers say."""
+        """Ends the load, waits at most 30 s for the last messages, and returns the problems that the checkers find."""
         work = self.work
         try:
             work.stop()
             try:
                 wait(lambda: not checkers.missing(list(self.entries)), "the last messages", 30)
             except TimeoutError:
-                pass  # The checkers say which.
+                pass  # The checkers name the missing messages.
             for _ in range(20):
                 final = work.final()
                 if not checkers.members(final):
@@ -215,7 +216,7 @@ class Load:
         return f"{words}; {delivered} deliveries; longest {longest:.2f} s"
 
     def refused(self):
-        """What was not answered with 200, wrong requests aside: [(what, status, how often)]."""
+        """The operations that did not succeed, except the wrong requests: [(operation, status, answer, how often)]."""
         counts = {}
         for one in operations(list(self.entries)):
             if one["op"] != "bad" and one["outcome"] != "ok":

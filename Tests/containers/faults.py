@@ -1,4 +1,4 @@
-"""Faults of a cluster in containers, for `tools/chaos --engine docker`: what `docker` can do to deploy/compose.yaml under load."""
+"""Faults of containers, for `tools/chaos --engine docker`: commands of `docker` on deploy/compose.yaml under load."""
 import os
 import random
 import socket
@@ -11,7 +11,8 @@ FAULTS = {}
 
 
 def fault(name, title, statuses=()):
-    """`statuses`: what requests may be answered beside 200, 503 and 504 when it happens; 0 is a connection that broke."""
+    """`statuses`: the statuses that requests may get under the fault, in addition to 200, 503 and 504; 0 is a broken
+    connection."""
     def register(work):
         FAULTS[name] = (title, work, {503, 504, *statuses})
         return work
@@ -109,7 +110,7 @@ def roll(cluster, load, dice):
 
 
 def longest_silence(entries):
-    """For how long no send was acknowledged, at most, while sends were under way."""
+    """The longest time between two acknowledged sends, in seconds."""
     times = sorted(one["ended"] for one in operations(entries) if one["op"] == "send" and one["outcome"] == "ok")
     return max((after - before for before, after in zip(times, times[1:])), default=0)
 
@@ -148,7 +149,7 @@ def run_all(chosen, seed):
                 held += one_run(cluster, tenant, name, seed)
             except (RuntimeError, TimeoutError, OSError) as error:
                 print(f"{name:18} BROKEN OFF   {error}", flush=True)
-                # What one left half broken is not the next one's.
+                # The next fault must not get a cluster that this fault has left half broken.
                 cluster("up", "-d", "--wait", "--force-recreate")
     finally:
         cluster.remove()

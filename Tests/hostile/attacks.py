@@ -1,5 +1,5 @@
-"""The attacks of docs/threat-model.md. Each is given where the server is and for how many seconds it may go on; it returns the
-connections that are left to the server to close, or none where its clients leave by themselves."""
+"""The attacks of docs/threat-model.md. Each attack gets the server's ports and the seconds that it may last. It returns the
+connections that the server must close, or none where the clients close them."""
 import base64
 import collections
 import itertools
@@ -14,7 +14,7 @@ import frames
 import slow_clients
 
 Target = collections.namedtuple("Target", "plain secure")
-# Addresses from which a storm comes; 127.0.0.0/8 is all this machine's.
+# How many source addresses a storm has; all of 127.0.0.0/8 belongs to this machine.
 SOURCES = 8
 
 
@@ -40,7 +40,7 @@ def post(path, body, *fields):
 
 
 def send_some(one, piece):
-    """As much as the socket takes now; false where the server has closed."""
+    """Sends as much as the socket takes now. False where the server has closed the connection."""
     try:
         one.setblocking(False)
         one.send(piece)
@@ -52,8 +52,8 @@ def send_some(one, piece):
 
 
 def pump(port, make, count, seconds):
-    """`count` connections that send what `make()` says, again and again, and read what comes; one that is closed is opened
-    anew."""
+    """Keeps `count` connections open. Each sends the pieces of `make()` without end and reads the answers. A closed connection
+    is replaced."""
     end, open_now, poll = time.monotonic() + seconds, {}, select.epoll()
 
     def begin():
@@ -93,7 +93,7 @@ def pump(port, make, count, seconds):
 
 
 def behind_upgrade(to, seconds, head=b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"):
-    """Up to 200 MiB behind a request that would change the protocol."""
+    """Up to 200 MiB after a request that asks for another protocol."""
     one, sent, end = connect(to.plain), 0, time.monotonic() + seconds
     one.sendall(head)
     one.settimeout(0.5)
@@ -106,12 +106,12 @@ def behind_upgrade(to, seconds, head=b"GET / HTTP/1.1\r\nhost: localhost\r\nconn
 
 
 def behind_connect(to, seconds):
-    """The same behind CONNECT."""
+    """Up to 200 MiB after a CONNECT."""
     return behind_upgrade(to, seconds, b"CONNECT x:80 HTTP/1.1\r\nhost: localhost\r\n\r\n")
 
 
 def unfinished_bodies(to, seconds):
-    """100 bodies over HTTP/1.1 and 100 on a connection of HTTP/2 that are never whole."""
+    """Bodies that are never whole: 100 connections of HTTP/1.1 with one each, 100 of HTTP/2 with 100 each."""
     left = []
     for number in range(200):
         one = connect(to.plain)
@@ -132,7 +132,7 @@ def unfinished_bodies(to, seconds):
 
 
 def closed_windows(to, seconds):
-    """50 connections of 100 answers each that the client's window of 0 holds back."""
+    """50 connections with 100 answers each, which the client's window of 0 holds back."""
     left = []
     for _ in range(50):
         one = connect(to.plain)
@@ -145,11 +145,11 @@ def closed_windows(to, seconds):
 
 
 def indexed_fields(to, seconds):
-    """60 connections of 250 requests whose bodies are never whole, and whose 12 KB of fields came by a byte each."""
+    """60 connections of 250 requests with bodies that are never whole; 3 bytes stand for 12 KB of fields of each."""
     left, named = [], frames.integer(62, 7, 0x80) * 3
     for _ in range(60):
         one = connect(to.plain)
-        # Into the client's table, which the server keeps.
+        # This puts a field into the HPACK table that the server keeps for the client.
         first = frames.integer(0, 6, 0x40) + frames.string(b"x") + frames.string(b"y" * 3900)
         pieces = [frames.MAGIC + frames.settings(), frames.headers(1, frames.request() + first)]
         for stream in range(3, 503, 2):
@@ -180,7 +180,7 @@ def unread_streams(to, seconds):
 
 
 def unread_answers(to, seconds):
-    """100 connections that ask without end and read nothing."""
+    """100 connections that send requests without end and read nothing."""
     left, end = [connect(to.plain) for _ in range(100)], time.monotonic() + seconds
     asks = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n" * 100
     while time.monotonic() < end:
@@ -191,14 +191,14 @@ def unread_answers(to, seconds):
 
 
 def silence(to, seconds):
-    """1,000 connections that say nothing, half of them where TLS is spoken."""
+    """1,000 connections that send nothing, half of them on the port with TLS."""
     left = [connect(to.secure if number % 2 else to.plain) for number in range(1000)]
     time.sleep(seconds / 2)
     return left
 
 
 def slow_headers(to, seconds):
-    """A byte now and then, of every kind that slow_clients.py knows."""
+    """Single bytes with pauses, of each kind in slow_clients.py."""
     left, end = [], time.monotonic() + seconds
     for piece, kind in slow_clients.PIECES.values():
         for _ in range(20):
@@ -216,7 +216,7 @@ def slow_headers(to, seconds):
 
 
 def storm(to, seconds, count=15_000):
-    """15,000 connections, some of which ask something, all of them there together as far as the server takes them."""
+    """15,000 connections at the same time, as far as the server accepts them; some send a request."""
     kept, said = [], [b"", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n", abuse.PREFACE + frames.headers(1), b"PRI"]
     for number in range(count):
         one = socket.socket()
@@ -235,12 +235,12 @@ def storm(to, seconds, count=15_000):
 
 
 def short_storm(to, seconds):
-    """2,000 of the storm's connections."""
+    """A storm of 2,000 connections."""
     return storm(to, seconds, 2000)
 
 
 def rounds(to, seconds, makes):
-    """One flood after the other, each until its connection is closed."""
+    """One flood after the other, each until the server closes its connection."""
     end = time.monotonic() + seconds
     for make in itertools.cycle(makes):
         if time.monotonic() > end:
@@ -250,12 +250,12 @@ def rounds(to, seconds, makes):
 
 
 def frame_floods(to, seconds):
-    """All of abuse.py's floods in turn."""
+    """All floods of abuse.py in turn."""
     return rounds(to, seconds, list(abuse.FLOODS.values()))
 
 
 def rapid_reset(to, seconds):
-    """Requests that are reset at once, and those that make the server reset."""
+    """Requests that the client resets at once, and requests that make the server reset."""
     return rounds(to, seconds, [abuse.FLOODS["rapid reset"], abuse.FLOODS["MadeYouReset"]])
 
 
@@ -270,7 +270,7 @@ def hpack_bombs(to, seconds):
 
 
 def large_forms(to, seconds):
-    """Forms of 32 KiB, of many fields, and JSON of 6,000 names from whoever has no key."""
+    """Forms of 23 KB with 3,000 fields, and JSON with 5,000 names, from a client without a key."""
     form = post("/token", b"&".join(b"a%d=b" % number for number in range(3000))[:32000],
                 "content-type: application/x-www-form-urlencoded")
     names = post("/v1/projects/p/messages:send", json.dumps({f"k{number}": 1 for number in range(5000)}).encode()[:64000])
@@ -279,7 +279,7 @@ def large_forms(to, seconds):
 
 
 def bad_assertions(to, seconds):
-    """Assertions whose signature has the right size and is wrong."""
+    """Assertions with a signature of the right size and a wrong value."""
     def part(value):
         return base64.urlsafe_b64encode(value).rstrip(b"=")
     claims = {"iss": "a@p", "aud": "http://localhost/token", "iat": int(time.time()), "exp": int(time.time()) + 3000}
@@ -290,7 +290,7 @@ def bad_assertions(to, seconds):
 
 
 def scrapes(to, seconds):
-    """250 connections that ask for /metrics together, again as soon as they are answered."""
+    """250 connections that ask for /metrics, each again as soon as it is answered."""
     return pump(to.plain, lambda: b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n", 250, seconds)
 
 
@@ -327,14 +327,14 @@ def over_quota(to, seconds):
 
 
 def large_bodies(to, seconds):
-    """Sends of one project with 6,000 names."""
+    """Sends of one project, with JSON of 4,698 names that is cut off at 60,000 bytes."""
     body = json.dumps({"message": {"topic": "news", "data": {f"k{number}": "" for number in range(6000)}}}).encode()[:60000]
     piece = post("/v1/projects/flood/messages:send", body, "authorization: Bearer owner")
     return pump(to.plain, lambda: piece, 8, seconds)
 
 
 def restless_device(to, seconds):
-    """One device that listens on a new connection each time."""
+    """One device that opens one listening connection after the other."""
     with connect(to.plain) as one:
         one.sendall(post("/v1/projects/flood/registrations", b"{}", "authorization: Bearer owner", "connection: close"))
         said = b""

@@ -1,5 +1,5 @@
-"""A well-behaved client in open loop: so many sends a second over a few connections that are kept, whatever the server does
-meanwhile. A line for each send: when it was due, how many milliseconds after that its answer came, and the status; 0 where its
+"""A well-behaved client in open loop: it sends RATE messages a second over 4 open connections, and does not wait for the server.
+Prints a line for each send: the time when it was due, the milliseconds from then to its answer, and the status; 0 where its
 connection broke. As a program: beside.py PORT RATE"""
 import asyncio
 import itertools

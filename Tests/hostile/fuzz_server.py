@@ -1,5 +1,5 @@
-"""Mutated requests, streams, frames and datagrams through running servers: one on its own, and two of a cluster where PostgreSQL is
-installed. Used by tools/fuzz --server, which see."""
+"""Mutated requests, streams, frames and datagrams through running servers: one on its own, and two of a cluster where PostgreSQL
+is installed. tools/fuzz --server runs this and documents its options."""
 import argparse
 import contextlib
 import glob
@@ -26,7 +26,7 @@ from ports import free_port  # noqa: E402
 from trial import Process  # noqa: E402
 
 REPORT = re.compile(r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|Fatal error|Precondition|runtime error")
-# Of connections that were idle before, files that the journal opens.
+# Descriptors that a server may have more at the end: of connections that were idle before, of files that the journal opens.
 SLACK = 6
 QUIET = 60
 
@@ -69,7 +69,7 @@ class Server:
 
 
 class Worker:
-    """One process of many short connections."""
+    """One process that makes many short connections."""
 
     def __init__(self, servers, seed):
         self.random, self.servers = random.Random(seed), servers
@@ -129,7 +129,7 @@ class Worker:
             one.sendall(piece)
 
     def leave(self, one):
-        """With a reset, with an end and a look at what comes, later, or at once."""
+        """Ends a connection: with a reset, with an end and one read, after one read, later, or at once."""
         way = self.random.random()
         one.settimeout(0.1)
         if way < 0.35:
@@ -150,7 +150,7 @@ class Worker:
 
 
 def build(kind):
-    """The server with that sanitizer, in a folder of its own; the path of the program."""
+    """Builds the server with a sanitizer in a folder of its own, and returns the program's path. For `none` it builds nothing."""
     if kind == "none":
         return os.environ.get("TIDECAST", os.path.join(ROOT, ".build/debug/tidecast"))
     environment = {**os.environ, "TIDECAST_SANITIZE": "1", "TIDECAST_TESTS": "0"}
@@ -178,7 +178,8 @@ def begin(program, folder, stack, is_alone):
 
 
 def watch(servers, seconds, workers, seed):
-    """Workers at work; how many connections they made. What goes wrong ends it at once."""
+    """Runs the workers and watches the servers. Returns the first thing that went wrong, else `None` and prints the
+    connections."""
     end, children = time.monotonic() + seconds, []
     sys.stdout.flush()
     for number in range(workers):
@@ -213,7 +214,7 @@ def watch(servers, seconds, workers, seed):
 
 
 def settled(one, before):
-    """What is wrong with it when nobody is there any more."""
+    """Yields what is wrong with a server after all clients have left."""
     process, end = Process(one.process.pid), time.monotonic() + QUIET
     while process.descriptors > before and time.monotonic() < end:
         time.sleep(0.5)

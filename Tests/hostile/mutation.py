@@ -1,4 +1,4 @@
-"""What is thrown at a running server: requests, streams, frames and datagrams as they should be, and what becomes of them."""
+"""The input for fuzzing a running server: valid requests, streams, frames and datagrams, and their mutations."""
 import json
 import os
 import sys
@@ -80,7 +80,7 @@ class Mutator:
         self.random = random
 
     def bytes(self, piece):
-        """As it was in one of four cases; else with some of it changed, cut, doubled or moved."""
+        """The piece, unchanged in one of four cases; else with some bytes changed, deleted, inserted, repeated or cut off."""
         random, piece = self.random, bytearray(piece)
         if random.random() < 0.25:
             return bytes(piece)
@@ -104,7 +104,7 @@ class Mutator:
         return bytes(piece)
 
     def http1(self, pieces):
-        """Some requests behind each other, with fields that they did not have."""
+        """Some requests one after the other. Some of them have a further field, and some are mutated."""
         out = []
         for piece in self.random.choices(pieces, k=self.random.randrange(1, 6)):
             head, _, body = piece.partition(b"\r\n\r\n")
@@ -114,7 +114,7 @@ class Mutator:
         return out
 
     def http2(self, pieces):
-        """Frames in their order or not; mostly with lengths that fit."""
+        """Frames in their order or at random, mostly with lengths that fit."""
         random = self.random
         if random.random() < 0.1:
             return [abuse.PREFACE, *list(random.choice(list(abuse.FLOODS.values()))())[:200]]
@@ -131,11 +131,11 @@ class Mutator:
                             int.from_bytes(piece[5:9], "big"), payload)
 
     def secure(self):
-        """What stands where a TLS hello should."""
+        """A mutated TLS hello."""
         return [self.bytes(slow_clients.HELLO)]
 
     def peer(self, pieces):
-        """A greeting, and frames behind it."""
+        """A greeting and frames after it, mutated."""
         return [self.bytes(one) for one in [pieces[0], *self.random.choices(pieces, k=4)]]
 
 

@@ -1,4 +1,4 @@
-"""A server, the client beside it, and what an attack makes of both; see tools/hostile."""
+"""A server, a well-behaved client, and the effect of an attack on both; see tools/hostile."""
 import os
 import resource
 import select
@@ -13,25 +13,25 @@ from table_server import UNPRIVILEGED, Server
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ACCEPTANCE = os.path.join(HERE, "../acceptance")
-# Sends a second of the client beside the attacks.
+# Sends a second of the well-behaved client.
 RATE = 100
-# MiB by which an attack may let memory grow: what its connections may hold (EdgeConfiguration), and a debug build's overhead.
+# MiB by which memory may grow in an attack: the bound for its connections (EdgeConfiguration), and a debug build's overhead.
 GROWTH_MIB = {"upgrade": 32, "connect": 32, "bodies": 160, "windows": 64, "fields": 128, "unread": 96, "streams": 128, "silent": 64}
 GROWTH_OTHER_MIB = 256
-# The longest of the server's deadlines: 60 s until streams are reset, 120 s until their connection is idle.
+# Seconds; more than the server's longest deadlines: 60 s until streams are reset, and 120 s until their connection is idle.
 PATIENCE = 200
-# How long memory has before it is looked at again.
+# Seconds from the end of a storm, and of another attack, until memory is read again.
 STORM_LATER, LATER = 30, 12
 
 
 def share(values, part):
-    """The value below which that part of them is; NaN of none."""
+    """The quantile `part` of the values; NaN where there are none."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else float("nan")
 
 
 class Process:
-    """What the kernel knows of it."""
+    """A process, as the kernel shows it."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -43,7 +43,7 @@ class Process:
 
     @property
     def cpu(self):
-        """Seconds of the processor."""
+        """Seconds of CPU time so far."""
         with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:
             fields = file.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -58,7 +58,7 @@ class Trial:
         self.program, self.seconds, self.is_short, self.wrong = program, seconds, is_short, []
 
     def __enter__(self):
-        # The storm's connections, here and in the server.
+        # The storm needs a descriptor for each connection, in this process and in the server.
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         os.umask(0o022)
@@ -94,7 +94,7 @@ class Trial:
     # One attack
 
     def attack(self, name):
-        """Its figures."""
+        """Runs one attack, and returns its figures."""
         if name == "storm" and self.is_short:
             work = short_storm
         else:
@@ -142,8 +142,9 @@ class Trial:
         }
 
     def start(self, work):
-        """A process that attacks: it writes `a` when it is through, `r` when the server has closed all that it left open or `x`
-        where it does not, `f` where it failed; then its end is closed."""
+        """Starts a process that attacks, and returns a pipe from it. The process writes `a` after the attack; then `r` when the
+        server has closed all connections that the attack left open, or `x` where the server does not; `f` where the attack
+        failed. Then it closes the pipe."""
         said, say = os.pipe()
         sys.stdout.flush()
         child = os.fork()
@@ -151,7 +152,7 @@ class Trial:
             os.close(say)
             return said, child
         try:
-            # Attackers are elsewhere: the server and the client beside it go before them.
+            # Real attackers use machines of their own: here the server and the well-behaved client get the processor first.
             os.nice(10)
             left = work(self.target, self.seconds)
             os.write(say, b"a")
@@ -164,14 +165,15 @@ class Trial:
             os._exit(0)
 
     def settle(self, wanted):
-        """Descriptors, when there are as few as before; or a while later."""
+        """The number of the server's descriptors, as soon as it is at most `wanted`, or after 30 s."""
         end = time.monotonic() + 30
         while (now := self.process.descriptors) > wanted and time.monotonic() < end:
             time.sleep(0.2)
         return now
 
     def catch_up(self, ended):
-        """Waits for the answers to all sends that were due until then."""
+        """Waits, at most 30 s, until sends that were due after `ended` are answered: then the earlier sends have their answers
+        too."""
         end = time.monotonic() + 30
         while len(self.latencies(ended, float("inf"))[0]) < RATE / 4 and time.monotonic() < end:
             time.sleep(0.2)
@@ -182,7 +184,7 @@ class Trial:
             raise SystemExit(f"FAIL {name}: the server ended with {self.server.process.returncode}")
 
     def latencies(self, begin, end):
-        """Of sends that were due in that time: milliseconds, and how many were not answered with 200."""
+        """For the sends that were due between `begin` and `end`: their milliseconds, and how many were not answered with 200."""
         times, failed = [], 0
         with open(f"{self.work}/beside", encoding="ascii") as file:
             for line in file:
@@ -205,7 +207,7 @@ class Trial:
 
 
 def all_closed(left):
-    """Waits until the other side has closed all of them, without reading what comes; false where it does not."""
+    """Waits until the server has closed all connections, without reading from them. False after PATIENCE seconds."""
     poll, end = select.epoll(), time.monotonic() + PATIENCE
     still = {one.fileno() for one in left}
     for one in still:

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks the formal models with spin: each whole model holds over all its states, and with each rule taken out spin finds the hole.
+# Checks the formal models with spin. Each whole model must hold over all its states; with each rule taken out, spin must find the
+# hole.
 #
 #   Tests/models/models.sh [MODEL…]
 set -euo pipefail
@@ -9,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-# run MODEL [RULE]: prints states and errors.
+# run MODEL [RULE]: runs spin on the model, without RULE, and sets `states` and `errors`.
 run() {
   rm -f pan*
   spin -a ${2:+-D$2} "$here/$1.pml" > /dev/null

@@ -130,22 +130,22 @@ class FixedToken(google.auth.credentials.Credentials):
         self.token = token
 
     def refresh(self, request):
-        """A fresh one is the same one."""
+        """Does nothing: the token stays the same."""
 
 
 def error_classes():
-    """Every class of error that a server like this can give, as the SDK names it."""
+    """Each class of error that such a server can cause, as the SDK's own exception."""
     def send(topic, **more):
         return messaging.send(messaging.Message(topic=topic, data={"n": "e"}), **more)
 
-    # The SDK tries these again and again, for seven seconds; so at the same time.
+    # The SDK repeats these sends for 7 s, so they run at the same time.
     slow = [
         ("unavailable", exceptions.UnavailableError, "failpoint.unavailable.99"),
         ("internal", exceptions.InternalError, "failpoint.internal.99"),
         ("third-party credential", messaging.ThirdPartyAuthError, "failpoint.third-party-auth.99"),
         ("deadline", exceptions.DeadlineExceededError, "failpoint.deadline.99"),
     ]
-    # Failpoints are in debug builds only.
+    # Only debug builds have failpoints.
     has_failpoints = "debug" in os.environ["TIDECAST"]
     if has_failpoints:
         threads = [threading.Thread(target=raises, args=(name, kind, lambda topic=topic: send(topic)))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the official firebase-admin SDK, today's and two that manage topics by the Instance ID API, against a real server over TLS,
-# under FCM's own host names, in a network namespace of its own: the hosts file of the namespace points the names at 127.0.0.1, so
-# nothing on this machine is touched.
+# Runs the official firebase-admin SDK against a real server over TLS, under FCM's own host names: the newest version, and two
+# older ones that manage topics over the Instance ID API. All run in a network namespace whose hosts file points the names at
+# 127.0.0.1, so nothing else on this machine is touched.
 . "$(dirname "$0")/common.sh"
 tidecast() { "$unprivileged" "$TIDECAST" "$@"; }
 enter_namespace
@@ -16,7 +16,7 @@ export DEVICE_KEY BEARER FOREIGN_TOKEN
 DEVICE_KEY=$(tidecast project key create shop --kind device --data "$work/data")
 BEARER=$(tidecast project key create shop --kind bearer --data "$work/data")
 FOREIGN_TOKEN=$(tidecast device register --project other --json --data "$work/data" | python3 -c 'import json,sys; print(json.load(sys.stdin)["token"])')
-# The one that is tried last spends the project's quota.
+# `newest` must come last, since its script spends the project's quota.
 code=0
 for version in 7.6.0 6.9.0 newest; do
   echo "--- firebase-admin $version"

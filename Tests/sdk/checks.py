@@ -1,4 +1,4 @@
-"""What the scripts beside this one share: checks that are counted, and devices that listen."""
+"""Shared by the scripts in this folder: checks that are counted, and devices that listen."""
 import json
 import os
 import threading
@@ -6,7 +6,7 @@ import time
 import urllib.request
 
 PROJECT = os.environ["PROJECT"]
-PLAIN = os.environ["PLAIN"]  # the server without TLS, for what devices do
+PLAIN = os.environ["PLAIN"]  # the server's URL without TLS, for the devices
 KEY = os.environ["DEVICE_KEY"]
 counts = {True: 0, False: 0}
 
@@ -17,7 +17,7 @@ def check(name, condition, detail=""):
 
 
 def raises(name, kind, body, text=None):
-    """`text`: what the exception says, where that is promised, too."""
+    """`body` must raise exactly `kind`. `text`: the exception's text, where it is promised too."""
     try:
         body()
     except kind as error:
@@ -31,7 +31,7 @@ def raises(name, kind, body, text=None):
 
 
 def end():
-    """The closing count; ends the process."""
+    """Prints the closing count, and ends the process."""
     print(f"{counts[True]} passed, {counts[False]} failed", flush=True)
     os._exit(1 if counts[False] else 0)
 
@@ -51,7 +51,7 @@ def unregister(token):
 
 
 class Listener(threading.Thread):
-    """A device: reads its stream and keeps what came."""
+    """A device that reads its stream and keeps the messages."""
 
     def __init__(self, device):
         super().__init__(daemon=True)

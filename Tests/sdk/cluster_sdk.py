@@ -1,7 +1,7 @@
-"""Two backends with the official firebase-admin SDK at two gateways of a cluster, devices at the third.
+"""Two backends with the official firebase-admin SDK at two gateways of a cluster, and devices at the third gateway.
 
-Run by cluster_sdk.sh. Each backend is a process of its own in its gateway's namespace, where FCM's host names mean that
-gateway; it is told what to call in lines of JSON. Prints a line per check and a closing count; exits 1 where a check failed.
+Run by cluster_sdk.sh. Each backend is a process of its own in its gateway's namespace, where FCM's host names point at that
+gateway. It reads its calls as lines of JSON. Prints a line per check and a closing count; exits 1 where a check failed.
 """
 import json
 import os
@@ -16,7 +16,7 @@ TOPIC = "news"
 
 
 class Backend:
-    """The SDK in another process, beside a gateway."""
+    """The SDK in a process of its own, in a gateway's namespace."""
 
     def __init__(self, gateway):
         self.process = subprocess.Popen(
@@ -24,7 +24,7 @@ class Backend:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __call__(self, call, **arguments):
-        """What the SDK returned, or the name of what it raised."""
+        """The value that the SDK returned, or the name of the exception that it raised."""
         self.process.stdin.write(json.dumps({"call": call, **arguments}) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
@@ -35,7 +35,7 @@ class Backend:
 
 
 def serve():
-    """A backend's own side."""
+    """The backend's process: carries out the calls that it reads."""
     import firebase_admin
     from firebase_admin import credentials, exceptions, messaging
     firebase_admin.initialize_app(credentials.Certificate(os.environ["SERVICE_ACCOUNT"]))
@@ -56,7 +56,7 @@ def serve():
 
 
 class Device(threading.Thread):
-    """Registered and listening at gateway-3; comes back when its stream ends."""
+    """A device that is registered at gateway-3 and listens there. When its stream ends, it opens another one."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -128,7 +128,7 @@ def main():
     check("send through gateway-2", two("send", n="1", topic=TOPIC).startswith(f"projects/{PROJECT}/messages/"))
     check("devices at gateway-3 have it", [device.has(["1"]) for device in devices], [True] * 4)
     check("send to a condition", two("send", n="2", condition=f"'{TOPIC}' in topics && !('none' in topics)")[:9], "projects/")
-    # Only sends to one topic come in the order in which they were accepted, so this one is waited for.
+    # Only sends to one topic arrive in the order in which they were accepted, so the script waits for this send.
     check("devices have it as well", [device.has(["1", "2"]) for device in devices], [True] * 4)
     check("send to each token", two("each", n="3", tokens=tokens), 4)
     check("devices have all three", [device.has(["1", "2", "3"]) for device in devices], [True] * 4)

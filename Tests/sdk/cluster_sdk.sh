@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The official firebase-admin SDK against the cluster of deploy/compose.yaml, over TLS and under FCM's own host names: one
-# backend beside gateway-1, another beside gateway-2, devices at gateway-3. The gateways of the file get a TLS listener, and the
-# hosts files of their namespaces point the names at them. Needs root.
+# The official firebase-admin SDK against the cluster of deploy/compose.yaml, over TLS and under FCM's own host names: one backend
+# in the namespace of gateway-1, another in the namespace of gateway-2, devices at gateway-3. The script gives the gateways a TLS
+# listener, and the hosts files of their namespaces point the names at them. Needs root.
 . "$(dirname "$0")/common.sh"
 export TIDECAST_CLUSTER=tidesdk TIDECAST_NETWORK=10.79.0
 finish() {

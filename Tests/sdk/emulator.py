@@ -1,4 +1,4 @@
-"""A backend's tests as they would be written against a development server. Run by emulator.sh.
+"""A backend's tests, as a developer would write them for a development server. Run by emulator.sh.
 
 Prints a line per check and a closing count; exits 1 where a check failed.
 """
@@ -19,7 +19,7 @@ class Token(google.auth.credentials.Credentials):
 
 
 class Owner(credentials.Base):
-    """A development server takes the bearer `owner` for every project."""
+    """A development server accepts the bearer `owner` for every project."""
 
     def get_credential(self):
         return Token()
@@ -41,7 +41,7 @@ def main():
     device = register()
     token = device["token"]
 
-    # What was sent.
+    # The messages that were sent.
     check("nothing was sent", sent() == [], sent())
     messaging.subscribe_to_topic([token], "news")
     listener = Listener(device)
@@ -54,7 +54,7 @@ def main():
            lambda: messaging.send(messaging.Message(fid="none")))
     check("what was refused was not sent", len(sent()) == 1, sent())
 
-    # Faults: the SDK itself asks again after 503.
+    # Faults: the SDK itself sends again after 503.
     emulator("POST", "/faults", {"error": "UNAVAILABLE", "times": 2})
     messaging.send(messaging.Message(topic="news", data={"n": "2"}))
     check("sent in the third try", len(sent()) == 2 and emulator("GET", "/faults") == {"faults": []}, sent())
@@ -73,7 +73,7 @@ def main():
     messaging.send(messaging.Message(fid=token, data={"n": "late"}))
     check("a send that takes longer", time.monotonic() - began >= 1.2)
 
-    # A new test begins with nothing.
+    # A new test begins with an empty project.
     emulator("DELETE", "/messages")
     check("the messages are forgotten", sent() == [], sent())
     emulator("DELETE", "")
@@ -82,7 +82,7 @@ def main():
     messaging.send(messaging.Message(topic="news", data={"n": "anew"}))
     check("the project begins anew", sent() == [{"topic": "news", "data": {"n": "anew"}}], sent())
 
-    # Without an SDK: a field of the request.
+    # Without an SDK: a header field of the request asks for a fault.
     request = urllib.request.Request(
         f"{PLAIN}/v1/projects/{PROJECT}/messages:send", data=b'{"message":{"topic":"news"}}',
         headers={"authorization": "Bearer owner", "x-tidecast-fault": "INTERNAL"})

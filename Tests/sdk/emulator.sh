@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A backend's own tests against a development server: the official firebase-admin SDK, unmodified, under FCM's host names, and what
-# the emulator's calls say of it (docs/emulator.md).
+# A backend's own tests against a development server: the official firebase-admin SDK, unmodified, under FCM's host names, and the
+# emulator's own calls (docs/emulator.md).
 . "$(dirname "$0")/common.sh"
 enter_namespace
 make_certificate

@@ -1,5 +1,5 @@
-"""An older firebase-admin, unmodified: token exchange, sends, topics by the Instance ID API. Run by admin_sdk.sh, like
-admin_sdk.py, with the version that is meant to be here as its argument."""
+"""An older firebase-admin, unmodified: token exchange, sends, topics over the Instance ID API. Run by admin_sdk.sh, as
+admin_sdk.py is; the argument is the version that must be installed."""
 import os
 import sys
 import warnings
