@@ -105,15 +105,16 @@ def worker(seed, stop):
 
 
 def drain(device):
-    """Listens until 1 s passes without an event, and acknowledges everything. Returns the names that came, and whether some were
+    """Listens until 2 s pass without an event, and acknowledges everything. Returns the names that came, and whether some were
     dropped."""
-    connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=1.0)
+    connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=20)
     connection.request(
         "GET", f"/v1/projects/demo/registrations/{device.token}:listen", headers={"authorization": f"Bearer {device.credential}"})
     response = connection.getresponse()
     if response.status != 200:
         raise SystemExit(f"seed {SEED}: listening failed with {response.status}: {response.read()}")
     names, last, dropped = [], None, False
+    connection.sock.settimeout(2)
     try:
         while True:
             line = response.readline()

@@ -44,7 +44,7 @@ PYTHON
 # known: succeeds where the server still accepts the device's credential.
 known() {
   local code
-  code=$(curl -s --max-time 1 -o /dev/null -w '%{http_code}' "$url/v1/projects/demo/registrations/$device:listen" \
+  code=$(curl -s --max-time 3 -o /dev/null -w '%{http_code}' "$url/v1/projects/demo/registrations/$device:listen" \
     -H "Authorization: Bearer $credential" || true)
   [ "$code" = 200 ]
 }

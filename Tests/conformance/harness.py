@@ -226,6 +226,10 @@ class Stream:
     def messages(self, count, seconds=10):
         return [data for _, _, data in self.take(count, seconds)]
 
+    def only(self, count):
+        """The next `count` messages, and one more where the server wrongly sends it within a second."""
+        return self.messages(count) + self.messages(1, 1)
+
     def close(self):
         try:
             self.socket.shutdown(socket.SHUT_RDWR)
