@@ -27,7 +27,7 @@ import Testing
         #expect(throws: DecodeError.self) { try AuditEntry(decoding: bad) }
     }
 
-    /// Names of nodes and quotas come from whoever asks.
+    /// Clients choose the names of nodes and quotas.
     @Test func saysNothingThatSteersATerminal() throws {
         let long = String(repeating: "é", count: 1000)
         let made = AuditEntry(

@@ -53,7 +53,7 @@ private func name(_ number: Int) -> String {
         _ = try book.expire(name(0), at: at(100), now: at(1))
         #expect(book.all[name(0)]?.state(now: at(99)) == .active)
         #expect(book.all[name(0)]?.state(now: at(100)) == .expired)
-        // It may be taken back as long as it is listed.
+        // An operator may take the end back as long as the credential is listed.
         _ = try book.expire(name(0), at: nil, now: at(200))
         #expect(book.all[name(0)]?.state(now: at(300)) == .active)
         for end in [at(200), at(0), Credential.endMax] {
@@ -70,7 +70,7 @@ private func name(_ number: Int) -> String {
         #expect(former == name(0) && book.all[former]?.expires == at(61 * day))
         #expect(next.label == "build" && next.kind == .bearer && next.project == shop)
         #expect(next.created == at(60 * day) && next.expires == at(150 * day))
-        // One that ends sooner goes on no longer for it.
+        // A credential that ends sooner gets no longer life from an overlap.
         let again = try book.succeed(name(0), overlap: 30 * day, now: at(60 * day))
         #expect(book.all[again.former]?.expires == at(61 * day))
         for overlap in [0, -1, CredentialBook.overlapMax + 1] {
@@ -198,7 +198,7 @@ private func name(_ number: Int) -> String {
         #expect(notes.take(now: at(6000)).isEmpty)
         notes.note("a", now: at(1000 + UseNotes.period))
         #expect(notes.take(now: at(2000 + UseNotes.period)) == ["a": at(1000 + UseNotes.period)])
-        // A clock that goes back keeps nobody from being noted.
+        // A clock that goes back must not stop the notes of uses.
         notes.note("a", now: at(7))
         #expect(notes.take(now: at(8)) == ["a": at(7)])
     }

@@ -23,7 +23,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
             let again = attempts.note(attempt("192.0.2.7", "number \(number)"), now: at(2000))
             #expect(again == nil)
         }
-        // Somebody else is told of at once as well.
+        // An attempt from another address gets an entry at once as well.
         let other = attempts.note(attempt("192.0.2.8"), now: at(2000))
         #expect(other != nil)
         let early = attempts.take(now: at(1000 + RefusedAttempts.period - 1))

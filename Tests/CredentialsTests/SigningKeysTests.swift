@@ -25,7 +25,7 @@ private let start: Int64 = 1_800_000_000_000
         #expect(keys.verifying(now: at(from)).first?.material == material(2))
     }
 
-    /// Whatever was signed while a key signed is verified for as long as it lives.
+    /// A token must verify for its whole life, also after its key has signed for the last time.
     @Test func theFormerOneVerifiesUntilWhatItSignedHasRunOut() throws {
         let keys = try rotated()
         let end = start + SigningKeys.announcement + SigningKeys.afterlife
@@ -56,7 +56,7 @@ private let start: Int64 = 1_800_000_000_000
             try keys.rotate(material(99), atOnce: false, now: at(start))
         }
         #expect(refusal?.reason == .full && keys.all.count == SigningKeys.countMax)
-        // One after the other, however fast they were made.
+        // Keys begin to sign one after the other, however fast an operator makes them.
         #expect(zip(keys.all, keys.all.dropFirst()).allSatisfy { $0.from < $1.from })
         try keys.rotate(material(99), atOnce: true, now: at(start))
     }
@@ -75,7 +75,7 @@ private let start: Int64 = 1_800_000_000_000
         for bad in wrong {
             #expect(throws: DecodeError.self) { try SigningKeys(decoding: bad) }
         }
-        // Out of order, and past all time.
+        // The first key begins after the second, then at a time past all bounds.
         var bad = good
         bad.replaceSubrange(2..<10, with: [UInt8](repeating: 0x11, count: 5) + [0x70, 0, 0])
         #expect(throws: DecodeError.self) { try SigningKeys(decoding: bad) }
@@ -131,7 +131,7 @@ private let start: Int64 = 1_800_000_000_000
         #expect(RegistrationKeys.current(of: [old], now: at(0)) == nil)
     }
 
-    /// A key under the number of another is not one of this cluster.
+    /// A key's number keeps its material: other material under the number is of another cluster.
     @Test func materialNeverChanges() {
         let keys = RegistrationKeys([first], now: at(start))
         let old = keys.fid(device)

@@ -6,10 +6,10 @@ import Testing
 
 @testable import Edge
 
-/// Connections that break while something is done with their bytes: nothing of them stays behind.
+/// Connections that break while the edge works on their bytes: the edge must keep nothing of them.
 @Suite("A connection that breaks", .serialized)
 struct BrokenConnectionTests {
-    /// Stands where TLS does, and closes as a write that fails would.
+    /// Stands where TLS does, and closes the connection as TLS does when a write fails.
     private final class Breaker: ChannelDuplexHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundIn = ByteBuffer
@@ -30,7 +30,7 @@ struct BrokenConnectionTests {
     private final class Handler: RequestHandler {
         let asked: Atomic<Int>
         let answering: Answering
-        /// Whether the handler is answering, and whether it was called meanwhile.
+        /// Whether the handler is answering, and whether the edge called the handler meanwhile.
         var isInside = false
         var wasCalledInside = false
         var responders: [Responder] = []
@@ -62,8 +62,9 @@ struct BrokenConnectionTests {
         func drained(_ responder: Responder) {}
     }
 
-    /// What is left of a connection that sends these bytes: places in the loop's set, requests that were
-    /// handled, whether one of them still is, and whether the handler was called while it answered.
+    /// Sends `bytes`, and returns what the edge has left when the connection is gone: places in the loop's
+    /// set, requests that the handler got, whether a responder is still open, and whether the edge called the
+    /// handler while the handler answered.
     private func left(
         of bytes: String, breaking moment: Breaker.Moment, isSecure: Bool,
         answering: Handler.Answering = .atOnce
@@ -123,7 +124,7 @@ struct BrokenConnectionTests {
         #expect(!left.isOpen)
     }
 
-    /// A node's core is in the midst of something when it answers.
+    /// A node's core answers in the middle of its own work, so the edge must not call the core then.
     @Test(
         "while it is answered does not call whoever answers",
         arguments: [Handler.Answering.later, .asStream])

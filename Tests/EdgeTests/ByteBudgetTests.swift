@@ -52,7 +52,7 @@ struct ByteBudgetTests {
         #expect(!take(&budgets[2], more))
         var other = ByteBudget(shared, for: 8, bytesMax: 1 << 20)
         #expect(take(&other, more))
-        // One that is not counted.
+        // A budget without an address is in no address's quarter.
         var balancer = ByteBudget(shared, bytesMax: 1 << 20)
         #expect(take(&balancer, more + 3 * ByteBudget.stepBytes))
         budgets[0].end()

@@ -8,7 +8,7 @@ private let good: [(String, String)] = [
     ("content-type", "application/json"),
 ]
 
-/// RFC 9113 §8.2 and §8.3, a rule each.
+/// Header blocks that RFC 9113 §8.2 and §8.3 forbid, one for each rule.
 private let malformedBlocks: [(String, [(String, String)])] = [
     ("an upper-case name", good + [("Accept", "x")]), ("a name with a blank", good + [("a b", "x")]),
     ("an empty name", good + [("", "x")]), ("connection", good + [("connection", "keep-alive")]),
@@ -32,7 +32,7 @@ private let malformedBlocks: [(String, [(String, String)])] = [
 
 @Suite("A request's header block over HTTP/2")
 struct RequestHeadTests {
-    /// Whether the block is taken, and what the request then is.
+    /// The request that the header block makes, or `nil` where the block is refused.
     private func read(_ fields: [(String, String)], trailers: [(String, String)] = []) -> HTTPRequest? {
         var head = RequestHead()
         let request = HTTPRequest(method: .get, target: [])
@@ -78,7 +78,7 @@ struct RequestHeadTests {
     }
 }
 
-/// What a mutating call answered; the macro itself takes no mutating calls.
+/// Expects the result of a mutating call; `#expect` itself takes no mutating calls.
 private func check(_ answer: Bool, _ location: SourceLocation = #_sourceLocation) {
     #expect(answer, sourceLocation: location)
 }
@@ -128,7 +128,7 @@ struct ConnectionDeadlineTests {
         check(!slow.isOver(31, open: 1, heading: nil, receiving: 1, stuck: false))
         check(slow.isOver(32, open: 1, heading: nil, receiving: 1, stuck: false))
 
-        // Requests that are always under way, each of them quickly, are no reason.
+        // A connection may always have requests under way, as long as each request is finished quickly.
         for second in 1...200 {
             check(
                 !slow.isOver(

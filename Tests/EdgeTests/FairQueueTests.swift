@@ -2,7 +2,7 @@ import Testing
 
 @testable import Edge
 
-/// A queue of numbers whose clock stands still until it is moved.
+/// A queue of numbers. The clock stands still until a test moves it.
 private struct Desk {
     var queue: FairQueue<Int>
     var now: UInt64 = 1_000_000_000
@@ -17,7 +17,7 @@ private struct Desk {
         queue = FairQueue(bounds)
     }
 
-    /// Adds numbers, each with a body of so many bytes.
+    /// Adds numbers, each with a body of `bytes` bytes.
     @discardableResult
     mutating func add(_ items: some Sequence<Int>, of share: UInt64, bytes: Int = 0) -> FairQueue<Int>.Added {
         var last = FairQueue<Int>.Added.waits
@@ -27,7 +27,7 @@ private struct Desk {
         return last
     }
 
-    /// What one turn serves. `refusing`: of whose share each is refused.
+    /// The numbers that one turn serves. Where there is a `share`, each number is refused for that share.
     @discardableResult
     mutating func turn(refusing share: UInt64? = nil) -> [Int] {
         queue.beginTurn(now: now)
@@ -40,7 +40,7 @@ private struct Desk {
     }
 }
 
-/// What a mutating call gave; the macro itself takes no mutating calls.
+/// Expects the result of a mutating call; `#expect` itself takes no mutating calls.
 private func same<Value: Equatable>(
     _ seen: Value, _ wanted: Value, _ location: SourceLocation = #_sourceLocation
 ) {
@@ -81,7 +81,8 @@ struct FairQueueTests {
         desk.add(0..<50, of: 1, bytes: 29)
         desk.add(100..<200, of: 2)
         let served = desk.turn()
-        // 30 of work are eight quanta: no number of the first before 28 of the second, then at their rate.
+        // A request with 30 of work needs eight quanta of 4: share 2 gets 28 numbers first, then both go at
+        // one rate.
         let first = try #require(served.firstIndex(of: 0))
         #expect(served.prefix(first).count { $0 >= 100 } == 28)
         let work = served.prefix(while: { $0 != 199 }).reduce(0) { $0 + ($1 < 100 ? 30 : 0) }
@@ -166,9 +167,9 @@ struct FairQueueTests {
     func room() {
         var desk = Desk { ($0.lineMax, $0.longMax, $0.allMax) = (100, 160, 256) }
         for stranger in UInt64(1)...16 { desk.add(0..<100, of: stranger) }
-        // Two long lines, and 14 of a quantum.
+        // Two long lines have 160 of work together, and 14 lines have a quantum each.
         same(desk.queue.work, 160 + 14 * 4)
-        // One however large, and small ones up to a quantum.
+        // A new line takes one request of any size, or small requests up to a quantum.
         same(desk.add([0], of: 98, bytes: 19), .waits)
         same(desk.add(0..<4, of: 99), .waits)
         same(desk.add([4], of: 99), .refused)
@@ -182,7 +183,7 @@ struct FairQueueTests {
     func held() {
         var desk = Desk { ($0.refusal, $0.debt) = (10, 100) }
         desk.add(0..<40, of: 1)
-        // The eleventh refusal is more than may be owed.
+        // With the eleventh refusal the line owes more than it may.
         same(desk.turn(refusing: 1), Array(0...10))
         #expect(desk.queue.holds == 1)
         #expect(!desk.queue.isReady)
@@ -227,7 +228,7 @@ struct FairQueueTests {
             #expect(isServed)
             desk.now += 100_000
         }
-        // A second: 5,000, and what may be owed at its end.
+        // One second has room for 5,000 refusals, and the line may owe for 100 more at its end.
         #expect((4_900...5_102).contains(refused))
     }
 
@@ -260,7 +261,7 @@ struct FairQueueTests {
     func random(seed: UInt64) {
         var dice = Dice(state: seed)
         var desk = Desk { ($0.refusal, $0.debt, $0.turn, $0.full) = (10, 60, 20, 10) }
-        /// The last that was served, by share.
+        /// The last number that the queue served, by share.
         var last: [Int: Int] = [:]
         var number = 0
         for _ in 0..<2000 {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Edge
 
-/// Real sockets, on one loop: requests that wait for their turn.
+/// Requests that wait for their turn on one loop, over real sockets.
 @Suite("A loop that is asked for more than a turn's work")
 struct FairnessTests {
     private func configuration(
@@ -28,7 +28,7 @@ struct FairnessTests {
         }
     }
 
-    /// How many answers' header blocks came.
+    /// The number of answers whose header blocks the client has received.
     private func answers(_ client: RawClient) -> Int {
         Frames.read(client.received).count { $0.kind == 1 }
     }
@@ -38,8 +38,8 @@ struct FairnessTests {
         responder.refuse(HTTPResponse(status: 429), of: RawServer.share(of: request))
     }
 
-    /// Polls what other threads change, and keeps its own, as what reads of clients here does: a test that
-    /// gave it up beside the whole suite would have it back minutes later.
+    /// Polls a state that other threads change. The test keeps its thread, as `RawClient.read` does: a test
+    /// that gives its thread up may get one back minutes later when the whole suite runs.
     private func until(_ isSo: () -> Bool) {
         for _ in 0..<6000 where !isSo() { usleep(10_000) }
     }

@@ -23,7 +23,7 @@ struct GateTests {
         second?.send(request)
         #expect(isAnswered(first))
         #expect(try isAnswered(#require(second)))
-        // The kernel takes it, the server does not.
+        // The kernel accepts the third connection, the server does not.
         let third = try RawClient(port: server.port)
         third.send(request)
         #expect(!third.read(within: 0.3) { !$0.received.isEmpty || $0.isClosed })
@@ -50,7 +50,7 @@ struct GateTests {
         #expect(second.received.isEmpty)
         #expect(told.withLock { $0 } == [.tooManyOfAddress("127.0.0.1")])
         first = nil
-        // The server finds out in its own time.
+        // The server notices the closed connection in its own time.
         var isServed = false
         for _ in 0..<200 where !isServed {
             let next = try RawClient(port: server.port)

@@ -36,16 +36,16 @@ struct HostileClientTests {
         let client = try RawClient(port: server.port)
         let requests = Array(String(repeating: get, count: 20_000).utf8)
         let sent = client.send(requests, patience: 1)
-        // Until it asks no more.
+        // Wait until the server begins no more requests.
         var before = -1
         while server.asked.count > before {
             before = server.asked.count
-            // It keeps its thread: one that gave it up could get it back after the server has lost patience.
+            // The test keeps its thread: it could get one back after the server has lost patience.
             usleep(1_000_000)
         }
-        // What the two sockets and one connection's share hold, not what the requests ask for.
+        // The server does as much as both sockets and one connection's share hold, not all 20,000 requests.
         #expect(server.asked.count < 2000)
-        // All that went out is answered once it is read.
+        // The server answers all requests that went out once the client reads.
         #expect(client.read(within: 60) { $0.received.count >= sent / get.utf8.count * 10_000 })
     }
 
@@ -98,7 +98,7 @@ struct HostileClientTests {
         #expect(client.read { $0.text.contains("ok\n") })
         client.send("GET / HTTP/1.1\r\nhost:")
         #expect(client.read())
-        // One that says nothing is idle, which it may be for longer.
+        // A client that sends nothing is idle, and may be idle for longer.
         let idle = try RawClient(port: server.port)
         idle.send(get)
         #expect(!idle.read(within: 7))
@@ -141,10 +141,10 @@ struct HostileHTTP2ClientTests {
                 client.send(Frames.frame(0, stream: 1 + 2 * stream, [UInt8](repeating: 0, count: 16_000)))
             }
         }
-        // Six of them fit.
+        // Six of the 20 bodies fit.
         #expect(client.read { client in Frames.read(client.received).count { $0.kind == 3 } >= 14 })
         #expect(client.count(of: "Too many bytes of unfinished bodies.") == 14)
-        // Those that are in are served on, and make room.
+        // The server finishes the requests that it has taken in, and they make room.
         for stream in 0..<6 { client.send(Frames.frame(0, flags: 1, stream: 1 + 2 * stream, [0])) }
         #expect(client.read { $0.count(of: "ok\n") == 6 })
         client.send(Frames.headers(101, "POST", "/", isEnd: false))
@@ -159,13 +159,13 @@ struct HostileHTTP2ClientTests {
         let server = try RawServer(configuration)
         defer { server.end() }
         let client = try client(server)
-        // 2,027 bytes each, as RFC 9113 counts them.
+        // The fields of each request are 2,027 bytes, as RFC 9113 counts them.
         let fields = Array(repeating: ("x-y", String(repeating: "y", count: 120)), count: 12)
         for stream in 0..<20 {
             client.send(Frames.headers(1 + 2 * stream, "POST", "/", isEnd: false, fields))
         }
         #expect(client.read { $0.count(of: "Too many bytes of unfinished bodies.") == 11 })
-        // Those that are in are served on, and make room.
+        // The server finishes the requests that it has taken in, and they make room.
         for stream in 0..<9 { client.send(Frames.frame(0, flags: 1, stream: 1 + 2 * stream, [0])) }
         #expect(client.read { $0.count(of: "ok\n") == 9 })
         client.send(Frames.headers(101, "POST", "/", isEnd: false, fields))
@@ -210,7 +210,7 @@ struct HostileHTTP2ClientTests {
         client.send(Frames.headers(3, "GET", "/", isEnd: true) + Frames.frame(8, stream: 3, [0, 0, 0, 9]))
         #expect(client.read { $0.text.contains("ok\n") })
         #expect(!client.isClosed)
-        // One that takes its answer, and then waits, is left alone.
+        // The server leaves a client alone that takes its answer and then waits.
         let honest = try self.client(server)
         honest.send(Frames.headers(1, "GET", "/", isEnd: true))
         #expect(honest.read { $0.text.contains("ok\n") })
@@ -254,7 +254,7 @@ struct HostileHTTP2ClientTests {
         var configuration = EdgeConfiguration()
         configuration.answerBytesMax = 64 << 20
         configuration.pendingBytesOfAllMax = bound
-        // More than the sockets of both ends hold.
+        // The answer is longer than the sockets of both ends hold.
         let answer = HTTPResponse(status: 200, body: [UInt8](repeating: 0x41, count: 30 << 20))
         let server = try RawServer(configuration) { $1.respond(answer) }
         defer { server.end() }
@@ -265,7 +265,7 @@ struct HostileHTTP2ClientTests {
         } else {
             client.send(get)
         }
-        // The write is stuck when the request is answered.
+        // Once the server has answered, its write is stuck, because the client has read nothing.
         while server.asked.count == 0 { usleep(10_000) }
         client.read { $0.isClosed || $0.received.count > 30 << 20 }
         #expect((client.received.count > 30 << 20) == (bound > 1 << 20))
@@ -287,7 +287,7 @@ struct HostileHTTP2ClientTests {
             }
         }
         defer { server.end() }
-        // The window is just what comes first.
+        // The window has room for the first event and no more.
         let client = try client(server)
         client.send(Frames.setting(4, 3) + Frames.headers(1, "GET", "/listen", isEnd: true))
         #expect(!client.read(within: 9))
@@ -308,7 +308,8 @@ struct HostileHTTP2ClientTests {
         let client = try client(server)
         client.send(Frames.setting(4, 0))
         for stream in 0..<10 { client.send(Frames.headers(1 + 2 * stream, "GET", "/", isEnd: true)) }
-        // Two answers are half of what may wait.
+        // Two answers, 120,000 bytes, are more than half of the bound: the server refuses the other eight
+        // streams.
         #expect(client.read { client in Frames.read(client.received).count { $0.kind == 3 } == 8 })
         let resets = Frames.read(client.received).filter { $0.kind == 3 }
         #expect(resets.allSatisfy { Array($0.payload) == [0, 0, 0, 7] })
@@ -322,7 +323,7 @@ struct HostileHTTP2ClientTests {
         let answer = HTTPResponse(status: 200, body: [UInt8](repeating: 0x41, count: 60_000))
         let waiting = Waiting(count: 10)
         let server = try RawServer(configuration) { _, responder in
-            // All are answered when the last has come.
+            // The server answers all requests when the last one has come.
             waiting.add(responder).forEach { $0.value.respond(answer) }
         }
         defer { server.end() }
@@ -339,7 +340,7 @@ struct HostileHTTP2ClientTests {
 
         var all: [NIOLoopBound<Responder>] { responders.withLock { $0 } }
 
-        /// All of them when they are there, until then none.
+        /// Returns all responders once `count` of them are there, and none before.
         func add(_ responder: Responder) -> [NIOLoopBound<Responder>] {
             guard let loop = MultiThreadedEventLoopGroup.currentEventLoop else { return [] }
             let bound = NIOLoopBound(responder, eventLoop: loop)

@@ -7,11 +7,11 @@ import NIOPosix
 import Synchronization
 import Testing
 
-/// A client that knows only bytes.
+/// A client that sends and reads bytes, and knows no protocol.
 final class RawClient {
     private let descriptor: Int32
     private(set) var received: [UInt8] = []
-    /// Whether the server has closed.
+    /// Whether the server has closed the connection.
     private(set) var isClosed = false
 
     init(port: Int) throws {
@@ -35,8 +35,8 @@ final class RawClient {
 
     func send(_ text: String) { send(Array(text.utf8)) }
 
-    /// Sends all of it, or until the server does not take more for `patience` seconds or has closed. Returns
-    /// how much went out.
+    /// Sends until all bytes are out, or the server takes nothing for `patience` seconds, or the server has
+    /// closed. Returns how many bytes went out.
     @discardableResult
     func send(_ bytes: [UInt8], patience: Double = 5) -> Int {
         var sent = 0
@@ -58,7 +58,7 @@ final class RawClient {
         return Glibc.poll(&poll, 1, Int32(seconds * 1000)) > 0
     }
 
-    /// Reads until `isEnough` or the end; false where neither came within the time.
+    /// Reads until `isEnough`. Returns false where the connection ends before that, or `seconds` are over.
     @discardableResult
     func read(within seconds: Double = 20, until isEnough: (RawClient) -> Bool = { $0.isClosed }) -> Bool {
         let clock = ContinuousClock()
@@ -74,7 +74,7 @@ final class RawClient {
         return true
     }
 
-    /// How often the text came.
+    /// How often `wanted` came.
     func count(of wanted: String) -> Int { text.components(of: wanted) }
 }
 
@@ -90,7 +90,7 @@ extension String {
     }
 }
 
-/// A server on a port of the loopback, on one loop, whose answers a closure gives.
+/// A server with one loop, on a port of the loopback interface. A closure gives its answers.
 final class RawServer {
     typealias Answer = @Sendable (HTTPRequest, Responder) -> Void
     let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
@@ -98,7 +98,7 @@ final class RawServer {
     let port: Int
     let asked = Counter()
 
-    /// That of the path's first letters.
+    /// A request's share: the first six bytes of its path as a number.
     static func share(of request: HTTPRequest) -> UInt64 {
         request.target.prefix(6).reduce(0) { $0 << 8 | UInt64($1) }
     }
@@ -142,7 +142,7 @@ final class RawServer {
     func end() { try? group.syncShutdownGracefully() }
 }
 
-/// HTTP/2 as bytes: frames, and header blocks that are never indexed.
+/// HTTP/2 as bytes: frames, and header blocks without indexing.
 enum Frames {
     static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + frame(4)
 
@@ -168,7 +168,7 @@ enum Frames {
         frame(4, [0, key] + [24, 16, 8, 0].map { UInt8(value >> $0 & 0xFF) })
     }
 
-    /// The kinds of the frames that came, with their streams, and the codes of resets.
+    /// The whole frames in `bytes`: kind, stream and payload.
     static func read(_ bytes: [UInt8]) -> [(kind: UInt8, stream: Int, payload: ArraySlice<UInt8>)] {
         var found: [(kind: UInt8, stream: Int, payload: ArraySlice<UInt8>)] = []
         var place = 0

@@ -57,7 +57,7 @@ import Testing
         #expect(responder.keptBytes() == 0)
         queue(7, 100, to: responder)
         #expect(responder.keptBytes() == 25)
-        // One more is gone, and the second is begun.
+        // The first chunk is gone, and the second is begun.
         #expect(take(11, of: responder).count == 11)
         #expect(responder.keptBytes() == 715)
         _ = take(1009, of: responder)

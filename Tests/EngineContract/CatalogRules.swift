@@ -1,7 +1,7 @@
 import Journal
 import Testing
 
-// The contract of changes of the small tables.
+// The contract of engines for changes of the small tables.
 
 extension EngineContract {
     static func whatIsPutFirstStands(_ engine: any Engine) throws {
@@ -30,7 +30,7 @@ extension EngineContract {
             writes.put(table, key: "é", value: [7])
             writes.put(table, key: "b", value: [])
         }
-        // Not there yet: nobody has a version to come from.
+        // No version is stored yet, so a change from a version does nothing.
         #expect(try !engine.change(step([1], [2]), writes))
         #expect(try all().values.allSatisfy(\.isEmpty))
         #expect(try engine.change(step(nil, [1]), writes))
@@ -38,7 +38,7 @@ extension EngineContract {
         #expect(first[.project] == ["b", "é"] && first[.setting] == ["b", "v", "é"])
         #expect(try engine.get(.credential, key: "é") == [7] && engine.get(.setting, key: "v") == [1])
 
-        // Of two who come from the same the second comes too late, whatever it would write.
+        // Of two changes from the same version the second does nothing, whatever it would write.
         var second = CatalogWrites()
         second.put(.key, key: "c", value: [1])
         second.put(.key, key: "é", value: [8])
@@ -49,12 +49,12 @@ extension EngineContract {
         #expect(try engine.get(.key, key: "é") == [7])
         #expect(try engine.change(step([1], [2]), second))
         #expect(try !engine.change(step([1], [3]), second))
-        // The very same again, since an answer may have been lost: it was done.
+        // The same change again counts as done, because its first answer may have been lost.
         #expect(try engine.change(step([1], [2]), second))
         #expect(try engine.get(.setting, key: "v") == [2] && engine.get(.key, key: "é") == [8])
         #expect(try engine.all(.project).map(\.key) == ["é"])
 
-        // Of one entry the last word counts; of no entry there is only the step.
+        // For one entry the last write counts. A change without entries makes only its step.
         var both = CatalogWrites()
         both.put(.key, key: "d", value: [1])
         both.remove(.key, key: "d")

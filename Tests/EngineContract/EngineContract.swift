@@ -2,7 +2,7 @@ import Journal
 import Model
 import Testing
 
-/// The contract of engines, the same for each: each rule with a new engine of its own.
+/// The contract that every engine must keep. Each rule runs on a new engine.
 public enum EngineContract {
     public struct Rule: Sendable, CustomStringConvertible {
         public let description: String
@@ -122,7 +122,7 @@ public enum EngineContract {
                 try engine.take(p(0), from: former, by: one, barrier: try row(0, 2))
             }
             try engine.fence(dead)
-            // A barrier that would leave a hole is no barrier.
+            // An engine must not take a barrier that would leave a hole in the journal.
             #expect(try engine.take(p(0), from: former, by: one, barrier: try row(0, 3)) == nil)
             #expect(try engine.take(p(0), from: former, by: one, barrier: try row(0, 2)) == Epoch(2))
             #expect(try engine.take(p(0), from: former, by: two, barrier: try row(0, 3)) == nil)
@@ -192,7 +192,7 @@ public enum EngineContract {
             return try engine.writeSnapshot(
                 session: session, partition: p(0), covering: Sequence(1), part: part)
         }
-        // One that is begun and never finished.
+        // A snapshot that is begun and never finished.
         let left = try write(nil, 0, [9, 9, 9], isLast: false)
         _ = try write(left, 1, [9, 9, 9], isLast: false)
         let upload = try write(nil, 0, [1, 2, 3], isLast: false)
@@ -209,8 +209,8 @@ public enum EngineContract {
         #expect(throws: EngineError.fenced) { try write(nil, 0, [1], isLast: false) }
     }
 
-    /// A copy of an append that comes late. The embedded engine has none: nothing stands between it and its
-    /// disk.
+    /// A late copy of an append must not put back trimmed records (rule: checked-append). The embedded engine
+    /// has no late copies: nothing stands between the engine and its disk.
     private static func whatWasTrimmedDoesNotComeBack(_ engine: any Engine) throws {
         guard engine is any ClusterEngine else { return }
         let session = try begin(engine)

@@ -30,7 +30,7 @@ public struct Splitmix: RandomNumberGenerator {
     }
 }
 
-/// A session that owns partitions 0..<count, each with its barrier at 1.
+/// Begins a session that owns partitions 0..<count, each with its barrier at 1.
 public func begin(_ engine: any Engine, partitions: Int = 2, node: String = "a") throws -> SessionID {
     try engine.createPartitions(count: partitions, histories: (0..<partitions).map { History(UInt64($0)) })
     let session = try engine.beginSession(node: node)

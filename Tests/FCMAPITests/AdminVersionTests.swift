@@ -4,7 +4,7 @@ import Testing
 
 @testable import FCMAPI
 
-/// A command line of one build, and a server of another.
+/// A command line of one build may ask a server of another build.
 @Suite("The admin socket's version") struct AdminVersionTests {
     private func answer(_ version: String?) -> APIAction {
         let bench = Bench()

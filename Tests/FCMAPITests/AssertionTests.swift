@@ -25,7 +25,7 @@ struct AssertionTests {
         ]
     }
 
-    /// A second key of the same account, and one of another project's account.
+    /// A spare key, which tests give to the same account or to an account of another project.
     private static let spare = ServiceAccountKey.make()
 
     private static func bench() throws -> Bench {
@@ -96,7 +96,7 @@ struct AssertionTests {
             ("exp", "1e300"), ("exp", "1800000000"),
         ])
     func wrong(claim: String, value: String) throws {
-        // The later of two names counts.
+        // Of two fields with one name the later counts, so this claim replaces the good one.
         let text = String(
             decoding: try JSONSerialization.data(withJSONObject: good()), as: UTF8.self)
         let response = try exchange(text.dropLast() + ",\"\(claim)\":\(value)}")
@@ -145,7 +145,7 @@ struct AssertionTests {
         "without kid, as Google's library for Node signs, is tried against its issuer's keys",
         arguments: ["{\"alg\":\"RS256\"}", "{\"alg\":\"RS256\",\"typ\":\"JWT\"}"])
     func noKeyID(header: String) throws {
-        // The claims in Node's order.
+        // The claims in the order of Google's library for Node.
         let claims =
             "{\"iss\":\"\(try #require(AssertionTests.file).email)\","
             + "\"scope\":\"https://www.googleapis.com/auth/cloud-platform "

@@ -59,7 +59,7 @@ final class Bench {
 }
 
 extension APIAction {
-    /// Of a send that was refused: what it is answered once its token is taken.
+    /// The answer. For a refused send: the answer that follows once the send's token of the quota is taken.
     var response: HTTPResponse? {
         switch self {
         case .respond(let response): response

@@ -7,7 +7,7 @@ import Testing
 
 @testable import FCMAPI
 
-/// What SDKs and clients written by hand send and look at, beyond what FCM's documents say.
+/// Forms that SDKs and hand-written clients send and read, beyond FCM's documents.
 @Suite("Forms of real clients")
 struct ClientFormTests {
     let bench = Bench()
@@ -75,7 +75,7 @@ struct ClientFormTests {
             let refused = error(bench.api.render(.refused(.quota(quota)), form))
             #expect(refused.http == 429 && refused.fcm == "QUOTA_EXCEEDED")
         }
-        // Who may not speak for a project cannot spend its tokens.
+        // A client without a right to a project cannot spend the project's tokens.
         for bearer in [nil, "nonsense"] {
             let action = bench.route(.post, "/v1/projects/shop/messages:send", "{", bearer: bearer)
             if case .respond(let response) = action {
@@ -94,8 +94,8 @@ struct ClientFormTests {
 
     // MARK: What clients send
 
-    /// Valid for protobuf's reader of JSON, and so for FCM: the document of topic messages has a sample with
-    /// such a comma.
+    /// Protobuf's reader of JSON takes such a comma, and so does FCM: a sample in FCM's document of topic
+    /// messages has one.
     @Test(
         "a comma before a closing bracket is taken",
         arguments: [

@@ -57,7 +57,7 @@ struct ClientLimitTests {
         #expect(refused.fields.contains { $0.name == "retry-after" && $0.value == "30" })
         #expect(refused.fields.contains { $0.name == "access-control-allow-origin" })
         #expect(bench.api.settings.clients.registrationsRefused == 1)
-        // Others, and who shows more than the app's key.
+        // The limit leaves out other addresses, and clients that show more than the app's key.
         #expect(register(bench, from: "192.0.2.2") == nil)
         #expect(register(bench, from: nil) == nil)
         #expect(register(bench, from: "192.0.2.1", [("authorization", "Bearer tcb_secret")]) == nil)
@@ -124,7 +124,7 @@ struct ClientLimitTests {
         #expect(status("10.1.2.3", "192.0.2.1, 192.0.2.2") == nil)
         #expect(status("10.1.2.3", "[2001:db8::1]:80") == nil)
         #expect(status("10.1.2.3", "2001:db8::2") == 429)
-        // One that does not say for whom it speaks, and one that nobody believes.
+        // A proxy that names no client has no bound. The API ignores the client that a stranger names.
         for _ in 0..<3 { #expect(status("10.1.2.3") == nil) }
         #expect(status("198.51.100.1", "192.0.2.50") == nil)
         #expect(status("198.51.100.1", "192.0.2.51") == 429)

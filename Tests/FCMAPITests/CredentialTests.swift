@@ -74,7 +74,7 @@ private let body = #"{"message":{"topic":"a"}}"#
         life.revoked = bench.now
         bench.api.directory.apply("0a", life)
         #expect(error(bench.route(.post, path, body, bearer: shown).response).http == 401)
-        // One that does not say whose it is may be of another key.
+        // A token that names no key may be another key's, so it still counts.
         #expect(bench.route(.post, path, body, bearer: token(bench, key: nil)).sent != nil)
     }
 
@@ -130,7 +130,7 @@ private let body = #"{"message":{"topic":"a"}}"#
         }
     }
 
-    /// As the build before made them.
+    /// The form that earlier builds wrote.
     @Test func withoutAKeyHasTheFormerForm() {
         let token = AccessToken(project: ProjectNumber(7), key: nil, end: WallTime(milliseconds: 9))
         #expect(token.signed(with: key).count == 4 + 38)
@@ -202,7 +202,7 @@ private let body = #"{"message":{"topic":"a"}}"#
         #expect(ask(.post, target, body).response?.status == status, "\(target) \(body)")
     }
 
-    /// What an operator changes is told to the audit log, and nothing that is a secret.
+    /// The audit log gets each change that an operator makes, and no secret.
     @Test(arguments: [
         (
             "/keys", #"{"project":"shop","kind":"bearer","name":"ci","expireSeconds":"1900000000"}"#,
@@ -315,7 +315,7 @@ private let body = #"{"message":{"topic":"a"}}"#
     func others() {
         for (method, target, body, _) in OperatorTests.rows where target.hasPrefix("/admin") {
             let bench = bench(.admin)
-            // Who shows nothing is not told that there is anything.
+            // A client without a token does not learn that the path exists.
             #expect(ask(bench, request(method, target, body, bearer: nil)) == 404, "\(target)")
             for bearer in ["tco_other", "tck_app", "owner", "", "tco_ci "] {
                 #expect(
@@ -335,7 +335,7 @@ private let body = #"{"message":{"topic":"a"}}"#
         #expect(bench.api.author(of: request(.get, "/", bearer: nil), now: bench.now) == "unknown")
     }
 
-    /// The command line asks under /admin for what a backend may do.
+    /// The command line uses paths under /admin for operations that a backend may do.
     @Test("is not needed for a backend's own subscriptions")
     func backends() {
         let bench = bench(.read)

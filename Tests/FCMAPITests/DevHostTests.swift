@@ -38,7 +38,7 @@ struct DevHostTests {
         #expect(isAnswered(anywhere, "[2001:db8::1]:80"))
         #expect(!isAnswered(anywhere, "192.0.2.7.evil.example"))
         #expect(!isAnswered(anywhere, "evil.example"))
-        // A page of another machine's address is another's.
+        // A page from another machine's address is a foreign page.
         #expect(!isAnswered(anywhere, "192.0.2.7:8787", origin: "http://192.0.2.8:8787"))
         #expect(!isAnswered(anywhere, "localhost:8787", origin: "http://192.0.2.8"))
         #expect(isAnswered(anywhere, "192.0.2.7:8787", origin: "http://192.0.2.7:8787"))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import FCMAPI
 
-/// The rules of FCM's message schema (fcm-wire §3), each with what keeps to it and what does not.
+/// The rules of FCM's message schema (fcm-wire §3), each with fields that keep it and fields that break it.
 @Suite("The rules of a message")
 struct MessageRuleTests {
     let bench = Bench()
@@ -12,9 +12,9 @@ struct MessageRuleTests {
     private func send(_ rest: String) -> APIAction { bench.send("{\"topic\":\"a\",\(rest)}") }
 
     struct Rule: Sendable {
-        /// What stands beside the topic.
+        /// Fields beside the topic that keep the rule.
         var good: [String]
-        /// With the field that the error names.
+        /// Fields that break the rule, each with the field that the error names.
         var bad: [(String, String)]
     }
 

@@ -5,8 +5,8 @@ import Testing
 
 @testable import FCMAPI
 
-/// Requests made by a seed, of parts that are right and parts that are as wrong as they can be. Whatever
-/// comes, the answer is an operation or an error of the API, and what devices would read is JSON on one line.
+/// Requests from a seed, with right parts and very wrong parts. The answer must be an operation or an error
+/// of the API, and the event for devices must be JSON on one line.
 @Suite("Random requests")
 struct RandomRequestTests {
     private static let values = [
@@ -72,7 +72,7 @@ struct RandomRequestTests {
         var accepted = 0
         for round in 0..<300 {
             var body = object(&random, .message, 1)
-            // One target, most of the time, so that more than the target is looked at.
+            // Three of four messages get one target, so that the API checks more than the target.
             if random.next() % 4 != 0 {
                 body = body.dropLast() + (body == "{}" ? "" : ",") + "\"topic\":\"t\"}"
             }
@@ -89,7 +89,7 @@ struct RandomRequestTests {
                 #expect(!got.status.isEmpty, "seed \(seed), round \(round): \(body)")
             }
         }
-        // The generator makes something of both kinds; 1 in 100 is far below what any seed gives.
+        // The generator makes good and bad messages. Each seed gives far more than 1 good message in 100.
         #expect(accepted >= 3, "seed \(seed)")
     }
 

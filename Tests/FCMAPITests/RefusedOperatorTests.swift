@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test func nothingElseIs() {
-        // Who shows no token is told that there is nothing, and a backend's mistakes are its own.
+        // The API answers 404 to a client without a token, and a backend's mistakes do not concern operators.
         #expect(refused(.get, "/admin/keys", bearer: nil) == nil)
         #expect(refused(.post, "/v1/projects/shop/messages:send", bearer: "tcb_wrong") == nil)
         #expect(refused(.post, "/v1/projects/other/messages:send", bearer: "tcb_secret") == nil)

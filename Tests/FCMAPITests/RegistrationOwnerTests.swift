@@ -3,7 +3,7 @@ import Testing
 
 @testable import FCMAPI
 
-/// Projects 5 and 6 are known.
+/// The API knows projects 5 and 6.
 @Suite("A registration whose project is not known here")
 struct RegistrationOwnerTests {
     private let bench = Bench(isDev: true)
@@ -39,7 +39,7 @@ struct RegistrationOwnerTests {
         #expect(batch(4).contains("NOT_FOUND"))
         #expect(info(4) == 404)
         #expect(classic(4) == "Error=INVALID_SENDER")
-        // The newest.
+        // The API remembers the newest number, so project 7 is gone and project 8 may be new.
         let newest = Project(id: "newest", number: ProjectNumber(7))
         bench.api.directory.add(newest)
         bench.api.directory.remove(newest)

@@ -53,7 +53,7 @@ struct SendTests {
         #expect(object(send.message.event)["data"] as? [String: String] == ["k": "2"])
     }
 
-    /// Body, HTTP status, status word, FcmError code, field.
+    /// Message, status word, FcmError code, field.
     static let refused: [(String, String, String?, String?)] = [
         (#"{"topic":"a","color":"red"}"#, "INVALID_ARGUMENT", nil, "message"),
         (#"{}"#, "INVALID_ARGUMENT", "INVALID_ARGUMENT", "message"),

@@ -94,7 +94,7 @@ struct TopicTests {
             let (names, next) = try page("?page_size=300&pageToken=\(token)", of: left)
             walked += names
             token = next
-            // What was shown already may go in between without anything being passed over.
+            // A topic that was shown may go between two pages, and the walk must still meet all others.
             left.removeAll { $0.topic.description == names.first }
         } while !token.isEmpty
         #expect(walked == all.map(\.topic.description).sorted())
@@ -226,7 +226,7 @@ struct TokenTests {
         let file = try #require(ServiceAccountFile.make(project: bench.project, tokenURI: uri, key: key))
         bench.api.directory.accounts[file.keyID] = .init(
             project: bench.project.number, email: file.email, publicKey: file.publicKey)
-        // Good signatures are the SDK's, in the acceptance tests; here everything else is refused first.
+        // AssertionTests and the SDK's tests have good signatures. Here the API refuses every assertion.
         let head = Base64URL.encode("{\"alg\":\"none\",\"kid\":\"\(file.keyID)\"}".utf8)
         let symmetric = Base64URL.encode("{\"alg\":\"HS256\",\"kid\":\"\(file.keyID)\"}".utf8)
         let unknown = Base64URL.encode(#"{"alg":"RS256","kid":"nobody"}"#.utf8)

@@ -5,7 +5,7 @@ import Testing
     static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
-    /// Read once for all rules.
+    /// All sources, read once for all rules.
     static let all = files(below: ["Sources", "Tests"])
 
     static func files(below folders: [String]) -> [SourceFile] {
@@ -49,7 +49,7 @@ import Testing
         for name in names where !cited.contains(name) { Issue.record("nothing cites \(name)") }
     }
 
-    /// Each hop of a walk in docs/architecture.md names files, and in parentheses what stands in them.
+    /// Each hop of a walk in docs/architecture.md names files, and in parentheses the declarations in them.
     @Test("each file and each name of the walks is there")
     func walks() throws {
         let page = try String(

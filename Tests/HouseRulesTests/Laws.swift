@@ -1,13 +1,13 @@
-// The laws of the machines, as they stand in the sources: what `brokenInvariant` says of one that is broken.
+// The laws of the machines, read from the sources: the sentences of `brokenInvariant` for broken laws.
 
-/// A text between quotes, cut where something is put into it.
+/// A string literal, cut at each interpolation.
 struct Literal: Hashable {
     /// Counted from 0.
     var line: Int
-    /// Between them stand numbers and names; one more than there are of those.
+    /// The texts around the interpolations: always one more than there are interpolations.
     var parts: [String]
 
-    /// Whether `text` is this one with something in each gap.
+    /// Whether `text` is this literal with something in each gap.
     func isSaid(by text: String) -> Bool {
         guard let first = parts.first, let last = parts.last, parts.count > 1 else {
             return parts.first == text
@@ -23,7 +23,7 @@ struct Literal: Hashable {
 }
 
 extension SourceFile {
-    /// The texts of each line; of those that take several lines, none.
+    /// The literals that stand on one line. Literals of several lines are left out.
     var literals: [Literal] {
         lines.indices.flatMap { index in
             code[index].contains("\"") ? SourceFile.literals(in: lines[index], at: index) : []
@@ -33,7 +33,7 @@ extension SourceFile {
     private static func literals(in line: String, at index: Int) -> [Literal] {
         var found: [Literal] = []
         var open: Literal?
-        /// Of what is put into a text.
+        /// The depth of parentheses inside an interpolation, or 0.
         var depth = 0
         var isEscaped = false
         var former: Character = " "
@@ -61,8 +61,8 @@ extension SourceFile {
         return found
     }
 
-    /// The sentences of `X+Invariants.swift`, and of `brokenInvariant` where that stands elsewhere. What only
-    /// says whose law it is, and passes that on, is none.
+    /// The sentences of `X+Invariants.swift`, and of `brokenInvariant` where that stands elsewhere. A literal
+    /// that only names a machine and passes its law on is no law.
     var laws: [Literal] {
         guard !isTest else { return [] }
         let isWhole = path.hasSuffix("+Invariants.swift")
@@ -73,7 +73,7 @@ extension SourceFile {
         }
     }
 
-    /// The lines of what is declared as `broken…`, and says what.
+    /// The lines of each declaration `broken…` that returns a sentence.
     private var lawBodies: [Range<Int>] {
         var found: [Range<Int>] = []
         for (start, line) in code.enumerated() {
@@ -90,7 +90,7 @@ extension SourceFile {
         return found
     }
 
-    /// A test in which machines are broken.
+    /// Whether the file is a test that breaks machines.
     var breaksLaws: Bool {
         isTest && module != "HouseRulesTests"
             && code.contains { $0.contains("rokenInvariant") || $0.contains("isSeen(") }

@@ -1,15 +1,14 @@
-// The house's rules, as far as a program can see them. A rule looks at one file's text and says where it is
-// broken and what to do instead. The rules themselves are tested on planted text (RulesTests): each has been
-// seen failing.
+// The house's rules that a program can check. A rule looks at one file's text and says where the text breaks
+// the rule and what to write instead. RulesTests shows each rule failing on planted text.
 
-/// One file, with what comments and string literals say taken out where a rule is about code.
+/// One file. Rules about code read `code`, which has no comments and no insides of string literals.
 struct SourceFile {
     /// From the repository's root: `Sources/Model/Time.swift`.
     var path: String
     var lines: [String]
     /// The same lines, in which comments and the insides of string literals are blank.
     var code: [String]
-    /// Whether a line has a comment; slashes in a text are none.
+    /// Whether each line has a comment. Slashes in a string literal are no comment.
     var isCommented: [Bool]
 
     init(path: String, text: String) {
@@ -32,10 +31,10 @@ struct SourceFile {
     }
     var isTest: Bool { path.hasPrefix("Tests/") }
 
-    /// Whether line `index`, or the comment above it, says something.
+    /// Whether line `index` has a comment, or the line above is a comment.
     func hasComment(at index: Int) -> Bool {
         if isCommented[index] { return true }
-        // A comment may stand above a declaration that takes several lines or has attributes.
+        // Only the line directly above counts.
         return index > 0 && lines[index - 1].trimmed.hasPrefix("//")
     }
 }
@@ -58,7 +57,7 @@ struct Rule: Sendable {
 }
 
 extension Rule {
-    /// Targets that decide: no I/O, clock, task or randomness of their own.
+    /// Targets that decide. They must have no I/O, clock, task or randomness of their own.
     static let core: Set = [
         "Model", "HTTPMessages", "Journal", "Credentials", "Quotas", "Placement", "Partitions", "Routing",
         "Membership", "Ownership", "NodeCore", "Simulator",
@@ -152,7 +151,7 @@ extension Rule {
 
     static let lineLength = Rule(name: "length of a line") { file in
         guard !file.isGenerated else { return [] }
-        // A text that stands alone on its line may be longer: it could only be broken in two.
+        // A string literal that stands alone on its line may be longer: it could only be broken in two.
         let long = file.lines.indices.filter {
             file.lines[$0].count > Rule.lineLengthMax && !file.lines[$0].trimmed.hasPrefix("\"")
         }

@@ -1,6 +1,6 @@
 import Testing
 
-/// Each rule is seen failing on planted text, and seen silent on text that only looks like it.
+/// Each rule must fail on planted text, and stay silent on text that only looks like a violation.
 @Suite struct RulesTests {
     static func lines(_ rule: Rule, _ path: String, _ text: String) -> [Int] {
         rule.violations(in: SourceFile(path: path, text: text)).map(\.line)
@@ -20,7 +20,7 @@ import Testing
         #expect(RulesTests.lines(.imports, "Tests/QuotasTests/A.swift", text) == [])
     }
 
-    /// One text for each rule that breaks it, and that rule alone; a new rule must come with its own.
+    /// For each rule, a text that breaks this rule and no other. A new rule must come with a text.
     static let planted: [String: String] = [
         "imports of the core": "import Foundation",
         "libcrypto only where it is needed": "import COpenSSL",

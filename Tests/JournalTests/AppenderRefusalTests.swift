@@ -2,7 +2,7 @@ import Journal
 import Model
 import Testing
 
-/// What the engine refuses is known not to be in: it stays, and is appended again.
+/// A record that the engine refused is certainly not in: the appender keeps it and appends it again.
 extension AppenderTests {
     @Test func whatIsRefusedIsAppendedAgainInOrder() {
         var appender = Appender(session: session)
@@ -56,7 +56,7 @@ extension AppenderTests {
         #expect(pauses == [50, 100, 200, 400, 800, 1600, 2000, 2000])
     }
 
-    /// A quarter of a second after its last try each tries again once the engine takes something.
+    /// When the engine takes a record, each refused partition tries again 250 ms after its last try.
     @Test func whatTheEngineTakesShortensTheBackOffOfOthers() {
         var appender = Appender(session: session)
         _ = on(&appender, .offered([row(0, 1)]))
@@ -72,7 +72,7 @@ extension AppenderTests {
         #expect(appender.retryAt == MonotonicTime(nanoseconds: .milliseconds(time + 250)))
     }
 
-    /// One that cannot go in must not take others with it for ever.
+    /// A record that cannot go in must not hold up other partitions for ever.
     @Test func fewerPartitionsShareEachRetry() {
         var appender = Appender(session: session)
         _ = on(&appender, .offered([row(999, 1)]))
@@ -84,7 +84,7 @@ extension AppenderTests {
             return
         }
         #expect(half.count == 128)
-        // What is new takes turns with what is tried again.
+        // New records take turns with records that are tried again.
         _ = on(&appender, .offered([row(999, 2)]), milliseconds: 51)
         guard case .append(_, let new)? = on(&appender, .finished(.refused("full")), milliseconds: 60).last
         else {
@@ -122,7 +122,8 @@ extension AppenderTests {
         #expect(appender.retryAt == nil && on(&appender, .woke, milliseconds: 9999) == [])
     }
 
-    /// Its try that is under way is settled first; where it is refused again, that is the end of it.
+    /// The appender settles the try under way first. Where the engine refuses again, the appender drops the
+    /// record.
     @Test func aPartitionThatIsGivenUpWhileItIsTriedAgainIsNotTriedOnceMore() {
         var appender = Appender(session: session)
         let a = row(0, 1)

@@ -72,7 +72,7 @@ import Testing
         #expect(appender.isInDoubt)
         // A refusal of the repeat says nothing of the first try.
         #expect(on(&appender, .finished(.refused("full"))) == [.append(first, [a, b])])
-        // It went in only now: acknowledged by its own commit.
+        // The records went in only now: the repeat's own commit acknowledges them.
         #expect(
             on(&appender, .finished(.rows([.appended, .appended]))) == [
                 .resolved([resolved(a, .durable), resolved(b, .durable)])
@@ -99,7 +99,7 @@ import Testing
         #expect(appender.isIdle)
     }
 
-    /// A database that failed over between the repeat and the look.
+    /// The database fails over between the repeat and the look.
     @Test func whatWasForgottenBeforeTheLookGoesInAgain() {
         var appender = Appender(session: session)
         let (a, behind) = (row(0, 1), row(0, 2))
@@ -170,8 +170,8 @@ import Testing
         #expect(appender.isFenced)
     }
 
-    /// What is in flight is settled first, however long that takes: a record that went in later would stand
-    /// behind the next owner's barrier.
+    /// The appender settles records in flight first, however long that takes: a record that went in later
+    /// would stand behind the next owner's barrier.
     @Test func aPartitionIsGivenUpWhenNothingOfItIsInDoubt() {
         var appender = Appender(session: session)
         let (a, other, waiting) = (row(0, 1), row(1, 1), row(0, 2))
@@ -219,8 +219,8 @@ import Testing
         #expect(on(&appender, .closing(PartitionID(1))) == [.closed(PartitionID(1))])
     }
 
-    /// An older row of the partition was another's; the newer one went in behind it, so nobody may say that
-    /// it did not.
+    /// The older row's sequence was another owner's, and the newer row went in behind it. Nobody may say that
+    /// the newer row is not in.
     @Test func whatWentInBehindAnothersRecordIsUnknown() {
         var appender = Appender(session: session)
         let (old, new) = (row(0, 33), row(0, 34))
@@ -252,7 +252,8 @@ import Testing
         #expect(on(&appender, .finished(.rows([.unowned]))) == [.resolved([resolved(a, .unknown)])])
     }
 
-    /// What is behind them was folded in: they wait like the others, and their partitions are told.
+    /// The partitions have folded the facts of these rows: the rows wait like all others, and the appender
+    /// tells the partitions.
     @Test func rowsPastTheBoundWaitAndAreTold() {
         var options = JournalOptions()
         (options.waitingRowsMax, options.waitingBytesMax) = (3, 1000)

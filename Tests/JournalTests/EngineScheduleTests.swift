@@ -2,7 +2,7 @@ import Journal
 import Model
 import Testing
 
-/// In which order an engine's thread does what waits for it.
+/// The order in which an engine's thread does its work.
 @Suite("The schedule of an engine's thread") struct EngineScheduleTests {
     private let session = SessionID(3)
     private let zero = MonotonicTime(nanoseconds: 0)
@@ -20,7 +20,7 @@ import Testing
         return schedule
     }
 
-    /// What the round does, in short; appends are answered with `outcome`.
+    /// The steps of one round, in short. The engine answers appends with `outcome`.
     private func round(
         _ schedule: inout EngineSchedule<Int>, _ outcome: AppendOutcome = .rows([.appended]),
         milliseconds: UInt64 = 0
@@ -100,7 +100,8 @@ import Testing
         #expect(schedule.isIdle && schedule.retryAt == nil)
     }
 
-    /// A round has one look that fails: between two of them what was posted is heard, the end also.
+    /// A round has at most one failed look: between two looks the thread takes new work, and hears of its own
+    /// end.
     @Test("looks again after a pause where the engine does not answer, in a round of its own")
     func looking() {
         var schedule = schedule(rows: 1)

@@ -2,8 +2,8 @@ import Journal
 import Model
 import Testing
 
-/// The appender over the engine in memory, under random faults and crashes: what it calls durable is never
-/// lost, what it postpones is not in yet and goes in later, and the journal has no holes.
+/// The appender over the engine in memory, under random faults and crashes. A durable record must never be
+/// lost, a postponed record must not be in yet and must go in later, and the journal must have no holes.
 @Suite struct AppenderOverMemoryTests {
     private struct World {
         var engine = MemoryEngine()
@@ -65,7 +65,7 @@ import Testing
             world.engine.faults.append(faults[Int.random(in: 0..<4, using: &generator)])
         }
         wake(&world, world.now.advanced(by: .milliseconds(UInt64.random(in: 0...40, using: &generator))))
-        // The database fails over, and whoever writes does not notice.
+        // The database fails over, and the appender does not notice.
         if Int.random(in: 0..<20, using: &generator) == 0 { world.engine.crash(keepsUnacknowledged: false) }
         if Bool.random(using: &generator) {
             let partition = Int.random(in: 0..<count, using: &generator)
@@ -93,7 +93,7 @@ import Testing
         world.appender.on(.woke, now: world.now, into: &world.effects)
     }
 
-    /// One effect.
+    /// Carries out the first effect.
     private func carryOut(_ world: inout World) throws {
         guard !world.effects.isEmpty else { return }
         switch world.effects.removeFirst() {

@@ -90,7 +90,8 @@ struct Splitmix: RandomNumberGenerator {
         }
     }
 
-    /// What a checksum cannot find: an encoder that lies. Found by seeding the same bytes with other lengths.
+    /// A checksum cannot find an encoder that writes a wrong length. The length is the checksum's seed, so
+    /// the test writes wrong lengths with right checksums.
     @Test func aRightChecksumOverWrongLengthsIsStillRefused() throws {
         for body in [text(600), noise(300)] {
             let payload = try RecordCodec.encode(header: header, body: body)

@@ -6,7 +6,7 @@ import Testing
 
 /// A connection that breaks is a reason to suspect a node, but not again and again.
 @Suite struct BrokenLinkTests {
-    /// Gossip passes, and a connection between the two is made and breaks every second and a half.
+    /// Breaks the connection between nodes 0 and 1 every 1.5 s, while gossip passes.
     private func flap(_ world: GossipWorld, for seconds: UInt64) {
         for _ in 0..<seconds * 2 / 3 {
             world.breakLink(0, 1)
@@ -49,7 +49,8 @@ import Testing
         #expect(deaths.allSatisfy { $0.time - killed <= .milliseconds(1500) })
     }
 
-    /// Who had to contradict finds itself slow and probes less often; that is not to look like silence.
+    /// A node that had to contradict finds itself slow and probes less often. It must not take the silence
+    /// for a cut.
     @Test("nobody is cut off because connections break", arguments: UInt64(1)...10)
     func slowNodesAreNotCutOff(seed: UInt64) {
         var options = Membership.Options()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Membership
 
-/// Each law of a node's membership, broken in one that suspects another.
+/// Breaks each law of membership, in a node that suspects another node.
 @Suite("The laws of membership")
 struct MembershipLawTests {
     private static let now = MonotonicTime(nanoseconds: 1_000_000_000)
@@ -91,7 +91,8 @@ struct MembershipLawTests {
             machine.health = LocalHealth(scoreMax: 100)
             machine.health.worsen(by: 100)
         }
-        // A guard never has more than it may: one that may have less than nothing has.
+        // A guard never remembers more senders than it may, so the test makes a guard that may have less than
+        // none.
         isSeen("the numbers of more senders are remembered than may be") {
             $0.replays = ReplayGuard(sendersMax: -1)
         }

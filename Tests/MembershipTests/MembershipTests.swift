@@ -30,7 +30,7 @@ extension Membership {
 }
 
 @Suite("Membership") struct MembershipTests {
-    /// The length falls with the logarithm of the number of those who share the suspicion.
+    /// A suspicion's length falls with the logarithm of the number of nodes that share the suspicion.
     @Test func suspicionsShrinkAsTheyAreShared() {
         let options = Membership.Options()
         let lengths = (0...3).map { Suspicion.length(confirmations: $0, of: 3, options) / 1_000_000 }
@@ -65,7 +65,7 @@ extension Membership {
         #expect(machine.own.incarnation == 2)
     }
 
-    /// Only an insider can say it; it ends nobody's process.
+    /// Only a node of the cluster can send such an accusation, and no accusation may end a process.
     @Test func theLastIncarnationIsSurvived() {
         var machine = node(1, "a")
         _ = machine.feed(.table([row(2, "b")]))
@@ -94,7 +94,7 @@ extension Membership {
         #expect(machine.members.map(\.session) == [SessionID(9)])
     }
 
-    /// A session that was in the engine's table and is not any more was fenced.
+    /// A session that has gone from the engine's table was fenced.
     @Test func whoIsFencedHasLeft() {
         var machine = node(1, "a")
         _ = machine.feed(.table([row(2, "b"), row(3, "c")]))
@@ -103,7 +103,7 @@ extension Membership {
         #expect(machine.member(SessionID(3))?.state == .alive)
     }
 
-    /// Two halves of a cut that lasts for longer than the dead are remembered find each other by the table.
+    /// A cut may last longer than nodes remember the dead. Both halves then find each other by the table.
     @Test func whoStandsInTheTableIsNotForgotten() {
         var options = Membership.Options()
         options.memoryOfTheDead = .seconds(1)
@@ -122,7 +122,8 @@ extension Membership {
         #expect(machine.members.isEmpty)
     }
 
-    /// What a whole side of a cut holds against somebody is a suspicion only: who is meant may contradict.
+    /// A death that one side of a cut reports in a comparison is a suspicion only: the accused node may
+    /// contradict.
     @Test func aComparisonBuriesNobody() {
         var machine = node(1, "a")
         _ = machine.feed(.table([row(2, "b"), row(3, "c")]))
@@ -133,7 +134,7 @@ extension Membership {
         #expect(machine.member(SessionID(3))?.state == .dead)
     }
 
-    /// After its own sleep a node blames nobody for what did not come.
+    /// A node that has slept must suspect nobody for packets that did not come meanwhile.
     @Test func whoSleptBlamesNobody() {
         var machine = node(1, "a")
         _ = machine.feed(.table([row(2, "b"), row(3, "c"), row(4, "d")]))
@@ -157,7 +158,7 @@ extension Membership {
             news.tell(into: &out, bytesMax: 20 * 22, tellings: 2)
             told.append(out.bytes.count / 22)
         }
-        // A hundred pieces, twenty in each packet: all are told once before one is told twice.
+        // 100 news, 20 in each packet: the node tells each of them once before it tells any twice.
         #expect(told == [20, 20, 20, 20, 20])
         #expect(news.count == 100)
         for _ in 0..<5 {
@@ -167,7 +168,7 @@ extension Membership {
         #expect(news.isEmpty)
     }
 
-    /// Half a minute of a cluster under loss, twice by one seed, is the same.
+    /// Half a minute of a cluster under loss runs the same twice from one seed.
     @Test func aSeedReplaysExactly() {
         func run() -> [String] {
             let world = GossipWorld(seed: 7)
@@ -197,11 +198,11 @@ extension Membership {
         effects.contains { if case .malformed = $0 { true } else { false } }
     }
 
-    /// Every cut of every packet is refused or read, never more; and the machine goes on.
+    /// The machine refuses or reads each packet, wherever it is cut, and goes on.
     @Test(arguments: 0..<6) func cutPacketsHarmNobody(_ kind: Int) {
         let whole = packet(PacketTests.kinds[kind], from: 2, PacketTests.updates)
         var machine = node(1, "a")
-        // Whom the table shows is believed without a number.
+        // A sender in the engine's table is believed without a number.
         _ = machine.feed(.table([row(2, "b")]))
         for count in 0..<whole.count {
             _ = machine.feed(.datagram(Array(whole[..<count]), from: "x"))
@@ -216,7 +217,7 @@ extension Membership {
     @Test func flippedBitsHarmNobody() {
         var random = SeededGenerator(seed: 3)
         var machine = node(1, "a")
-        // Whom the table shows is believed without a number.
+        // A sender in the engine's table is believed without a number.
         _ = machine.feed(.table([row(2, "b")]))
         for _ in 0..<20_000 {
             var bytes = packet(
@@ -233,14 +234,14 @@ extension Membership {
         #expect(answer.contains { if case .datagram(_, to: "b") = $0 { true } else { false } })
     }
 
-    /// News of a later version are passed over, and what stands behind them is read.
+    /// The machine passes over news of a later version, and reads the news behind them.
     @Test func unknownNewsArePassedOver() {
         var out = Packet.begin(.ack, from: SessionID(2), number: 1)
         out.u8(200)
         out.string([1, 2, 3, 4])
         out.raw(PacketTests.updates[0].encoded)
         var machine = node(1, "a")
-        // Whom the table shows is believed without a number.
+        // A sender in the engine's table is believed without a number.
         _ = machine.feed(.table([row(2, "b")]))
         let effects = machine.feed(.datagram(out.bytes, from: "b"))
         #expect(!malformed(effects))

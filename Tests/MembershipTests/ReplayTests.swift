@@ -7,7 +7,7 @@ import Testing
 
 private let now = MonotonicTime(nanoseconds: 1_000_000_000)
 
-/// A sender of datagrams, by hand.
+/// A sender whose datagrams the test makes.
 private struct Speaker {
     var session: UInt64
     var number: UInt64 = 0
@@ -49,7 +49,7 @@ extension Membership {
         return effects
     }
 
-    /// Why it was refused; `nil` where it was not.
+    /// Why the machine refused the datagram; `nil` where the machine took it.
     fileprivate mutating func refusal(of datagram: [UInt8]) -> String? {
         for case .refused(let reason) in feed(.datagram(datagram, from: "x")) { return reason }
         return nil
@@ -67,13 +67,13 @@ private typealias Refusal = ReplayGuard.Refusal
         #expect(effects.contains { if case .datagram(_, to: "b") = $0 { true } else { false } })
         #expect(machine.member(SessionID(3)) != nil)
         let again = machine.feed(.datagram(first, from: "somewhere else"))
-        // It is not answered either.
+        // The machine does not answer the repeat either.
         #expect(!again.contains { if case .datagram = $0 { true } else { false } })
         #expect(again.contains { if case .refused = $0 { true } else { false } })
         #expect(machine.refusal(of: other.datagram(.ack, for: 1)) == nil)
     }
 
-    /// An accusation that was true once must not be heard as a new one.
+    /// A datagram that comes again must not make a silent node look alive.
     @Test func aRepetitionIsNoSignOfLife() {
         var machine = node(1, "a")
         var other = Speaker(session: 2)
@@ -96,7 +96,7 @@ private typealias Refusal = ReplayGuard.Refusal
         #expect(window.highest == 600)
     }
 
-    /// Beside a set of all that came, by chance.
+    /// Compares the window with a set of all numbers that came, in a random order.
     @Test(arguments: 1...20) func theWindowForgetsNothingThatItShouldKnow(_ seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var window = ReplayGuard.Window()
@@ -108,7 +108,7 @@ private typealias Refusal = ReplayGuard.Refusal
             let number = max(1, top > back ? top - back : 1)
             let isTaken = window.take(number)
             if isTaken { #expect(came.insert(number).inserted, "\(number) was taken twice") }
-            // What is less than seven words behind is known exactly.
+            // The window knows exactly each number that is less than seven words behind.
             if !isTaken, window.highest - number < 448 { #expect(came.contains(number), "\(number)") }
         }
     }
@@ -127,7 +127,8 @@ private typealias Refusal = ReplayGuard.Refusal
         #expect(machine.fact(7) == nil)
     }
 
-    /// Whoever asks who is there is answered, and what it says besides may be of before this process began.
+    /// A process answers the question for its session, and does not believe other news in the question: they
+    /// may be older than this process.
     @Test func aQuestionIsAnsweredAndNotBelieved() throws {
         var machine = node(5, "a")
         var other = Speaker(session: 2)
@@ -136,7 +137,7 @@ private typealias Refusal = ReplayGuard.Refusal
         #expect(machine.fact(7) == nil && machine.members.isEmpty)
         let answer = try #require(
             effects.compactMap { if case .datagram(let bytes, to: "b") = $0 { bytes } else { nil } }.first)
-        // The one who asks learns who this is, and goes on from there.
+        // The asking node learns the session from the answer, and goes on from there.
         var asker = node(2, "b")
         _ = asker.feed(.datagram(answer, from: "a"))
         #expect(asker.member(SessionID(5))?.name == "a")
@@ -157,7 +158,7 @@ private typealias Refusal = ReplayGuard.Refusal
         #expect(machine.fact(7) != nil)
     }
 
-    /// A former build's node numbers nothing.
+    /// A node of a former build numbers no datagrams.
     @Test func whoNumbersNothingMustStandInTheTable() {
         var machine = node(1, "a")
         var out = Packet.begin(.ping(SessionID(1)), from: SessionID(2), number: 1)
@@ -166,11 +167,11 @@ private typealias Refusal = ReplayGuard.Refusal
         _ = machine.feed(.table([row(2, "b")]))
         #expect(machine.refusal(of: out.bytes) == nil)
         #expect(machine.fact(7) != nil)
-        // One that was heard with numbers says nothing without.
+        // A sender that has used numbers is not believed without them.
         var other = Speaker(session: 2)
         #expect(machine.refusal(of: other.datagram(.ack, for: 1)) == nil)
         #expect(machine.refusal(of: out.bytes) == Refusal.unmarked.rawValue)
-        // Nor one that ended.
+        // Nor is a sender that has ended.
         _ = machine.feed(.table([]))
         var another = node(1, "a")
         _ = another.feed(.table([row(2, "b")]))
@@ -189,7 +190,7 @@ private typealias Refusal = ReplayGuard.Refusal
             #expect(verdict == .taken)
             #expect(guarding.senderCount <= 8)
         }
-        // Whoever was forgotten is not believed again.
+        // The guard believes no sender again that it has forgotten.
         for session in 1...100 as ClosedRange<UInt64> {
             let mark = DatagramMark(target: SessionID(9), number: 1)
             let verdict = guarding.judge(
@@ -214,14 +215,15 @@ private typealias Refusal = ReplayGuard.Refusal
         zero.raw(DatagramMark(target: SessionID(1), number: 0).encoded)
         let effects = machine.feed(.datagram(zero.bytes, from: "b"))
         #expect(effects.contains { if case .malformed = $0 { true } else { false } })
-        // What a later build says in a longer one is passed over.
+        // The machine passes over bytes that a later build adds to a mark.
         var long = Packet.begin(.ack, from: SessionID(2), number: 1)
         long.raw([DatagramMark.kind, 20] + good[2...] + [1, 2, 3, 4] + fact(7).encoded)
         #expect(machine.refusal(of: long.bytes) == nil)
         #expect(machine.fact(7) != nil)
     }
 
-    /// Ten nodes of which some begin anew while everything that is said is said again, from elsewhere.
+    /// Ten nodes, one of which dies and begins again, while the network sends old datagrams again from
+    /// elsewhere.
     @Test(arguments: [false, true]) func nothingIsBelievedTwice(_ isPlanted: Bool) {
         var options = Membership.Options()
         #if DEBUG

@@ -3,12 +3,14 @@ import Membership
 import Model
 import Simulator
 
-/// Plays a story: lines that say what happens, and behind each what was seen, in lines that begin with ">".
+/// Plays a story: lines that say what happens, and behind each line the results, in lines that begin with
+/// ">".
 ///
-/// `nodes 5` starts a, b, c, … of which each knows a; `start f`, `kill c`, `leave c`, `sleep c 3s`,
-/// `slow c 475` (milliseconds of each half second), `cut a > b` (one way), `cut a b`, `split a b | c d`,
-/// `heal`, `loss 50` (of a thousand), `doubled 50`, `tell a 7 3 9` (a fact: key, version, value), `run 5s`,
-/// `seed 4`. They see: `views` who thinks what, `changes` what has changed since the last look, `fact 7`.
+/// `nodes 5` starts a, b, c, … which all know a. `start f`, `kill c`, `leave c`, `sleep c 3s`, `slow c 475`
+/// (milliseconds of each half second), `cut a > b` (one way), `cut a b`, `split a b | c d`, `heal`, `loss 50`
+/// (of a thousand), `doubled 50`, `delay 5ms` (at most), `tell a 7 3 9` (a fact: key, version, value), `run
+/// 5s`, `seed 4`. Three lines have results: `views` (each node's view), `changes` (since the last look),
+/// `fact 7`.
 struct StoryTeller {
     private var world = GossipWorld(seed: 1)
     private var began: UInt64 = 0
@@ -19,7 +21,7 @@ struct StoryTeller {
         began = world.now
     }
 
-    /// The story with what was seen this time.
+    /// The story with the results of this run.
     static func play(_ text: String) -> String {
         var teller = StoryTeller()
         var out: [String] = []
@@ -95,7 +97,7 @@ struct StoryTeller {
     private func views() -> [String] {
         var observers: [String: [String]] = [:]
         for node in living() {
-            // Itself belongs to what it sees, so that those who agree say the same.
+            // A node's view includes the node, so that nodes that agree say the same.
             let others = world.view(node) + [(world.name(node), .alive)]
             let text = others.sorted { $0.name < $1.name }.map { member in
                 member.state == .alive ? member.name : "\(member.name)(\(member.state))"

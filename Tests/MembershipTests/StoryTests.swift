@@ -1,8 +1,8 @@
 import Foundation
 import Testing
 
-/// The stories in `Stories` are what membership promises, as anybody can read it. `REWRITE_STORIES=1` writes
-/// down what was seen, for a look at the difference.
+/// The stories in `Stories` are the promises of membership in plain text. With `REWRITE_STORIES=1` the test
+/// writes the results of this run into the stories, for a look at the difference.
 @Suite("Stories of membership") struct StoryTests {
     static let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Stories")
     static let names: [String] = {

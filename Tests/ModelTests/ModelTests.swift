@@ -4,7 +4,7 @@ import Testing
 
 @Suite("A condition")
 struct ConditionTests {
-    /// A random expression as text, and its value for a membership, worked out while it is made.
+    /// A random expression as text, and its value for a membership, computed while the text is made.
     private struct Made {
         var text: String
         var value: Bool
@@ -17,7 +17,7 @@ struct ConditionTests {
             let isAnd = random.next() % 2 == 0
             let right = operand(&random, members, &atoms, depth)
             made.text += isAnd ? " && \(right.text)" : " || \(right.text)"
-            // Left to right, whatever stood before: equal precedence.
+            // `&&` and `||` have equal precedence, so the value goes from left to right.
             made.value = isAnd ? made.value && right.value : made.value || right.value
         }
         return made
@@ -92,8 +92,8 @@ struct RegistrationKeyTests {
         RegistrationKey(number: 2, material: Array(33...64)),
     ])
 
-    /// Ids show no counts (rule: ids-leak-nothing): those of devices that follow each other have no more in
-    /// common than any two.
+    /// Ids show no counts (rule: ids-leak-nothing): ids of devices that follow each other have no more in
+    /// common than any two ids.
     @Test("look unrelated for devices that follow each other")
     func unrelated() {
         var last: [UInt8] = []
@@ -107,7 +107,7 @@ struct RegistrationKeyTests {
             for (one, other) in zip(text.dropFirst(), last.dropFirst()) where one == other { shared += 1 }
             last = text
         }
-        // One in 64 of 499 times 21 characters would be 164.
+        // Random ids share one in 64 of 499 times 21 characters, that is 164.
         #expect(shared < 300, "\(shared)")
     }
 
@@ -154,7 +154,8 @@ struct RegistrationKeyTests {
                     Issue.record("read after a change at \(place)")
                     continue
                 }
-                // The fixed bits are in the first character; any other of the alphabet is under no key.
+                // The fixed bits are in the first character. Another character of the alphabet at another
+                // place gives an id under no key.
                 let isForm = place > 0 && Base64URL.value(byte) != 0xFF
                 #expect(error == (isForm ? .unknownKey : .malformed), "\(place): \(byte)")
             }

@@ -95,7 +95,7 @@ import Testing
         #expect(registered == most)
         #expect(placement.isFull)
         #expect(placement.offer == nil)
-        // Two that filled at once agree, since the partitions count.
+        // Two placements that fill up at once agree, because the partitions count the devices.
         var other = DevicePlacement(project: ProjectNumber(4), count: 3, most: UInt64(most))
         #expect(partitions.register(&other) == nil)
         #expect(partitions.held.reduce(0, +) == UInt32(most))

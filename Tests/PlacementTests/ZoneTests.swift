@@ -2,7 +2,7 @@ import Model
 import Placement
 import Testing
 
-/// What zones can ask of placement, against the definition: shares by weight, and nothing moves between two
+/// Placement over zones, against the definition: zones own shares by weight, and nothing moves between two
 /// nodes that stay.
 @Suite("Placement over zones")
 struct ZoneTests {
@@ -24,7 +24,7 @@ struct ZoneTests {
         return all.compactMap { placement.node(of: $0).flatMap { byName[$0.name] } }
     }
 
-    /// Six times what chance gives is no chance any more.
+    /// A count that is more than six standard deviations off is no chance.
     private func isShare(_ count: Int, of total: Int, _ weight: Int, of weights: Int) -> Bool {
         let share = Double(weight) / Double(weights)
         let expected = Double(total) * share
@@ -63,7 +63,8 @@ struct ZoneTests {
         }
     }
 
-    /// Its nodes are not noticed at once. What is on nodes that stay never moves, and all ends alike.
+    /// Other nodes notice the loss of a zone node by node. Partitions of nodes that stay never move, and each
+    /// order of losses ends alike.
     @Test("a zone that is lost node by node, in any order, moves nothing of the others")
     func oneByOne() {
         var random = SeededGenerator(seed: 4)
@@ -83,7 +84,7 @@ struct ZoneTests {
         }
     }
 
-    /// The heirs' zones are not free: this is all that shares by weight leave (docs/decisions/0010).
+    /// Placement cannot choose the heirs' zones: shares by weight leave no other heirs (docs/decisions/0010).
     @Test("a node's heirs are the others by weight, in its own zone as in any")
     func heirs() {
         let before = owners(nodes)

@@ -34,7 +34,8 @@ struct AddressLimiterTests {
         #expect(limiter.count == 1)
     }
 
-    /// Who fills the table with other addresses is not forgotten before them: those are less short than he.
+    /// A client that fills the table with other addresses is remembered longer than they are: their buckets
+    /// are full again sooner.
     @Test("is remembered however many other addresses come", arguments: [1, 2, 3])
     func flooded(salt: UInt64) {
         var limiter = AddressLimiter(.init(perMinute: 100, perDay: 1000), countMax: 256, salt: salt)

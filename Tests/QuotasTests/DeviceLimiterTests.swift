@@ -30,8 +30,8 @@ import Testing
             expect(refusal.retryDelay <= .milliseconds(720))
             break
         }
-        // 4 a second come in, 5,000 / 3,600 a second come back: 5,000 / (4 − 1.389) × 4 ≈ 7,600 until it is
-        // empty.
+        // The device takes 4 tokens a second and gets 5,000 / 3,600 back: after 5,000 / (4 − 1.389) × 4 ≈
+        // 7,600 sends the bucket is empty.
         expect((7_300...7_700).contains(sent), "\(sent)")
     }
 
@@ -66,7 +66,8 @@ import Testing
             if refusal == nil {
                 expect(twin.0.take(1, now))
                 expect(twin.1.take(1, now))
-                // What is an hour old is full again in both.
+                // Both buckets are full again after an hour, so tokens that were taken hours ago count no
+                // more.
                 twin.0.taken.removeAll { $0.at + 7_200_000_000_000 < now }
                 twin.1.taken.removeAll { $0.at + 14_400_000_000_000 < now }
                 twins[device] = twin

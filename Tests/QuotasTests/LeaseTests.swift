@@ -3,7 +3,7 @@ import Testing
 
 @testable import Quotas
 
-/// Several spenders and their grantor on one node: messages arrive at once, all clocks are one.
+/// Several spenders and their grantor on one node: messages arrive at once, and all share one clock.
 struct OneNode {
     var now: MonotonicTime
     var grantor = QuotaGrantor()
@@ -21,7 +21,7 @@ struct OneNode {
         grantor.open(project, limits, epoch: Epoch(1), beginning, now: now)
     }
 
-    /// Takes tokens, waiting where it is told to; the number admitted, or the refusal.
+    /// Takes tokens, and waits where the spender says so. Returns the number admitted, or the refusal.
     mutating func take(_ count: UInt64, _ kind: QuotaKind = .sends, on number: Int = 0) -> (
         UInt64, QuotaRefusal?
     ) {
@@ -87,7 +87,7 @@ struct OneNode {
         }
         let refilled = node.now.since(start) / 100_000
         #expect(sent >= 600_000 && sent <= 600_000 + refilled, "\(sent)")
-        // The other loop may still have what it leased for the next 75 ms.
+        // The other loop may still hold tokens that it leased for the next 75 ms.
         while node.take(1, on: 0).0 == 1 { sent += 1 }
         while node.take(1, on: 1).0 == 1 { sent += 1 }
         #expect(sent >= 600_000 + refilled - 50 && sent <= 600_000 + refilled, "\(sent) \(refilled)")
@@ -119,7 +119,8 @@ struct OneNode {
         let (admitted, refusal) = node.take(1_000, .subscriptionChanges, on: 1)
         #expect(admitted == 0 && refusal?.limit == 3_000)
         node.pass(.milliseconds(200))
-        // 600, less what was lost while the bucket did not know yet that its last token was spent.
+        // 600 tokens flow in, less those lost while the bucket did not know yet that its last token was
+        // spent.
         let passed = node.take(1_000, .subscriptionChanges, on: 1).0
         #expect((450...600).contains(passed), "\(passed)")
     }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Quotas
 
-/// Each law of spenders and grantors, broken in those that have granted and spent.
+/// Breaks each law of spenders and grantors, in machines that have granted and spent.
 @Suite("The laws of quotas")
 struct QuotaLawTests {
     private let project = ProjectNumber(7)

@@ -100,7 +100,8 @@ import Testing
         }
         #expect(Set(requests.map(\.number)).count == 7)
         #expect(requests[6].floor == requests[3].number)
-        // Seven have left, at 0, 25, 75, 175 ms and so on; the third is given up, the fourth is not.
+        // Seven requests have left, at 0, 25, 75, 175 ms and so on. The spender has given up the third, not
+        // the fourth.
         var answer = grant(requests[2], 1)
         answer.leaseLength = .seconds(1)
         spender.receive(answer, now: at(.milliseconds(499)), into: &effects)

@@ -2,20 +2,20 @@ import Model
 
 @testable import Quotas
 
-/// Several spenders and one owner after another, on clocks of their own, over links that lose, double, delay
-/// and reorder; everything is drawn from one seed. It records each admission and judges nothing.
+/// Several spenders and one owner after another, with clocks of their own. Links lose, double, delay and
+/// reorder messages. One seed draws everything. The world records each admission and judges nothing.
 struct QuotaWorld {
     struct Options {
         var spenders = 3
         var rate = QuotaRate(count: 2_000, burst: 6_000)
-        /// Of a thousand messages.
+        /// Messages of a thousand.
         var lost = 0
         var doubled = 0
         var delayMin: UInt64 = 0
         var delayMax: UInt64 = .milliseconds(1)
         /// Operations offered a second, by each spender.
         var offered: UInt64 = 4_000
-        /// Of a thousand steps of 5 ms.
+        /// In how many of a thousand steps of 5 ms each of these happens.
         var spenderRestarts = 0
         var ownerCrashes = 0
         var handovers = 0
@@ -24,7 +24,7 @@ struct QuotaWorld {
         var tokensMax: UInt64 = 1
         var ledgerBug: QuotaLedger.PlantedBug?
         var spenderBug: QuotaSpender.PlantedBug?
-        /// A new owner forgets what was before it: begins full, or at once.
+        /// Planted: a new owner ignores the former owner's grants, and begins full, or at once.
         var ownerBeginsFull = false
         var ownerBeginsAtOnce = false
     }

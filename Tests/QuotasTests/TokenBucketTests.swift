@@ -17,8 +17,8 @@ struct SeededRandom: RandomNumberGenerator {
 
 func at(_ nanoseconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: nanoseconds) }
 
-/// The promise itself as a limiter: it remembers everything, and admits what leaves burst + rate × window
-/// unbroken for every window that begins with an admission.
+/// The promise itself as a limiter. It remembers all admissions, and admits an operation where every window
+/// that begins with an admission keeps to burst + rate × window.
 struct DumbBucket {
     let rate: QuotaRate
     var taken: [(at: UInt64, count: Int128)] = []

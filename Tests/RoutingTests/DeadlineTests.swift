@@ -14,7 +14,7 @@ import Testing
         #expect(Deadline(time(.max)).left(now: time(0)) == .max)
     }
 
-    /// The reader's clock has another zero; a moment before the writing is all that it knows.
+    /// The reader's clock has another zero, and the reader knows only a moment before the handing over.
     @Test func aReaderIsNeverLaterThanTheWriter() {
         var random = SeededGenerator(seed: 11)
         for _ in 0..<10_000 {
@@ -26,13 +26,13 @@ import Testing
             let left = Deadline(time(ends)).left(now: time(written))
             let read = Deadline(left: left, after: time(known + offset))
             #expect(read.time <= time(max(ends, known) + offset))
-            // What is read at once is not cut short by more than what is unknown.
+            // The reader cuts the deadline short by no more than the time that it cannot know.
             let unknown = handedOver - known + Deadline.handoverMax + .milliseconds(1)
             #expect(read.time.advanced(by: unknown) > time(ends + offset))
         }
     }
 
-    /// What has lain past its deadline is past it wherever it is read, and however long its reader slept.
+    /// A request that has lain past its deadline is past it for every reader, however long the reader slept.
     @Test func whatHasLainIsPast() {
         let asked = time(10_000_000_000)
         let left = Deadline(asked.advanced(by: .seconds(25))).left(now: asked)

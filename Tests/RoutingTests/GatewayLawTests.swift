@@ -5,13 +5,14 @@ import Testing
 @testable import Partitions
 @testable import Routing
 
-/// Each law of a router and of a gateway's streams, broken in those at work.
+/// Breaks each law of a router and of a gateway's streams, in machines at work.
 @Suite("The laws of a gateway")
 struct GatewayLawTests {
     private static let now = Instant(
         monotonic: MonotonicTime(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: 1))
 
-    /// In a cluster: a registration waits for its quota, one request has a partition, and one has none.
+    /// A router in a cluster. A registration waits for its quota, one request is with an owner, and one
+    /// request waits for an owner.
     private func router() throws -> Router {
         var options = Router.Options(partitionCount: 8, gateway: GatewayID(2), session: 9)
         options.isClustered = true

@@ -4,7 +4,7 @@ import Testing
 @testable import Partitions
 @testable import Routing
 
-/// A sink that takes as many chunks as there is room for.
+/// A sink that takes `room` chunks and refuses all others.
 private final class Sink: StreamSink {
     var room = Int.max
     var written: [UInt64] = []
@@ -46,7 +46,8 @@ struct GatewayStreamsTests {
             streams.receive(
                 frame, from: partition, sink: sink, refusal: { _ in .unregistered }, commands: &commands)
         }
-        /// Its first turn, and one more for each time that it was told anew.
+        /// The number of the stream's present attachment: the first, and one more for each time that the
+        /// gateway attached the stream again.
         var turn: UInt32 { UInt32(attachCount) + 1 }
         private func id(_ turn: UInt32?) -> StreamID {
             StreamID(gateway: gateway, number: 1, turn: turn ?? self.turn)
@@ -60,7 +61,7 @@ struct GatewayStreamsTests {
             hear(.events(id(turn), device, Epoch(epoch), after: Position(after), deleted: nil, events))
         }
         private var numbers: [UInt64: UInt64] = [:]
-        /// The next frame of its machine; `lost` before it did not arrive.
+        /// The next push of the epoch's machine. The `lost` pushes before it did not arrive.
         func push(_ position: UInt64, to index: UInt32, epoch: UInt64 = 1, lost: UInt64 = 0) {
             numbers[epoch, default: 0] += 1 + lost
             let item = StreamFrame.PushItem(

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Routing
 
-/// What nodes say to each other: written and read back, and nothing malformed stops a node.
+/// Messages between nodes: a reader gets the message that was written, and a malformed message stops no node.
 @Suite struct PeerMessageTests {
     static let project = ProjectNumber(5)
     static let topic = TopicName(checked: Array("news".utf8))
@@ -113,7 +113,8 @@ import Testing
         #expect(count == PeerMessageTests.all.count)
     }
 
-    /// Cut anywhere it is an error; with any byte flipped it is one, or some other whole message.
+    /// A message that is cut anywhere is an error. A message with any bit flipped is an error or another
+    /// whole message.
     @Test func nothingMalformedIsMoreThanAnError() {
         for message in PeerMessageTests.all {
             let whole = bytes(message)

@@ -49,7 +49,7 @@ struct RefusedSendTests {
             return
         }
         #expect(refusal.kind == .sends && refusal.limit == 3)
-        // From then on it is certain, for as long as the owner said; and for no other project.
+        // From now on the refusal is certain, for as long as the owner said, and for this project only.
         let early = router.refusalOfSend(in: project, now: now)
         #expect(early?.kind == .sends && early?.limit == 3)
         #expect(router.refusalOfSend(in: ProjectNumber(4), now: now) == nil)

@@ -14,7 +14,7 @@ private final class Desk {
     var asked: [(partition: PartitionID, id: RequestID, request: Request)] = []
     var deadlines: [Deadline] = []
     var finished: [UInt64: Outcome] = [:]
-    /// Whether what is asked of the grantor is lost, and when the router is to be woken for that.
+    /// Whether requests to the grantor are lost, and when the router wants to be woken for its quotas.
     var isGrantorAway = false
     var wakeQuota: [MonotonicTime] = []
     let project = ProjectNumber(3)
@@ -42,7 +42,7 @@ private final class Desk {
         carryOut(effects)
     }
 
-    /// Everything under way is asked again, as when a partition has another owner.
+    /// The router asks again for everything under way, as when a partition gets another owner.
     func reroute() {
         var effects: [RouterEffect] = []
         router.rerouted({ _ in true }, now: now, into: &effects)
@@ -85,7 +85,7 @@ private final class Desk {
         }
     }
 
-    /// Wakes the router whenever it has asked for that.
+    /// Lets time pass, and wakes the router each time that it asked to be woken for its quotas.
     func passWaking(seconds: UInt64) {
         let end = now.monotonic.advanced(by: .seconds(seconds))
         while let at = wakeQuota.min(), at <= end {
@@ -139,7 +139,7 @@ struct RouterTests {
             desk.retry()
         }
         #expect(desk.asked.count == 7)
-        // It waits a quarter of a second by now; one that comes later waits behind it.
+        // The first send now waits a quarter of a second, and a later send waits behind it.
         desk.reply(6, .refused(.moved))
         desk.submit(desk.send(.topic(news)), ticket: 2)
         desk.now.monotonic = desk.now.monotonic.advanced(by: .milliseconds(20))
@@ -201,7 +201,7 @@ struct RouterTests {
         }
     }
 
-    /// The answer to a former copy would count for the last one.
+    /// If two copies had one name, the answer to an earlier copy would count for the last one.
     @Test("gives no name to two copies of a change, however often it is asked")
     func copies() {
         var bounds = RouterBounds()
@@ -370,7 +370,7 @@ struct RouterTests {
         #expect(next == PageToken(partition: PartitionID(1), place: 44))
     }
 
-    /// 256 partitions, each of which takes 20 s, would be an hour and a half.
+    /// 256 partitions that take 20 s each would take an hour and a half.
     @Test("has one deadline for all that a listing and a registration ask one after the other")
     func oneDeadline() {
         let desk = Desk()

@@ -7,9 +7,9 @@ import Testing
 @testable import Quotas
 @testable import Routing
 
-/// What nodes of closed revisions say is understood, and said to them as they say it themselves.
+/// A node must understand the messages of closed revisions, and must write them as those revisions do.
 @Suite("Messages of closed revisions") struct StoredMessagesTests {
-    /// Of each kind at least one.
+    /// At least one message of each kind.
     private static var samples: [PeerMessage] {
         let (here, there) = (PartitionID(3), PartitionID(9))
         let (project, topic) = (PeerMessageTests.project, PeerMessageTests.topic)
@@ -89,7 +89,7 @@ import Testing
                 let message = try PeerMessage.decode(from: &reader)
                 #expect(reader.isAtEnd && bytes(message) == sample.bytes, "\(revision) \(sample.name)")
             }
-            // Every kind that there was: a message's first byte says which.
+            // Each revision has samples of all its kinds: the first byte of a message is its kind.
             #expect(Set(samples.compactMap(\.bytes.first)).isSuperset(of: 1...13), "\(revision)")
         }
     }

@@ -7,8 +7,8 @@ import Testing
 @testable import Partitions
 @testable import Routing
 
-/// A partition has no owner for a while, and then one: the real router asks, and the owner knows repeats by
-/// the window that is in its state.
+/// A partition has no owner for a while, and then it has one. The real router asks, and the owner knows
+/// repeats by the window in its state.
 @Suite("Sends that wait for a partition at a takeover")
 struct TakeoverTests {
     private final class World {
@@ -17,9 +17,9 @@ struct TakeoverTests {
             monotonic: MonotonicTime(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: 1))
         var window = RequestWindow()
         var isServed = false
-        /// Whether what is asked gets no answer at all.
+        /// Whether the owner answers no request at all.
         var isSilent = false
-        /// Whether the owner refuses whatever it is asked.
+        /// Whether the owner refuses every request.
         var isRefusing = false
         var accepted: [UInt64: Int] = [:]
         var outcomes: [String: Int] = [:]
@@ -125,7 +125,7 @@ struct TakeoverTests {
         }
         world.pass(milliseconds: 300)
         world.isServed = true
-        // Others come meanwhile.
+        // Other sends come while the first ones are under way.
         for message in count + 1...count + 200 {
             world.submit(message)
             world.pass(milliseconds: 1)
@@ -159,7 +159,7 @@ struct TakeoverTests {
     @Test("keep the numbers of those of which nobody knows whether they are in")
     func inDoubt() {
         let world = World()
-        // The former owner got these and died; half of them are in its journal.
+        // The former owner got these sends and died. Half of them are in its journal.
         world.isServed = true
         world.isSilent = true
         for message in UInt64(1)...500 { world.submit(message) }
@@ -188,7 +188,7 @@ struct TakeoverTests {
     @Test("hold up nobody behind them while the owner refuses")
     func refused() {
         let world = World()
-        // Nobody knows whether these are in, when the owner begins to refuse.
+        // These sends are in doubt when the owner begins to refuse.
         world.isServed = true
         world.isSilent = true
         for message in UInt64(1)...3 { world.submit(message) }
@@ -199,7 +199,7 @@ struct TakeoverTests {
         for message in UInt64(4)...2003 { world.submit(message) }
         #expect(world.outcomes == ["unavailable(\"away\")": 2000])
         world.pass(milliseconds: 500)
-        // What waited for an owner is told as soon as there is one.
+        // Sends that wait for an owner hear the refusal as soon as there is an owner.
         world.isRefusing = false
         world.isServed = false
         world.pass(milliseconds: 300)

@@ -12,7 +12,7 @@ import Testing
         return try #require(attributes[.size] as? Int)
     }
 
-    /// Else the log grows for as long as the server runs, and the next start reads all of it.
+    /// Without this the log grows for as long as the server runs, and the next start reads all of it.
     @Test func theLogIsCopiedIntoTheFileAndUsedAgain() throws {
         let folder = TemporaryFolder()
         let engine = try SQLiteEngine(folder: folder.path)

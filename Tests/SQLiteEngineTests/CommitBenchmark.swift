@@ -5,7 +5,7 @@ import Model
 import SQLiteEngine
 import Testing
 
-/// Measures commits, prints and judges nothing: `TIDECAST_BENCH=1 swift test --filter CommitBenchmark`.
+/// Prints measurements and judges nothing: `TIDECAST_BENCH=1 swift test --filter CommitBenchmark`.
 @Suite struct CommitBenchmark {
     @Test(.enabled(if: ProcessInfo.processInfo.environment["TIDECAST_BENCH"] == "1", "set TIDECAST_BENCH=1"))
     func commits() throws { try measureCommits() }
@@ -47,7 +47,7 @@ func measureCommits() throws {
     }
 }
 
-/// How long the thread that commits is held by a snapshot of 12 MB: in one piece, and by each of its parts.
+/// For how long a snapshot of 12 MB holds the thread that commits: in one piece, and in each of its parts.
 func measureSnapshots() throws {
     let folder = TemporaryFolder()
     let engine = try SQLiteEngine(folder: folder.path)

@@ -5,8 +5,8 @@ import Model
 import SQLiteEngine
 import Testing
 
-/// A child process that appends and notes each acknowledgement, ended by SIGKILL; then the folder is opened
-/// again and everything that was noted must be there.
+/// A child process appends and notes each acknowledgement until SIGKILL ends it. The test then opens the
+/// folder again, and each record that was noted must be there.
 @Suite(.serialized) struct CrashTests {
     private let folder = TemporaryFolder()
 
@@ -39,7 +39,7 @@ import Testing
         return stat(path, &status) == 0 ? Int(status.st_size) : 0
     }
 
-    /// What the child noted, each found in the journal as it was sent; and the journal has no holes.
+    /// Expects each record that the child noted in the journal as it was sent, and no holes in the journal.
     private func checkAcknowledged(least: Int) throws {
         let text = (try? String(contentsOfFile: folder.path + "/acks", encoding: .utf8)) ?? ""
         let lines = text.split(separator: "\n").map { $0.split(separator: " ").compactMap { UInt64($0) } }

@@ -9,7 +9,7 @@ import Testing
 @Suite(.serialized) struct DamageTests {
     private let folder = TemporaryFolder()
 
-    /// Copies the database as it stands while an engine has it open: what a power cut would leave.
+    /// Copies the database while an engine has it open, as a power cut would leave it.
     private func copy(to path: String, log: Data? = nil) throws {
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         let database = try Data(contentsOf: URL(fileURLWithPath: folder.database))
@@ -20,7 +20,8 @@ import Testing
 
     private func log() throws -> Data { try Data(contentsOf: URL(fileURLWithPath: folder.database + "-wal")) }
 
-    /// Appends records 2...count of two partitions, a commit each; gives back the log's length after each.
+    /// Appends records 2...count of two partitions, one commit each. Returns the log's length after each
+    /// commit.
     private func fill(_ engine: SQLiteEngine, count: UInt64) throws -> [Int] {
         let session = try begin(engine)
         return try (2...count).map { sequence in
@@ -58,7 +59,7 @@ import Testing
         let whole = try log()
         var generator = Splitmix(state: 21)
         let other = TemporaryFolder()
-        // Before the last two commits: a crash cannot have lost both.
+        // The flip is before the last two commits: a crash cannot have lost both.
         for _ in 0..<60 {
             let offset = Int.random(in: 0..<lengths[lengths.count - 3], using: &generator)
             var damaged = whole
@@ -67,13 +68,13 @@ import Testing
             try copy(to: other.path, log: damaged)
             do {
                 let reopened = try SQLiteEngine(folder: other.path)
-                // Bytes that nothing depends on: a checkpoint's number, the room behind what a page holds.
+                // Nothing depends on the flipped bytes: a checkpoint's number, or the free room of a page.
                 for partition in 0..<2 {
                     let rows = try reopened.read(p(partition), from: .zero, bytesMax: .max)
                     #expect(rows.count == 12, "a flip at \(offset) was not noticed")
                 }
             } catch EngineError.corrupt {
-                // Still found the next time: nothing of the evidence is gone.
+                // The next opening finds the damage as well: nothing of the evidence is gone.
                 #expect(throws: EngineError.self) { try SQLiteEngine(folder: other.path) }
             }
         }
@@ -184,7 +185,7 @@ import Testing
         }
     }
 
-    /// A write that fails for another reason than a full disk: files may not grow past a limit.
+    /// A write fails for another reason than a full disk: files may not grow past a limit.
     @Test func anyOtherErrorOfTheDiskStopsTheEngineForGood() async throws {
         let path = folder.path
         await #expect(processExitsWith: .exitCode(7)) { [path = path as String] in

@@ -13,7 +13,7 @@ import Testing
         var resolved: [Resolved]
     }
 
-    /// A thread over a new engine, with its session begun; its partitions' next record is 2.
+    /// A thread over a new engine, with a session that has begun. The next record of each partition is 2.
     private func start(
         _ told: Gathered<Told>, _ fatal: Gathered<String>, partitions: Int = 4,
         make: @escaping @Sendable () throws -> any Engine
@@ -54,7 +54,7 @@ import Testing
         #expect(counters.commitTimes.reduce(0, +) == counters.commits)
         #expect(counters.batchSizes.reduce(0, +) == counters.commits)
         #expect(fatal.wait(for: 0).isEmpty)
-        // The folder is free again.
+        // The thread has let the folder go.
         #expect(try SQLiteEngine(folder: path).lastSequence(p(3)) == Sequence(count))
     }
 

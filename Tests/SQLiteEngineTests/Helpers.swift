@@ -3,7 +3,7 @@ import Journal
 import Model
 import SQLiteEngine
 
-/// A folder of its own for each test, removed with it.
+/// A folder for one test, removed with this object.
 final class TemporaryFolder {
     let path: String
 
@@ -36,7 +36,7 @@ final class Gathered<Value: Sendable>: @unchecked Sendable {
         }
     }
 
-    /// All values once there are `count`, or what there is after a minute.
+    /// All values once there are `count`, or the values that are there after a minute.
     func wait(for count: Int) -> [Value] {
         condition.withLock {
             let end = Date(timeIntervalSinceNow: 60)

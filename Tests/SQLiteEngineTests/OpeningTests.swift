@@ -36,7 +36,8 @@ final class OtherProgram {
         return (attributes[.posixPermissions] as? Int ?? 0) & 0o777
     }
 
-    /// One closed twice could be another's meanwhile. In a process of its own, which shares no descriptors.
+    /// A descriptor that is closed twice could be another file's meanwhile. The test runs in a process of its
+    /// own, which shares no descriptors.
     @Test func aFolderThatIsOpenElsewhereClosesNobodysDescriptor() async throws {
         let path = folder.path
         await #expect(processExitsWith: .success) { [path = path as String] in
@@ -47,7 +48,7 @@ final class OtherProgram {
                 guard close(file) == 0 else { _exit(1) }
             }
             withExtendedLifetime(engine) {}
-            // The other thread goes on until then.
+            // Ends the other thread as well.
             _exit(0)
         }
     }

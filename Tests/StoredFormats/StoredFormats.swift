@@ -1,7 +1,8 @@
 import Foundation
 
-/// Bytes that closed revisions wrote, from `Tests/formats/REVISION`. `Tests/formats/make` makes those of a
-/// revision when it closes, by running the same tests with `TIDECAST_RECORD`; else they are only read.
+/// Bytes that closed revisions wrote, from `Tests/formats/REVISION`. When a revision closes,
+/// `Tests/formats/make` runs the same tests with `TIDECAST_RECORD` and so writes its bytes. Other runs only
+/// read.
 public enum StoredFormats {
     public struct Sample: Sendable {
         public var name: String
@@ -16,7 +17,8 @@ public enum StoredFormats {
     private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().appendingPathComponent("formats")
 
-    /// What each closed revision has in the file; where a revision is being recorded, `samples` become its.
+    /// The samples of each closed revision in `file`. With `TIDECAST_RECORD` it also writes `samples` for the
+    /// new revision.
     public static func read(
         _ file: String, recording samples: [Sample]
     ) throws -> [(revision: String, samples: [Sample])] {

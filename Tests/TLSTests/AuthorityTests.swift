@@ -3,7 +3,7 @@ import Testing
 
 @testable import TLS
 
-/// An authority that is kept, and what it signs for nodes.
+/// An authority that is kept in files, and the certificates that it signs for nodes.
 @Suite("A private authority") struct AuthorityTests {
     private let folder: CertificateFolder
 
@@ -113,7 +113,7 @@ import Testing
         }
         #expect(outcome(tls.look(isAsked: true)) == "unchanged")
         try sign(authority, "a", as: "node")
-        // Taken when the files stand still from one look to the next.
+        // The node takes files that did not change between two looks.
         #expect(outcome(tls.look()) == "none" && !tls.isNamed)
         #expect(outcome(tls.look()) == "taken" && tls.isNamed && tls.context !== first)
         let second = tls.context
@@ -123,7 +123,7 @@ import Testing
         try sign(authority, "a", as: "node")
         #expect(outcome(tls.look(isAsked: true)).contains("ca.pem"))
         #expect(tls.context === second)
-        // Another authority beside the first is a change of that file alone.
+        // A second authority changes the file ca.pem alone.
         try folder.write(
             try authority.certificatePEM() + CertificateAuthority(days: 2).certificatePEM(), to: "ca.pem")
         #expect(outcome(tls.look(isAsked: true)) == "taken")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import TLS
 
-/// Certificates in a folder that goes with this object.
+/// A folder of certificates, removed with this object.
 final class CertificateFolder {
     let path: String
 
@@ -15,9 +15,10 @@ final class CertificateFolder {
 
     deinit { try? FileManager.default.removeItem(atPath: path) }
 
-    /// Signed by itself, for these names. The same name again is another certificate with another key.
+    /// Makes a certificate for `hosts`, signed by itself. The same name again gives another certificate with
+    /// another key.
     ///
-    /// In this process: what it started would hold, for a moment, locks and listeners of tests beside.
+    /// This process makes it: a child process would hold, for a moment, locks and listeners of other tests.
     @discardableResult
     func make(_ name: String, for hosts: [String]) throws -> CertificateFiles {
         let key = try #require(CertificateMaker.key())
@@ -34,7 +35,7 @@ final class CertificateFolder {
         return files(name)
     }
 
-    /// The key of `name` under a passphrase, in `file`.
+    /// Writes the key of `name` under a passphrase into `file`.
     func encrypt(_ name: String, to file: String) throws {
         let bio = try #require(BIO_new_file("\(path)/\(name).key", "r"))
         defer { BIO_free(bio) }
@@ -54,7 +55,7 @@ final class CertificateFolder {
         try String(contentsOfFile: "\(path)/\(file)", encoding: .utf8)
     }
 
-    /// In place: the file stays the same one.
+    /// Writes in place: the file stays the same file.
     func write(_ text: String, to file: String) throws {
         try text.write(toFile: "\(path)/\(file)", atomically: false, encoding: .utf8)
     }
@@ -86,18 +87,18 @@ struct Handshake {
         var name: String?
         var version: Int32?
         var suites: String?
-        /// Of TLS 1.3.
+        /// Cipher suites of TLS 1.3.
         var newSuites: String?
-        /// One that an earlier handshake left.
+        /// A session of an earlier handshake.
         var session: ClientSession?
     }
 
-    /// What the client knows afterwards; `nil` where the handshake failed.
+    /// A handshake that succeeded, as the client saw it.
     struct Result {
         var suite: String
         var commonName: String
         var isResumed: Bool
-        /// With what the server gave for next time.
+        /// The session, with the server's ticket for the next handshake.
         var session: ClientSession?
         var allowsEarlyData: Bool
     }
@@ -138,7 +139,7 @@ struct Handshake {
             X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, &text, 256)
             return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
         }
-        // An end without a word would spoil the session.
+        // A connection that ends without a shutdown would spoil the session.
         SSL_shutdown(client)
         let session = SSL_get1_session(client).flatMap { ClientSession($0) }
         return Result(
@@ -148,11 +149,11 @@ struct Handshake {
     }
 }
 
-/// What a client keeps to resume.
+/// The session that a client keeps to resume.
 final class ClientSession {
     let raw: OpaquePointer
 
-    /// `nil` where it cannot be resumed: no ticket came.
+    /// `nil` where no ticket came: such a session cannot be resumed.
     init?(_ raw: OpaquePointer) {
         self.raw = raw
         guard SSL_SESSION_has_ticket(raw) == 1 else { return nil }

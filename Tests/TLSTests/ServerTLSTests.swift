@@ -90,7 +90,8 @@ import Testing
         #expect(try commonName(server, "now.org") == "next")
     }
 
-    /// As Kubernetes does it: the files are links into a folder that is itself a link, which is replaced.
+    /// Kubernetes does this: the files are links into a folder that is itself a link, and it replaces that
+    /// link.
     @Test func aLinkThatLeadsElsewhereIsAChange() throws {
         try folder.make("a", for: ["now.org"])
         try folder.make("b", for: ["now.org"])

@@ -34,7 +34,7 @@ import Testing
         #expect(ring.find(try #require(before).name, 1000 * period) == nil)
     }
 
-    /// Tickets live on over an upgrade. The same by `openssl kdf … HKDF`.
+    /// Tickets must live on over an upgrade. `openssl kdf … HKDF` gives the same bytes.
     @Test func areTheSameInEveryBuild() throws {
         let key = try #require(TicketKeyring.key(secret, 82_000))
         let text = (key.name + key.cipher + key.seal).map {
@@ -81,7 +81,7 @@ import Testing
         return try ServerTLS(files, tickets: keys) { [now] in now.seconds.load(ordering: .relaxed) }
     }
 
-    /// How a session of `first` is received at `second`.
+    /// Whether `second` resumes a session of `first`; `nil` where `first` gave no ticket.
     private func isResumed(
         _ first: ServerTLS, _ second: ServerTLS, _ version: Int32,
         name: String = "a.org",
