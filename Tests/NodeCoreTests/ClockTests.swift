@@ -47,7 +47,8 @@ import Testing
         desk.serve()
         desk.years = 1
         desk.turn(.timer(.partition(LoopDesk.partition, desk.now.monotonic)))
-        // The loop's own clock agrees again; the partition has not looked yet, and is another's now.
+        // The loop's own clock is right again. The partition has not looked yet, and now belongs to another
+        // node.
         desk.years = 0
         #expect(desk.turn().doubts.isEmpty)
         #expect(desk.turn(.order(.drop(LoopDesk.partition))).doubts == [false])

@@ -33,7 +33,7 @@ private final class ControlDesk {
 
     func pass(milliseconds: UInt64) { now = now.advanced(by: .milliseconds(milliseconds)) }
 
-    /// What the home says: only this node is there, and nobody owns anything.
+    /// The home database's answer: only this node is there, and no partition has an owner.
     var poll: Ownership.Poll {
         Ownership.Poll(
             sessions: [
@@ -51,7 +51,7 @@ private final class ControlDesk {
         }
     }
 
-    /// A look at the home that is answered; what that leads to.
+    /// A look at the home with its answer. Returns the effects of the answer.
     func look() -> [ControlEffect] {
         pass(milliseconds: 500)
         hear(.ownership(.nudged))
@@ -60,7 +60,7 @@ private final class ControlDesk {
 }
 
 extension [ControlEffect] {
-    /// Of the last word to the loops.
+    /// The partitions that are away, as the last order to the loops names them.
     fileprivate var away: Set<PartitionID>? {
         var last: Set<PartitionID>?
         for case .orderAll(.places(_, let away)) in self { last = away }
@@ -94,9 +94,9 @@ extension [ControlEffect] {
         }
         #expect(at.since(desk.now) == .milliseconds(500))
         #expect(desk.hear(.tableRead(database: 1, look: 1, desk.rows(of: 1))).isJoined)
-        // The patience is over, and finds nothing to do.
+        // The patience ends, and the timer finds nothing to do.
         #expect(desk.hear(.timer(.patience(look: 1))).isEmpty)
-        // The session is made known once: a database that forgets it has gone back.
+        // The node registers its session once: a database that forgets the session has gone back.
         desk.pass(milliseconds: 500)
         #expect(desk.hear(.ownership(.nudged)).questions == [false])
     }
@@ -128,7 +128,7 @@ extension [ControlEffect] {
         desk.hear(.polled(desk.poll, asked: desk.now))
         let second = desk.hear(.timer(.patience(look: 1)))
         #expect(second.isJoined && second.databasesAway.isEmpty)
-        // The question is under way still: it is not asked again, and no look waits for it.
+        // The question is still under way: the node does not ask again, and no look waits for the answer.
         #expect(desk.look().databasesAway.isEmpty)
         let third = desk.look()
         #expect(third.databasesAway == [1] && third.away == [PartitionID(1), PartitionID(3)])
@@ -142,7 +142,8 @@ extension [ControlEffect] {
         #expect(back.away == [])
     }
 
-    /// A home that refuses is asked again four times as soon, and says nothing of how slow the others are.
+    /// The node asks a home that refuses again four times as soon. Such looks do not show how slow the others
+    /// are.
     @Test("does not count looks at a home that does not answer against the others")
     func homeAway() {
         let desk = ControlDesk()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import NodeCore
 
-/// What an orderly end, a crash and a first start leave in the buckets.
+/// The tokens that an orderly end, a crash and a first start leave in the buckets.
 @Suite("Quotas over a restart")
 struct FormerQuotasTests {
     let engine = MemoryEngine()
@@ -53,7 +53,7 @@ struct FormerQuotasTests {
         }
         #expect(tokens == [5, 6, 7])
         #expect(since.nanoseconds == started.nanoseconds - 2_000_000_000)
-        // The row counts once: a crash after it leaves nothing known.
+        // The row counts once: after a crash the tokens of all projects are unknown.
         #expect(try start(13_000).unknown == Set(projects))
     }
 
@@ -76,7 +76,7 @@ struct FormerQuotasTests {
         #expect(throws: (any Error).self) { try start(0) }
     }
 
-    /// It would be lost for the one that has written it.
+    /// The newer tidecast would lose its row.
     @Test("a newer tidecast's row is refused, and stays as it is", arguments: [[2, 0], [2, 1, 9], [255]])
     func newer(row: [UInt8]) throws {
         try engine.put(.setting, key: "quotas-left", value: row)

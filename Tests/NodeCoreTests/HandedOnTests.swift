@@ -17,7 +17,8 @@ struct HandedOnTests {
         return try #require(found)
     }
 
-    /// Takes the partition of an owner who left something, and loses the machine before anybody asks for it.
+    /// Takes the partition of an owner that left tokens, and loses the machine before anybody asks for
+    /// tokens.
     private func takeAndLose(_ project: ProjectNumber) {
         desk.core.adopt(projects: [project], limits: [:], births: [:], now: desk.now)
         desk.turn(.order(.serve(LoopDesk.partition, Epoch(3))))
@@ -51,7 +52,7 @@ struct HandedOnTests {
         #expect(desk.core.handedOver.isEmpty)
     }
 
-    /// The simulator's meter of G6 forgives that to a machine that stood still.
+    /// The simulator's meter of G6 forgives these tokens to a machine that stood still.
     @Test("counts as at hand before anybody asks for it, as a new project's whole burst does")
     func atHand() throws {
         let project = try project()

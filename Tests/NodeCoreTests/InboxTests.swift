@@ -6,7 +6,7 @@ import Testing
 @testable import NodeCore
 @testable import Partitions
 
-/// What waits for a loop is bounded, and each bound has a behaviour.
+/// The messages that wait for a loop are bounded, and each bound has a behaviour.
 @Suite("What waits for a loop") struct InboxTests {
     private let bound = Backlog.Bound(entries: 4, bytes: 10_000)
     private let other = LoopDesk.otherLife
@@ -36,12 +36,13 @@ import Testing
         #expect(inbox.pressure == .full, "one long message fills it as well")
     }
 
-    /// As when a connection breaks: the loop asks again, and tells the process that something was lost.
+    /// A full inbox acts as a broken connection: the loop asks again, and tells the process that frames were
+    /// lost.
     @Test("of another process is left out when it is full, and in its place the loop hears of a broken link")
     func cutOff() {
         var inbox = LoopInbox(bound)
         var isTaken: [Bool] = []
-        // A frame is taken whole.
+        // The inbox takes a frame whole.
         for (count, life) in [(5, other), (3, other), (1, other), (1, other + 1)] {
             isTaken.append(inbox.post(frames(count), from: life))
         }
@@ -65,7 +66,7 @@ import Testing
     }
 }
 
-/// What a loop does while another one, or another process, does not take what it has.
+/// A loop while another loop, or another process, does not take its messages.
 @Suite("A loop whose neighbour is behind") struct PressureTests {
     private func registration(_ partition: UInt16) -> Registration {
         Registration(
@@ -141,7 +142,7 @@ import Testing
         #expect(sent == [2, 2, 1])
     }
 
-    /// A peer names the loops of its gateways and spenders, and may name one that is not there.
+    /// A peer names the loops of its gateways and spenders, and may name a loop that is not there.
     @Test("leaves out what is for a loop that the node does not have")
     func noSuchLoop() {
         let desk = LoopDesk(isClustered: false, loopCount: 2)

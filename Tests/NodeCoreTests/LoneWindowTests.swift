@@ -21,7 +21,8 @@ struct LoneWindowTests {
                 epoch: Epoch(0), deadline: Deadline(desk.host.monotonic.advanced(by: .seconds(5)))))
     }
 
-    /// Each start has incarnations of its own, so a partition would have a window more of each loop for ever.
+    /// Each start has incarnations of its own: without this a partition would get one more window for each
+    /// loop with each start, for ever.
     @Test("forgets who asked its partitions before it began")
     func windows() throws {
         let desk = LoopDesk(isClustered: false)
@@ -45,7 +46,7 @@ struct LoneWindowTests {
         #expect(next.core.partitions[LoopDesk.partition]?.state.windows.count == 0)
     }
 
-    /// Its client was told that it is not done, and may have asked for the opposite.
+    /// The client has got the answer "not done", and may have asked for the opposite.
     @Test("does nothing of what lay in an inbox past its deadline")
     func late() {
         let desk = LoopDesk(isClustered: false)

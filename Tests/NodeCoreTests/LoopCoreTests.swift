@@ -91,7 +91,7 @@ import Testing
     func slept() {
         let desk = LoopDesk()
         desk.serve()
-        // Said between two turns; the process sleeps before the next.
+        // The gateway writes between two turns, and the process sleeps before the next turn.
         let registration = Registration(
             project: LoopDesk.project, partition: PartitionID(1), index: DeviceIndex(1), nonce: 1, key: 0)
         _ = desk.core.attach(registration, by: .backend, resume: nil)
@@ -102,7 +102,7 @@ import Testing
         #expect(lost.count == 1)
     }
 
-    /// A connection takes no frame past its bound: what a turn has for one process may be more.
+    /// A connection takes no frame past its bound, and a turn may have more than that for one process.
     @Test("hands much over in several frames, in order")
     func manyFrames() {
         let desk = LoopDesk()
@@ -146,7 +146,7 @@ import Testing
         #expect(desk.turn(.engine(.closed(LoopDesk.partition))).givenUp == [LoopDesk.partition])
     }
 
-    /// Whoever answers late has the same partition and the same place in its journal in mind.
+    /// A late answer names the same partition and the same sequence as the new machine's record.
     @Test("takes what became of a record for the machine that made it, and for no other")
     func formerRecords() throws {
         let desk = LoopDesk()
@@ -241,7 +241,8 @@ import Testing
         #expect(desk.turn(.timer(.loadAgain(LoopDesk.partition))).isEmpty)
     }
 
-    /// It was given up while it was read, and perhaps taken again since.
+    /// The node gave the partition up while the loop read it, and has perhaps taken the partition again
+    /// since.
     @Test("serves nothing on an answer for an epoch that is over")
     func staleLoad() {
         let desk = LoopDesk()
@@ -266,7 +267,7 @@ import Testing
         #expect(desk.turn(.engine(.closed(LoopDesk.partition))).givenUp.isEmpty)
     }
 
-    /// A partition that begins after the leap has nothing to compare the clock with; its loop has.
+    /// A partition that begins after the leap has no earlier reading of the clock, but its loop has one.
     @Test("lets no partition begin with a clock that has leapt")
     func leap() {
         let desk = LoopDesk()

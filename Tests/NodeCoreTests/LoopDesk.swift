@@ -18,7 +18,7 @@ final class LoopDesk {
     final class Host: LoopHost {
         var monotonic = MonotonicTime(nanoseconds: 1_000_000_000)
         var authority = MonotonicTime(nanoseconds: .max)
-        /// Of all other loops, and of the other process.
+        /// The pressure of all other loops, and of the other process.
         var pressure = Pressure.none
         var loopCount = 1
         func pressure(ofLoop loop: Int) -> Pressure {
@@ -63,7 +63,7 @@ final class LoopDesk {
         core.adopt(projects: [LoopDesk.project], limits: [:], births: [:], now: now)
     }
 
-    /// By which the clock on the wall has leapt.
+    /// The years by which the wall clock has leapt.
     var years: Int64 = 0
     var now: Instant {
         Instant(
@@ -71,7 +71,7 @@ final class LoopDesk {
             wall: WallTime(milliseconds: 1_800_000_000_000 + years * 31_536_000_000))
     }
 
-    /// A turn with these messages, and what it wants done.
+    /// Runs a turn with these messages, and returns its effects.
     @discardableResult
     func turn(_ messages: LoopMessage...) -> [LoopEffect] {
         core.turn(messages, now: now)
@@ -83,7 +83,7 @@ final class LoopDesk {
         host.monotonic = host.monotonic.advanced(by: .milliseconds(milliseconds))
     }
 
-    /// The partition as it is read when its first owner takes it.
+    /// The partition as its first owner reads it.
     static func stored(_ id: PartitionID = partition) -> StoredPartition {
         StoredPartition(
             id,
@@ -94,14 +94,14 @@ final class LoopDesk {
             ])
     }
 
-    /// The loop serves the partition since epoch 3, and all others are the other process's.
+    /// The loop serves the partition since epoch 3, and the other process owns all other partitions.
     func serve() {
         turn(.order(.serve(LoopDesk.partition, Epoch(3))))
         turn(.engine(.loaded(LoopDesk.stored(), Epoch(3), quotas: [:])))
         turn(.order(.places(LoopDesk.places(own: [LoopDesk.partition]), away: [])))
     }
 
-    /// What is not this process's is the other's.
+    /// The other process owns each partition that is not in `own`.
     static func places(own: Set<PartitionID>) -> PartitionPlaces {
         let session = SessionID(UInt64(ownLife))
         let other = SessionID(UInt64(otherLife))
@@ -140,7 +140,7 @@ extension [LoopEffect] {
     var rows: [Row] {
         flatMap { effect -> [Row] in if case .append(let rows) = effect { rows } else { [] } }
     }
-    /// What is said to the other process.
+    /// The messages to the other process.
     var said: [PeerMessage] {
         flatMap { effect -> [PeerMessage] in
             if case .send(let bytes, LoopDesk.otherLife) = effect { LoopDesk.read(bytes) } else { [] }

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("The laws of a loop")
 struct LoopLawTests {
-    /// One whose buckets are those of the partition that the tests look at.
+    /// A project whose buckets live with the partition that the tests look at.
     private func project(_ desk: LoopDesk) throws -> ProjectNumber {
         let number = (1..<UInt32(100)).first { desk.core.home(of: ProjectNumber($0)) == LoopDesk.partition }
         return ProjectNumber(try #require(number))
@@ -60,7 +60,7 @@ struct LoopLawTests {
         #expect(desk.core.brokenInvariant == "partition \(other.rawValue) is another loop's")
     }
 
-    /// Whoever observes is told of what is broken in the machines below, and the loop goes on.
+    /// The observer hears of broken laws in the machines below, and the loop goes on.
     @Test("of its partitions and its gateway are looked at after a turn")
     func parts() {
         final class Observer: LoopObserver {

@@ -7,13 +7,13 @@ import Testing
 
 @testable import NodeCore
 
-/// What the engine refuses costs time, and no machine.
+/// A record that the engine refuses costs time, and no machine.
 @Suite("A partition whose records are refused") struct RefusalTests {
     private func deadline(_ desk: LoopDesk) -> MonotonicTime {
         desk.host.monotonic.advanced(by: .seconds(5))
     }
 
-    /// One that is served, with a record that the engine refuses.
+    /// A partition that is served, with a record that the engine refuses.
     private func refused() -> (LoopDesk, Row?) {
         let desk = LoopDesk()
         desk.serve()
@@ -67,7 +67,7 @@ import Testing
         #expect(desk.turn(LoopDesk.registration(number: 4, deadline: deadline(desk))).replies.isEmpty, "old")
     }
 
-    /// The first copy waits for the journal: "not done" would be untrue in the end.
+    /// The first copy waits for the journal and may go in: the answer "not done" would be untrue in the end.
     @Test("does not refuse the repeat of a send that waits")
     func repeated() {
         let desk = LoopDesk()
@@ -116,7 +116,7 @@ import Testing
         #expect(desk.turn(.engine(.closed(LoopDesk.partition))).givenUp == [LoopDesk.partition])
     }
 
-    /// Whatever makes such a record would make it again.
+    /// A new machine of the partition would make such a record again.
     @Test("is quarantined where its record cannot be written at all", arguments: [true, false])
     func tooLarge(isClustered: Bool) {
         let desk = LoopDesk(isClustered: isClustered)
@@ -135,7 +135,7 @@ import Testing
         #expect(effects.closing.isEmpty && desk.turn().isEmpty, "it is not read again")
     }
 
-    /// A partition that stays where it is, and is served no more, looks alive to every gateway.
+    /// A quarantined partition stays where it is, so to every gateway it looks alive.
     @Test("that is quarantined ends its streams, and begins no others")
     func listeners() throws {
         let desk = LoopDesk()
@@ -158,7 +158,7 @@ import Testing
         #expect(desk.core.reattaching.isEmpty)
     }
 
-    /// At the start of a node of its own nobody has asked the loop to load it.
+    /// At the start of a node of its own the loop has no order to load the partition.
     @Test("that is damaged at the start of a node is read again, then quarantined")
     func damagedAtStart() {
         let desk = LoopDesk(isClustered: false)
