@@ -3,7 +3,7 @@ import Model
 import Ownership
 import Testing
 
-/// Partitions in two databases, even ones in the first; of the second nothing is heard.
+/// Partitions in two databases, the even ones in the first. The second database does not answer.
 @Suite("Partitions whose database is away") struct AwayTests {
     private static let away: Set<PartitionID> = [PartitionID(1), PartitionID(3)]
     private static let own = SessionID(7)
@@ -22,7 +22,7 @@ import Testing
         return effects
     }
 
-    /// A look: who owns each of the four partitions, and since which epoch.
+    /// A look: the owner and the epoch of each of the four partitions.
     private mutating func look(
         _ rows: [(owner: SessionID?, epoch: UInt64)], old: Set<PartitionID> = [], away: Set<PartitionID>,
         leavingToPeer hasPeer: Bool = false
@@ -69,7 +69,7 @@ import Testing
         #expect(taken(back) == [1, 3])
     }
 
-    /// It is only slow: nothing is done with them, and nothing is left undone for that.
+    /// The database is only slow: the node leaves its partitions as they are, and does not end without them.
     @Test mutating func whoMissesOneLookIsWaitedFor() {
         _ = look(free, away: [])
         for number: UInt16 in 0..<4 {
@@ -90,7 +90,7 @@ import Testing
         #expect(!look(rest, old: AwayTests.away, away: [], leavingToPeer: true).contains(.left))
     }
 
-    /// The rows are old: what they say of this node's own partitions is not believed.
+    /// The rows are old: the node does not believe them about its own partitions.
     @Test mutating func whatWasReadBeforeChangesNothing() {
         _ = look(free, away: [])
         for number: UInt16 in 0..<4 {
@@ -104,7 +104,7 @@ import Testing
         #expect(!fresh.contains(.drop(PartitionID(3))))
     }
 
-    /// Its session ends with it, and whoever reaches the database later finds the owner dead.
+    /// The node's session ends with the node: a taker that reaches the database later finds the owner dead.
     @Test mutating func aNodeThatLeavesDoesNotWaitForThem() {
         _ = look(free, away: [])
         for number: UInt16 in 0..<4 {

@@ -28,7 +28,7 @@ import Testing
             })
     }
 
-    /// What the node says of each partition that it takes, after these looks half a second apart.
+    /// The `grantsAfter` of the partitions that the node takes, with looks half a second apart.
     private func grantsAfter(_ looks: [Ownership.Poll]) -> Set<MonotonicTime?> {
         let info = Ownership.NodeInfo(isShard: true, isGateway: true, peer: "127.0.0.1:3", gossip: "")
         var ownership = Ownership(session: own, name: "c", info: info, now: at(0))
@@ -63,7 +63,7 @@ import Testing
         for milliseconds in stride(from: UInt64(1), to: 3000, by: 500) {
             let now = at(milliseconds)
             var effects: [Ownership.Effect] = []
-            // It takes all that there is, and leaves; another one is there to have it.
+            // The node takes all partitions, and then leaves. Another node is there to take them.
             if milliseconds > 1 { ownership.handle(.leave, now: now, into: &effects) }
             var look = poll([(own, "c", milliseconds), (later, "a", milliseconds)])
             if milliseconds == 1 { look.sessions.removeLast() }

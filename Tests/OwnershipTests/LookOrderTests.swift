@@ -4,7 +4,7 @@ import Testing
 
 @testable import Ownership
 
-/// The look at the tables goes over a connection of its own: it is in no order with takes and releases.
+/// A look at the tables has a connection of its own: it is in no order with takes and releases.
 @Suite("A look that overtakes an answer") struct LookOrderTests {
     private let own = SessionID(1)
     private let other = SessionID(2)
@@ -70,8 +70,8 @@ import Testing
         effects.count { if case .fence = $0 { true } else { false } }
     }
 
-    /// The other's counter stood still for more than three leases when the look was made; the answer came
-    /// when this node had slept.
+    /// The other node's counter had stood still for more than three leases when this node asked. In the
+    /// second case this node slept before it heard the answer.
     @Test(arguments: [(5200, 1), (9000, 0)] as [(UInt64, Int)])
     func heardAfterASleepFencesNobody(heard: UInt64, fenced: Int) {
         var bench = taking()
@@ -92,7 +92,7 @@ import Testing
         #expect(loads(again).isEmpty && drops(again) == 0)
     }
 
-    /// The answer is lost: then the row decides.
+    /// The answer to the take is lost, so the row decides.
     @Test func ofATakeWhoseAnswerWasLostDecides() {
         var bench = taking()
         _ = bench.hear(.takeFailed(PartitionID(0)), at(5))
@@ -114,14 +114,15 @@ import Testing
         let gone = bench.hear(.polled(poll(owner: nil, epoch: 5, counter: 3), asked: at(11)), at(12))
         #expect(drops(gone) == 0 && takes(gone) == 0)
         _ = bench.hear(.released(PartitionID(0)), at(13))
-        // From before the answer: the row may be as it was before the release.
+        // The look is older than the answer: the row may be from before the release.
         let old = bench.hear(.polled(poll(owner: own, epoch: 5, counter: 4), asked: at(12)), at(14))
         #expect(loads(old).isEmpty)
         let free = bench.hear(.polled(poll(owner: nil, epoch: 5, counter: 5), asked: at(15)), at(16))
         #expect(takes(free) == 1)
     }
 
-    /// Another has taken it before the answer to the release came; that answer then changes nothing.
+    /// Another node takes the partition before the answer to the release comes, so the answer changes
+    /// nothing.
     @Test func ofAnotherOwnerSettlesAReleaseInFlight() {
         var bench = serving()
         _ = bench.hear(.lost(PartitionID(0)), at(10))

@@ -3,7 +3,8 @@ import Model
 import Ownership
 import Testing
 
-/// Who sees less than half of those whose leases move gives its partitions up; nobody is fenced for it.
+/// A node that sees less than half of the nodes whose leases move gives its partitions up; no node is fenced
+/// for that.
 @Suite("The minority of a cut that the engine does not notice") struct MinorityTests {
     private let second = UInt64.seconds(1)
 
@@ -14,7 +15,7 @@ import Testing
         return world
     }
 
-    /// Gossip between the two sides is cut, or passes again.
+    /// Cuts gossip between the two sides, or lets it pass again.
     private func gossip(_ world: OwnershipWorld, _ one: [Int], _ other: [Int], isCut: Bool) {
         for left in one {
             for right in other {
@@ -63,7 +64,7 @@ import Testing
         #expect(serving(world) == [true, true, true], "seed \(seed)")
     }
 
-    /// The dead are no majority: whoever survives two of three goes on.
+    /// The dead are no majority: a node that survives two of three goes on.
     @Test(arguments: UInt64(0)..<8) func theDeadAreNoMajority(seed: UInt64) throws {
         let world = try world(seed, nodes: 3)
         world.crash(1)
@@ -84,7 +85,7 @@ import Testing
         #expect(world.nodes.map { Set($0.serving.keys) } == before, "seed \(seed)")
     }
 
-    /// What gossip says of an owner is followed upward only, and only to sessions that live.
+    /// A node follows gossip about an owner to a higher epoch only, and to living sessions only.
     @Test func routesAreFollowedUpward() throws {
         let world = try world(1, nodes: 3)
         let before = world.nodes[0].routes

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Ownership
 
-/// What nodes say of themselves in their leases, also those of another build.
+/// The descriptions that nodes put into their leases, also nodes of another build.
 @Suite("A node's words of itself") struct NodeInfoTests {
     private static let info = Ownership.NodeInfo(
         isShard: true, isGateway: true, weight: 3, peer: "a:1", gossip: "a:2", zone: "z", build: "0.1.0")
@@ -26,11 +26,11 @@ import Testing
             #expect(Ownership.NodeInfo(decoding: cut) == nil)
             #expect(Ownership.NodeInfo.mistake(cut) == "what it says of itself makes no sense")
         }
-        // Of a session that has just begun.
+        // A session that has just begun has no description.
         #expect(Ownership.NodeInfo.mistake([]) == nil && Ownership.NodeInfo.mistake(bytes) == nil)
     }
 
-    /// It gets no partitions, and the operator is told once, and again when it has changed.
+    /// A newer node gets no partitions. The operator hears of the node once, and again when it has changed.
     @Test func aNewerNodeIsNamed() {
         var newer = NodeInfoTests.info.encoded
         newer[0] = 2

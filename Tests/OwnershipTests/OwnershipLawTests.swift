@@ -4,7 +4,7 @@ import Testing
 
 @testable import Ownership
 
-/// Each law of a node's ownership, broken in one that serves a partition.
+/// Breaks each law of ownership, in a node that serves partitions.
 @Suite("The laws of ownership")
 struct OwnershipLawTests {
     private static let own = SessionID(1)

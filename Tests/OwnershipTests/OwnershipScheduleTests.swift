@@ -14,7 +14,7 @@ struct OwnershipScheduleTests {
         var effects: [Ownership.Effect] = []
         var owner: SessionID?
         var epoch = Epoch(0)
-        /// Of session 2.
+        /// The counter in the lease of session 2.
         var counter: UInt64 = 1
 
         static func at(_ milliseconds: UInt64) -> MonotonicTime {
@@ -64,7 +64,7 @@ struct OwnershipScheduleTests {
         bench.look(asked: 100, answered: 101)
         #expect(bench.effects.contains(.release(partition)), "its row still names this session")
         bench.tell(.releaseFailed(partition), 110)
-        // The answer alone was lost.
+        // Only the answer to the release was lost.
         bench.owner = nil
         bench.look(asked: 200, answered: 201)
         let takes = bench.effects.contains { if case .take = $0 { true } else { false } }
@@ -95,7 +95,7 @@ struct OwnershipScheduleTests {
         bench.machine.fenceFailed(SessionID(2))
         bench.look(asked: 5500, answered: 5501)
         #expect(bench.effects.contains(.fence(SessionID(2), at: 7)))
-        // It was refused because the lease had moved.
+        // The database refused the fence because the lease had moved.
         bench.machine.fenceFailed(SessionID(2))
         bench.counter = 8
         bench.look(asked: 6000, answered: 6001)
@@ -107,7 +107,7 @@ struct OwnershipScheduleTests {
         var bench = Bench()
         bench.serve()
         bench.look(asked: 500, answered: 501)
-        // Asleep; meanwhile the database was away for all, so that nobody's counter moved.
+        // The node slept. Meanwhile the database was away for all nodes, so no counter moved.
         bench.look(asked: 9000, answered: 9001)
         #expect(!bench.effects.contains(.fence(SessionID(2), at: 1)))
         for time: UInt64 in stride(from: 9500, to: 13_400, by: 500) {

@@ -8,12 +8,12 @@ final class OwnershipWorld {
     struct Node {
         var name: String
         var machine: Ownership
-        /// What the node serves, as its loops would know it.
+        /// The partitions that the node serves, as its loops would know them.
         var serving: [PartitionID: Epoch] = [:]
         var isUp = true
         var asleepUntil: UInt64 = 0
         var isBlind = false
-        /// Its calls wait, until the engine answers again.
+        /// The node's calls wait until the engine answers again.
         var isUnanswered = false
         var status = Ownership.Status.joining
         var hasLeft = false
@@ -34,16 +34,16 @@ final class OwnershipWorld {
     var lives: [UInt64] = []
     private var queue: [(time: UInt64, order: UInt64, what: Happening)] = []
     private var order: UInt64 = 0
-    /// What was seen wrong while it ran.
+    /// The broken rules that the run has shown.
     var violations: [String] = []
-    /// How long each partition was without anybody who served it, at the longest.
+    /// The longest time in nanoseconds for which no node served the partition.
     var longestGap: [PartitionID: UInt64] = [:]
     private var unservedSince: [PartitionID: UInt64] = [:]
     let partitionCount: Int
-    /// Heirs that had read a partition and said so.
+    /// How many heirs had read a partition and said so.
     var followedCount = 0
     private var followed: Set<[UInt64]> = []
-    /// Whether what nodes say to one another is lost.
+    /// Whether the messages between nodes are lost.
     var isSpeechless = false
     private var waiting: [(effect: Ownership.Effect, node: Int, life: UInt64)] = []
 
@@ -59,7 +59,7 @@ final class OwnershipWorld {
         queue.append((now + delay, order, what))
     }
 
-    /// From one node to another.
+    /// Sends an event from one node to another.
     private func send(_ event: Ownership.Event, _ to: SessionID, _ delay: UInt64) {
         guard !isSpeechless, let place = nodes.firstIndex(where: { $0.machine.session == to }) else { return }
         push(delay, .event(node: place, life: lives[place], event))
@@ -117,7 +117,7 @@ final class OwnershipWorld {
         now = end
     }
 
-    /// The engine answers everybody again, and has done what waited for it.
+    /// The engine answers all nodes again. The calls that waited reach it now.
     func answerAll() {
         for node in nodes.indices { nodes[node].isUnanswered = false }
         let calls = waiting
@@ -199,7 +199,7 @@ final class OwnershipWorld {
         }
     }
 
-    /// What the engine does with a call, at the time it arrives; the node hears of it later.
+    /// Carries out a call when it reaches the engine. The node hears of the result later.
     private func call(_ effect: Ownership.Effect, _ node: Int, _ life: UInt64) {
         let session = nodes[node].machine.session
         let back = 100_000 + random.next(upperBound: UInt64(3_000_000))
@@ -249,7 +249,7 @@ final class OwnershipWorld {
 
     // MARK: What must hold
 
-    /// Nobody who could still write serves a partition that the table gives to another.
+    /// A node that can still write must not serve a partition that the table gives to another node.
     private func watch() {
         guard let rows = try? engine.partitions() else { return }
         for row in rows {
