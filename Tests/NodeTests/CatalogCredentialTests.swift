@@ -12,7 +12,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
     private let shop = Project(id: "shop", number: ProjectNumber(5))
     private let hash = KeyHash.of("tcb_new".utf8)
 
-    /// As the build before wrote it: a project, a key pair, a bearer key, and nothing of their lives.
+    /// A catalog of the former build: a project, a key pair, a bearer key, and no rows of their lives.
     private func former() throws -> MemoryEngine {
         let engine = MemoryEngine()
         _ = try Catalog.load(engine, .plain)
@@ -32,7 +32,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         var draft = try CatalogDraft(engine, .plain)
         try body(&draft)
         let done = try #require(try draft.commit())
-        // What a node goes on with is what it would read.
+        // A node goes on with the contents that it would read.
         let read = try Catalog.load(engine, .plain)
         #expect(
             read.credentials.all == done.credentials.all && read.credentials.used == done.credentials.used)
@@ -56,7 +56,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
             kind: .bearer, project: shop.number, label: "ci", created: at(1), expires: at(9))
         try change(engine) { try $0.add(key: "tcb_new", made, now: at(1)) }
         #expect(try Catalog.load(engine, .plain).directory.keys[hash]?.end == at(9))
-        // The row is one that the build before reads.
+        // The former build can read the row.
         #expect(try engine.get(.credential, key: "key:\(hash)") == [1, 2, 5, 0, 0, 0])
         try change(engine) { draft in
             let name = try draft.contents.credentials.expire(hash, at: at(20), now: at(2))
@@ -74,7 +74,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
 
     @Test func ofBeforeAreRevokedWithTheirTokens() throws {
         let engine = try former()
-        // The book names credentials by more digits than this one has.
+        // The book's own change wants a name with more digits than this credential has.
         try change(engine) { draft in
             var life = try #require(draft.contents.credentials.all["0a"])
             life.revoked = at(7)
@@ -95,7 +95,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         #expect(try !engine.all(.setting).contains { $0.key.contains(":") })
     }
 
-    /// It does not know of lives, and leaves them.
+    /// The former build does not know the rows of lives, and leaves them.
     @Test func whoseProjectTheBuildBeforeDeletedAreGone() throws {
         let engine = try former()
         let made = Credential(kind: .device, project: shop.number, created: at(1))
@@ -112,7 +112,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         try Catalog.putUses(["00": at(900)], to: engine)
         let contents = try Catalog.load(engine, .plain)
         #expect(contents.credentials.used["00"] == at(1000) && contents.version == version)
-        // What is of nobody goes with the next change of the kind.
+        // A use of a credential that is not there goes with the next change of credentials.
         try change(engine) {
             try $0.add(
                 key: "tck_new", Credential(kind: .device, project: shop.number, created: at(1)), now: at(1))
@@ -139,7 +139,8 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
             ])
         #expect(next.registrationKeys.map(\.number) == [1, 2])
         #expect(next.registrationKeys[1].from == at(1000 + RegistrationKeyRules.announcement))
-        // A former build signs with the newest one when it starts, and reads the other where it always stood.
+        // A former build signs with the newest signing key when it starts, and reads registration keys in
+        // their old place.
         #expect(try engine.get(.setting, key: "token-signing-key") == [UInt8](repeating: 7, count: 32))
         #expect(try engine.get(.key, key: "2") == [0] + [UInt8](repeating: 8, count: 32))
         for key in ["signing-keys", "registration-key:2"] {
@@ -153,7 +154,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         #expect(try Catalog.load(engine, .plain).signingKeys == next.signingKeys)
     }
 
-    /// Written with the change or not at all, and never more than the bound.
+    /// An entry goes in with its change or not at all, and the log keeps no more than its bound.
     @Test func theAuditLogHasTheNewestChanges() throws {
         let engine = try former()
         func entry(_ number: Int) -> AuditEntry {
@@ -172,7 +173,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
             var draft = try CatalogDraft(engine, .plain)
             Catalog.cordon("away", to: &draft.writes)
             draft.tell(entry(number))
-            // Somebody was faster: nothing is told of what was not done.
+            // Another change was faster: the log must not tell of the late one.
             let isLate = number == AuditEntry.countMax + 3
             if isLate { try change(engine) { Catalog.cordon("other", to: &$0.writes) } }
             let done = try draft.commit()
@@ -180,13 +181,13 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         }
         #expect(try Catalog.load(engine, .plain).audit.count == AuditEntry.countMax)
         #expect(try Catalog.audit(engine, limit: 2).map(\.subject) == ["2004", "2002"])
-        // One of a newer build is passed over, and hinders nobody.
+        // Readers pass over an entry of a newer build.
         let last = try #require(try engine.all(.setting).last { Catalog.auditNumber($0) != nil })
         try engine.put(.setting, key: last.key, value: [2])
         #expect(try Catalog.audit(engine, limit: 2).map(\.subject) == ["2002"])
     }
 
-    /// What was refused stands between the changes, pushes none of them out, and has a bound of its own.
+    /// Refused attempts stand between the changes, push no change out, and have a bound of their own.
     @Test func theAuditLogTellsWhatWasRefused() throws {
         let engine = try former()
         func entry(_ time: Int64, _ what: String) -> AuditEntry {
@@ -212,7 +213,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         try Catalog.putRefused(many, to: engine)
         let kept = try Catalog.audit(engine, limit: 2000)
         #expect(kept.count == RefusedAttempts.entriesMax + 3 && kept.first?.action == "many 599")
-        // Nobody reads the catalog anew for it.
+        // The version stays, so no node reads the catalog again for a refused attempt.
         #expect(try Catalog.load(engine, .plain).version == version)
     }
 
@@ -225,7 +226,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         try engine.put(.setting, key: key, value: [2] + value.dropFirst())
         let error = #expect(throws: DecodeError.self) { try Catalog.load(engine, .plain) }
         #expect(error?.description.contains("it is from a newer tidecast") == true)
-        // A date that makes no sense is none.
+        // A date that makes no sense counts as no date.
         try engine.put(.setting, key: key, value: value)
         try engine.put(.setting, key: "used:\(hash)", value: [1])
         #expect(try Catalog.load(engine, .plain).credentials.used.isEmpty)

@@ -11,7 +11,7 @@ import Testing
         return draft
     }
 
-    /// Of two that were computed from the same, the second one is computed anew.
+    /// Of two drafts from the same version the second one must be made again.
     @Test func isDoneOnlyFromWhatIsThere() throws {
         let engine = MemoryEngine()
         let first = try draft(engine, cordoning: "a")

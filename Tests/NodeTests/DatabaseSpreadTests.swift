@@ -39,7 +39,8 @@ import Testing
         #expect(try DatabaseSpread(decoding: made.encoded).encoded == made.encoded)
     }
 
-    /// Databases that are away are no obstacle, once the cluster is made; before, nothing is written.
+    /// Once the cluster is made, it does not wait for databases that are away. Before that nothing is
+    /// written.
     @Test func whatIsAwayIsNotWaitedForOnceItIsMade() throws {
         let all = try engines(3)
         #expect(sentence([all[0], all[1], nil]).contains("must be there when a cluster is made"))
@@ -49,7 +50,7 @@ import Testing
         #expect(try settle([all[0], nil, nil]).isMade)
     }
 
-    /// It may stop after each step of the making; whoever comes next goes on.
+    /// A node may stop after each step of the making, and the next node goes on.
     @Test(arguments: 1...7) func itIsMadeInStepsThatCanBeResumed(steps: Int) throws {
         let all = try engines(3)
         let full = try settle(all)
@@ -98,13 +99,13 @@ import Testing
         #expect(sentence([one, further]).contains("leave out --further-engine"))
         #expect(try DatabaseSpread.mistake(one, named: 1) == nil)
         #expect(try further.partitions().isEmpty)
-        // Nor is it a further database of another.
+        // Nor can it be a further database of another cluster.
         let home = try engines(2)[0]
         #expect(sentence([home, one]).contains("is the home of a cluster itself"))
         #expect(try home.partitions().isEmpty)
     }
 
-    /// Nothing goes over the same database twice.
+    /// A cluster must not use one database twice.
     @Test func oneThatIsNamedTwiceIsTold() throws {
         let all = try engines(3)
         #expect(sentence([all[0], all[1], all[1]]).contains("is database 2 of 3"))

@@ -11,7 +11,7 @@ import Testing
         EnginePast(system: system, timeline: timeline, isReplicated: replicated)
     }
 
-    /// It rises when what was acknowledged may be missing, and at no other time.
+    /// The generation rises when acknowledged records may be missing, and at no other time.
     @Test func itRisesWithEachPossibleLoss() throws {
         let engine = MemoryEngine()
         #expect(try Generation.current(engine, log).number == 0, "an engine of one past")
@@ -19,7 +19,7 @@ import Testing
             (past(1, 1), 0), (past(1, 1), 0),
             // A failover, without a standby that had everything.
             (past(1, 2), 1), (past(1, 2), 1),
-            // From now on there is one: the next failover loses nothing.
+            // From now on there is such a standby: the next failover loses nothing.
             (past(1, 2, replicated: true), 1), (past(1, 3, replicated: true), 1),
             // A copy that was restored elsewhere, and an old primary.
             (past(2, 3), 2), (past(2, 1), 3),
@@ -30,7 +30,8 @@ import Testing
         }
     }
 
-    /// Another node was faster, while this one was stopped between its look and its word: it rises once.
+    /// Another node is faster while this node stands still between its look and its write: the generation
+    /// rises once.
     @Test func ofTwoThatSeeOneLossItRisesOnce() throws {
         let engine = MemoryEngine()
         engine.currentPast = past(1, 1)
@@ -42,7 +43,8 @@ import Testing
             return [1: past(7, 1)]
         }
         #expect(others == [1] && standing.number == 1 && standing.pasts == [1: past(7, 1)])
-        // A database in between was lost: what this one has seen of it is not believed any more.
+        // Another node has seen a loss of database 1 meanwhile: this node's older look at the database must
+        // not count.
         var isFirst = true
         let again = try Generation.current(engine, databases: 2, log) {
             guard isFirst else { return [1: past(8, 1)] }

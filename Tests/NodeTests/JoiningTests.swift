@@ -5,7 +5,7 @@ import Testing
 @testable import Node
 
 @Suite("What is looked at before a node joins") struct JoiningTests {
-    /// More than a minute from the database's clock, either way, is refused with what to do.
+    /// A node refuses a clock more than a minute from the database's, either way, and says what to do.
     @Test(arguments: [-10_800_000, -90_000, 90_000, 10_800_000] as [Int64])
     func aClockThatIsFarOffIsRefused(milliseconds: Int64) {
         let engine = MemoryEngine()

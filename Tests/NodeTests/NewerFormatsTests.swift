@@ -7,8 +7,8 @@ import Testing
 
 @testable import Node
 
-/// What a cluster keeps in its small tables carries a version. Another one is refused in a sentence, and so
-/// is whatever makes no sense.
+/// Entries of a cluster's small tables carry a version. A node refuses another version in a sentence, and
+/// also an entry that makes no sense.
 @Suite("Small tables of another version") struct NewerFormatsTests {
     private let log = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
     private let newer = "it is from a newer tidecast"
@@ -66,7 +66,7 @@ import Testing
         #expect(try Catalog.load(engine, .plain).directory.keys.count == 2)
     }
 
-    /// It would count as one with which a backend may send.
+    /// Otherwise the credential would count as one with which a backend may send.
     @Test func aCredentialOfAnUnknownKindIsNoBearer() throws {
         let engine = try catalog()
         var value = try #require(try engine.get(.credential, key: "key:a"))
@@ -75,7 +75,7 @@ import Testing
         #expect(sentence { _ = try Catalog.load(engine, .plain) }.contains("a credential of unknown kind 3"))
     }
 
-    /// These have no byte for a version: another form has another length.
+    /// These entries have no byte for a version: another form has another length.
     @Test(arguments: ["birth:5", "token-signing-key"]) func whatHasAFixedLengthHasIt(key: String) throws {
         let engine = try catalog()
         let value = try #require(try engine.get(.setting, key: key))
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    /// What stands in it is not looked at, so that no version lets a node in that another keeps out.
+    /// No reader looks at a cordon's value: otherwise one version could let a node in that another keeps out.
     @Test func aCordonOfAnyVersionHolds() throws {
         let engine = try catalog()
         for value in [[1], [2, 3, 4], []] as [[UInt8]] {

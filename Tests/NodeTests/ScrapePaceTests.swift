@@ -26,7 +26,7 @@ struct ScrapePaceTests {
         #expect(pace.ask(now: at(30)) == ScrapePace.apart - .milliseconds(30))
         #expect(pace.ask(now: at(60)) == nil)
         pace.made(now: at(100))
-        // To the nanosecond when the time is over.
+        // The time is over at exactly this nanosecond.
         #expect(pace.ask(now: at(200)) == 0)
     }
 }

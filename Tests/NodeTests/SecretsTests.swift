@@ -20,7 +20,7 @@ private func sentence(_ body: () throws -> Void) -> String {
         let both = try SecretsKeys(" \(one)\r\n\(other),\n")
         #expect(both.all.count == 2 && both.sealing?.id == both.all[0].id)
         #expect(try keys(one).sealing?.material == both.all[0].material)
-        // The alphabet of RFC 4648 §5 as well, and without padding.
+        // A key may use the alphabet of RFC 4648 §5, and may lack its padding.
         let url = one.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
         #expect(try keys(url).sealing?.material == both.all[0].material)
         #expect(try keys("plain", one).sealing == nil && keys("plain", one).all.count == 1)
@@ -50,7 +50,7 @@ private func sentence(_ body: () throws -> Void) -> String {
         let sealed = try vault.seal(secret, .key, "1")
         #expect(Vault.isSealed(sealed) && vault.isCurrent(sealed))
         #expect(try vault.open(sealed, .key, "1") == secret)
-        // No two are alike, and nothing of the secret shows.
+        // No two sealed values are alike, and no part of the secret shows.
         #expect(try vault.seal(secret, .key, "1") != sealed)
         #expect(!sealed.indices.dropLast(8).contains { Array(sealed[$0..<$0 + 8]) == Array(secret[0..<8]) })
         for (table, row) in [(CatalogTable.key, "2"), (.setting, "1")] {
@@ -104,7 +104,7 @@ private func sentence(_ body: () throws -> Void) -> String {
         try Catalog.sealAnew(engine, vault, by: author, now: WallTime(milliseconds: 5))
     }
 
-    /// As a server without secrets keys leaves it, with keys that were rotated and a cluster's gossip key.
+    /// The catalog of a server without secrets keys, with rotated keys and a cluster's gossip key.
     private func plain() throws -> (MemoryEngine, Catalog.Contents) {
         let engine = MemoryEngine()
         var draft = try CatalogDraft(engine, .plain)
@@ -131,7 +131,8 @@ private func sentence(_ body: () throws -> Void) -> String {
         #expect(after.signingKeys == before.signingKeys)
         #expect(after.registrationKeys.map(\.material) == before.registrationKeys.map(\.material))
         #expect(try gossipKey(engine, vault) == gossip)
-        // Others look when the version is another one; the audit log says what was done; once is enough.
+        // Other nodes look when the version changes, the audit log has the change, and a second run does
+        // nothing.
         #expect(after.version != before.version)
         #expect(try Catalog.audit(engine, limit: 1).map(\.action) == ["secrets.seal"])
         #expect(try seal(engine, vault) == 0)
@@ -158,7 +159,8 @@ private func sentence(_ body: () throws -> Void) -> String {
         #expect(try Catalog.load(engine, vault).signingKeys == done.signingKeys)
     }
 
-    /// New key behind the old one, then before it, then alone; and back to none.
+    /// The new key stands behind the old one, then before it, then alone. Then the server goes back to no
+    /// key.
     @Test func goFromOneKeyToTheNext() throws {
         let (engine, before) = try plain()
         let (old, new) = (try SecretsKeys.make(), try SecretsKeys.make())
@@ -182,7 +184,7 @@ private func sentence(_ body: () throws -> Void) -> String {
             #expect(sentence { _ = try Catalog.load(engine, vault) }.contains("is damaged"), "\(entry.key)")
             try engine.put(.setting, key: entry.key, value: entry.value)
         }
-        // The row of another secret is none of this one's.
+        // The row of another secret does not open in this secret's place.
         let newest = try #require(try engine.get(.setting, key: Catalog.newestPlace))
         try engine.put(.setting, key: Catalog.gossipPlace, value: newest)
         #expect(sentence { _ = try gossipKey(engine, vault) }.contains("is damaged"))

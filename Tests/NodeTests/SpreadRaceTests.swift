@@ -4,7 +4,7 @@ import Testing
 
 @testable import Node
 
-/// Counts the calls of one node for all its databases, and does something before one of them.
+/// Counts the calls of one node for all its databases, and runs `interruption` before one of them.
 private final class Calls {
     private(set) var count = 0
     private let place: Int
@@ -102,7 +102,7 @@ private final class Connection: Engine {
         try (0..<3).map { MemoryEngine(share: try #require(EngineShare(number: $0, of: 3))) }
     }
 
-    /// Before any call of the one node, the other does the whole, or a part of it and dies.
+    /// Before each call of one node, the other node does the whole, or does a part and dies.
     @Test func bothFindTheSameSpread() throws {
         let alone = Calls()
         _ = try settle(try databases(), alone)

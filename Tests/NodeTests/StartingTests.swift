@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    /// Below those that the kernel gives to whoever asks for any port, and apart from those of databases.
+    /// A port below the ports that the kernel gives out by itself, and apart from the ports of databases.
     private func freePort(_ group: MultiThreadedEventLoopGroup) async throws -> Int {
         for offset in 0..<5000 {
             let port = 15_000 + (Int(getpid()) * 37 + offset) % 5000
@@ -35,7 +35,7 @@ import Testing
         throw NodeError("no free port")
     }
 
-    /// Nothing of it goes on: its listeners are closed, and its folder can be opened again.
+    /// Nothing of the failed node goes on: its listeners are closed, and its folder can be opened again.
     @Test func takesBackWhatItHadBegun() async throws {
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let group = MultiThreadedEventLoopGroup.singleton
