@@ -7,7 +7,7 @@ import Testing
 
 @testable import PeerLink
 
-/// What waits for another process is bounded, whatever it does.
+/// The frames that wait for another process are bounded, whatever the process does.
 @Suite("A process that does not take what it is sent", .serialized) struct BacklogTests {
     private func identity(_ life: UInt32) -> PeerIdentity {
         PeerIdentity(cluster: Array(repeating: 1, count: 16), life: life, name: "node-\(life)")
@@ -44,7 +44,7 @@ import Testing
     func slowReader() throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         defer { try? group.syncShutdownGracefully() }
-        // The other process: it reads one frame, and stops until it is let go on.
+        // The other process reads one frame, and stops until the test lets it go on.
         let (begun, held) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let isBegun = Atomic(false)
         let server = try PeerServer(
@@ -58,12 +58,12 @@ import Testing
         let links = Links()
         let bound = Backlog.Bound(entries: 100, bytes: 1 << 30)
         let peers = try connections(loop, server.port, bound, links)
-        // Bytes that no packing makes fewer of.
+        // Random bytes, which compression makes no fewer.
         var random = SeededGenerator(seed: 1)
         let frame = (0..<1 << 18).map { _ in UInt8(truncatingIfNeeded: random.next()) }
         _ = try loop.submit { peers.value.send([1], to: 2) }.wait()
         begun.wait()
-        // What the sockets take is written; the rest waits.
+        // The sockets take some of the frames; the rest waits.
         var pressures: [Pressure] = []
         for _ in 0..<400 where !(pressures.last == .full) {
             pressures.append(
@@ -107,21 +107,22 @@ import Testing
             events: links.events())
         defer { server.close() }
         var hello = ByteBuffer()
-        // A former build says nothing behind its greeting.
+        // A former build sends no proof behind its greeting.
         var former = identity(1)
         former.versions = 1...2
         Frame.write(.hello, former.encoded, in: .greeting, to: &hello)
         let dialect = try #require(Dialect.common(former, identity(2)))
         var pings = ByteBuffer()
         for _ in 0..<65_536 { Frame.write(.ping, [], in: dialect, to: &pings) }
-        // A server whose loop stood still for long may end a connection as silent: then there is another.
+        // A server whose loop stood still for long may end a connection as silent: the test then makes
+        // another.
         for _ in 0..<8 where links.refusals.isEmpty {
             let client = try ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
                 .channelOption(.autoRead, value: false)
                 .channelOption(.socketOption(.so_rcvbuf), value: 4096)
                 .connect(host: "127.0.0.1", port: server.port).wait()
             try? client.writeAndFlush(hello).wait()
-            // More than the sockets of both sides hold of the answers.
+            // The answers are more than the sockets of both sides hold.
             for _ in 0..<64 where client.isActive && links.refusals.isEmpty {
                 try? client.writeAndFlush(pings).wait()
             }

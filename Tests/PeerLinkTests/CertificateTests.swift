@@ -8,8 +8,8 @@ import Testing
 
 @testable import PeerLink
 
-/// Nodes with certificates of their own: the name in the greeting is that of the certificate, or nothing is
-/// said any more.
+/// Nodes with certificates of their own. The name in the greeting must be the certificate's name, or the node
+/// ends the connection.
 @Suite("Certificates of nodes") struct CertificateTests {
     private let group = MultiThreadedEventLoopGroup.singleton
     private let folder: String
@@ -26,7 +26,7 @@ import Testing
         try text.write(toFile: "\(folder)/\(file)", atomically: false, encoding: .utf8)
     }
 
-    /// What a node shows whose certificate names `named`; `nil` for one that all share.
+    /// The TLS of a node whose certificate names `named`; `nil` for a certificate that all nodes share.
     private func tls(_ named: String?) throws -> PeerTLS {
         let file = named ?? "peer"
         let made = try authority.sign(.peer(node: named, hosts: []), days: 2)
@@ -41,7 +41,7 @@ import Testing
     struct Case: Sendable {
         var (listening, connecting): (String?, String?)
         var wantsNames = true
-        /// What the listening and the connecting side say.
+        /// The refusals of the listening and of the connecting side.
         var refusals: (String?, String?) = (nil, nil)
     }
 
@@ -90,7 +90,7 @@ import Testing
         if let words = one.refusals.0 {
             there.wait { !there.refusals.isEmpty }
             #expect(there.refusals.first?.contains(words) == true)
-            // The other side's operator reads it too.
+            // The other side's operator reads the refusal too.
             there.wait { reports.withLock { $0.contains { $0.contains(words) } } }
             #expect(reports.withLock { $0.contains { $0.contains("it refuses this node: \(words)") } })
         }

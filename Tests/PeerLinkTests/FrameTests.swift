@@ -45,7 +45,7 @@ import Testing
         var found: [[UInt8]] = []
         while let byte: UInt8 = stream.readInteger() {
             arrived.writeInteger(byte)
-            // What has not come whole says nothing yet.
+            // A frame that has not come whole gives nothing yet.
             while let frame = try Frame.read(from: &arrived, in: dialect) { found.append(frame.payload) }
         }
         #expect(found == sent && arrived.readableBytes == 0)
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    /// A peer that is mad has right checksums.
+    /// A hostile peer sends right checksums.
     @Test func whatDoesNotUnpackIsAnError() {
         func packed(_ stored: [UInt8]) -> Result<[UInt8]?, Frame.Fault> {
             let head: [UInt8] = [2, Frame.Kind.data.rawValue, 1, 0]
@@ -110,7 +110,7 @@ import Testing
         for said in [0, 8_999, 9_001, UInt32(Frame.payloadBytesMax) + 1, .max] {
             #expect(packed(length(said) + good[4...]) == .failure(.packed), "said to be \(said)")
         }
-        // A little that says to be much is not given the room.
+        // A short frame that claims a long payload gets no memory for it.
         #expect(packed(length(UInt32(Frame.payloadBytesMax)) + [0, 0]) == .failure(.packed))
         var random = SeededGenerator(seed: 3)
         for _ in 0..<5_000 {
@@ -119,7 +119,7 @@ import Testing
                 let place = Int(random.next(upperBound: UInt64(bad.count)))
                 bad[place] = UInt8(truncatingIfNeeded: random.next())
             }
-            // Another payload, or an error: never more.
+            // The result is another payload or an error, and never a crash.
             _ = packed(bad)
         }
     }
@@ -142,7 +142,7 @@ import Testing
         #expect(said(frame, FrameTests.plain, 6, 1) == "a frame with unknown flags 1")
     }
 
-    /// Who has not said who it is makes nobody keep megabytes for it.
+    /// A peer that has not greeted must not make a node keep megabytes.
     @Test func beforeTheGreetingFramesAreSmall() throws {
         let greeting = Dialect.greeting
         var large = whole(.data, Array(repeating: 1, count: Frame.greetingBytesMax + 1), greeting)

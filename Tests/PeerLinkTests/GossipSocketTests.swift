@@ -53,7 +53,7 @@ import Testing
         #expect(text == "5bdcc146bf60754e6a042426089575c7")
     }
 
-    /// One bad datagram is one that is refused; what comes behind it is heard.
+    /// The socket refuses each bad datagram, and hears the good one behind them.
     @Test func afterGarbageTheNextIsHeard() async throws {
         let (heard, told) = AsyncStream<[UInt8]>.makeStream()
         let refused = Mutex(0)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import PeerLink
 
-/// What a process is told of the connections that it makes.
+/// The reports that a process gets of the connections that it makes.
 @Suite struct LinkReportTests {
     private final class Reports: Sendable {
         struct State {
@@ -74,7 +74,7 @@ import Testing
 
     @Test func aClosedPortIsToldWithItsReasonAndNothingBroke() throws {
         let reports = Reports()
-        // Nobody listens there, whatever other tests do meanwhile.
+        // No other test ever listens on port 1.
         let peers = try peers(to: 1, says: [1], reports)
         reports.wait { $0.links.count >= 2 }
         #expect(reports.current.links.allSatisfy { $0 == .failed("Connection refused") })
@@ -106,7 +106,8 @@ import Testing
         try listener.close().wait()
     }
 
-    /// Its process is at another address now. What becomes of the former connection is not the next one's.
+    /// The process is at another address now. The end of the former connection must not count for the next
+    /// one.
     @Test func theEndOfAFormerConnectionSaysNothingOfTheNext() throws {
         let reports = Reports()
         let (former, next) = (try server(), try server())
@@ -125,7 +126,7 @@ import Testing
         let channels = Mutex<[any Channel]>([])
     }
 
-    /// Greets as process 2 does, and keeps what it accepts where a test can end it.
+    /// Greets as process 2 does, and keeps accepted connections so that a test can end them.
     private func listener() throws -> (any Channel, Accepted) {
         let accepted = Accepted()
         let identity = identity(2)

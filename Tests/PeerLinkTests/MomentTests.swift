@@ -6,7 +6,8 @@ import Testing
 
 @testable import PeerLink
 
-/// After which moment something was handed over: never a later one than it was, however long it lay.
+/// The moment after which a message was handed over: never later than the handover, however long the message
+/// lay.
 @Suite struct MomentTests {
     private let group = MultiThreadedEventLoopGroup.singleton
 
@@ -16,7 +17,7 @@ import Testing
 
     private func now() -> MonotonicTime { Heard.now() }
 
-    /// Reads the frames of the server; a peer of whom a test decides when it says what.
+    /// Reads the server's frames. The test itself decides when this peer sends a frame.
     private final class Reader: ChannelInboundHandler, Sendable {
         typealias InboundIn = ByteBuffer
         let pings = Mutex(0)
@@ -50,7 +51,7 @@ import Testing
             try client.writeAndFlush(bytes).wait()
         }
         let dialect = Dialect(version: 2, features: [.lz4])
-        // An answer to what was not asked says nothing.
+        // A former build sends no proof, so this peer can send data at once.
         var former = identity(1)
         former.versions = 1...2
         try say(.hello, former.encoded, in: .greeting)
@@ -59,7 +60,8 @@ import Testing
         let first = there.moments.first ?? now()
         #expect(first.advanced(by: UInt64(PeerTiming.waitMax.nanoseconds)) >= before)
         #expect(first < before, "what comes first may have waited for the connection")
-        // Handed over before the ping was seen, for all that the other side knows.
+        // For all that the server knows, this frame left before the ping came. The second pong answers no
+        // ping, so it says nothing.
         try say(.data, [2], in: dialect)
         let answered = now()
         try say(.pong, [], in: dialect)

@@ -10,7 +10,7 @@ import Testing
 @testable import PeerLink
 
 @Suite struct GreetingTests {
-    /// What was said over an older connection is late, whatever still comes.
+    /// Frames over an older connection are late, whatever still comes.
     @Test func theNewestConnectionOfALoopCounts() {
         func hello(_ life: UInt32, _ loop: UInt16, _ turn: UInt64) -> PeerIdentity {
             var hello = PeerIdentity(cluster: [], life: life, name: "a")
@@ -58,7 +58,7 @@ import Testing
     }
 }
 
-/// What one side heard.
+/// The events of one side.
 final class Heard: Sendable {
     private struct State {
         var payloads: [[UInt8]] = []
@@ -67,7 +67,7 @@ final class Heard: Sendable {
         var refusals: [String] = []
     }
     private let heard = Mutex(State())
-    /// A clock with a zero of its own, as one has that goes on while the machine is suspended.
+    /// A clock with a zero of its own, as a clock has that goes on while the machine is suspended.
     static let now: @Sendable () -> MonotonicTime = {
         MonotonicTime(nanoseconds: NIODeadline.now().uptimeNanoseconds + .seconds(1_000_000))
     }
@@ -83,7 +83,7 @@ final class Heard: Sendable {
             reset: { _ in self.heard.withLock { $0.resets += 1 } },
             refused: { reason in self.heard.withLock { $0.refusals.append(reason) } })
     }
-    /// After which each of the payloads was handed over.
+    /// For each payload, the moment after which it was handed over.
     var moments: [MonotonicTime] { heard.withLock { $0.moments } }
     var payloads: [[UInt8]] { heard.withLock { $0.payloads } }
     var resets: Int { heard.withLock { $0.resets } }
@@ -127,7 +127,8 @@ final class Heard: Sendable {
         server.close()
     }
 
-    /// With certificates of one authority they understand each other; who has another's, or none, is refused.
+    /// Nodes with certificates of one authority talk. A node refuses another authority's certificate, or
+    /// none.
     @Test func nodesBelieveOnlyTheirOwnAuthority() throws {
         let folder = FileManager.default.temporaryDirectory.path + "/tidecast-peer-\(UUID().uuidString)"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)

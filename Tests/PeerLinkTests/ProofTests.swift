@@ -5,7 +5,7 @@ import Testing
 
 @testable import PeerLink
 
-/// Who greets proves that it has the cluster's key, or is not spoken to.
+/// A node talks only to a peer that proves in its greeting that it has the cluster's key.
 @Suite("Greetings that prove the key") struct ProofTests {
     private let group = MultiThreadedEventLoopGroup.singleton
 
@@ -22,7 +22,7 @@ import Testing
             identity(life, nonce: nonce), side, expected: side == .connecting ? 2 : nil, trust: trust)
     }
 
-    /// Both hear the other's greeting; what each proves.
+    /// Lets both sides hear the other's greeting. Returns the proofs of both.
     private func meet(
         _ one: inout Greeting, _ other: inout Greeting, _ channels: ([UInt8], [UInt8]) = ([], [])
     ) throws -> ([UInt8], [UInt8]) {
@@ -68,7 +68,7 @@ import Testing
         #expect(!isBelieved(&other, proof + [0]) && isBelieved(&other, proof))
     }
 
-    /// A proof that was recorded is for nonces that nobody says again.
+    /// A recorded proof is for nonces that no side says again.
     @Test func aProofHoldsForOneConnection() throws {
         var (one, other) = (ProofTests.greeting(.connecting, 3), ProofTests.greeting(.listening, 4))
         let recorded = try meet(&one, &other)
@@ -77,7 +77,7 @@ import Testing
         #expect(!isBelieved(&later, recorded.0))
     }
 
-    /// Who is in the middle of two connections with TLS cannot hand a proof on.
+    /// An attacker between two TLS connections cannot hand a proof on.
     @Test func aProofHoldsForOneChannel() throws {
         var (one, other) = (ProofTests.greeting(.connecting, 3), ProofTests.greeting(.listening, 4))
         let proofs = try meet(&one, &other, ([1, 1], [2, 2]))
@@ -119,7 +119,8 @@ import Testing
         #expect(!Greeting.sentence([0xFF, 0xFE, 0x0A]).isEmpty)
     }
 
-    /// Over sockets: a process without the key is refused by name, and hears why; nothing of it is believed.
+    /// Over sockets: a node refuses a process without the key by name, tells it why, and takes nothing from
+    /// it.
     @Test(arguments: [true, false]) func whoHasNoKeyIsRefused(_ isServerTheStranger: Bool) throws {
         let (there, here) = (Heard(), Heard())
         let reports = Mutex<[String]>([])
@@ -156,7 +157,7 @@ import Testing
         server.close()
     }
 
-    /// To say a node's greeting back to it was enough to be taken for a node where there is no TLS.
+    /// Without TLS, a peer that sent a node's greeting back to the node was once taken for a node.
     @Test func anEchoedGreetingOpensNothing() throws {
         let there = Heard()
         let server = try PeerServer(
@@ -175,7 +176,7 @@ import Testing
     }
 }
 
-/// Says what it hears.
+/// Sends back the bytes that it reads.
 private final class Echo: ChannelInboundHandler, Sendable {
     typealias InboundIn = ByteBuffer
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import PeerLink
 
-/// Frames, greetings and datagrams as nodes of closed revisions send them, met by today's.
+/// Frames, greetings and datagrams as nodes of closed revisions send them, read by a node of today.
 @Suite("Frames of closed revisions") struct StoredFramesTests {
     private static let envelope = GossipEnvelope(
         cluster: [UInt8](repeating: 7, count: 16), key: [1, 2, 3])
@@ -81,7 +81,7 @@ import Testing
                     }
                 #expect(frame.kind == expected.0 && frame.payload == expected.1)
                 #expect(buffer.readableBytes == 0, "\(revision) \(sample.name)")
-                // Another library may pack into other bytes.
+                // Another version of the library may compress to other bytes.
                 if !dialect.features.contains(.lz4) || words[0] != "long" {
                     let today = StoredFramesTests.frame(frame.kind, frame.payload, dialect)
                     #expect(today == sample.bytes, "\(revision) \(sample.name): what is said to it")
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    /// Whatever today's node speaks itself, it speaks to theirs what that knows.
+    /// A node of today finds a version and features that the old node knows.
     @Test func aCommonVersionIsFoundFromTheirGreeting() throws {
         for (revision, samples) in try stored() {
             let theirs = try greeting(samples)
@@ -110,8 +110,8 @@ import Testing
         }
     }
 
-    /// Their bytes, played to a node of today over a socket: it answers with a greeting that they read, hears
-    /// what they say, and answers in their version.
+    /// Plays the bytes of old nodes to a node of today over a socket. The node of today must answer with a
+    /// greeting that they can read, take their frames, and answer in their version.
     @Test func aNodeOfTodayTalksToThem() throws {
         let group = MultiThreadedEventLoopGroup.singleton
         for (revision, samples) in try stored() {
@@ -133,7 +133,7 @@ import Testing
             let theirs = try #require(samples.first { $0.name == "hello" })
             try client.writeAndFlush(ByteBuffer(bytes: theirs.bytes)).wait()
             if common.hasProofs {
-                // What proves the key is another for each connection: it is made of today's greeting.
+                // Each connection has another proof: the test makes it from today's greeting.
                 there.wait { answers.greeting != nil || !there.refusals.isEmpty }
                 let proof = PeerTrust.test().key.proof(
                     of: .connecting, connecting: try payload(of: theirs.bytes),
@@ -167,12 +167,12 @@ import Testing
     }
 }
 
-/// Keeps what comes.
+/// Keeps the bytes that come.
 private final class Answers: ChannelInboundHandler, Sendable {
     typealias InboundIn = ByteBuffer
     private let heard = Mutex<[UInt8]>([])
     var bytes: [UInt8] { heard.withLock { $0 } }
-    /// What the other side greeted with, if all of that has come.
+    /// The other side's greeting, once it is whole.
     var greeting: [UInt8]? {
         var buffer = ByteBuffer(bytes: bytes)
         return try? Frame.read(from: &buffer, in: .greeting)?.payload

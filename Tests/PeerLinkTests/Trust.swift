@@ -5,7 +5,7 @@ import TLS
 @testable import PeerLink
 
 extension PeerTrust {
-    /// Of the cluster whose key this is. Former builds are believed, unless a test says otherwise.
+    /// The trust of the cluster with this key. Former builds need no proof, unless a test demands it.
     static func test(
         _ key: [UInt8] = [1, 2, 3], mayOmitProof: Bool = true, wantsNames: Bool = false
     ) -> PeerTrust {

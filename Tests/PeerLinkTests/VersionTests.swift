@@ -5,7 +5,7 @@ import Testing
 
 @testable import PeerLink
 
-/// Nodes of one version and the next talk; others are refused in so many words.
+/// Nodes of neighbouring versions talk. A node refuses all others in a sentence that names the versions.
 @Suite struct VersionTests {
     private let group = MultiThreadedEventLoopGroup.singleton
 
@@ -30,7 +30,8 @@ import Testing
         #expect(Dialect.common(identity(1, 1...1), identity(2, 1...3))?.features == [])
     }
 
-    /// Both ways, and what is long enough to be packed where both know how.
+    /// Either end may be the newer one. One payload is long enough for compression, where both ends can
+    /// compress.
     @Test(arguments: [(1, 1), (1, 2), (2, 1), (2, 2)] as [(UInt8, UInt8)])
     func anEndOfOneVersionAndOneOfTheNextTalk(_ highest: (UInt8, UInt8)) throws {
         let there = Heard()
@@ -77,7 +78,7 @@ import Testing
         server.close()
     }
 
-    /// A peer that greets well and then says what this version does not know.
+    /// A peer greets well, and then sends a frame of a kind that this version does not know.
     @Test func anUnknownKindOfFrameIsRefusedByName() throws {
         let there = Heard()
         let server = try PeerServer(
