@@ -5,7 +5,7 @@ import Model
 import PostgresEngine
 import Testing
 
-/// Measures appends, prints and judges nothing: `TIDECAST_BENCH=1 swift test --filter AppendBenchmark`.
+/// Prints measurements and judges nothing: `TIDECAST_BENCH=1 swift test --filter AppendBenchmark`.
 @Suite(
     .serialized, .enabled(if: Server.isInstalled, Server.missing),
     .enabled(if: ProcessInfo.processInfo.environment["TIDECAST_BENCH"] == "1", "set TIDECAST_BENCH=1"))

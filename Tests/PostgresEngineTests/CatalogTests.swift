@@ -4,7 +4,7 @@ import Model
 import PostgresEngine
 import Testing
 
-/// Changes of the small tables by compare-and-set: of several processes, over several connections.
+/// Changes of the small tables by compare-and-set, by several processes over several connections.
 @Suite(.enabled(if: Server.isInstalled, Server.missing)) struct CatalogTests {
     private static func version(_ number: UInt64, _ writer: Int) -> [UInt8] {
         (0..<8).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) } + [UInt8(writer)]
@@ -14,7 +14,7 @@ import Testing
         (version ?? []).prefix(8).reversed().reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    /// Adds one to a number and makes an entry of that name, however often others are faster.
+    /// Adds one to a number and makes entries of that name. Tries again where another writer was faster.
     private static func add(_ engine: PostgresEngine, writer: Int) throws -> UInt64 {
         let end = Date(timeIntervalSinceNow: 60)
         while Date() < end {
@@ -29,7 +29,7 @@ import Testing
         throw Failed(description: "never done")
     }
 
-    /// No change is lost, none is done by halves, and of two with one number only one is done.
+    /// No change may be lost or done by halves, and of two changes with one number only one may be done.
     @Test func writersWhoRaceAreDoneOneAfterTheOther() throws {
         let place = try Server.shared().makeDatabase()
         let (writers, each) = (4, 40)
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    /// Who was stopped after it had read holds up nobody, and comes too late.
+    /// A writer that stands still after its read holds up nobody, and comes too late.
     @Test func aWriterThatIsStoppedHoldsNobodyUp() throws {
         let place = try Server.shared().makeDatabase()
         let slow = try PostgresEngine(place)
@@ -62,7 +62,7 @@ import Testing
         let from = try slow.get(.setting, key: "version")
         for _ in 0..<3 { _ = try CatalogTests.add(quick, writer: 1) }
         let other = try Other(place)
-        // Of this database alone: others of the server belong to other tests.
+        // Locks of this database alone: other databases of the server belong to other tests.
         let locks = """
             SELECT count(*) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
             WHERE l.locktype = 'advisory' AND d.datname = current_database()
@@ -88,7 +88,7 @@ import Testing
             try CatalogTests.add(try PostgresEngine(place, options: .patient), writer: 1)
         }
         let waiting = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        // Not in the transaction, which would see the same for as long as it lasts.
+        // The watcher is outside the transaction, which would see the same for as long as it lasts.
         let watcher = try Other(place)
         try watcher.wait("SELECT count(*) " + waiting, for: "1")
         let process = try watcher.value("SELECT pid " + waiting)
@@ -110,7 +110,7 @@ import Testing
         #expect(found.first == (try PostgresEngine(place).get(.setting, key: "secret")))
     }
 
-    /// Two clusters are begun at once on one database, of different sizes: there is one of them, whole.
+    /// Writers begin clusters of two sizes at once on one database: one cluster comes out, whole.
     @Test func partitionsAreMadeByOne() throws {
         let place = try Server.shared().makeDatabase()
         let running = [3, 8, 3, 8].map { count in

@@ -20,7 +20,7 @@ import Testing
         #expect(ConnectionString.look(text) == .withPassword, "\(text)")
     }
 
-    /// Whatever libpq or a name server would then say shows what stands there.
+    /// An error of libpq or of a name server would show parts of such a string, with the password.
     @Test(arguments: [
         "postgres://a:b%zz@h/x", "postgres://a:b@h/x?passwrd=c", "postgres://a:b@c@h/x",
         "postgres://a:b/c@h/x",

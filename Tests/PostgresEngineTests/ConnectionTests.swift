@@ -6,8 +6,8 @@ import PostgresEngine
 import Synchronization
 import Testing
 
-/// Appends one record after the other, as `Appender` does: what is unknown is repeated at the same place
-/// under the same batch, and then looked at.
+/// Appends one record after the other, as `Appender` does: repeats an append of unknown outcome at the same
+/// sequence under the same batch, and then looks.
 struct Writer {
     let engine: PostgresEngine
     let session: SessionID
@@ -58,7 +58,8 @@ struct Writer {
     }
 }
 
-/// Runs `harm` beside the appends of 2...last, each time when the writer has come some records further.
+/// Appends 2...last, and runs `harm` beside, each time when the writer has come a drawn number of records
+/// further.
 private func appendThrough(
     _ place: String, last: UInt64, each: ClosedRange<UInt64>, harm: @escaping @Sendable (Other) throws -> Void
 ) throws -> Writer {
@@ -98,7 +99,7 @@ private func appendThrough(
     return writer
 }
 
-/// What `body` gives when the server is there again, within half a minute.
+/// The value of `body` once the server is there again, within 30 s.
 private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(EngineError) -> Value {
     let end = Date(timeIntervalSinceNow: 30)
     while true {
@@ -146,7 +147,7 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
         let other = try Other(place)
         try endConnections(other)
         let outcome = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
-        // What the server said when it hung up is here already, or is not: then the append hears of it.
+        // The engine may have read the server's last words already. Otherwise the append hears of the end.
         #expect(outcome == .rows([.appended]) || outcome.isUnknown)
         try endConnections(other)
         #expect(try engine.isAlive(session))
@@ -155,7 +156,7 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
         #expect(engine.failure == nil)
     }
 
-    /// A server process that stands still with its connection open: what was asked is unknown, and another
+    /// A server process stands still with its connection open: the append's outcome is unknown, and another
     /// connection settles it.
     @Test func aFrozenServerIsNotWaitedForWithoutEnd() throws {
         let place = try Server.shared().makeDatabase()
@@ -169,7 +170,7 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
         let processes = """
             FROM pg_stat_activity WHERE application_name = 'tidecast' AND datname = current_database()
             """
-        // Only this engine's: the first one's may take a moment to end.
+        // Wait until only this engine's connection is left: the first engine's may take a moment to end.
         try other.wait("SELECT count(*) \(processes)", for: "1")
         let found = try other.run("SELECT pid \(processes)")
         let process = try #require(found.first?.first.flatMap { pid_t($0) })
@@ -177,7 +178,7 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
         let rows = [try row(0, 3)]
         #expect(engine.append(session: writer.session, batch: BatchID(3), rows: rows).isUnknown)
         kill(process, SIGCONT)
-        // In by the process that woke up, or by the new connection: once.
+        // The record is in once, by the process that woke up or by the new connection.
         var second = engine.append(session: writer.session, batch: BatchID(3), rows: rows)
         for _ in 0..<10 where second.isUnknown {
             second = engine.append(session: writer.session, batch: BatchID(3), rows: rows)
@@ -241,7 +242,7 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
             let next = try insist { try engine.lastSequence(p(0)).next.rawValue }
             let barrier = try row(0, next, bytes: 0)
             strike.signal()
-            // Nobody else takes it, so whatever happened to answers, it becomes ours, once.
+            // No other node takes the partition. Whatever happens to answers, this session takes it once.
             let epoch = try insist { try engine.take(p(0), from: former, by: session, barrier: barrier) }
             #expect(epoch == Epoch(UInt64(round) + 2))
         }

@@ -75,7 +75,7 @@ import Testing
         let engine = try PostgresEngine(place)
         let session = try begin(engine)
         let other = try Other(place)
-        // What somebody left who stopped in between.
+        // Chunks of a writer that stopped in the middle.
         try other.run("INSERT INTO tidecast.chunk VALUES (0, 999999, 0, 'x'), (1, 999999, 0, 'x')")
         func count(_ partition: Int) throws -> String? {
             try other.value("SELECT count(*) FROM tidecast.chunk WHERE partition = \(partition)")
@@ -86,7 +86,7 @@ import Testing
         #expect(try engine.readSnapshot(p(0), covering: Sequence(1)) == bytes)
         #expect(try count(0) == "10")
         #expect(try other.value("SELECT max(length(bytes)) FROM tidecast.chunk") == "\(256 << 10)")
-        // What is replaced goes, two chunks with each part that comes.
+        // Replaced chunks go, two with each part that comes.
         try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: bytes)
         #expect(try count(0) == "18")
         for _ in 0..<20 {

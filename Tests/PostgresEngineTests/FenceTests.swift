@@ -29,7 +29,7 @@ import Testing
                 }
             }
         }
-        // All are at it.
+        // Wait until all writers append.
         for _ in writers where ready.wait(timeout: .now() + 120) == .timedOut { break }
         try engine.fence(session)
         let atTheFence = try (0..<4).map { try engine.lastSequence(p($0)).rawValue }
@@ -73,7 +73,7 @@ import Testing
         #expect(try engine.fence(session, at: 2), "dead already")
     }
 
-    /// Whoever fences waits for the lease's row, and looks at it again when it has it.
+    /// A fence waits for the lease's row, and then looks at the row again.
     @Test(arguments: ["COMMIT", "ROLLBACK"]) func aFenceWaitsForARenewalUnderWay(end: String) throws {
         let place = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(place)
@@ -92,7 +92,8 @@ import Testing
         #expect(try engine.isAlive(session) == (end == "COMMIT"))
     }
 
-    /// The renewal waited behind the fence, and goes through: what is read after it has no such session.
+    /// The renewal waits behind the fence and goes through, but the tables read after it have no such
+    /// session.
     @Test func aLookUnderALeaseThatWasFencedMeanwhileIsNone() throws {
         let place = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(place)
@@ -156,7 +157,7 @@ import Testing
         let session = try begin(engine)
         let other = try Other(place)
         let waiting = try Other(place)
-        // The fence holds its lock; the append waits behind it, and then looks at the row again.
+        // The fence holds its lock. The append waits behind the fence, and then looks at the row again.
         try other.run("BEGIN; UPDATE tidecast.session SET alive = false")
         let append = Running {
             let engine = try PostgresEngine(place, options: .patient)

@@ -10,7 +10,7 @@ func newEngine() throws -> PostgresEngine {
 }
 
 extension PostgresEngine.Options {
-    /// For whoever is to wait for a lock until the test gives it up.
+    /// For an engine that must wait for a lock until the test gives the lock up.
     static var patient: Self {
         var options = Self()
         options.lockMilliseconds = 60_000
@@ -18,7 +18,7 @@ extension PostgresEngine.Options {
     }
 }
 
-/// Tries until it succeeds, for a few seconds: a connection that has ended still counts for a moment.
+/// Tries for 5 s until `body` succeeds: a connection that has ended still counts for a moment.
 func patiently<Result>(_ body: () throws -> Result) throws -> Result {
     for _ in 0..<100 {
         if let result = try? body() { return result }
@@ -45,7 +45,7 @@ extension AppendOutcome {
     var isUnknown: Bool { if case .unknown = self { true } else { false } }
 }
 
-/// Runs `body` on a thread of its own; `wait` gives back what came of it.
+/// Runs `body` on a thread of its own; `wait` returns its value or throws its error.
 final class Running<Value: Sendable>: @unchecked Sendable {
     // Safe: `result` is touched only while `condition` is held.
     private let condition = NSCondition()

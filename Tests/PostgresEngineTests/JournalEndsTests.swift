@@ -15,7 +15,7 @@ import Testing
         other = try Other(place)
     }
 
-    /// Records 1 to 4 of partition 0 are acknowledged.
+    /// An engine that has acknowledged records 1 to 4 of partition 0.
     private func engine() throws -> (PostgresEngine, SessionID) {
         let engine = try PostgresEngine(place)
         let session = try begin(engine)
@@ -48,7 +48,7 @@ import Testing
             }.contains("went back"))
         #expect(try count() == before)
         #expect(try other.value("SELECT count(*) FROM tidecast.snapshot") == "0")
-        // Who comes new believes what is there.
+        // A new process believes the journal that is there.
         #expect(try PostgresEngine(place).lastSequence(p(0)) == Sequence(3))
     }
 
@@ -64,7 +64,8 @@ import Testing
         #expect(sentence { _ = try two.partitions() }.contains("went back"))
     }
 
-    /// Which is what makes a new generation begin, and stops those who wrote nothing and would not see it.
+    /// A node's note of a loss begins a new generation, and stops processes that wrote nothing and would not
+    /// see it.
     @Test func whoSeesItTellsAllOthers() throws {
         let (engine, session) = try engine()
         let idle = try PostgresEngine(place)
@@ -72,7 +73,7 @@ import Testing
         #expect(before.lossSeen == 0)
         try other.run("DELETE FROM tidecast.journal WHERE partition = 0 AND sequence > 3")
         try endConnections(other)
-        // The first one finds the connection lost.
+        // The first append finds the connection lost.
         for _ in 0..<2 {
             #expect(engine.append(session: session, batch: BatchID(5), rows: [try row(0, 5)]).isUnknown)
         }

@@ -30,7 +30,7 @@ import Testing
         let reason = sentence { _ = try PostgresEngine(place) }
         #expect(reason.contains("written by a newer tidecast"), "\(reason)")
         #expect(reason.contains("start a tidecast at least as new"), "\(reason)")
-        // One that was open before finds out when it connects again.
+        // An engine that was open before finds out when it connects again.
         try endConnections(other)
         #expect(sentence { _ = try open.partitions() }.contains("written by a newer tidecast"))
         #expect(open.failure == nil)
@@ -115,7 +115,7 @@ func endConnections(_ other: Other) throws {
         """, for: "0")
 }
 
-/// What the database says of itself, judged.
+/// How the engine judges the settings that the database reports.
 @Suite struct SettingsTests {
     private let good = PostgresSettings(
         synchronousCommit: "on", fsync: true, synchronousStandbyNames: "ANY 1 (a, b)", timeline: 3,

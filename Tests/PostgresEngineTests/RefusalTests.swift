@@ -5,7 +5,8 @@ import Model
 import PostgresEngine
 import Testing
 
-/// What the server answers with, and what is made of it. A trigger says what a full disk would.
+/// The server's errors, and the outcomes that the engine makes of them. A trigger gives the error of a full
+/// disk.
 @Suite(.enabled(if: Server.isInstalled, Server.missing)) struct RefusalTests {
     private let place: String
     private let engine: PostgresEngine
@@ -53,7 +54,7 @@ import Testing
         #expect(try append() == .rows([.appended, .appended]))
     }
 
-    /// The server has sent the rows of its answer by then.
+    /// The server has sent the rows of its answer before the error.
     @Test func anErrorAtTheCommitItselfIsNotTakenForSuccess() throws {
         try fail(with: "53100", atCommit: true)
         #expect(try append() == .refused("the database's disk is full"))
@@ -86,7 +87,8 @@ import Testing
         #expect(try engine.renewLease(session) == 1)
         let reason = sentence { _ = try PostgresEngine(plain) }
         #expect(reason.contains("too many connections"), "\(reason)")
-        // The engine's own place is taken while it was away: refused, and nothing is asked.
+        // Another program takes the engine's place while its connection is gone. The engine refuses and asks
+        // nothing.
         try endConnections(other)
         let thief = try patiently { try Other(plain) }
         let outcome = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])

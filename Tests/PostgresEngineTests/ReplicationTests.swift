@@ -6,7 +6,7 @@ import PostgresEngine
 import Synchronization
 import Testing
 
-/// What "durable" means where a standby is waited for. Each test has servers of its own.
+/// The meaning of "durable" where commits wait for a standby. Each test has servers of its own.
 @Suite(.enabled(if: Server.isInstalled, Server.missing)) struct ReplicationTests {
     private let waiting = """
         SELECT count(*) > 0 FROM pg_stat_activity
@@ -42,7 +42,7 @@ import Testing
         #expect(try asking.wait() == .rows([.appended]))
     }
 
-    /// The server then says success, beside a warning that it is not replicated.
+    /// The server then answers success, with a warning that the commit is not replicated.
     @Test(arguments: ["pg_cancel_backend", "pg_terminate_backend"])
     func aCommitWhoseWaitIsCutShortIsUnknown(by function: String) throws {
         let server = try Server()
@@ -101,7 +101,7 @@ import Testing
         #expect(try engine.read(p(0), from: Sequence(2), bytesMax: .max).count == 59)
         #expect(engine.lastSettings?.timeline == 2)
 
-        // Somebody starts the old primary again, and the new one is gone.
+        // The old primary starts again, and the new one is gone.
         try standby.command("stop")
         try primary.command("start")
         _ = engine.append(session: session, batch: BatchID(61), rows: [try row(0, 61)])
@@ -109,8 +109,8 @@ import Testing
         #expect(engine.failure?.contains("history went back") == true)
     }
 
-    /// Without a synchronous standby a failover may have lost what was acknowledged: nothing of what this
-    /// process believes is written into the new past.
+    /// Without a synchronous standby a failover may have lost acknowledged records: the engine must write
+    /// nothing that this process believes into the new past.
     @Test func afterAFailoverThatMayHaveLostSomethingTheEngineGivesUp() throws {
         let primary = try Server()
         let standby = try Server(standbyOf: primary)

@@ -11,8 +11,8 @@ func demand(_ holds: Bool, _ what: String) throws {
 
 /// A PostgreSQL server of the tests' own, in a temporary folder, on a free port of the loopback interface.
 ///
-/// A shell stands between: it waits for the end of its input, which comes when the tests let go of the server
-/// or are gone, however that happened, and then ends the server and removes the folder.
+/// A shell runs the server and waits for the end of its input. The input ends when the tests let the server
+/// go, or when their process ends, in whatever way. The shell then ends the server and removes the folder.
 final class Server: Sendable {
     /// The folder of PostgreSQL's programs, if it is installed.
     static let programs: String? = {
@@ -129,10 +129,10 @@ final class Server: Sendable {
         throw Failed(description: "no user to run the server as")
     }
 
-    /// Each is tried once, from a place of this process's on.
+    /// The last port that was tried. Each process begins at a place of its own, and tries each port once.
     private static let ports = Mutex(Int(getpid()) * 37)
 
-    /// Below those that the kernel gives to whoever asks for any port: the server takes seconds to be made.
+    /// A port below those that the kernel gives out by itself: the server takes seconds to be made.
     private static func freePort() throws -> Int {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }

@@ -46,7 +46,7 @@ private struct Two {
         return session
     }
 
-    /// Takes everything in one database.
+    /// Takes all partitions in one database.
     func takeAll(_ engine: PostgresEngine, by session: SessionID) throws -> [Epoch?] {
         try engine.partitions().map { former in
             let next = try engine.lastSequence(former.id).next.rawValue
@@ -64,8 +64,8 @@ private struct Two {
 }
 
 @Suite(.enabled(if: Server.isInstalled, Server.missing)) struct SpreadTests {
-    /// The home alone is restored from a copy of before session 1 began. Its next session would have that
-    /// number, which in the other database is of another node, lives, and owns partitions.
+    /// The home alone is restored from a copy that is older than session 1. Its next session would have that
+    /// number, which in the other database is another node's, lives, and owns partitions.
     @Test func sessionsOfARestoredHomeAreNobodyElses() throws {
         let two = try Two()
         let first = try two.begin("a")
@@ -117,7 +117,7 @@ private struct Two {
         try two.other.register(first, node: "a")
         try two.other.renewLease(first, info: [])
         #expect(throws: EngineError.self) { try two.home.register(first, node: "a") }
-        // A later process of the node supersedes it, in each database when it is registered there.
+        // A later process of the node supersedes the first in each database when it registers there.
         let second = try two.home.beginSession(node: "a")
         #expect(try !two.home.isAlive(first))
         #expect(try two.other.isAlive(first))
@@ -145,7 +145,8 @@ private struct Two {
         #expect(try two.other.isAlive(next))
     }
 
-    /// The fence of one database is not that of the other: a partition is taken where its owner is dead.
+    /// A fence in one database does not count in the other: an owner must be dead in the partition's
+    /// database.
     @Test func aPartitionIsTakenWhenItsOwnerIsDeadInItsOwnDatabase() throws {
         let two = try Two()
         let owner = try two.begin("a")
@@ -207,7 +208,7 @@ private struct Two {
         #expect(sentence { _ = try empty.partitions() }.contains("says nothing of itself"))
     }
 
-    /// What may lack something of what was known when the cluster last looked is not written to.
+    /// An engine must not write to a database that may lack records which the cluster knew at its last look.
     @Test func aPastThatMayLackSomethingIsNotTrusted() throws {
         let two = try Two()
         let past = try #require(try two.other.past())
