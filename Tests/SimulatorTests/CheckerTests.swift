@@ -2,7 +2,7 @@ import Testing
 
 @testable import Simulator
 
-/// The checkers see in a history what they are there for, and nothing in one that is well.
+/// Each checker must see its violation in a history, and nothing in a history that is well.
 @Suite("The checkers of a history")
 struct CheckerTests {
     /// Device 0 is subscribed to topic 0, and a message comes to it.
@@ -66,7 +66,7 @@ struct CheckerTests {
         history.deliveries.insert(
             .init(device: 0, message: 2, position: 99, at: 48, streamBegan: 5), at: 0)
         #expect(found(history) == ["G4"])
-        // What comes when its time is over is what another rule looks at.
+        // Another rule looks at messages that come when their time is over.
         history.sends[0].expires = 49
         #expect(found(history).isEmpty)
     }

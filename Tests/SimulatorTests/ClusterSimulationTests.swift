@@ -24,7 +24,8 @@ struct ClusterSimulationTests {
             "seed \(seed) does next to nothing")
     }
 
-    /// Gateways that confirm fewer frames than are on their way: their streams are cut off and come back.
+    /// Gateways confirm fewer pushes than are on their way: partitions cut their streams off and bring them
+    /// back.
     @Test(
         "keeps every promise where the window of pushes is small",
         arguments: [
@@ -48,8 +49,8 @@ struct ClusterSimulationTests {
         #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
     }
 
-    /// Databases that say no to every third append, for as long as the load runs: that takes time and
-    /// nothing else.
+    /// Databases refuse every third append for as long as the load runs: refusals must cost time and nothing
+    /// else.
     @Test("loses no machine to refusals", arguments: UInt64(1)...4)
     func refusals(seed: UInt64) {
         var options = ClusterSimulation.Options(seed: seed)
@@ -80,7 +81,7 @@ struct ClusterSimulationTests {
         #expect(first.digest == second.digest && first.eventCount == second.eventCount)
     }
 
-    /// Each rule that several nodes keep, broken on purpose: some seed's checkers see it.
+    /// A planted bug breaks each rule that several nodes keep; the checkers of some seed must see the break.
     @Test(
         "sees each bug that is planted in the core of nodes",
         arguments: [
@@ -100,7 +101,7 @@ struct ClusterSimulationTests {
         expect(guarantee, "bug \(bug.rawValue) around nodes") { $0.plantedInCluster = bug }
     }
 
-    /// Some seed's checkers see a break of the guarantee.
+    /// Expects that the checkers of some seed see a break of the guarantee.
     private func expect(
         _ guarantee: String, _ bug: String,
         _ seeds: (UInt64) -> ClusterSimulation.Options = { .init(seed: $0) },

@@ -33,8 +33,9 @@ struct LateRequestTests {
     }
     private struct Nobody: Error {}
 
-    /// A gateway asks an owner in another process, which has four seconds for it and reads it after five.
-    /// - Parameter hurry: the world believes that the deadline is so much earlier.
+    /// A gateway asks an owner in another process. The request has 4 s, and the owner reads a hindered one
+    /// after 5 s.
+    /// - Parameter hurry: nanoseconds by which the world believes the deadline to be earlier.
     private func ask(
         _ hindrance: Hindrance, _ planted: PlantedInNode = [], hurry: UInt64 = 0
     ) throws -> ClusterSimulation {
@@ -49,7 +50,7 @@ struct LateRequestTests {
             loop.core.ask(partition, id, members, deadline)
             loop.turn()
         }
-        // The way is there, and has been asked for a sign of life.
+        // The connection is there, and has carried a ping.
         ask(1)
         world.run(until: world.now + .seconds(3))
         #expect(world.counts["late requests"] == nil)
@@ -73,7 +74,8 @@ struct LateRequestTests {
         #expect(world.counts["late requests", default: 0] == (hindrance == .none ? 0 : 1))
     }
 
-    /// Nobody there can know how long it lay: by so much it may be late, and by no more (guarantees, G1).
+    /// The owner cannot know how long the request lay: it may be late by that much, and by no more
+    /// (guarantees, G1).
     @Test("is carried out by a machine whose clock stood still meanwhile")
     func standstill() throws {
         let world = try ask(.standstill)
@@ -89,12 +91,12 @@ struct LateRequestTests {
         #expect(world.violations.contains { $0.guarantee == "deadlines-travel" })
     }
 
-    /// The request was sent to the owner of an earlier epoch, which is the same process.
+    /// A gateway sends a request to the owner of an earlier epoch, which is the same process.
     private func askTheFormer(_ planted: PlantedInNode) throws -> ClusterSimulation {
         let (world, gateway, partition, life) = try boot(planted)
         let loop = gateway.loops[0]
         let id = RequestID(gateway: loop.core.gateway, number: 1 << 40)
-        // Nobody may carry it out.
+        // No owner may carry the request out.
         world.deadlines[id] = 0
         let former = Epoch(loop.core.places.epoch(of: partition).rawValue - 1)
         let members = Request.members(project: ProjectNumber(1), world.topic(0))

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Simulator
 
-/// What must hold of bounds together is said by the options themselves.
+/// The options themselves say which bounds must fit together.
 @Suite("What a swarm draws")
 struct LegalDrawTests {
     @Test("is legal")
@@ -62,7 +62,7 @@ struct LegalDrawTests {
         #expect(membership { $0.packetBytesMax = 10 } != nil)
     }
 
-    /// The machine's clock shows nothing of it, and what was to happen by that clock happens so much later.
+    /// The machine's clock shows nothing of the standstill, and its timers fire that much later.
     @Test("may be a machine that stands still with its clock")
     func standstill() throws {
         var options = ClusterSimulation.Options(seed: 1)
@@ -83,7 +83,8 @@ struct LegalDrawTests {
         #expect(woken == began + .milliseconds(1600))
     }
 
-    /// What a machine whose clock stood still held is forgiven: so much, for so long, and no more.
+    /// The meter forgives the tokens that a machine held whose clock stood still: that number, for a time,
+    /// and no more.
     @Test("does not make the meter of quotas blind")
     func meter() {
         let limits = QuotaLimits(sends: QuotaRate(count: 1, burst: 2))

@@ -4,10 +4,10 @@ import Testing
 
 @testable import Simulator
 
-/// Bugs that are planted for checkers which nothing else shows to see anything.
+/// Planted bugs for checkers that no other test shows failing.
 @Suite("A checker of a cluster sees")
 struct PlantedForCheckersTests {
-    /// Some seed's run breaks the guarantee in so many words.
+    /// Expects that some seed's run breaks the guarantee with these words.
     private func expect(
         _ bug: Planted, _ guarantee: String, _ words: String, seeds: ClosedRange<UInt64>,
         _ change: (inout ClusterSimulation.Options) -> Void
@@ -34,7 +34,7 @@ struct PlantedForCheckersTests {
         Issue.record("no seed of \(seeds) shows that \(words)")
     }
 
-    /// Nothing breaks, and still nobody knows what became of some sends.
+    /// Nothing fails, and still the fate of some sends is unknown.
     @Test func sendsInDoubtForNoReason() {
         expect(.forgetAnswers, "504", "is in doubt", seeds: 1...5) {
             $0.hasFaults = false

@@ -59,7 +59,7 @@ struct QuotaMeterTests {
     func heir() {
         var meter = meter()
         forgive(&meter, until: .seconds(1))
-        // By the machine, while the heir's bucket is full.
+        // The machine takes these while the heir's bucket is full.
         same(take(&meter, 27, milliseconds: 100), true)
         same(take(&meter, 30, by: 2, milliseconds: 1_100), true)
         same(take(&meter, 1, by: 2, milliseconds: 1_100), false)

@@ -13,7 +13,8 @@ struct SimulationTests {
             history.sends.count > 20 && history.deliveries.count > 20, "seed \(seed) does next to nothing")
     }
 
-    /// Each rule of docs/protocol.md that one node can break, broken on purpose: some seed's checkers see it.
+    /// A planted bug breaks each rule of docs/protocol.md that one node can break; some seed's checkers must
+    /// see it.
     @Test(
         "sees each planted bug",
         arguments: [
@@ -27,14 +28,15 @@ struct SimulationTests {
         for seed in UInt64(1)...400 {
             var options = Simulation.Options(seed: seed)
             options.partition.planted = bug
-            // What clients see, not what the machine's own laws say.
+            // Only violations that clients see count, not those of the machine's own laws.
             let violations = Simulation(options).run().violations
             if violations.contains(where: { $0.guarantee != "invariant" }) { return }
         }
         Issue.record("no seed of 400 shows planted bug \(bug.rawValue)")
     }
 
-    /// Some planted bugs break a law of the machine itself, which says sooner and more exactly what is wrong.
+    /// Some planted bugs break a law of the machine itself. The law says sooner and more exactly what is
+    /// wrong.
     @Test(
         "sees planted bugs by the laws that they break",
         arguments: [
@@ -52,8 +54,8 @@ struct SimulationTests {
         Issue.record("no seed of 40 shows that \(law)")
     }
 
-    /// Few fan-outs may be unfinished, messages between partitions are lost often, and each is refused before
-    /// it is durable.
+    /// Few fan-outs may be unfinished, and messages between partitions are often lost. A partition must
+    /// refuse each send past the bound before the send is durable.
     @Test("holds the bound of unfinished fan-outs", arguments: UInt64(1)...20)
     func fanouts(seed: UInt64) {
         let violations = Simulation(crowded(seed)).run().violations
@@ -87,7 +89,7 @@ struct SimulationTests {
         #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
     }
 
-    /// Records that hold a message or two, and an engine that takes no longer ones.
+    /// Records hold a message or two, and the engine takes no longer records.
     @Test("makes no record that its engine does not take", arguments: UInt64(1)...30)
     func records(seed: UInt64) {
         var options = Simulation.Options(seed: seed)

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Simulator
 
-/// Clusters in which so little may wait that it does all the time.
+/// Clusters whose bounds are so small that they are reached all the time.
 @Suite("A simulated cluster with small backlogs") struct SmallBacklogTests {
-    /// Each behaviour is seen alone in `InboxTests`, `PressureTests` and of real sockets in `BacklogTests`.
+    /// `InboxTests` and `PressureTests` show each behaviour alone, and `BacklogTests` on real sockets.
     @Test("keeps every promise, and reaches nearly all of what happens at a bound")
     func promises() {
         var reached: [String: Int] = [:]

@@ -13,11 +13,11 @@ struct SwarmTests {
         #expect(violations.isEmpty, "seed \(seed) draws \(draw): \(violations.prefix(5))")
     }
 
-    /// Draws that broke a promise once, as small as they could be made.
+    /// Draws that once broke a promise, shrunk as far as they could be.
     @Test(
         "stay clean where a bug was",
         arguments: [
-            // A message that an undurable loss had taken out of the log was skipped by whoever came back.
+            // A device that came back skipped a message that an undurable loss had taken out of the log.
             (
                 519,
                 "nodes 7, partitions 2, loops 3, devices 22, topics 3, seconds 6, pause-ms 862, body-bytes 1500,"
@@ -34,7 +34,7 @@ struct SwarmTests {
                     + " entry-bytes 246, offer-bytes 2, push-window 1, waiting-bytes 100, snapshot-bytes 204,"
                     + " bookkeeping-ms 3, outbox-retry-ms 61"
             ),
-            // One copy of a send was refused by a quota, and another one was accepted.
+            // The bound of fan-outs refused one copy of a send, and another copy was accepted.
             (
                 1669,
                 "nodes 2, partitions 2, loops 2, devices 29, topics 2, seconds 5, pause-ms 219, burst-size 1,"
@@ -42,7 +42,8 @@ struct SwarmTests {
                     + " write-ms 50, latency-us 18, full-streams 172, entry-bytes 440, outbox-window 2,"
                     + " outbox-bytes 200, snapshot-bytes 102"
             ),
-            // What a device's end tells a topic was received in part, and made anew in another order.
+            // A topic partition received a part of the entry of a device's end, and the next owner made the
+            // entry in another order.
             (
                 8681,
                 "nodes 9, partitions 1, devices 2, topics 16, seconds 1, pause-ms 19, burst-size 1,"
@@ -50,7 +51,7 @@ struct SwarmTests {
                     + " write-ms 50, latency-us 48, lost-datagrams 6, failed-calls 377, full-streams 66,"
                     + " record-bytes 1, records-in-flight 4, snapshot-bytes 102"
             ),
-            // A loss was told before messages of before it whose bodies were still to be read.
+            // A partition told a loss before earlier messages whose bodies it still had to read.
             (
                 8978,
                 "nodes 8, partitions 3, databases 3, devices 23, seconds 7, pause-ms 151, body-bytes 1500,"
@@ -58,8 +59,8 @@ struct SwarmTests {
                     + " unknown 169, entry-bytes 2070, outbox-bytes 5077, waiting-bytes 200000,"
                     + " snapshot-bytes 1912, bookkeeping-ms 58, outbox-retry-ms 68"
             ),
-            // A row past the bound of those that wait was refused: the machine was thrown away, and a send
-            // whose record was in flight was answered 503, and came.
+            // The appender refused a row past the bound of waiting rows. The loop threw the machine away and
+            // answered 503 to a send whose record was in flight, and the message came.
             (
                 24,
                 "nodes 1, partitions 1, loops 2, topics 1, seconds 25, pause-ms 700, body-bytes 1500,"
@@ -70,7 +71,7 @@ struct SwarmTests {
                     + " bookkeeping-ms 1, outbox-retry-ms 491, batch-bytes 1, journal-rows 1,"
                     + " journal-bytes 13, refusal-retry-min-ms 3, refusal-retry-soon-ms 1"
             ),
-            // A superseded process that does not hear of it grants tokens beside its heir.
+            // A superseded process that did not hear of it granted tokens beside its heir.
             (
                 1_000_335,
                 "nodes 1, partitions 11, loops 3, databases 3, projects 2, devices 22, topics 6,"
@@ -78,13 +79,14 @@ struct SwarmTests {
                     + " supersession 1, unknown 197, full-streams 9, snapshot-bytes 100,"
                     + " snapshot-slice-bytes 234, quota-tick-ms 12, lease-polls 5"
             ),
-            // A gateway that takes one operation: the simulation stopped asking while its questions paused.
+            // A gateway takes one operation at a time: the simulation stopped asking while its own questions
+            // paused.
             (
                 31673,
                 "nodes 1, partitions 1, projects 3, devices 1, topics 19, seconds 1, burst-size 1,"
                     + " failed-calls 10, operations 1"
             ),
-            // A node that found itself slow probed so seldom that it took its own silence for being cut off.
+            // A node that found itself slow probed so seldom that it took its own silence for a cut.
             (
                 70549,
                 "nodes 2, partitions 2, devices 1, topics 1, seconds 10, burst-size 1, resetAll 1,"
@@ -100,7 +102,7 @@ struct SwarmTests {
                     + " silence-ms 50, standstill 1, shareless-ms 505, ack 96, helpers 6, healing-ms 54,"
                     + " sync-ms 733, dead-for-ms 1000"
             ),
-            // Sends that nobody had looked at were in doubt.
+            // Sends at which no owner had looked were in doubt.
             (
                 30147,
                 "nodes 3, partitions 6, loops 2, projects 3, devices 21, topics 12, seconds 6, pause-ms 188,"
@@ -112,14 +114,15 @@ struct SwarmTests {
                     + " snapshot-part-bytes 130, device-hour 1, quota-lease-ms 24, lease-polls 5,"
                     + " probe-ms 173, healing-ms 5000, sync-ms 505"
             ),
-            // Those who waited for quota went on before the operation that brought it was counted.
+            // Operations that waited for quota went on before the operation that brought the tokens was
+            // counted.
             (
                 105_658,
                 "nodes 2, partitions 1, devices 9, topics 1, seconds 5, burst-size 1, refused 15,"
                     + " unknown 14, latency-us 28666, failed-calls 7, operations 2,"
                     + " unreachable-pause-ms 2, share-min 2, quota-lease-ms 6"
             ),
-            // A renewal was tried again after the usual time, its database having been away for a moment.
+            // A node whose database was away for a moment tried its renewal again only after the usual time.
             (
                 623_683,
                 "nodes 3, partitions 7, devices 17, topics 13, seconds 23, pause-ms 1138,"
@@ -135,7 +138,8 @@ struct SwarmTests {
                     + " suspicion-alone-ms 41, isolation-ms 215, healing-ms 54, sync-ms 521, health-max"
                     + " 0"
             ),
-            // What a machine that stood still had spent was charged to its heir's bucket.
+            // The meter charged to the heir's bucket the tokens that a machine had spent while it stood
+            // still.
             (
                 621_927,
                 "nodes 2, loops 4, projects 2, devices 22, topics 15, seconds 12, pause-ms 676,"
@@ -146,14 +150,15 @@ struct SwarmTests {
                     + " 10868, topics-max 3, registrations 1, quota-lease-ms 242, quota-share-ms 2,"
                     + " isolation-ms 642, healing-ms 59, replayed-datagrams 10"
             ),
-            // A frame longer than all that may wait was applied by a record or two a second.
+            // A partition applied a frame longer than its bound for waiting frames by a record or two a
+            // second.
             (
                 9_004_632,
                 "nodes 1, partitions 3, loops 2, projects 2, devices 28, topics 2, seconds 18, pause-ms 219,"
                     + " burst-size 1, failed-calls 2, record-bytes 13, records-in-flight 1,"
                     + " deferred-bytes 1312, snapshot-pause-us 0"
             ),
-            // What a machine had asked for before it stood still was granted while it did.
+            // A machine that stood still got tokens for which it had asked before.
             (
                 5_001_964,
                 "nodes 6, partitions 7, databases 2, devices 20, topics 1, seconds 11, pause-ms 4684,"
@@ -163,7 +168,8 @@ struct SwarmTests {
                     + " probe-ms 157, suspicion-alone-ms 41, sync-ms 506, tellings 1, packet-bytes 300,"
                     + " replayed-datagrams 9"
             ),
-            // A fence that waited until its node woke hit one that had long renewed its lease.
+            // A node fell asleep with a fence under way, and when it woke the fence hit a node that had long
+            // renewed its lease.
             (
                 11_001_168,
                 "partitions 16, loops 4, databases 3, projects 2, devices 2, topics 9, seconds 24,"
@@ -194,7 +200,7 @@ struct SwarmTests {
         #expect(SwarmDraw(seed: 1, "noses 3") == nil)
     }
 
-    /// Each trait is drawn plain by some seeds and not by others.
+    /// Some seeds draw each trait plain, and others do not.
     @Test("draw everything, and nothing always")
     func variety() {
         let draws = (UInt64(1)...400).map { SwarmDraw(seed: $0) }
