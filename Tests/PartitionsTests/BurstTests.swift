@@ -5,7 +5,7 @@ import Testing
 
 @Suite("What comes to a listening device at once")
 struct BurstTests {
-    /// 164 messages wait, which its gateway has written, and a burst comes in one record.
+    /// 164 messages wait that the gateway has written, and a burst comes in one record.
     @Test(
         "passes 64 at a time, once for each step that is reached",
         arguments: [(1, 101), (2, 102), (3, 103), (64, 164), (65, 101), (66, 102)])
@@ -33,7 +33,7 @@ struct BurstTests {
                 for text in texts { house.publish(text, to: "news") }
             }
             #expect(house.waitingCount(0, device.index.rawValue) == left)
-            // What was written passes as delivered.
+            // The messages that the gateway wrote pass as delivered.
             house.send(.stream(.detach(stream, device.index)), to: device.partition)
             #expect(house.waitingCount(0, device.index.rawValue) == afterwards)
         }
@@ -59,7 +59,7 @@ struct BurstTests {
 
     private let stream = StreamID(gateway: House.gateway, number: 1)
 
-    /// A device that listens and has acknowledged none of 164 messages, which its gateway has written.
+    /// A listening device that has acknowledged none of 164 messages. Its gateway has written all of them.
     private func full() throws -> (House, Registration) {
         let house = House()
         let (device, credential) = try #require(house.register(in: 0))

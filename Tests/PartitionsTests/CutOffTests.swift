@@ -4,12 +4,12 @@ import Testing
 
 @testable import Partitions
 
-/// A gateway that confirms too few pushes: its streams are cut off, are told so, and come back.
+/// A gateway confirms too few pushes: the partition cuts its streams off, tells it so, and brings them back.
 @Suite("Streams that are cut off")
 struct CutOffTests {
     private let partition = PartitionID(0)
 
-    /// So many devices that listen, of a partition that lets two pushes be unconfirmed.
+    /// `count` listening devices of a partition whose push window is 2.
     private func listeners(_ count: Int) throws -> (House, [Registration]) {
         let house = House(count: 1) { $0.pushWindow = 2 }
         var devices: [Registration] = []
@@ -34,7 +34,7 @@ struct CutOffTests {
         house.partitions[0].streams.isLive(device.index.rawValue)
     }
 
-    /// Confirms what came until nothing more comes, and returns it.
+    /// Confirms frames until no more come. Returns the events of all of them.
     private func confirmAll(_ house: House) -> [String] {
         var texts: [String] = []
         while let number = house.frames.compactMap(CutOffTests.number).last {
@@ -68,7 +68,7 @@ struct CutOffTests {
         #expect(devices.allSatisfy { isLive($0, house) })
     }
 
-    /// One whose stream was cut off, and one who attached then.
+    /// A device whose stream was cut off, and a device that attached afterwards.
     private func latecomer() throws -> (house: House, devices: [Registration], late: Registration) {
         let (house, devices) = try listeners(1)
         for number in 1...3 { send("m\(number)", to: devices[0], house) }
@@ -89,7 +89,7 @@ struct CutOffTests {
     @Test("who ended without a word keeps nobody waiting who comes later")
     func lost() throws {
         let (house, _, late) = try latecomer()
-        // The frames, the cut-off and what the gateway said of the stream's end are lost with a link.
+        // A link is lost with the frames, the cut-off, and the gateway's word that the stream ended.
         house.frames = []
         for second in 1...3 {
             house.now.monotonic = house.now.monotonic.advanced(by: .seconds(1))
@@ -120,7 +120,7 @@ struct CutOffTests {
         let back = devices.filter { isLive($0, house) }
         #expect(back.count == PartitionOptions(partitionCount: 1).returningAtOnce)
         let talker = try #require(back.first)
-        // There is always one push that is not confirmed.
+        // One push is always without confirmation.
         send("x", to: talker, house)
         for _ in 0..<6 {
             let number = try #require(house.frames.compactMap(CutOffTests.number).last)

@@ -4,11 +4,11 @@ import Testing
 
 @testable import Partitions
 
-/// What the decoders of facts and of snapshots do with bytes that no encoder wrote.
+/// The decoders of facts and of snapshots on bytes that no encoder wrote.
 ///
-/// Records and snapshots carry checksums that are verified before any of this, so these are bytes that went
-/// wrong in a way that no checksum sees, or that another program wrote. Bitmaps are the exception: the
-/// library that reads them does not withstand damage, which is why they are looked at only behind a checksum.
+/// A reader verifies the checksum of a record or a snapshot before it decodes. So these bytes have damage
+/// that no checksum shows, or come from another program. Bitmaps are the exception: their library does not
+/// withstand damage, so a decoder looks at them only behind a checksum.
 @Suite("Decoding facts and snapshots")
 struct DecodingTests {
     @Test("what was encoded is decoded, and encodes to the same bytes")
@@ -159,7 +159,7 @@ struct DecodingTests {
         let names = TopicNames()
         var state = emptyState()
         var cursor = PartitionState.Cursor(record: Sequence(1))
-        // Two dense parts split the set; what is left is too much to make it flat again.
+        // Two dense parts split the set, and too many members are left to make the set flat again.
         for from in [0, 1] as [UInt16] {
             let all = Array(0..<600 as Range<UInt32>)
             let items: [OutboxItem] = [
@@ -206,7 +206,7 @@ struct DecodingTests {
         try state.restore(bytes)
     }
 
-    /// Decodes; what comes out must be whole enough to be encoded again.
+    /// Decodes the bytes. A decoded fact must be whole enough to be encoded again.
     private func tryFact(_ bytes: [UInt8]) {
         var reader = ByteReader(bytes)
         guard let fact = try? Fact.decode(from: &reader) else { return }

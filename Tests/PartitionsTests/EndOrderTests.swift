@@ -3,8 +3,8 @@ import Testing
 
 @testable import Partitions
 
-/// What a device's end tells others is the same wherever it is folded: an owner may have received a part of
-/// it before the next one makes it anew.
+/// A device's end must make the same outbox entry wherever it is folded: a receiver may have a part of the
+/// entry before the sender's next owner makes the entry again.
 @Suite struct EndOrderTests {
     private func apply(_ facts: [Fact], to state: inout PartitionState, from record: UInt64) {
         for (number, fact) in facts.enumerated() {
@@ -25,7 +25,7 @@ import Testing
         let names = ["e", "b", "d", "a", "c"]
         var facts: [Fact] = [.register(index: 0, project: project, nonce: 1, secret: 1, day: Day(1))]
         facts += names.map { .subscribe(project: project, topic: topic($0), day: Day(1), indices: [0]) }
-        // The table moves its last place into the one that is free.
+        // The table moves its last place into the free place.
         facts.append(.unsubscribe(project: project, topic: topic("e"), indices: [0]))
         var lived = state()
         apply(facts, to: &lived, from: 1)

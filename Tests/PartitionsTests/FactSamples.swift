@@ -8,7 +8,7 @@ enum FactSamples {
     static let topic = TopicName(checked: Array("news".utf8))
     static let project = ProjectNumber(70_000)
     static let few = DeviceSet(sorted: [3, 700, 1 << 27])
-    /// More than a sorted array holds: written as the library's own bytes.
+    /// More indices than a sorted array holds: written as the bitmap library's own bytes.
     static let many = DeviceSet(sorted: (0..<200).map { UInt32($0 * $0) })
     static let message = envelope("some event", key: "score")
 
@@ -30,7 +30,7 @@ enum FactSamples {
             topics: [PairSlice.Members(project: project, topic: topic, indices: [4, 5, 1 << 20])])
     }
 
-    /// None holds a large set.
+    /// Facts without a large set, and the same facts with one.
     static var small: [Fact] { facts(few) + [part(few), .gone([Position(1 << 50), Position(3)])] }
     static var large: [Fact] { facts(many) + [part(many)] }
 
@@ -79,7 +79,7 @@ enum FactSamples {
         ]
     }
 
-    /// Since version 2 of snapshots.
+    /// This kind of fact came with version 2 of snapshots.
     private static func part(_ devices: DeviceSet) -> Fact {
         let entry = OutboxEntry(
             number: Sequence(501), predecessor: Sequence(500),

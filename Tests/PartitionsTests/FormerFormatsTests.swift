@@ -4,7 +4,7 @@ import Testing
 
 @testable import Partitions
 
-/// Bytes as version 1 wrote them: journals, snapshots and nodes of before are read.
+/// Bytes as version 1 wrote them: a build must read earlier journals, snapshots and frames.
 @Suite("What was written before")
 struct FormerFormatsTests {
     private func bytes(_ hex: String) -> [UInt8] {

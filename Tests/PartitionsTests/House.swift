@@ -3,7 +3,8 @@ import Model
 
 @testable import Partitions
 
-/// A few partitions on one thread, with a journal that is always there: every effect is carried out at once.
+/// A few partitions on one thread. The journal is always there, and the house carries out every effect at
+/// once.
 final class House {
     final class Proofs: DeviceProofMaker {
         func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 1) }
@@ -28,30 +29,30 @@ final class House {
     /// The longest body of a record, and the most bytes of one frame of outbox entries.
     private(set) var recordBytesMost = 0
     private(set) var offerBytesMost = 0
-    /// Partitions that hear nothing of others for now.
+    /// Partitions that get no frames of outbox entries for now.
     var away: Set<PartitionID> = []
-    /// Whether the journal takes its time; what it has not answered comes with `releaseAppends`.
+    /// Whether the journal holds its answers back until `releaseAppends`.
     var holdsAppends = false
     private var held: [(PartitionID, PartitionEvent)] = []
-    /// Whether snapshots take their time; they are reported with `releaseSnapshots`.
+    /// Whether the report of each part of a snapshot waits for `releaseSnapshots`.
     var holdsSnapshots = false
     private var heldSnapshots: [(PartitionID, PartitionEvent)] = []
-    /// Whether snapshots are made as soon as they are begun.
+    /// Whether partitions make snapshots as soon as they begin them.
     var makesSnapshots = true
-    /// Parts of snapshots that were to be written.
+    /// The parts of snapshots that partitions have handed to the engine.
     private(set) var parts: [PartitionID: [SnapshotPart]] = [:]
-    /// What was to be deleted of journals. It stays in this one.
+    /// The trims that partitions asked for. The house deletes nothing.
     private(set) var trims: [(below: Sequence, keeping: [Sequence])] = []
     private(set) var notices: [PartitionNotice] = []
-    /// Reads of bodies.
+    /// How often partitions read bodies, and how many records they asked for.
     private(set) var reads = 0
     private(set) var recordsRead = 0
-    /// Whether reads take their time, until `releaseReads`.
+    /// Whether reads wait for `releaseReads`.
     var holdsReads = false
     private var heldReads: [(PartitionID, PartitionEvent)] = []
     private var nextRequest: UInt64 = 0
     private var nextMessage: UInt64 = 0
-    /// What was set and not fired.
+    /// Timers that are set and have not fired.
     private(set) var timers: [(at: MonotonicTime, partition: PartitionID)] = []
     private let options: PartitionOptions
     private var queue: [(PartitionID, PartitionEvent)] = []
@@ -127,7 +128,7 @@ final class House {
         }
     }
 
-    /// The disk is full.
+    /// Fails the parts of snapshots that are held, as a full disk would.
     func failSnapshots() {
         let failed = heldSnapshots
         heldSnapshots = []
@@ -136,7 +137,7 @@ final class House {
         }
     }
 
-    /// Those of the timers that are due.
+    /// Fires the timers that are due.
     func fireTimers() {
         let due = timers.filter { $0.at <= now.monotonic }
         timers.removeAll { $0.at <= now.monotonic }
@@ -153,8 +154,8 @@ final class House {
         return replies[nextRequest]
     }
 
-    /// Events that come before any of what they make is carried out: in one turn, and so into one record, or
-    /// in a turn each.
+    /// Hands over all events before it carries out any of their effects: in one turn, and so into one record,
+    /// or in one turn for each event.
     func sendTogether(_ events: [PartitionEvent], to id: PartitionID, inTurns: Bool = false) {
         let partition = partitions[Int(id.rawValue)]
         var effects: [PartitionEffect] = []
@@ -281,7 +282,7 @@ final class House {
                     resume: resume)), to: registration.partition)
     }
 
-    /// What the streams got, in order, and the frames taken off.
+    /// Returns the events that streams got, in order, and takes the frames off.
     func takeEvents() -> [String] {
         defer { frames = [] }
         var texts: [String] = []
@@ -307,7 +308,7 @@ final class House {
         return texts
     }
 
-    /// A partition made anew from the journal alone.
+    /// A new machine of a partition, from the journal alone.
     func replayed(
         _ number: Int, generation: UInt64 = 0, upTo last: Sequence? = nil
     ) throws -> Partition {
@@ -330,7 +331,7 @@ final class House {
         carryOut(effects, of: PartitionID(UInt16(number)))
     }
 
-    /// Another owner begins from a snapshot of what is now: no body is in its memory.
+    /// Another owner begins from a snapshot of the present state: its memory has no body.
     func succeedFromSnapshot(_ number: Int) throws {
         let former = partitions[number]
         let partition = Partition(
@@ -342,7 +343,7 @@ final class House {
         carryOut(effects, of: partition.id)
     }
 
-    /// All partitions have new owners at once, which begin from the journals.
+    /// All partitions get new owners at once, and these begin from the journals.
     func succeedAll(generation: UInt64) throws {
         partitions = try (0..<count).map { try replayed($0, generation: generation) }
         for partition in partitions {
@@ -353,14 +354,14 @@ final class House {
         settle()
     }
 
-    /// Time passes, by both clocks, and every partition wakes.
+    /// Lets time pass by both clocks, and wakes every partition.
     func pass(seconds: Int64) {
         now.monotonic = now.monotonic.advanced(by: .seconds(UInt64(seconds)))
         now.wall = WallTime(milliseconds: now.wall.milliseconds + seconds * 1000)
         for number in 0..<count { send(.woke(now.monotonic), to: PartitionID(UInt16(number))) }
     }
 
-    /// Lets bookkeeping that waits for company be written.
+    /// Lets partitions write bookkeeping that waits for other facts.
     func settle() {
         now.monotonic = now.monotonic.advanced(by: .seconds(2))
         now.wall = WallTime(milliseconds: now.wall.milliseconds + 2000)

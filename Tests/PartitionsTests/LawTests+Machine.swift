@@ -4,7 +4,7 @@ import Testing
 
 @testable import Partitions
 
-// Of a partition's machine: what it writes, awaits and owes to others.
+// Laws of a partition's machine: the records that it writes, and what it awaits from and owes to others.
 
 extension LawTests {
     /// Closes a record of which the journal has not heard.

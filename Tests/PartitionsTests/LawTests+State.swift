@@ -4,7 +4,7 @@ import Testing
 
 @testable import Partitions
 
-// Of the fold: what a partition's records add up to.
+// Laws of the fold: the state that a partition's records add up to.
 
 extension LawTests {
     private typealias Former = PartitionState.FormerGeneration
@@ -32,7 +32,7 @@ extension LawTests {
         }
     }
 
-    /// One more message for a device, counted at the device.
+    /// Adds `count` messages for a device, and counts them at the device.
     private func add(
         _ count: Int = 1, to index: UInt32, _ partition: Partition, record: Sequence, withKeys: Bool = false
     ) throws {
@@ -134,7 +134,7 @@ extension LawTests {
         try isSeen("the members of a topic are counted wrongly") {
             let bitmap = Bitmap(sorted: Array(0..<UInt32(MemberSet.partMembersMax) * 2))
             try restore(MemberSet(parts: [(PartitionID(0), DeviceSet(bitmap))]), $0, $1)
-            // Which nobody does to one that is shared.
+            // No code of the machine does this to a shared bitmap.
             #expect(bitmap.add(1_000_000))
         }
     }

@@ -4,11 +4,11 @@ import Testing
 
 @testable import Partitions
 
-/// Each law of a partition's machine, broken in one that has lived a little.
+/// Breaks each law of a partition's machine, in a machine that has worked for a while.
 @Suite("The laws of a partition")
 struct LawTests {
     /// Partition 0 has two devices in three topics: one listens, the other has messages waiting, with and
-    /// without a collapse key. Partition 1 hears nothing, so something for it waits.
+    /// without a collapse key. Partition 1 gets no outbox frames, so an entry for it waits.
     func house(_ options: (inout PartitionOptions) -> Void) throws -> House {
         let house = House(count: 3, options)
         let (first, credential) = try #require(house.register(in: 0))
@@ -280,7 +280,7 @@ struct LawTests {
         }
     }
 
-    /// The answer to a change that was so already may come to wait behind one that waits for more.
+    /// The answer "already subscribed" may come to wait behind an answer that waits for a later entry.
     @Test("an answer is given as soon as what it waits for is acknowledged")
     func waiters() throws {
         let house = House(count: 2)
@@ -292,7 +292,7 @@ struct LawTests {
         let name = try #require(TopicName(topic))
         _ = house.change(.subscribe, own, [listener])
         _ = house.change(.subscribe, topic, [device])
-        // A message for the other partition, which does not hear of it: nobody waits for that.
+        // A message for partition 1, which gets no frames: no answer waits for its entry.
         house.away = [PartitionID(1)]
         house.publish("a", to: own)
         let partition = house.partitions[0]
@@ -303,7 +303,8 @@ struct LawTests {
                 .request(RequestID(gateway: House.gateway, number: number), request), now: house.now,
                 into: &effects)
         }
-        // The first is so already and is to be confirmed, the second goes into a record, which is faster.
+        // The first device is subscribed already, so its answer waits for a confirmation. The second change
+        // goes into a record, and the record is durable sooner.
         var effects: [PartitionEffect] = []
         change(device, 901, &effects)
         partition.flush(now: house.now, into: &effects)

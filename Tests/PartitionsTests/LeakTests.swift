@@ -3,11 +3,11 @@ import Testing
 
 @testable import Partitions
 
-/// Ids leak nothing (rule: ids-leak-nothing): what one project's devices are shown does not tell what others
+/// Ids leak nothing (rule: ids-leak-nothing): the ids that one project's devices see do not show what others
 /// do.
 @Suite struct LeakTests {
-    /// The positions of one device's events, a millisecond apart, with so many messages of another project to
-    /// the same partition between two of them.
+    /// The positions of one device's events, 1 ms apart. Between two of them `others` messages of another
+    /// project go to the same partition.
     private func positions(besides others: Int) throws -> [UInt64] {
         let house = House(count: 1)
         let (device, credential) = try #require(house.register(in: 0))

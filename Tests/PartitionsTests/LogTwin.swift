@@ -2,7 +2,7 @@ import Model
 
 @testable import Partitions
 
-/// What a partition's delivery log should hold, told the plain way: a queue for each device.
+/// What a partition's delivery log should hold, as one plain queue for each device.
 struct LogTwin {
     struct Waiting: Equatable {
         var position: UInt64
@@ -49,7 +49,8 @@ struct LogTwin {
         }
     }
 
-    /// A listening device's oldest entries count as delivered, which it is told if it did not get them.
+    /// A listening device's oldest entries count as delivered. A device that did not get them is told of a
+    /// loss.
     private mutating func pass(_ index: UInt32, upTo limit: UInt64) {
         let queue = (queues[index] ?? []).filter { $0.position <= limit }
         let plain = queue.filter { $0.key.isEmpty }
@@ -78,7 +79,7 @@ struct LogTwin {
         overflowed[index] = nil
     }
 
-    /// Entries that somebody waits for, by position.
+    /// Entries for which some device waits, by position.
     var entries: [UInt64: Waiting] {
         var found: [UInt64: Waiting] = [:]
         for queue in queues.values { for waiting in queue { found[waiting.position] = waiting } }

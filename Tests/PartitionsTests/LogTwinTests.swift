@@ -3,10 +3,10 @@ import Testing
 
 @testable import Partitions
 
-/// The delivery log and its rules beside a plain queue for each device.
+/// The delivery log and its rules, compared with a plain queue for each device.
 @Suite("The delivery log")
 struct LogTwinTests {
-    /// A partition's fold and its twin, told the same.
+    /// A partition's fold and its twin, with the same facts.
     private struct World: ~Copyable {
         var state = World.empty()
         var twin = LogTwin()
@@ -17,9 +17,9 @@ struct LogTwinTests {
         let devices: Int
         /// Devices read little for a while, so that much waits for them.
         var isAway = false
-        /// Everybody counts as listening, who may have more than those who are away.
+        /// All devices count as listening: they may have more waiting messages than devices that are away.
         var isListening = false
-        /// Devices were registered below this.
+        /// The index of the next device: all lower ones were registered.
         var next: UInt32 = 0
 
         init(seed: UInt64, devices: Int) {

@@ -4,8 +4,8 @@ import Testing
 
 @testable import Partitions
 
-/// What a snapshot makes superfluous goes; what somebody still waits for stays, also when that somebody's
-/// acknowledgement is in memory only.
+/// A trim deletes bodies that a snapshot makes superfluous, and keeps bodies for which a device still waits,
+/// also when that device's acknowledgement is in memory only.
 @Suite("Bodies of waiting messages")
 struct LostBodyTests {
     private static let filler = String(repeating: "x", count: 3000)
@@ -20,7 +20,7 @@ struct LostBodyTests {
         let entries = house.partitions[0].state.log.waiting(
             for: device.index.rawValue, after: .zero, limit: 9)
         let position = try #require(entries.first?.position)
-        // Two snapshots behind it; that the second is written is not reported yet.
+        // Two snapshots behind the record. The engine has not yet reported the second as written.
         while house.partitions[0].snapshots.covering <= record {
             _ = house.request(
                 .sendToDevice(nil, other, house.envelope(LostBodyTests.filler)), of: PartitionID(0))
@@ -42,7 +42,8 @@ struct LostBodyTests {
         #expect(trim.keeping.contains(record), "the body of m1 is deleted: \(trim)")
     }
 
-    /// A device with so many waiting messages, whose bodies nobody has in memory and of which some are gone.
+    /// A device with `count` waiting messages. No body is in memory, and the bodies of `gone` are in no
+    /// record.
     private func lose(
         _ gone: Set<Int>, of count: Int, holdingAppends: Bool = false
     ) throws -> (House, Registration, DeviceProof) {
@@ -87,7 +88,7 @@ struct LostBodyTests {
         _ = house.change(.subscribe, "news", devices.map(\.0))
         let before = house.partitions[0].applied
         house.publish("m", to: "news")
-        // The topic and its devices are in one partition, so a record of later holds what they wait for.
+        // The topic and its devices are in one partition, so the body for the devices is in a later record.
         let record = try #require(
             house.partitions[0].state.log.waiting(
                 for: devices[0].0.index.rawValue, after: .zero, limit: 1
@@ -103,7 +104,7 @@ struct LostBodyTests {
         #expect(house.takeEvents().filter { $0 == "deleted" }.count == 3)
     }
 
-    /// A stream that was full asks for more while the record that says what is gone is on its way.
+    /// A stream that was full asks for more while the record of the lost body is on its way.
     @Test("that are gone are told to who was behind when they went")
     func goneForWhoIsBehind() throws {
         let house = House(count: 1)
@@ -156,7 +157,7 @@ struct LostBodyTests {
         #expect(house.partitions[0].waitingEntryCount == 1)
     }
 
-    /// An owner that was succeeded and does not know it finds gone what its heir has trimmed.
+    /// A former owner that does not know of its heir finds bodies gone that the heir has trimmed.
     @Test("that are gone are told to nobody, the operator included, before that is durable")
     func goneForAFormerOwner() throws {
         let (house, _, _) = try lose([1], of: 1, holdingAppends: true)

@@ -3,11 +3,11 @@ import Testing
 
 @testable import Partitions
 
-/// One of several databases loses its end, the others do not (rule: lost-ends-raise-the-generation): what is
-/// left fits together again.
+/// One of several databases loses its end, the others do not (rule: lost-ends-raise-the-generation). The
+/// partitions must then fit together again.
 @Suite("A database that lost its end, of several")
 struct LostEndTests {
-    /// Partitions in databases of their own, and devices that subscribe and are sent to at random.
+    /// Partitions in databases of their own, with random subscriptions of devices and random sends.
     private struct World {
         let house: House
         var dice: Dice
@@ -38,7 +38,7 @@ struct LostEndTests {
             }
         }
 
-        /// Some partitions forget the last of what they did, and everybody begins anew.
+        /// Some journals lose their last records, and all partitions get new owners.
         mutating func loseEnds() throws {
             for number in 0..<4 where dice.chance(1, in: 2) {
                 let kept = max(1, house.journal[number].count - dice.below(20))
@@ -50,7 +50,7 @@ struct LostEndTests {
             devices.removeAll { house.partitions[Int($0.partition.rawValue)].lists($0.index.rawValue) == nil }
         }
 
-        /// What does not fit together; empty where all does.
+        /// The differences between partitions; empty where all fit together.
         mutating func problems() -> [String] {
             var found: [String] = []
             for topic in World.topics {
@@ -128,7 +128,7 @@ struct LostEndTests {
         let topic = try #require(World.topics.first { house.home($0).rawValue != 0 })
         let (device, _) = try #require(house.register(in: 0))
         try house.succeedAll(generation: 1)
-        // The topic's partition has it, and its journal does not yet.
+        // The topic partition has folded the change, and its journal does not have the change yet.
         house.holdsAppends = true
         _ = house.change(.subscribe, topic, [device])
         house.releaseAppends(1)
@@ -185,7 +185,7 @@ struct ComparisonTurnTests {
             $0.databaseCount = 3
             $0.comparedAtOnce = 2
         }
-        // All of database 1.
+        // All partitions of database 1.
         house.away = [PartitionID(1), PartitionID(4)]
         try house.succeedAll(generation: 1)
         for _ in 0..<6 { house.settle() }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Partitions
 
-/// The maps that find without hashing, beside dictionaries.
+/// The maps that find without hashing, compared with dictionaries.
 @Suite struct MapTwinTests {
     @Test(arguments: 1...20 as ClosedRange<UInt64>)
     func aRecentMapHoldsWhatADictionaryHolds(seed: UInt64) {
@@ -68,7 +68,7 @@ import Testing
         )
     }
 
-    /// Messages that go to several partitions are finished when the last has taken them over.
+    /// A message that goes to several partitions is finished when the last partition has taken it over.
     @Test(arguments: 1...20 as ClosedRange<UInt64>)
     func fanOutsAreCountedUntilTheLastPartitionHasThem(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
@@ -80,7 +80,7 @@ import Testing
                 let message = MessageID(time: UInt64(step), random: random.next())
                 let parts = Int(random.next() % 4)
                 if random.next() % 4 == 0 {
-                    // A condition: counted before its parts are known.
+                    // A condition counts before its parts are known.
                     fanouts.begin(project, message, parts: 1)
                     fanouts.resolve(project, message, parts: parts)
                 } else {

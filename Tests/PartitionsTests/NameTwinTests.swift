@@ -3,7 +3,7 @@ import Testing
 
 @testable import Partitions
 
-/// The packed tables of names and of a device's topics beside plain dictionaries, step by step.
+/// The packed tables of names and of a device's topics, compared with plain dictionaries step by step.
 @Suite("Names and topics")
 struct NameTwinTests {
     private struct Name: Hashable {
@@ -16,13 +16,13 @@ struct NameTwinTests {
         var dice = Dice(seed)
         let names = TopicNames()
         var twin: [Name: (number: TopicNumber, uses: Int)] = [:]
-        // Long names, so that the bytes of forgotten ones are packed away within the run.
+        // Long names, so that the table packs the bytes of forgotten names away within the run.
         let all = (0..<300).map { (place: Int) -> Name in
             let tail = [UInt8](repeating: UInt8(ascii: "x"), count: place % 7 == 0 ? 0 : 880)
             return Name(project: UInt32(1 + place % 3), bytes: Array("topic-\(place / 3)".utf8) + tail)
         }
         for step in 0..<1500 {
-            // A tide: the table fills, empties and fills again.
+            // The table fills, empties and fills again.
             let fills = (step / 250) % 2 == 0
             let name = dice.one(of: all)
             let project = ProjectNumber(name.project)

@@ -51,8 +51,8 @@ struct PartitionTests {
         #expect(house.takeEvents() == ["attached", "deleted", "m101"])
     }
 
-    /// Who listened under the owner of before is not known yet to the next: a burst that waited for it does
-    /// not count as missed.
+    /// A new owner does not know yet which devices listened under the former owner: a burst that waited for
+    /// the new owner does not count as missed.
     @Test("a new owner in a cluster takes everybody for a listener for a while", arguments: [true, false])
     func newOwner(isClustered: Bool) throws {
         let house = House(count: 1) { $0.streamsOutliveOwners = isClustered }
@@ -78,7 +78,7 @@ struct PartitionTests {
         for number in 1...264 { house.publish("m\(number)", to: "news") }
         house.holdsAppends = true
         house.publish("m265", to: "news")
-        // What accepts it becomes durable, what brings it to the device not yet.
+        // The record that accepts m265 becomes durable, the record that brings it to the device does not yet.
         house.releaseAppends(1)
         house.send(.stream(.caughtUp(stream, device.index)), to: partition)
         let before = house.takeEvents()
@@ -89,7 +89,8 @@ struct PartitionTests {
         if planted == .tellVolatileLoss {
             #expect(before.contains("deleted"), "the planted bug does not show: \(events)")
         } else {
-            // What is still in the journal is not passed over for a loss that may never be.
+            // The stream skips no message that is still in the journal for a loss that may never become
+            // durable.
             #expect(events == ["attached"] + (1...264).map { "m\($0)" } + ["deleted", "m265"])
         }
     }
@@ -121,7 +122,7 @@ struct PartitionTests {
             }
         }
         #expect(house.takeEvents() == ["attached"] + (1...300).map { "m\($0)" })
-        // It comes back, and does not say how far it got: its connection may have been dead for long.
+        // The device comes back without an event id: its connection may have been dead for long.
         house.listen(device, credential, stream: 2)
         let lastHundred = (201...300).map { "m\($0)" }
         #expect(house.takeEvents() == ["replaced", "attached", "deleted"] + lastHundred)
@@ -131,7 +132,7 @@ struct PartitionTests {
             return house.takeEvents()
         }
         #expect(comesBack(3, after: 12) == ["replaced", "attached", "deleted"] + lastHundred)
-        // Whatever has passed, it got.
+        // The device got all messages that have passed.
         #expect(comesBack(4, after: 200) == ["replaced", "attached"] + lastHundred)
         #expect(comesBack(5, after: 300) == ["replaced", "attached"])
     }
@@ -180,14 +181,14 @@ struct PartitionTests {
         house.listen(device, credential, stream: 1)
         for case .events(_, _, _, _, _, let events) in house.frames { positions += events.map(\.position) }
         let seen = EventID(position: try #require(positions.last), history: UInt16(home) + 100)
-        // What comes in the place of what is lost may stand at its position.
+        // A new message may get the position of the lost one.
         house.journal[home].removeSubrange(kept...)
         try house.succeed(home, generation: 1)
         house.publish("new", to: "news")
         _ = house.takeEvents()
         house.listen(device, credential, stream: 2, resume: seen)
         #expect(house.takeEvents() == ["attached", "new"])
-        // The boundary is in the journal.
+        // The journal keeps where the former generation ended.
         try house.succeed(home, generation: 1)
         house.listen(device, credential, stream: 3, resume: seen)
         #expect(house.takeEvents() == ["attached", "new"])
@@ -204,7 +205,7 @@ struct PartitionTests {
             house.publish("m\(session)", to: "news", as: RequestKey(session: session << 8, number: 1))
         }
         let partition = try #require(house.partitions.first { !$0.state.windows.isEmpty })
-        // Whoever is newer than all that are known stays too.
+        // The window of a session that is newer than all known ones stays too.
         partition.forgetWindows(living: [SessionID(dead)])
         house.settle()
         #expect(partition.state.windows.count == Int(dead) + 1)
@@ -279,7 +280,7 @@ struct PartitionTests {
         #expect(house.takeEvents() == ["refused"])
     }
 
-    /// An owner that is fenced meanwhile would end a stream of a device that is registered still.
+    /// Otherwise an owner that is fenced meanwhile would end the stream of a device that is still registered.
     @Test("ends the stream of a device that is unregistered when that is durable")
     func unregistered() throws {
         let house = House()

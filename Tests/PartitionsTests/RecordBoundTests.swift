@@ -4,11 +4,11 @@ import Testing
 
 @testable import Partitions
 
-/// Whatever was acknowledged fits into the records that it makes, at its topic and at its devices.
+/// Each acknowledged send must fit into the records that it makes, at its topic and at its devices.
 @Suite("Records and outbox entries are bounded in bytes")
 struct RecordBoundTests {
-    /// Every second device of one partition subscribes to a topic of another, so many of them: a set that
-    /// takes two bytes for each.
+    /// `count` devices of one partition, every second one, subscribe to a topic of another partition. Their
+    /// set takes 2 bytes for each.
     private func subscribe(_ count: Int, _ house: House) throws -> (devices: PartitionID, topic: String) {
         let topic = try #require(
             (0..<100).lazy.map { "news-\($0)" }.first { house.home($0) == PartitionID(1) })
@@ -21,7 +21,7 @@ struct RecordBoundTests {
         return (PartitionID(0), topic)
     }
 
-    /// A quarter of every bound, and of the 500 sends of a commit that the journal was slow with.
+    /// A quarter of every bound, and of the 500 sends that one slow commit may gather.
     @Test("125 sends to 4,000 devices in one commit arrive, in records of at most a megabyte")
     func oneEntry() throws {
         let house = House(count: 2) {
@@ -42,7 +42,7 @@ struct RecordBoundTests {
         house.settle()
         for case .accepted in house.replies.values { accepted += 1 }
         #expect(accepted == 126)
-        // Each device has room for 100, and has lost what came before.
+        // Each device has room for 100 messages, and lost all earlier ones with the 101st.
         #expect(house.waitingCount(0, 0) == 26)
         #expect(house.partitions[1].state.outboxes[devices]?.isEmpty ?? false)
         #expect(house.recordBytesMost <= 1 << 20)
@@ -70,7 +70,7 @@ struct RecordBoundTests {
         #expect(house.offerBytesMost <= 5 << 20)
     }
 
-    /// Each writes down what its device acknowledges by coming back.
+    /// Each stream that begins writes down what its device acknowledges by `Last-Event-ID`.
     @Test("a stream that would begin while the journal is behind is refused")
     func attaching() throws {
         let house = House(count: 1) {
@@ -117,7 +117,7 @@ struct RecordBoundTests {
         #expect(house.recordBytesMost < 2000)
     }
 
-    /// A partition that is away for long does not fill the memory of those that have something for it.
+    /// A partition that is away for long must not fill the memory of partitions with entries for it.
     @Test("changes are refused while too much waits for the topic's partition, and go on when it is back")
     func outboxes() throws {
         let house = House(count: 2) { $0.outboxBytesMax = 2000 }
@@ -142,7 +142,7 @@ struct RecordBoundTests {
         #expect(house.change(.subscribe, topic, [last]) == [.changed(house.now.wall.day)])
     }
 
-    /// Entries that were acknowledged before there was a bound stand in journals: they must come in.
+    /// Journals hold entries that were acknowledged before there was a bound: receivers must take them.
     @Test("an entry that is larger than a record is received in parts", arguments: [1 << 20, 4000])
     func parts(recordBytesMax: Int) throws {
         let house = House(count: 2) { $0.recordBytesMax = recordBytesMax }
@@ -171,7 +171,7 @@ struct RecordBoundTests {
         #expect(house.recordBytesMost <= max(recordBytesMax * 2, 10_000))
         #expect(house.waitingCount(0, 598) == 90)
         #expect(try house.replayed(0).image() == house.partitions[0].image())
-        // The parts' bodies are found by the place of their records.
+        // The body of each part is in the record that applied the part.
         let partition = try house.replayed(0)
         let entries = partition.state.log.waiting(for: 598, after: .zero, limit: 1000)
         let texts = entries.compactMap { entry -> String? in

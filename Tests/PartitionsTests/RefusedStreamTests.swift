@@ -4,8 +4,8 @@ import Testing
 
 @testable import Partitions
 
-/// What a device acknowledges by coming back is kept, or its stream does not begin. While the engine refuses
-/// records nothing can be kept, and nobody knows for how long.
+/// A stream begins only when the device's acknowledgement by `Last-Event-ID` is durable. While the engine
+/// refuses records, no acknowledgement becomes durable, and nobody knows for how long.
 @Suite("A stream that is opened while the engine refuses records") struct RefusedStreamTests {
     private let partition = PartitionID(0)
 
@@ -42,7 +42,7 @@ import Testing
         #expect(house.takeEvents().isEmpty)
     }
 
-    /// Its device has listened for long, and goes on to: it would gain nothing by coming back.
+    /// The stream's device has listened for long and goes on: it would gain nothing by coming back.
     @Test("by a former owner waits for the engine")
     func former() throws {
         let (house, devices) = try refused()

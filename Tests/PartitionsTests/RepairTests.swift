@@ -3,7 +3,7 @@ import Testing
 
 @testable import Partitions
 
-/// Two ends of a pair that do not agree any more are told again (rule: fingerprints-repair).
+/// Where the two ends of a pair differ, the sender tells the pair again (rule: fingerprints-repair).
 @Suite("Repair of pairs")
 struct RepairTests {
     static let topics = (0..<12).map { "topic-\($0)" }
@@ -24,7 +24,7 @@ struct RepairTests {
         return (house, devices)
     }
 
-    /// What the topics' partitions have of partition 0's devices, by topic.
+    /// The members that topic partitions have of partition 0's devices, by topic.
     private func members(_ house: House) -> [String: [UInt32]] {
         var members: [String: [UInt32]] = [:]
         for partition in house.partitions {
@@ -36,7 +36,7 @@ struct RepairTests {
         return members
     }
 
-    /// A change of `topic`'s pair, so that its ends compare.
+    /// Changes the pair of `topic`, so that its ends compare fingerprints.
     private func touch(_ house: House, _ device: Registration, _ topic: String) {
         _ = house.change(.subscribe, topic, [device])
         house.settle()
@@ -44,7 +44,7 @@ struct RepairTests {
         house.settle()
     }
 
-    /// One that nobody is subscribed to.
+    /// A topic of partition `home` to which no device is subscribed.
     private func topicOf(_ home: PartitionID, _ house: House) throws -> String {
         try #require((0..<1000).lazy.map { "other-\($0)" }.first { house.home($0) == home })
     }
@@ -72,7 +72,7 @@ struct RepairTests {
         touch(house, devices[1], try topicOf(home, house))
         #expect(house.differences == 1)
         #expect(members(house) == right)
-        // They agree from now on.
+        // The ends agree from now on.
         touch(house, devices[2], try topicOf(home, house))
         #expect(house.differences == 1)
         for number in 0..<house.count {

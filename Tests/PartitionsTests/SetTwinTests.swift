@@ -3,7 +3,7 @@ import Testing
 
 @testable import Partitions
 
-/// The clever sets beside Swift's own, step by step.
+/// The partition's own sets, compared with Swift's step by step.
 @Suite("Sets of devices")
 struct SetTwinTests {
     /// Sizes around every change of form: none, one, few, many.
@@ -125,7 +125,7 @@ struct SetTwinTests {
         }
     }
 
-    /// As a snapshot does it.
+    /// Makes the set again as a snapshot does.
     private func rebuild(_ set: inout MemberSet, _ twin: [UInt16: Set<UInt32>]) {
         set.destroy()
         let parts = twin.sorted { $0.key < $1.key }.map {

@@ -4,7 +4,8 @@ import Testing
 
 @testable import Partitions
 
-/// What leaves the log by a record that is not durable yet: it waits for whoever comes back before that.
+/// A message that a record takes out of the log waits as a shadow until that record is durable, for a device
+/// that comes back before (rule: delete-on-durable-only).
 @Suite struct ShadowTests {
     private let device = DeviceSet(3)
 

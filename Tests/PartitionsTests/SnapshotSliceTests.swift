@@ -26,7 +26,7 @@ struct SnapshotSliceTests {
         var devices: [(registration: Registration, credential: DeviceProof)] = []
         var checked = 0
         for step in 0..<700 {
-            // Slices come when they come.
+            // Slices come at random moments.
             if dice.chance(1, in: 2) { house.makeSlice(of: dice.below(SnapshotSliceTests.partCount)) }
             let topic = "t\(dice.below(30))"
             switch dice.below(8) {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Partitions
 
-/// What is read of a partition before it is one's own, and the rest of it afterwards.
+/// An heir reads a partition before it owns the partition, and the rest afterwards.
 @Suite struct StoredPartitionTests {
     private let id = PartitionID(0)
     private let engine = MemoryEngine()
@@ -52,7 +52,8 @@ import Testing
         #expect(partition.applied == Sequence(3) && partition.state.generation == 2)
     }
 
-    /// What was visible and not durable is gone after a failover, and another record stands in its place.
+    /// A record that was visible and not durable is gone after a failover, and another record stands in its
+    /// place.
     @Test func whatWasReadAndForgottenIsReadAgain() throws {
         engine.faults = [.loseReply]
         #expect(try append(2, generation: 1) == .unknown("the reply was lost"))
@@ -67,7 +68,7 @@ import Testing
 
     @Test func whatWasTrimmedMeanwhileIsReadFromItsSnapshot() throws {
         let first = try StoredPartition(id, from: engine)
-        // Nothing is freed before there are two.
+        // The engine trims nothing before there are two snapshots.
         for sequence in UInt64(2)...3 {
             _ = try append(sequence, generation: sequence)
             let snapshot = try folded(StoredPartition(id, from: engine)).state.snapshot()
@@ -81,7 +82,7 @@ import Testing
         #expect(try folded(second).state.generation == 4)
     }
 
-    /// A record that an owner of before wrote late stands behind the barrier of the next: it is not read.
+    /// A former owner's late record stands behind the next owner's barrier: a reader refuses it.
     @Test func aRecordOfAnEarlierEpochIsNotRead() throws {
         #expect(try append(2, generation: 3, epoch: 0) == .rows([.appended]))
         #expect {
@@ -91,7 +92,7 @@ import Testing
         }
     }
 
-    /// The same where the barrier is covered by a snapshot.
+    /// The same where a snapshot covers the barrier.
     @Test func aRecordOfAnEarlierEpochIsNotFoldedBehindASnapshot() throws {
         #expect(try append(2, generation: 1) == .rows([.appended]))
         try engine.writeSnapshot(

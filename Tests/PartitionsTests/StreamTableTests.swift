@@ -16,7 +16,7 @@ import Testing
         return table
     }
 
-    /// A gateway that died confirms nothing any more: what listens at others does not wait for it.
+    /// A dead gateway confirms nothing any more, and devices at other gateways do not wait for it.
     @Test func aGatewayThatIsGoneHoldsNobodyUp() {
         var table = table([(1, gone), (2, here)])
         for gateway in [gone, here] { _ = table.number(gateway, Position(100)) }
@@ -30,7 +30,8 @@ import Testing
         #expect(table.isLive(2) && table.count == 1)
     }
 
-    /// What a device read of the log is on its way when it becomes live: confirmed with the next frame only.
+    /// Events that a device read from the log are under way when its stream becomes live: only the
+    /// confirmation of the next frame covers them.
     @Test func whatWasReadIsConfirmedByAFrameBehindIt() {
         var table = table([(1, here)])
         _ = table.number(here, Position(100))
@@ -43,7 +44,7 @@ import Testing
         #expect(table.handedOver(1) == Position(200) && table.handedOver(2) == Position(200))
     }
 
-    /// A link whose whole window was lost goes on, and what was lost does not count as handed over.
+    /// A link whose whole window was lost goes on, and lost frames do not count as handed over.
     @Test func whatWasLostIsConfirmedWithWhatComesNext() {
         var table = table([(1, here)])
         for position in UInt64(1)...5 { _ = table.number(here, Position(position)) }

@@ -32,7 +32,7 @@ struct TimerTests {
             house.now.monotonic = house.now.monotonic.advanced(by: .seconds(1))
             house.fireTimers()
         }
-        // By now nothing but the look of every six hours is left.
+        // Only the timer of the look of every six hours is left.
         #expect(house.partitions[0].wakes.times.count == 1)
         house.now.monotonic = house.now.monotonic.advanced(by: .seconds(8 * 3600))
         let before = house.timers.count
@@ -47,10 +47,10 @@ struct TimerTests {
         var plan = WakePlan()
         func set(_ times: UInt64..., now: UInt64) -> [Bool] { times.map { plan.plan(at($0), now: at(now)) } }
         #expect(set(100, 10, 10, 20, now: 1) == [true, true, false, false])
-        // Late by a second, as on a busy machine.
+        // The timer is late by 1 s, as on a busy machine.
         #expect(set(30, now: 11) == [false] && plan.times == [at(100), at(10)])
         #expect(set(112, now: 112) == [true] && plan.times == [at(112)])
-        // What is due already is set for once.
+        // A timer that is due already is set once.
         #expect(set(50, now: 112) == [true] && set(50, 60, now: 113) == [false, false])
         plan.fired(at(100))
         #expect(plan.times == [at(112)])

@@ -3,8 +3,8 @@ import Testing
 
 @testable import Partitions
 
-/// A clock on the wall may show anything. What it shows decides about devices and messages only as long as
-/// it goes with the clock that cannot be set.
+/// A wall clock may show anything. A partition lets it decide about devices and messages only while it goes
+/// with the monotonic clock, which cannot be set (rule: wall-time-is-a-witness).
 @Suite("A wall clock that is wrong")
 struct WallClockTests {
     private static let day: Int64 = 86_400
@@ -24,7 +24,7 @@ struct WallClockTests {
         let two = house.envelope("m2", ttl: 86_400)
         leap(house, days: days)
         for _ in 0..<6 { house.pass(seconds: 10) }
-        // Who comes and who is sent something meanwhile is dated as if nothing had happened.
+        // The partition dates streams and messages of this minute as if nothing had happened.
         house.listen(device, credential, stream: 1)
         _ = house.request(.sendToDevice(nil, away, two), of: PartitionID(0))
         #expect(house.takeEvents() == ["attached"])
@@ -40,7 +40,7 @@ struct WallClockTests {
             .stream(.detach(StreamID(gateway: House.gateway, number: 1), device.index)), to: PartitionID(0))
         for _ in 0..<8 { house.pass(seconds: WallClockTests.day / 8 * 2) }
         #expect(house.partitions[0].deviceCount == 2)
-        // A day and more is over now for the messages.
+        // More than the messages' time to live, one day, is over now.
         #expect(house.waitingCount(0, away.index.rawValue) == 0)
     }
 
