@@ -11,10 +11,12 @@ extension Node {
     private static let looks = 4
     private static let microsecondsBetweenLooks: UInt32 = 350_000
 
-    static func checkCompany(_ engine: any ClusterEngine, name: String) throws {
+    static func checkCompany(
+        _ engine: any ClusterEngine, name: String, clock: () -> WallTime = { Clock.now().wall }
+    ) throws {
         if let theirs = try engine.wallClock() {
             var comparison = ClockComparison()
-            if case .differs(let off, _) = comparison.compare(Clock.now().wall, with: theirs) {
+            if case .differs(let off, _) = comparison.compare(clock(), with: theirs) {
                 throw NodeError(
                     "this machine's clock is \(off.magnitude / 1000) s \(off > 0 ? "ahead of" : "behind") the"
                         + " database's: let both follow the same time (NTP), then start again")
