@@ -87,11 +87,10 @@ import Testing
         let running = Running {
             try CatalogTests.add(try PostgresEngine(place, options: .patient), writer: 1)
         }
-        let waiting = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        // The watcher is outside the transaction, which would see the same for as long as it lasts.
+        // The watcher is outside the transaction.
         let watcher = try Other(place)
-        try watcher.wait("SELECT count(*) " + waiting, for: "1")
-        let process = try watcher.value("SELECT pid " + waiting)
+        try watcher.waitForALock()
+        let process = try watcher.value("SELECT pid " + Other.waitingForALock)
         try other.run("SELECT pg_terminate_backend(\(process))")
         try other.run("COMMIT")
         #expect(try running.wait() == 2)

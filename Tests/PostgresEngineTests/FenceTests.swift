@@ -29,8 +29,7 @@ import Testing
                 }
             }
         }
-        // Wait until all writers append.
-        for _ in writers where ready.wait(timeout: .now() + 120) == .timedOut { break }
+        for _ in writers { try demand(ready.wait(timeout: .now() + 120) == .success, "a writer appends") }
         try engine.fence(session)
         let atTheFence = try (0..<4).map { try engine.lastSequence(p($0)).rawValue }
         let acknowledged = try writers.map { try $0.wait() }
@@ -73,6 +72,21 @@ import Testing
         #expect(try engine.fence(session, at: 2), "dead already")
     }
 
+    /// A fence that finds another counter must not wait for the session's row: each append of the living
+    /// session holds the row's lock.
+    @Test func aFenceThatFindsAnotherCounterTakesNoLock() throws {
+        let place = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(place)
+        let session = try begin(engine)
+        #expect(try engine.renewLease(session) == 1)
+        let append = try Other(place)
+        try append.run("BEGIN; SELECT FROM tidecast.session FOR SHARE")
+        #expect(try !engine.fence(session, at: 0))
+        #expect(throws: EngineError.self, "the row is locked") { try engine.fence(session, at: 1) }
+        try append.run("COMMIT")
+        #expect(try engine.fence(session, at: 1))
+    }
+
     /// A fence waits for the lease's row, and then looks at the row again.
     @Test(arguments: ["COMMIT", "ROLLBACK"]) func aFenceWaitsForARenewalUnderWay(end: String) throws {
         let place = try Server.shared().makeDatabase()
@@ -82,11 +96,7 @@ import Testing
         let waiting = try Other(place)
         try renewal.run("BEGIN; UPDATE tidecast.lease SET counter = counter + 1")
         let fence = Running { try PostgresEngine(place, options: .patient).fence(session, at: 0) }
-        try waiting.wait(
-            """
-            SELECT count(*) > 0 FROM pg_stat_activity
-            WHERE datname = current_database() AND wait_event_type = 'Lock'
-            """, for: "t")
+        try waiting.waitForALock()
         try renewal.run(end)
         #expect(try fence.wait() == (end == "ROLLBACK"))
         #expect(try engine.isAlive(session) == (end == "COMMIT"))
@@ -107,11 +117,7 @@ import Testing
             let info = Ownership.NodeInfo(isShard: true, isGateway: true, peer: "a:1")
             return try Ownership.Poll(renewing: session, info: info, of: engine).sessions
         }
-        try waiting.wait(
-            """
-            SELECT count(*) > 0 FROM pg_stat_activity
-            WHERE datname = current_database() AND wait_event_type = 'Lock'
-            """, for: "t")
+        try waiting.waitForALock()
         try fence.run("COMMIT")
         #expect(throws: EngineError.fenced) { try look.wait() }
         let counters = try waiting.run("SELECT counter FROM tidecast.lease")
@@ -163,11 +169,7 @@ import Testing
             let engine = try PostgresEngine(place, options: .patient)
             return engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
         }
-        try waiting.wait(
-            """
-            SELECT count(*) > 0 FROM pg_stat_activity
-            WHERE datname = current_database() AND wait_event_type = 'Lock'
-            """, for: "t")
+        try waiting.waitForALock()
         try other.run("COMMIT")
         #expect(try append.wait() == .rows([.fenced]))
         #expect(try engine.look(p(0), Sequence(2)) == nil)

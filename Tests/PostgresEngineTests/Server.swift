@@ -196,6 +196,16 @@ final class Other {
     /// The single value of a query.
     func value(_ sql: String) throws -> String { try #require(try run(sql).first?.first) }
 
+    /// Waits until some statement of the database waits for a lock. This connection must hold no
+    /// transaction: a transaction sees the same activity for as long as it lasts.
+    func waitForALock() throws {
+        try wait("SELECT count(*) > 0 " + Other.waitingForALock, for: "t")
+    }
+    static let waitingForALock = """
+        FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'
+        """
+
     /// Asks until the query's value is this one.
     func wait(_ sql: String, for value: String) throws {
         let end = Date(timeIntervalSinceNow: 60)
