@@ -213,9 +213,7 @@ extension Node {
     private static func clusterSecrets(
         _ engine: any Engine, _ vault: Vault, _ log: Logger
     ) throws -> (id: [UInt8], key: [UInt8]) {
-        guard let engine = engine as? any ClusterEngine else {
-            throw NodeError("the engine is not one of clusters")
-        }
+        let engine = try DatabaseLane.clusterEngine(engine)
         return try patiently(log) {
             (
                 try Catalog.made(.setting, "cluster-id", engine, vault) { try Catalog.random(16) },
