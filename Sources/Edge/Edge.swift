@@ -89,7 +89,11 @@ public final class Edge: Sendable {
         let channel = try ListenError.naming(path) {
             try bootstrap(nil).bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true).wait()
         }
-        chmod(path, mode)
+        guard chmod(path, mode) == 0 else {
+            let reason = String(cString: strerror(errno))
+            channel.close(promise: nil)
+            throw ListenError(address: path, reason: "the file's mode cannot be set: \(reason)")
+        }
         listeners.withLock { $0.append(channel) }
     }
 
