@@ -200,6 +200,19 @@ extension [ControlEffect] {
         #expect(!alive.contains { if case .take = $0 { true } else { false } })
     }
 
+    @Test("notes a fence that failed with its reason, and a lease that has moved not at all")
+    func failedFences() {
+        let desk = ControlDesk()
+        _ = desk.hear(.begin(seeds: []))
+        func noted(_ reason: String?) -> [String] {
+            desk.hear(.fenceFailed(SessionID(7), reason)).compactMap { effect in
+                if case .noted(.notFenced(SessionID(7), let reason)) = effect { reason } else { nil }
+            }
+        }
+        #expect(noted("a lock") == ["a lock"])
+        #expect(noted(nil) == [])
+    }
+
     @Test("is not ready before it has joined, and says so")
     func readiness() {
         let desk = ControlDesk()
