@@ -6,7 +6,7 @@ import Partitions
 // Jobs of the engines for a loop's partitions. The answers come back to the loop's mailbox.
 
 extension NodeLoop {
-    /// The most rows that one call of the engine deletes, so that appends never wait long behind the call.
+    /// The most rows that a call of the engine deletes, so that appends never wait long behind the call.
     private static let trimSlice = 500
 
     private var mailbox: Mailbox { mailboxes[number] }

@@ -125,7 +125,7 @@ final class NodeLoop: @unchecked Sendable {
         scheduleTurn()
     }
 
-    /// Carries out the core's effects. Further effects that one of them causes may run before the rest.
+    /// Carries out the core's effects. Further effects that an effect causes may run before the rest.
     private func settle() {
         while !core.effects.isEmpty {
             var batch: [LoopEffect] = []

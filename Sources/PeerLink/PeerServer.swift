@@ -23,7 +23,7 @@ public struct PeerEvents: Sendable {
     public var renewed: @Sendable (_ life: UInt32) -> Void
     /// This side has refused a connection, for a reason that is a sentence for the log.
     public var refused: @Sendable (String) -> Void
-    /// The state of the connection that one of this process's loops makes to another process.
+    /// The state of the connection that a loop of this process makes to another process.
     public var link: @Sendable (_ life: UInt32, _ loop: Int, Report) -> Void
 
     public enum Report: Hashable, Sendable {

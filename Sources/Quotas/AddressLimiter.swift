@@ -33,7 +33,7 @@ public struct AddressLimiter: Sendable {
         table.take(AddressLimiter.key(address), both, now: now).map(AddressLimiter.refusal)
     }
 
-    /// The limit that one more action would pass; `nil` where there is none.
+    /// The limit that a further action would pass; `nil` where there is none.
     public func look(_ address: UInt64, now: MonotonicTime) -> QuotaRefusal? {
         table.look(AddressLimiter.key(address), both, now: now).map(AddressLimiter.refusal)
     }

@@ -24,7 +24,7 @@ struct LimitTable: Sendable {
         var full: UInt64 = 0
     }
 
-    /// The limit that one more action would pass, and after how many nanoseconds to ask again.
+    /// The limit that a further action would pass, and after how many nanoseconds to ask again.
     struct Refusal {
         var isLong: Bool
         var limit: UInt64
@@ -81,7 +81,7 @@ struct LimitTable: Sendable {
         return nil
     }
 
-    /// The limit that one more action would pass. Counts nothing.
+    /// The limit that a further action would pass. Counts nothing.
     func look(_ key: UInt64, _ limits: Limits, now: MonotonicTime) -> Refusal? {
         var entry = entries[find(key)]
         guard entry.key != 0 else { return refusal(Entry(), limits) }

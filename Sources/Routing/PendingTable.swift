@@ -1,7 +1,7 @@
 /// The requests of one router that are under way, by number.
 ///
 /// A number tells the place in the table, so that finding a request costs nothing. Numbers rise with time, so
-/// that one number stands for all requests that were asked before it. A place is used again only under
+/// that a number stands for all requests that were asked before it. A place is used again only under
 /// another number: an answer that comes too late finds nothing.
 struct PendingTable {
     struct Slot {

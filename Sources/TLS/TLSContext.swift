@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// The certificate that one side of TLS connections shows, and the authorities that it trusts. TLS 1.2 and
+/// The certificate that a side of TLS connections shows, and the authorities that it trusts. TLS 1.2 and
 /// later.
 // Safe: libssl counts references and locks a context by itself, and the code here changes a context only
 // before other threads have it.

@@ -27,7 +27,7 @@ private struct Desk {
         return last
     }
 
-    /// The numbers that one turn serves. Where there is a `share`, each number is refused for that share.
+    /// The numbers that a turn serves. Where there is a `share`, each number is refused for that share.
     @discardableResult
     mutating func turn(refusing share: UInt64? = nil) -> [Int] {
         queue.beginTurn(now: now)

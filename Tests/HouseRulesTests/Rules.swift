@@ -68,6 +68,7 @@ extension Rule {
 
     static let all: [Rule] = [
         imports, ciphers, clocks, tasks, randomness, fileLength, lineLength, functionLength, unsafe, markers,
+        plainWords,
     ]
 
     static let imports = Rule(name: "imports of the core") { file in
@@ -188,6 +189,21 @@ extension Rule {
         return file.lines.indices.compactMap { index in
             words.first { file.lines[index].containsWord($0) }.map {
                 (index, "\($0) stays for ever: do it now, or write an issue")
+            }
+        }
+    }
+
+    /// The words that docs/style.md bans: a comment with one of them leaves out the noun.
+    static let plainWords = Rule(name: "plain words in comments") { file in
+        let words = [
+            "who" + "ever", "that" + " one", "it was" + " so", "in so many" + " words", "an" + "ew",
+            "those" + " who", "of" + " before", "which" + " see",
+        ]
+        return file.lines.indices.filter { file.isCommented[$0] }.flatMap { index in
+            let line = file.lines[index]
+            let comment = line.firstRange(of: "//").map { String(line[$0.upperBound...]) } ?? line
+            return words.filter { comment.lowercased().containsWord($0) }.map {
+                (index, "\"\($0)\" is banned by docs/style.md: name the actor or the thing instead")
             }
         }
     }

@@ -32,6 +32,7 @@ import Testing
         "length of a function": "func a() {\n" + String(repeating: "    b()\n", count: 70) + "}\n",
         "promises that the compiler cannot check": "let a = try! b()",
         "leftover markers": "// FIX" + "ME",
+        "plain words in comments": "// Who" + "ever asks waits.",
     ]
 
     @Test("every rule is seen failing in every target of the core, and says where and what to do instead")
@@ -159,5 +160,16 @@ import Testing
             #expect(RulesTests.lines(.markers, "Sources/Edge/A.swift", "\n// \(word): later") == [2])
         }
         #expect(RulesTests.lines(.markers, "Sources/Edge/A.swift", "let METHODS = 0xFF" + "XX" + "XX") == [])
+    }
+
+    @Test("a comment that leaves out the noun is refused; code and longer words are not")
+    func plainWords() {
+        for words in ["who" + "ever", "Which" + " see", "that" + " one", "an" + "ew"] {
+            let comment = "let a = 1\n/// A \(words)."
+            #expect(RulesTests.lines(.plainWords, "Sources/Edge/A.swift", comment) == [2])
+            #expect(RulesTests.lines(.plainWords, "Sources/Edge/A.swift", "let a = \"\(words)\"") == [])
+        }
+        let text = "// that oneself, an" + "ewer, the those\n"
+        #expect(RulesTests.lines(.plainWords, "Tests/EdgeTests/A.swift", text) == [])
     }
 }

@@ -122,7 +122,7 @@ extension Membership {
         #expect(machine.members.isEmpty)
     }
 
-    /// A death that one side of a cut reports in a comparison is a suspicion only: the accused node may
+    /// A death that a side of a cut reports in a comparison is a suspicion only: the accused node may
     /// contradict.
     @Test func aComparisonBuriesNobody() {
         var machine = node(1, "a")

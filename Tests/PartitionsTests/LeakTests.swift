@@ -3,7 +3,7 @@ import Testing
 
 @testable import Partitions
 
-/// Ids leak nothing (rule: ids-leak-nothing): the ids that one project's devices see do not show what others
+/// Ids leak nothing (rule: ids-leak-nothing): the ids that a project's devices see do not show what others
 /// do.
 @Suite struct LeakTests {
     /// The positions of one device's events, 1 ms apart. Between two of them `others` messages of another

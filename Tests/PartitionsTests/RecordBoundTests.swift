@@ -21,7 +21,7 @@ struct RecordBoundTests {
         return (PartitionID(0), topic)
     }
 
-    /// A quarter of every bound, and of the 500 sends that one slow commit may gather.
+    /// A quarter of every bound, and of the 500 sends that a slow commit may gather.
     @Test("125 sends to 4,000 devices in one commit arrive, in records of at most a megabyte")
     func oneEntry() throws {
         let house = House(count: 2) {

@@ -13,8 +13,8 @@ struct SimulationTests {
             history.sends.count > 20 && history.deliveries.count > 20, "seed \(seed) does next to nothing")
     }
 
-    /// A planted bug breaks each rule of docs/protocol.md that one node can break; some seed's checkers must
-    /// see it.
+    /// A planted bug breaks each rule of docs/protocol.md that a single node can break; some seed's checkers
+    /// must see it.
     @Test(
         "sees each planted bug",
         arguments: [

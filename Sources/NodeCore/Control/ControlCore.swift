@@ -5,7 +5,7 @@ import Ownership
 import Partitions
 import Routing
 
-/// Everything that one node decides for its part in the cluster: which nodes are there, which session owns
+/// Everything that a node decides for its part in the cluster: which nodes are there, which session owns
 /// what, what this node takes, gives up and fences, whether it is ready, and what its loops and the other
 /// nodes are told of all that.
 ///

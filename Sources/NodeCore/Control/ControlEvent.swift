@@ -14,7 +14,7 @@ public enum ControlEvent: Sendable {
     case peer(UInt32, PeerWord)
     /// A connection to or from the process broke.
     case linkReset(UInt32)
-    /// News of a connection that one of the loops makes to the process.
+    /// News of a connection that a loop makes to the process.
     case link(UInt32, loop: Int, LinkReport)
     /// A datagram of this cluster, and where it came from.
     case datagram([UInt8], from: String)

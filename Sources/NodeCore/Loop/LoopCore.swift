@@ -46,7 +46,7 @@ public struct LoopOptions: Sendable {
     var eventHistories: [History] { histories.map { History($0.rawValue &+ partition.generation) } }
 }
 
-/// Everything that one loop of a node decides: for the partitions that live on it, for the requests and the
+/// Everything that a loop of a node decides: for the partitions that live on it, for the requests and the
 /// streams of the clients that are connected to it, and for the machines between them.
 ///
 /// Messages come in, effects go out; the core does no I/O (rule: one-core-in-two-worlds). It handles messages

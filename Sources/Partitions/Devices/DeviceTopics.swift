@@ -1,6 +1,6 @@
 import Model
 
-/// The topics that one device is subscribed to, with the day of each: 16 bytes, and a block where needed.
+/// The topics that a device is subscribed to, with the day of each: 16 bytes, and a block where needed.
 ///
 /// Up to two topics stand in the slot, more in one block of 6 bytes each, in no order. The holder calls
 /// `destroy()`.

@@ -171,7 +171,7 @@ extension OutboxItem {
     }
 }
 
-/// All that one record of the sender has for one receiver.
+/// All that a record of the sender has for one receiver.
 public struct OutboxEntry: Sendable {
     /// The sequence of the sender's record that made it.
     public var number: Sequence

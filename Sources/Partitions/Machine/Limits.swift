@@ -14,7 +14,7 @@ public struct DeliveryLimits: Hashable, Sendable {
     /// Unacknowledged messages of a device whose stream cannot take more for now: what was written to the
     /// stream, and as many more as wait for an absent device.
     var behindMax: Int { min(Int(waitingHardMax), 2 * Int(waitingMax) + Int(passDepth)) }
-    /// Topics that one device may be subscribed to (FCM: 2,000).
+    /// Topics that a device may be subscribed to (FCM: 2,000).
     public var topicsPerDeviceMax = DeliveryLimits.topicsStoredMax
 
     /// The most topics of one device that a snapshot may hold.
@@ -42,7 +42,7 @@ public struct PartitionOptions: Sendable {
     public var delivery = DeliveryLimits()
     /// Bytes of an open record past which the partition closes it although another record is in flight.
     public var recordBytesMax = 1 << 20
-    /// Bytes that one record may put into one outbox, past which the partition closes it as well: the record
+    /// Bytes that a record may put into one outbox, past which the partition closes it as well: the record
     /// makes larger records at its receivers, where each message stands with all of its targets.
     public var entryBytesMax = 2 << 20
     /// Rises when the engine may have lost its end. Older event ids count only up to their generation's end.
@@ -57,7 +57,7 @@ public struct PartitionOptions: Sendable {
     public var comparedAtOnce = 256
     /// Records in flight. At this many a full open record makes the partition refuse requests.
     public var recordsInFlightMax = 8
-    /// Bytes of waiting bodies that one project may have in this partition.
+    /// Bytes of waiting bodies that a project may have in this partition.
     public var waitingBytesMax: UInt64 = 256 << 20
     /// Outbox entries offered to one partition and not yet acknowledged.
     public var outboxWindow = 64
@@ -94,7 +94,7 @@ public struct PartitionOptions: Sendable {
     public var listenersReturn: UInt64 = .seconds(10)
     /// Journal bytes after which a snapshot is due, at least: a larger snapshot waits for its own length.
     public var snapshotBytesMin = 8 << 20
-    /// Bytes of a snapshot that one slice makes, about 1 ms of work, and nanoseconds between two slices.
+    /// Bytes of a snapshot that a slice makes, about 1 ms of work, and nanoseconds between two slices.
     public var snapshotSliceBytes = 64 << 10
     public var snapshotPause: UInt64 = .milliseconds(2)
     /// Bytes of one part of a snapshot. No slice is made while twice as many bytes wait for the engine.

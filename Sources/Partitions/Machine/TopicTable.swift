@@ -86,7 +86,7 @@ struct TopicTable: ~Copyable {
         self[topic.rawValue]?.part(partition).sorted ?? []
     }
 
-    /// The fingerprint over all members that one partition has here, counted in the sets.
+    /// The fingerprint over all members that a partition has here, counted in the sets.
     func fingerprint(_ names: TopicNames, of partition: PartitionID) -> UInt64 {
         var fingerprint: UInt64 = 0
         for shard in shards {

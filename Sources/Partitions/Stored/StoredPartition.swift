@@ -15,7 +15,7 @@ public struct StoredPartition: Sendable {
         var digest: UInt64?
     }
 
-    /// Bytes of records that one call asks of the engine.
+    /// Bytes of records that a call asks of the engine.
     public static let readBytesMax = 16 << 20
 
     public let id: PartitionID
