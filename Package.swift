@@ -37,11 +37,10 @@ extension Target {
     }
 }
 
-let nio: [Target.Dependency] = [
-    .product(name: "NIOCore", package: "swift-nio"),
-    .product(name: "NIOPosix", package: "swift-nio"),
-    .product(name: "NIOHTTP1", package: "swift-nio"),
-]
+/// Products of swift-nio: `NIOCore` and those that are named.
+func nio(_ others: String...) -> [Target.Dependency] {
+    (["NIOCore"] + others).map { .product(name: $0, package: "swift-nio") }
+}
 
 let ground: [Target] = [
     .system("CNghttp2", pkgConfig: "libnghttp2", apt: "libnghttp2-dev"),
@@ -58,39 +57,48 @@ let ground: [Target] = [
 ]
 
 let model: [Target] = [
-    .floor("Model", on: ["COpenSSL"], settings: simulated),
+    .floor("Model", settings: simulated),
+    .floor("Bytes", on: ["CLZ4", "CXXHash"], settings: simulated),
     .floor("HTTPMessages"),
+    .floor("RegistrationIDs", on: ["Model", "COpenSSL"]),
 ]
 
 let core: [Target] = [
-    .floor("Journal", on: ["Model", "CLZ4", "CXXHash"], settings: simulated),
-    .floor("Credentials", on: ["Model", "Journal"]),
-    .floor("Quotas", on: ["Model", "Journal"], settings: simulated),
+    .floor("Journal", on: ["Model", "Bytes", "CXXHash"], settings: simulated),
+    .floor("Credentials", on: ["Model", "Bytes", "RegistrationIDs"]),
+    .floor("Quotas", on: ["Model", "Bytes"], settings: simulated),
     .floor("Placement", on: ["Model"], settings: simulated),
-    .floor("Partitions", on: ["Model", "Journal", "Placement", "CRoaring"], settings: simulated),
-    .floor("Membership", on: ["Model", "Journal"], settings: simulated),
-    .floor("Ownership", on: ["Model", "Journal", "Placement"], settings: simulated),
-    .floor("Routing", on: ["Model", "Journal", "Placement", "Partitions", "Quotas"], settings: simulated),
+    .floor("Partitions", on: ["Model", "Bytes", "Journal", "Placement", "CRoaring"], settings: simulated),
+    .floor("Membership", on: ["Model", "Bytes"], settings: simulated),
+    .floor("Ownership", on: ["Model", "Bytes", "Journal", "Placement"], settings: simulated),
+    .floor("Routing", on: ["Model", "Bytes", "Placement", "Partitions", "Quotas"], settings: simulated),
     .floor(
         "NodeCore",
         on: [
-            "Model", "Journal", "Placement", "Partitions", "Quotas", "Membership", "Ownership", "Routing",
+            "Model", "Bytes", "Journal", "Placement", "Partitions", "Quotas", "Membership", "Ownership",
+            "Routing",
         ], settings: simulated),
 ]
 
 let api: [Target] = [
     .floor(
         "FCMAPI",
-        on: ["Model", "HTTPMessages", "Credentials", "Routing", "Quotas", "CSimdjson", "COpenSSL"])
+        on: [
+            "Model", "HTTPMessages", "RegistrationIDs", "Credentials", "Partitions", "Routing", "Quotas",
+            "CSimdjson", "COpenSSL",
+        ])
 ]
 
 let shells: [Target] = [
-    .floor("TLS", on: ["COpenSSL"] + nio),
-    .floor("Listener", on: ["Model", "HTTPMessages"] + nio),
-    .floor("Edge", on: ["Model", "HTTPMessages", "CNghttp2", "TLS", "Listener"] + nio),
-    .floor("SQLiteEngine", on: ["Model", "Journal", "CSQLite"]),
-    .floor("PeerLink", on: ["Model", "Journal", "TLS", "Listener"] + nio),
-    .floor("PostgresEngine", on: ["Model", "Journal", "CPQ"]),
+    .floor("TLS", on: ["COpenSSL"] + nio()),
+    .floor("Listener", on: ["Model", "HTTPMessages"] + nio("NIOPosix")),
+    .floor(
+        "Edge",
+        on: ["Model", "HTTPMessages", "CNghttp2", "TLS", "Listener"] + nio("NIOPosix", "NIOHTTP1")),
+    .floor("EngineDriver", on: ["Model", "Journal"]),
+    .floor("SQLiteEngine", on: ["Model", "Bytes", "Journal", "CSQLite"]),
+    .floor("PeerLink", on: ["Model", "Bytes", "TLS", "Listener"] + nio("NIOPosix")),
+    .floor("PostgresEngine", on: ["Model", "Bytes", "Journal", "CPQ"]),
     .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
 ]
 
@@ -98,18 +106,20 @@ let worlds: [Target] = [
     .floor(
         "Node",
         on: [
-            "Model", "HTTPMessages", "Journal", "Credentials", "Quotas", "Placement", "Partitions", "Routing",
-            "FCMAPI", "Edge", "Listener", "Membership", "Ownership", "NodeCore", "PeerLink", "PostgresEngine",
+            "Model", "Bytes", "HTTPMessages", "RegistrationIDs", "Journal", "Credentials", "Quotas",
+            "Partitions", "Routing", "EngineDriver", "FCMAPI", "Edge", "Listener", "Membership", "Ownership",
+            "NodeCore", "PeerLink", "PostgresEngine",
             "TLS",
             "SQLiteEngine", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),
-            .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-        ] + nio),
+        ] + nio("NIOPosix")),
+    .floor("MemoryEngine", on: ["Model", "Journal"], settings: simulated),
     .floor(
         "Simulator",
         on: [
-            "Model", "Journal", "Quotas", "Membership", "Placement", "Partitions", "Ownership", "Routing",
+            "MemoryEngine", "Model", "Journal", "Quotas", "Membership", "Placement", "Partitions",
+            "Ownership", "Routing",
             "NodeCore",
         ], settings: simulated),
 ]
@@ -118,14 +128,13 @@ let programs: [Target] = [
     .executableTarget(
         name: "tidecast",
         dependencies: [
-            "Model", "HTTPMessages", "Journal", "Quotas", "FCMAPI", "Edge", "SQLiteEngine", "Node",
-            "LoadGenerator", "COpenSSL", "CResolv", "TLS",
+            "HTTPMessages", "FCMAPI", "Node", "LoadGenerator", "CResolv", "TLS",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "Logging", package: "swift-log"),
             .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             .product(name: "UnixSignals", package: "swift-service-lifecycle"),
-        ] + allocator + nio,
+        ] + allocator + nio("NIOPosix", "NIOHTTP1"),
         swiftSettings: settings + (isSanitized ? [.define("TIDECAST_SANITIZE")] : []),
         linkerSettings: isSanitized ? [] : [.linkedLibrary("jemalloc")])
 ]
@@ -151,52 +160,68 @@ let fuzzers: [Target] =
         .executableTarget(
             name: "fuzz",
             dependencies: [
-                "Model", "HTTPMessages", "Journal", "Partitions", "Membership", "Ownership", "Routing",
+                "Model", "Bytes", "HTTPMessages", "RegistrationIDs", "Journal", "Partitions", "Membership",
+                "Ownership", "Routing",
                 "FCMAPI", "Edge", "PeerLink",
-            ],
+            ] + nio(),
             swiftSettings: settings)
     ] : []
 
 let tests: [Target] = [
     .tests(of: "Model"),
-    .tests(of: "HTTPMessages"),
-    .tests(of: "Journal", with: ["Model"]),
-    .tests(of: "Credentials", with: ["Model", "Journal"]),
+    .tests(of: "Bytes", with: ["Model"]),
+    .tests(of: "RegistrationIDs", with: ["Model"]),
+    .tests(of: "Journal", with: ["Model", "Bytes", "MemoryEngine"]),
+    .tests(of: "Credentials", with: ["Model", "Bytes", "RegistrationIDs"]),
     .tests(of: "Quotas", with: ["Model"]),
     .tests(of: "Placement", with: ["Model"]),
     .target(name: "StoredFormats", path: "Tests/StoredFormats", swiftSettings: settings),
     .tests(
-        of: "Membership", with: ["Model", "Journal", "Simulator", "StoredFormats"], exclude: ["Stories"]),
-    .tests(of: "Ownership", with: ["Model", "Journal", "Placement"]),
-    .tests(of: "Partitions", with: ["Model", "Journal", "StoredFormats"]),
+        of: "Membership", with: ["Model", "Bytes", "Journal", "Simulator", "StoredFormats"],
+        exclude: ["Stories"]),
+    .tests(of: "Ownership", with: ["Model", "Journal", "Placement", "MemoryEngine"]),
+    .tests(of: "Partitions", with: ["Model", "Bytes", "Journal", "MemoryEngine", "StoredFormats"]),
     .tests(
         of: "Routing",
-        with: ["Model", "Journal", "Placement", "Partitions", "Quotas", "StoredFormats"]),
+        with: ["Model", "Bytes", "Placement", "Partitions", "Quotas", "StoredFormats"]),
     .tests(
         of: "NodeCore",
         with: [
-            "Model", "Journal", "Placement", "Partitions", "Quotas", "Membership", "Ownership", "Routing",
+            "Model", "Bytes", "Journal", "MemoryEngine", "Partitions", "Quotas", "Membership", "Ownership",
+            "Routing",
         ]),
-    .tests(of: "FCMAPI", with: ["Model", "HTTPMessages", "Credentials", "Routing", "Quotas"]),
+    .tests(
+        of: "FCMAPI",
+        with: [
+            "Model", "HTTPMessages", "RegistrationIDs", "Credentials", "Partitions", "Routing", "Quotas",
+        ]),
     .tests(of: "TLS", with: ["COpenSSL"]),
     .tests(of: "Listener", with: ["Model", "HTTPMessages"]),
-    .tests(of: "Edge", with: ["HTTPMessages", "Listener", "COpenSSL", "CNghttp2"] + nio),
+    .tests(of: "Edge", with: ["Model", "HTTPMessages", "Listener"] + nio("NIOPosix")),
     .target(
         name: "EngineContract", dependencies: ["Model", "Journal"], path: "Tests/EngineContract",
         swiftSettings: settings),
-    .tests(of: "SQLiteEngine", with: ["Model", "Journal", "CSQLite", "EngineContract"]),
-    .tests(of: "PeerLink", with: ["Model", "Journal", "TLS", "StoredFormats", "COpenSSL"] + nio),
-    .tests(of: "PostgresEngine", with: ["Model", "Journal", "Ownership", "EngineContract", "CPQ"]),
+    .tests(
+        of: "SQLiteEngine",
+        with: [
+            "Model", "Bytes", "Journal", "EngineDriver", "MemoryEngine", "CSQLite", "EngineContract",
+        ]),
+    .tests(
+        of: "PeerLink",
+        with: ["Model", "Bytes", "Journal", "TLS", "StoredFormats", "COpenSSL"] + nio("NIOPosix")),
+    .tests(of: "PostgresEngine", with: ["Model", "Bytes", "Journal", "Ownership", "EngineContract", "CPQ"]),
     .tests(
         of: "Node",
         with: [
-            "Model", "HTTPMessages", "Journal", "Credentials", "FCMAPI", "Edge", "SQLiteEngine", "NodeCore",
+            "Model", "Bytes", "Journal", "MemoryEngine", "Credentials", "FCMAPI", "NodeCore",
             .product(name: "Logging", package: "swift-log"),
-        ] + nio),
+        ] + nio("NIOPosix")),
     .tests(of: "LoadGenerator"),
     .tests(
         of: "Simulator",
-        with: ["Model", "Journal", "Quotas", "Placement", "Partitions", "Routing", "NodeCore"]),
+        with: [
+            "Model", "Membership", "Ownership", "Quotas", "Placement", "Partitions", "Routing", "NodeCore",
+        ]),
     .testTarget(name: "HouseRulesTests", swiftSettings: settings),
 ]
 

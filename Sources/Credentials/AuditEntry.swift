@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 /// A change that an operator made: who, what, when, from where. Never a secret.

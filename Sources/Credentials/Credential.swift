@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 public enum CredentialKind: UInt8, CaseIterable, Sendable {

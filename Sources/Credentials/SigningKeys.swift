@@ -1,5 +1,6 @@
-import Journal
+import Bytes
 import Model
+import RegistrationIDs
 
 /// The keys that sign access tokens, the oldest first. There is always one.
 ///

@@ -2,6 +2,7 @@ import Credentials
 import HTTPMessages
 import Model
 import Quotas
+import RegistrationIDs
 import Routing
 
 /// Settings of the API.

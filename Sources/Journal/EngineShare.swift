@@ -1,3 +1,4 @@
+import Bytes
 import Model
 
 /// Which of a cluster's partitions live in one of its databases: partition p in database p mod `count`.

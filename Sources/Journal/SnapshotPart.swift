@@ -1,3 +1,4 @@
+import Bytes
 import Model
 
 /// One piece of a snapshot, as it goes to the engine between two appends.

@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 // How this node handles packets, compares everything with others, and looks for lost nodes.

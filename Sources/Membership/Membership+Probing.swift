@@ -1,4 +1,3 @@
-import Journal
 import Model
 
 // Probes of this node (direct, through helpers, over the stream connection), and its probes for others.

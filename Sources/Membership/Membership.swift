@@ -1,4 +1,3 @@
-import Journal
 import Model
 
 /// One node's view of its cluster's other nodes: SWIM with Lifeguard's additions, and a way back.

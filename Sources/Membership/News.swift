@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 /// News that this node has still to tell. Pieces told least go first, so that old ones never crowd out new

@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 /// One packet: its sender, its purpose, and news.

@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 /// What each datagram says under its seal: its receiver, and its number among its sender's datagrams.

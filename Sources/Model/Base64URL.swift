@@ -1,9 +1,11 @@
 /// Base64url without padding (RFC 4648 §5).
 public enum Base64URL {
-    private static let alphabet = Array(
+    @usableFromInline
+    static let alphabet = Array(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
     /// The value of each byte; 0xFF for bytes outside the alphabet.
-    private static let values: [UInt8] = {
+    @usableFromInline
+    static let values: [UInt8] = {
         var values = [UInt8](repeating: 0xFF, count: 256)
         for (value, byte) in alphabet.enumerated() { values[Int(byte)] = UInt8(value) }
         return values
@@ -47,8 +49,11 @@ public enum Base64URL {
     }
 
     /// The value of one character; 0xFF for none.
+    @inlinable
     @inline(__always)
-    static func value(_ byte: UInt8) -> UInt8 { values[Int(byte)] }
+    public static func value(_ byte: UInt8) -> UInt8 { values[Int(byte)] }
+    /// The character of the value's low six bits.
+    @inlinable
     @inline(__always)
-    static func character(_ value: UInt8) -> UInt8 { alphabet[Int(value & 63)] }
+    public static func character(_ value: UInt8) -> UInt8 { alphabet[Int(value & 63)] }
 }

@@ -2,6 +2,7 @@ import Credentials
 import FCMAPI
 import HTTPMessages
 import Model
+import RegistrationIDs
 
 // The server's own keys. `SigningKeys` and `RegistrationKeyRules` decide which changes are allowed.
 

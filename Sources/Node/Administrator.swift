@@ -1,4 +1,5 @@
 import Credentials
+import EngineDriver
 import FCMAPI
 import HTTPMessages
 import Journal

@@ -1,6 +1,7 @@
 import Credentials
 import Journal
 import Model
+import RegistrationIDs
 
 // The server's own keys: those that sign access tokens, and those that encipher registration ids. The time
 // from which each key is used is in settings that a former build ignores.

@@ -1,8 +1,10 @@
+import Bytes
 import COpenSSL
 import Credentials
 import FCMAPI
 import Journal
 import Model
+import RegistrationIDs
 
 /// The contents of the engine's small tables: projects, credentials, keys and settings. Runs on the engine's
 /// thread.

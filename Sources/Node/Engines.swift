@@ -1,3 +1,4 @@
+import EngineDriver
 import Journal
 import Model
 import SQLiteEngine

@@ -1,4 +1,5 @@
 import Credentials
+import EngineDriver
 import Glibc
 import Journal
 import Logging

@@ -1,4 +1,5 @@
 import Edge
+import EngineDriver
 import FCMAPI
 import Glibc
 import HTTPMessages
@@ -10,6 +11,7 @@ import NIOPosix
 import NodeCore
 import Partitions
 import PeerLink
+import RegistrationIDs
 import Routing
 import SQLiteEngine
 import Synchronization

@@ -7,6 +7,7 @@ import NodeCore
 import Partitions
 import PeerLink
 import Quotas
+import RegistrationIDs
 import Routing
 
 /// One event loop's share of a node: its sockets, timers and mailbox around the core that decides.

@@ -1,4 +1,5 @@
 import Edge
+import EngineDriver
 import FCMAPI
 import Glibc
 import NodeCore

@@ -2,6 +2,7 @@ import Journal
 import Model
 import NodeCore
 import Partitions
+import RegistrationIDs
 
 /// Takes partitions at the start of a node of its own. Runs on the engine's thread.
 enum Recovery {

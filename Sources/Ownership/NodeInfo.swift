@@ -1,3 +1,4 @@
+import Bytes
 import Journal
 
 // How a node's description of itself stands in the engine's table.

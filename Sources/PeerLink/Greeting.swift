@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import TLS
 
 /// The proofs that a node demands of the other end of a connection.

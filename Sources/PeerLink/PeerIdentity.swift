@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 
 /// How two ends write frames to each other.
 ///

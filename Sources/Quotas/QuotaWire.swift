@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 // The wire form of the messages between spenders and grantors.

@@ -1,3 +1,4 @@
+import Bytes
 import Edge
 import FCMAPI
 import HTTPMessages
@@ -7,6 +8,7 @@ import Model
 import Ownership
 import Partitions
 import PeerLink
+import RegistrationIDs
 import Routing
 
 /// The code that gets bytes from outside. The first byte of an input chooses the target, so that a single

@@ -1,5 +1,6 @@
-import Journal
+import Bytes
 import Model
+import RegistrationIDs
 import Testing
 
 @testable import Credentials

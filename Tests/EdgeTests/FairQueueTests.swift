@@ -1,3 +1,4 @@
+import Model
 import Testing
 
 @testable import Edge
@@ -19,7 +20,9 @@ private struct Desk {
 
     /// Adds numbers, each with a body of `bytes` bytes.
     @discardableResult
-    mutating func add(_ items: some Sequence<Int>, of share: UInt64, bytes: Int = 0) -> FairQueue<Int>.Added {
+    mutating func add(
+        _ items: some Swift.Sequence<Int>, of share: UInt64, bytes: Int = 0
+    ) -> FairQueue<Int>.Added {
         var last = FairQueue<Int>.Added.waits
         for item in items {
             last = queue.add(item, of: share, cost: queue.cost(bodyBytes: bytes), now: now)
@@ -259,25 +262,26 @@ struct FairQueueTests {
 
     @Test("keep the laws, whatever comes in which order", arguments: 1...20)
     func random(seed: UInt64) {
-        var dice = Dice(state: seed)
+        var random = SeededGenerator(seed: seed)
+        func next(_ bound: Int) -> Int { Int.random(in: 0..<bound, using: &random) }
         var desk = Desk { ($0.refusal, $0.debt, $0.turn, $0.full) = (10, 60, 20, 10) }
         /// The last number that the queue served, by share.
         var last: [Int: Int] = [:]
         var number = 0
         for _ in 0..<2000 {
-            switch dice.next(6) {
+            switch next(6) {
             case 0...2:
                 number += 1
-                let share = dice.next(5)
-                desk.add([number * 8 + share], of: UInt64(share), bytes: dice.next(10))
+                let share = next(5)
+                desk.add([number * 8 + share], of: UInt64(share), bytes: next(10))
             case 3: _ = desk.takes()
-            case 4: desk.now += UInt64(dice.next(40))
+            case 4: desk.now += UInt64(next(40))
             default:
                 desk.queue.beginTurn(now: desk.now)
                 var work = 0
                 while let served = desk.queue.next(now: desk.now) {
                     work += 1
-                    if dice.next(3) == 0 { desk.queue.noteRefused(UInt64(dice.next(5)), now: desk.now) }
+                    if next(3) == 0 { desk.queue.noteRefused(UInt64(next(5)), now: desk.now) }
                     #expect(served.item > last[served.item % 8] ?? 0)
                     last[served.item % 8] = served.item
                 }
@@ -296,14 +300,6 @@ extension Desk {
 }
 
 /// Numbers from a seed.
-private struct Dice {
-    var state: UInt64
-    mutating func next(_ bound: Int) -> Int {
-        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-        return Int(state >> 33) % bound
-    }
-}
-
 @Suite("The laws of requests that wait")
 struct FairQueueLawTests {
     private func isSeen(_ law: String, _ change: (inout FairQueue<Int>) -> Void) {

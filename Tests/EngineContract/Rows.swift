@@ -6,7 +6,7 @@ import Model
 public func p(_ id: Int) -> PartitionID { PartitionID(UInt16(id)) }
 
 public func body(of sequence: UInt64, partition: Int, bytes: Int) -> [UInt8] {
-    var generator = Splitmix(state: sequence &* 4096 &+ UInt64(partition))
+    var generator = SeededGenerator(seed: sequence &* 4096 &+ UInt64(partition))
     return (0..<bytes).map { _ in UInt8(truncatingIfNeeded: generator.next()) }
 }
 
@@ -16,18 +16,6 @@ public func row(_ partition: Int, _ sequence: UInt64, bytes: Int = 100) throws -
     let payload = try RecordCodec.encode(
         header: header, body: body(of: sequence, partition: partition, bytes: bytes))
     return Row(partition: p(partition), sequence: Sequence(sequence), payload: payload)
-}
-
-public struct Splitmix: RandomNumberGenerator {
-    public var state: UInt64
-    public init(state: UInt64) { self.state = state }
-    public mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-        return z ^ (z >> 31)
-    }
 }
 
 /// Begins a session that owns partitions 0..<count, each with its barrier at 1.

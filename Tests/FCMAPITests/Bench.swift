@@ -3,6 +3,7 @@ import HTTPMessages
 import Model
 import Partitions
 import Quotas
+import RegistrationIDs
 import Routing
 import Testing
 

@@ -1,4 +1,5 @@
 import Journal
+import MemoryEngine
 import Model
 import Testing
 
@@ -18,7 +19,7 @@ import Testing
 
     @Test(arguments: 1...60)
     func durableMeansDurable(seed: UInt64) throws {
-        var generator = Splitmix(state: seed)
+        var generator = SeededGenerator(seed: seed)
         let count = 3
         let engine = MemoryEngine()
         try engine.createPartitions(count: count, histories: (0..<count).map { History(UInt64($0)) })
@@ -59,7 +60,7 @@ import Testing
         }
     }
 
-    private func step(_ world: inout World, _ count: Int, _ generator: inout Splitmix) throws {
+    private func step(_ world: inout World, _ count: Int, _ generator: inout SeededGenerator) throws {
         if Int.random(in: 0..<4, using: &generator) == 0 {
             let faults: [MemoryEngine.Fault?] = [.refuse, .loseReply, .loseRequest, nil]
             world.engine.faults.append(faults[Int.random(in: 0..<4, using: &generator)])

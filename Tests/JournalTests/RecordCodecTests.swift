@@ -1,17 +1,7 @@
+import Bytes
 import Journal
 import Model
 import Testing
-
-struct Splitmix: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-        return z ^ (z >> 31)
-    }
-}
 
 @Suite struct RecordCodecTests {
     private let header = RecordHeader(
@@ -20,7 +10,7 @@ struct Splitmix: RandomNumberGenerator {
     private func text(_ count: Int) -> [UInt8] { (0..<count).map { UInt8($0 % 7) } }
 
     private func noise(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
-        var generator = Splitmix(state: seed)
+        var generator = SeededGenerator(seed: seed)
         return (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
     }
 
@@ -107,7 +97,7 @@ struct Splitmix: RandomNumberGenerator {
     }
 
     @Test func noiseIsNeverARecord() {
-        var generator = Splitmix(state: 4)
+        var generator = SeededGenerator(seed: 4)
         for _ in 0..<20_000 {
             var bytes = noise(Int.random(in: 0...120, using: &generator), seed: generator.next())
             if bytes.count > 3, Bool.random(using: &generator) {

@@ -1,4 +1,5 @@
-import Journal
+import Bytes
+import MemoryEngine
 import Model
 import Quotas
 import Testing

@@ -1,6 +1,8 @@
+import Bytes
 import Credentials
 import FCMAPI
 import Journal
+import MemoryEngine
 import Model
 import Testing
 

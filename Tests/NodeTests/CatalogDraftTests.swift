@@ -1,4 +1,5 @@
 import Journal
+import MemoryEngine
 import Testing
 
 @testable import Node

@@ -1,5 +1,6 @@
 import Journal
 import Logging
+import MemoryEngine
 import Testing
 
 @testable import Node

@@ -1,4 +1,4 @@
-import Journal
+import MemoryEngine
 import Model
 import Testing
 

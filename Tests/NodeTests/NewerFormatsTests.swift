@@ -1,6 +1,7 @@
 import FCMAPI
 import Journal
 import Logging
+import MemoryEngine
 import Model
 import NodeCore
 import Testing

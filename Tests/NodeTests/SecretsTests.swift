@@ -1,6 +1,7 @@
 import Credentials
 import FCMAPI
 import Journal
+import MemoryEngine
 import Model
 import Testing
 

@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 @testable import Partitions

@@ -3,18 +3,6 @@ import Testing
 
 @testable import Placement
 
-/// Splitmix64; the seed stands in each test's output.
-struct SeededRandom: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
-    }
-}
-
 private func hash(_ name: String, _ project: UInt32) -> UInt64 {
     Array(name.utf8).withUnsafeBufferPointer { Placement.hash($0, in: ProjectNumber(project)) }
 }
@@ -65,7 +53,7 @@ private func hashByDefinition(_ name: [UInt8], _ project: UInt32) -> UInt64 {
 
     @Test("the fast hash is the one that is written down, for every length and alignment")
     func twin() {
-        var random = SeededRandom(state: 1)
+        var random = SeededGenerator(seed: 1)
         for _ in 0..<20_000 {
             let bytes = (0..<Int.random(in: 0...70, using: &random)).map { _ in
                 UInt8.random(in: 0...255, using: &random)
@@ -118,7 +106,7 @@ private func hashByDefinition(_ name: [UInt8], _ project: UInt32) -> UInt64 {
 
     @Test("one flipped bit of the name changes half of the hash's bits")
     func avalanche() {
-        var random = SeededRandom(state: 2)
+        var random = SeededGenerator(seed: 2)
         var flips = [Int](repeating: 0, count: 64)
         let rounds = 20_000
         for _ in 0..<rounds {

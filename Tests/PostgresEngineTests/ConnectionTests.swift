@@ -75,9 +75,7 @@ private func appendThrough(
             if let other = try? Other(place) { try? harm(other) }
         }
     }
-    let seed = UInt64(getpid())
-    print("seed \(seed)")
-    var random = Splitmix(state: seed)
+    var random = SeededGenerator(seed: last)
     var due: UInt64 = 2
     for sequence in 2...last {
         if sequence == due {

@@ -1,3 +1,4 @@
+import Bytes
 import EngineContract
 import Foundation
 import Journal
@@ -25,7 +26,7 @@ import Testing
         _ = engine.append(session: session, batch: BatchID(1), rows: rows)
         let other = try Other(place)
         let seed = UInt64(getpid())
-        var random = Splitmix(state: seed)
+        var random = SeededGenerator(seed: seed)
         for _ in 0..<20 {
             let byte = Int.random(in: 0..<rows[1].payload.count, using: &random)
             let flip = """

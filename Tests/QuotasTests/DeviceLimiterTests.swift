@@ -38,7 +38,7 @@ import Testing
     @Test(
         "each device is limited exactly, whatever happens to others; those that are full again are forgotten")
     func twin() {
-        var random = SeededRandom(state: 21)
+        var random = SeededGenerator(seed: 21)
         var limiter = DeviceLimiter(countMax: 1 << 12)
         let small = QuotaLimits(devicePerMinute: 7, devicePerHour: 31)
         let large = QuotaLimits(devicePerMinute: 1_000, devicePerHour: 2_000)

@@ -6,7 +6,7 @@ import Testing
 /// Fault rows 53 and 54, and G6: seeded runs of whole worlds, judged by a checker that sees admissions only.
 @Suite struct QuotaSimulation {
     static func options(_ seed: UInt64) -> QuotaWorld.Options {
-        var random = SeededRandom(state: seed)
+        var random = SeededGenerator(seed: seed)
         var options = QuotaWorld.Options()
         options.spenders = Int.random(in: 1...5, using: &random)
         let rate = UInt64.random(in: 10...1_000, using: &random)

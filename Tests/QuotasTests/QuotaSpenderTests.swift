@@ -207,7 +207,7 @@ import Testing
 
     @Test("the project table is a dictionary")
     func table() {
-        var random = SeededRandom(state: 8)
+        var random = SeededGenerator(seed: 8)
         var table = ProjectTable()
         var twin: [ProjectNumber: Int] = [:]
         for step in 0..<50_000 {

@@ -53,7 +53,7 @@ struct QuotaWorld {
     }
 
     let options: Options
-    var random: SeededRandom
+    var random: SeededGenerator
     var now: UInt64 = 0
     var spenders: [Spender] = []
     var grantor: QuotaGrantor?
@@ -70,7 +70,7 @@ struct QuotaWorld {
 
     init(_ options: Options, seed: UInt64) {
         self.options = options
-        random = SeededRandom(state: seed)
+        random = SeededGenerator(seed: seed)
         for number in 0..<options.spenders {
             spenders.append(newSpender())
             schedule(UInt64.random(in: 0...1_000_000, using: &random), .offer(number))

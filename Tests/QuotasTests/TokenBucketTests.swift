@@ -3,18 +3,6 @@ import Testing
 
 @testable import Quotas
 
-/// Splitmix64.
-struct SeededRandom: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
-    }
-}
-
 func at(_ nanoseconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: nanoseconds) }
 
 /// The promise itself as a limiter. It remembers all admissions, and admits an operation where every window
@@ -44,7 +32,7 @@ struct DumbBucket {
 @Suite struct TokenBucketTests {
     @Test("the bucket admits exactly what the promise allows, over 20,000 random histories")
     func twin() {
-        var random = SeededRandom(state: 11)
+        var random = SeededGenerator(seed: 11)
         for history in 0..<20_000 {
             let rate = QuotaRate(
                 count: UInt64.random(in: 0...(history % 3 == 0 ? 5 : 1_000_000_000), using: &random),
@@ -164,7 +152,7 @@ struct DumbBucket {
 
     @Test("what is stored comes back, and nothing else does")
     func codec() {
-        var random = SeededRandom(state: 3)
+        var random = SeededGenerator(seed: 3)
         for _ in 0..<2_000 {
             func rate() -> QuotaRate {
                 QuotaRate(

@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 import StoredFormats
 import Testing

@@ -1,5 +1,5 @@
 import EngineContract
-import Journal
+import MemoryEngine
 import SQLiteEngine
 import Testing
 

@@ -1,4 +1,5 @@
 import EngineContract
+import EngineDriver
 import Foundation
 import Journal
 import Model

@@ -1,3 +1,4 @@
+import Bytes
 import EngineContract
 import Foundation
 import Journal
@@ -57,7 +58,7 @@ import Testing
         let engine = try SQLiteEngine(folder: folder.path)
         let lengths = try fill(engine, count: 12)
         let whole = try log()
-        var generator = Splitmix(state: 21)
+        var generator = SeededGenerator(seed: 21)
         let other = TemporaryFolder()
         // The flip is before the last two commits: a crash cannot have lost both.
         for _ in 0..<60 {
@@ -88,7 +89,7 @@ import Testing
             try engine.put(.project, key: "p", value: [UInt8](repeating: 3, count: 300))
         }
         let whole = try Data(contentsOf: URL(fileURLWithPath: folder.database))
-        var generator = Splitmix(state: 22)
+        var generator = SeededGenerator(seed: 22)
         let other = TemporaryFolder()
         var found = 0
         for _ in 0..<150 {

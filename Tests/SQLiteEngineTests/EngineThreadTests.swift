@@ -1,6 +1,8 @@
 import EngineContract
+import EngineDriver
 import Foundation
 import Journal
+import MemoryEngine
 import Model
 import SQLiteEngine
 import Testing

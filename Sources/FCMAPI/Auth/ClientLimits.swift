@@ -1,8 +1,11 @@
-import Glibc
 import HTTPMessages
 import Model
 import Quotas
 import Synchronization
+
+import var Glibc.AF_INET
+import var Glibc.AF_INET6
+import func Glibc.inet_pton
 
 /// Bounds for clients without a credential that the gateway can check, by address. Such a client registers
 /// with the app's key, which everybody has who has the app. It changes subscriptions with a device's

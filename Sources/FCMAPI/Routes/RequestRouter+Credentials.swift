@@ -1,6 +1,7 @@
 import Credentials
 import HTTPMessages
 import Model
+import RegistrationIDs
 
 /// An operator's request about credentials.
 public enum CredentialRequest: Sendable {

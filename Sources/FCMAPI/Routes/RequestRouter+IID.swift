@@ -1,5 +1,6 @@
 import HTTPMessages
 import Model
+import RegistrationIDs
 import Routing
 
 // The Instance ID API: /iid/…

@@ -1,6 +1,7 @@
 import HTTPMessages
 import Model
 import Quotas
+import RegistrationIDs
 import Routing
 
 /// Finds out which operation one request asks for, and whether its sender may ask for it.

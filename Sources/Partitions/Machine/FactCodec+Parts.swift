@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 // The parts of facts, as they stand in records, in outbox entries and in snapshots.

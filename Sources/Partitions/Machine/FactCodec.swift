@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 // How facts stand in a record: a tag byte, then the fields. Numbers are varints; times and secrets have a

@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 /// Evidence that the journal holds a partition's records up to `upTo`, under an epoch that was confirmed.

@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 // Snapshots of version 3: items as `SnapshotWriter` wrote them.

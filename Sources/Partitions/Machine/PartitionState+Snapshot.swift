@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 // A partition's state in one piece, in a fixed order, so that equal states give equal bytes. Snapshots before

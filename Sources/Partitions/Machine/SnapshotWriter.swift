@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 /// A partition's state as of one record, written piece by piece while the partition goes on.

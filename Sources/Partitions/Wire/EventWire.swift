@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 // Events for a partition from other nodes, and its frames to gateways, as they cross a network.

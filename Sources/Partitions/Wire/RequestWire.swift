@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 // A gateway's requests and a partition's replies as they cross a network.

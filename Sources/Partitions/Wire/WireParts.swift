@@ -1,4 +1,4 @@
-import Journal
+import Bytes
 import Model
 
 // The parts of what partitions and gateways say to each other over a network.

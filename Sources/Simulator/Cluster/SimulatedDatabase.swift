@@ -1,4 +1,5 @@
 import Journal
+import MemoryEngine
 import Model
 import NodeCore
 import Partitions

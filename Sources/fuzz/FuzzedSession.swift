@@ -1,7 +1,9 @@
 import HTTPMessages
 
+@testable import Edge
+
 /// An HTTP/2 session without a transport, for fuzzing. It answers every request with 200.
-public final class FuzzedSession {
+final class FuzzedSession {
     private final class Connection: HTTP2SessionDelegate {
         var peer: Peer { .unknown }
         var session: HTTP2Session?
@@ -25,7 +27,7 @@ public final class FuzzedSession {
     }
 
     /// Feeds the bytes behind a client's preface, and discards the session's output.
-    public static func run(_ bytes: [UInt8]) {
+    static func run(_ bytes: [UInt8]) {
         let peer = Connection()
         let configuration = EdgeConfiguration()
         let session = HTTP2Session(

@@ -1,4 +1,5 @@
-import Journal
+import Bytes
+import Model
 import Testing
 
 @Suite struct ByteReaderTests {
@@ -6,7 +7,7 @@ import Testing
         case u8(UInt8), u16(UInt16), u32(UInt32), u64(UInt64), varint(UInt64), string([UInt8])
     }
 
-    private func value(_ generator: inout Splitmix) -> Value {
+    private func value(_ generator: inout SeededGenerator) -> Value {
         let wide = generator.next() >> UInt64.random(in: 0...63, using: &generator)
         return switch Int.random(in: 0...5, using: &generator) {
         case 0: .u8(UInt8(truncatingIfNeeded: wide))
@@ -45,7 +46,7 @@ import Testing
     }
 
     @Test func valuesComeBackAndEveryTruncationIsAnError() throws {
-        var generator = Splitmix(state: 11)
+        var generator = SeededGenerator(seed: 11)
         for _ in 0..<200 {
             let values = (0..<20).map { _ in value(&generator) }
             let bytes = write(values)
@@ -62,7 +63,7 @@ import Testing
     }
 
     @Test func noiseNeverTraps() {
-        var generator = Splitmix(state: 12)
+        var generator = SeededGenerator(seed: 12)
         for _ in 0..<5_000 {
             let count = Int.random(in: 0...40, using: &generator)
             var reader = ByteReader((0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) })

@@ -1,12 +1,14 @@
-import Journal
+import Bytes
 import NIOCore
 
+@testable import PeerLink
+
 /// Reads arbitrary bytes as those of a connection between nodes, for a fuzzer.
-public enum FuzzedFrames {
+enum FuzzedFrames {
     /// The first byte chooses the dialect, and whether `run` corrects the checksums of the frames, so that
     /// the fuzzer reaches the code behind the checksum. A frame that can be read must be the same after it is
     /// written and read again.
-    public static func run(_ input: [UInt8]) {
+    static func run(_ input: [UInt8]) {
         guard let choice = input.first else { return }
         let dialects = [
             Dialect.greeting, Dialect(version: 2, features: []), Dialect(version: 2, features: .lz4),

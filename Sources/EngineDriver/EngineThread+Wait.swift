@@ -1,12 +1,13 @@
 import Glibc
 import Journal
-import SQLiteEngine
 import Synchronization
 
 extension EngineThread {
     /// Runs `body` on the engine's thread and waits for it. Only for threads that may wait, at the start or
     /// the end of a node; never on a loop.
-    func wait<Value: Sendable>(_ body: @escaping @Sendable (any Engine) throws -> Value) throws -> Value {
+    public func wait<Value: Sendable>(
+        _ body: @escaping @Sendable (any Engine) throws -> Value
+    ) throws -> Value {
         let done = WaitBox<Value>()
         perform(body) { done.finish($0) }
         return try done.wait().get()

@@ -1,3 +1,4 @@
+import Journal
 import Model
 
 // Leases and releases of the engine in memory.

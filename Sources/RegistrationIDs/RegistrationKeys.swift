@@ -1,4 +1,5 @@
 import COpenSSL
+import Model
 
 /// One of the cluster's keys for registration ids. All nodes know a key before any node uses it.
 public struct RegistrationKey: Hashable, Sendable {

@@ -1,3 +1,4 @@
+import Journal
 import Model
 
 /// An engine in memory, for tests and the simulator: deterministic, with faults that the test chooses.

@@ -1,3 +1,4 @@
+import Journal
 import Model
 
 // Sessions, partitions, reading, snapshots and the catalog of the engine in memory.

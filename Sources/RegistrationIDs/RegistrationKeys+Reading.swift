@@ -1,4 +1,5 @@
 import COpenSSL
+import Model
 
 // Reading ids and secrets from clients: registration ids singly or by the thousand, and texts of proofs.
 
