@@ -89,6 +89,15 @@ let api: [Target] = [
         ])
 ]
 
+let catalog: [Target] = [
+    .floor(
+        "Catalog",
+        on: [
+            "Model", "Bytes", "RegistrationIDs", "Journal", "Credentials", "Quotas", "NodeCore", "FCMAPI",
+            "COpenSSL",
+        ])
+]
+
 let shells: [Target] = [
     .floor("TLS", on: ["COpenSSL"] + nio()),
     .floor("Listener", on: ["Model", "HTTPMessages"] + nio("NIOPosix")),
@@ -106,8 +115,9 @@ let worlds: [Target] = [
     .floor(
         "Node",
         on: [
-            "Model", "Bytes", "HTTPMessages", "RegistrationIDs", "Journal", "Credentials", "Quotas",
-            "Partitions", "Routing", "EngineDriver", "FCMAPI", "Edge", "Listener", "Membership", "Ownership",
+            "Model", "HTTPMessages", "RegistrationIDs", "Journal", "Credentials", "Quotas",
+            "Partitions", "Routing", "EngineDriver", "FCMAPI", "Catalog", "Edge", "Listener", "Membership",
+            "Ownership",
             "NodeCore", "PeerLink", "PostgresEngine",
             "TLS",
             "SQLiteEngine", "COpenSSL",
@@ -128,7 +138,7 @@ let programs: [Target] = [
     .executableTarget(
         name: "tidecast",
         dependencies: [
-            "HTTPMessages", "FCMAPI", "Node", "LoadGenerator", "CResolv", "TLS",
+            "HTTPMessages", "FCMAPI", "Catalog", "Node", "LoadGenerator", "CResolv", "TLS",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "Logging", package: "swift-log"),
@@ -211,10 +221,12 @@ let tests: [Target] = [
         with: ["Model", "Bytes", "Journal", "TLS", "StoredFormats", "COpenSSL"] + nio("NIOPosix")),
     .tests(of: "PostgresEngine", with: ["Model", "Bytes", "Journal", "Ownership", "EngineContract", "CPQ"]),
     .tests(
+        of: "Catalog",
+        with: ["Model", "Bytes", "Journal", "MemoryEngine", "Credentials", "FCMAPI", "NodeCore"]),
+    .tests(
         of: "Node",
         with: [
-            "Model", "Bytes", "Journal", "MemoryEngine", "Credentials", "FCMAPI", "NodeCore",
-            .product(name: "Logging", package: "swift-log"),
+            "Model", "MemoryEngine", "Catalog", .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
     .tests(of: "LoadGenerator"),
     .tests(
@@ -239,7 +251,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
     ],
-    targets: ground + model + core + api + shells + worlds + programs + benches + fuzzers
+    targets: ground + model + core + api + catalog + shells + worlds + programs + benches + fuzzers
         + (isWithTests ? tests : []),
     cxxLanguageStandard: .cxx17
 )

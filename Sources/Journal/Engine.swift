@@ -171,6 +171,13 @@ public protocol Engine: AnyObject {
     func remove(_ table: CatalogTable, key: String) throws(EngineError)
     /// All entries by rising key (bytewise).
     func all(_ table: CatalogTable) throws(EngineError) -> [CatalogEntry]
+    /// Runs a change of the small tables after which the engine's files hold nothing of the replaced values.
+    /// An engine whose files belong to a database server only runs the change.
+    func erasing<Result>(_ change: () throws -> Result) throws -> Result
+}
+
+extension Engine {
+    public func erasing<Result>(_ change: () throws -> Result) throws -> Result { try change() }
 }
 
 public struct CatalogEntry: Hashable, Sendable {

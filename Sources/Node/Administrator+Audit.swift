@@ -1,3 +1,4 @@
+import Catalog
 import Credentials
 import Edge
 import FCMAPI

@@ -1,3 +1,4 @@
+import Catalog
 import Credentials
 import EngineDriver
 import FCMAPI

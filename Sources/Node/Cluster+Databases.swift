@@ -1,3 +1,4 @@
+import Catalog
 import EngineDriver
 import Journal
 import Logging

@@ -1,4 +1,5 @@
 import COpenSSL
+import Catalog
 import Credentials
 import Edge
 import FCMAPI

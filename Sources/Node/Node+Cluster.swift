@@ -1,3 +1,4 @@
+import Catalog
 import Glibc
 import Journal
 import Listener

@@ -1,3 +1,4 @@
+import Catalog
 import Credentials
 import EngineDriver
 import Glibc
@@ -138,12 +139,22 @@ extension Node {
                 databases.append(database)
             }
         }
-        let generation = try Generation.current(engine, databases: databases.count, log) {
+        let generation = try Generation.current(engine, databases: databases.count) {
             var pasts: [Int: EnginePast] = [:]
             for (place, engine) in further.enumerated() {
                 if let past = try engine?.past() { pasts[place + 1] = past }
             }
             return pasts
+        }
+        for loss in generation.losses {
+            log.error(
+                "the database is not the one of before: what it acknowledged last may be lost",
+                metadata: [
+                    "database": "\(loss.database + 1)",
+                    "timeline": "\(loss.former.timeline) to \(loss.now.timeline)",
+                    "system": "\(loss.former.system) to \(loss.now.system)",
+                    "generation": "\(generation.number)",
+                ])
         }
         for number in databases.indices.dropFirst() {
             databases[number].options.knownPast = generation.pasts[number]

@@ -1,3 +1,4 @@
+import Catalog
 import Edge
 import EngineDriver
 import FCMAPI
@@ -263,11 +264,6 @@ extension Node {
                 "what is left of the quotas could not be written", metadata: ["error": "\(error)"])
         }
     }
-}
-
-public struct NodeError: Error, CustomStringConvertible {
-    public var description: String
-    init(_ description: String) { self.description = description }
 }
 
 /// The path of the admin socket in a data folder.

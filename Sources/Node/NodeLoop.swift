@@ -1,3 +1,4 @@
+import Catalog
 import FCMAPI
 import Journal
 import Logging

@@ -75,13 +75,12 @@ public final class SQLiteEngine: Engine {
         }
     }
 
-    /// Runs a change of the small tables that leaves nothing of the replaced values in the files.
-    public func erasing<Result>(_ body: () throws -> Result) throws -> Result {
+    public func erasing<Result>(_ change: () throws -> Result) throws -> Result {
         // SQLite overwrites deleted bytes with zeros; the checkpoint copies the log into the file and
         // truncates it.
         try database.execute("PRAGMA secure_delete = ON")
         defer { try? database.execute("PRAGMA secure_delete = OFF") }
-        let result = try body()
+        let result = try change()
         try database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return result
     }

@@ -77,6 +77,29 @@ import Testing
         #expect(names > 150)
     }
 
+    /// A path in backticks, from the repository's root or from `Sources`. Decisions and the changelog tell of
+    /// their day, and may name what is gone.
+    @Test("each file that a page names is there")
+    func namedFiles() throws {
+        let docs = HouseRulesTests.root.appending(path: "docs")
+        let pages = try FileManager.default.contentsOfDirectory(atPath: docs.path)
+            .filter { $0.hasSuffix(".md") && $0 != "CHANGELOG.md" }.sorted()
+        var count = 0
+        for page in pages {
+            let text = try String(contentsOf: docs.appending(path: page), encoding: .utf8)
+            for match in text.matches(of: /`([\w.+\-]+(?:\/[\w.+\-]+)+\.(?:swift|py|sh|c|yaml))`/) {
+                let name = String(match.1)
+                count += 1
+                let isThere = ["", "Sources/", "Tests/", "docs/"].contains {
+                    FileManager.default.fileExists(
+                        atPath: HouseRulesTests.root.appending(path: $0 + name).path)
+                }
+                #expect(isThere, "docs/\(page) names \(name)")
+            }
+        }
+        #expect(count > 300)
+    }
+
     @Test("no source breaks a rule of the house", arguments: Rule.all.map(\.name))
     func rules(name: String) {
         let files = HouseRulesTests.all

@@ -1,12 +1,10 @@
 import Journal
-import Logging
 import MemoryEngine
 import Testing
 
-@testable import Node
+@testable import Catalog
 
 @Suite("The generation of a cluster's database") struct GenerationTests {
-    private let log = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
 
     private func past(_ system: UInt64, _ timeline: UInt32, replicated: Bool = false) -> EnginePast {
         EnginePast(system: system, timeline: timeline, isReplicated: replicated)
@@ -15,7 +13,7 @@ import Testing
     /// The generation rises when acknowledged records may be missing, and at no other time.
     @Test func itRisesWithEachPossibleLoss() throws {
         let engine = MemoryEngine()
-        #expect(try Generation.current(engine, log).number == 0, "an engine of one past")
+        #expect(try Generation.current(engine).number == 0, "an engine of one past")
         let steps: [(EnginePast, UInt64)] = [
             (past(1, 1), 0), (past(1, 1), 0),
             // A failover, without a standby that had everything.
@@ -27,7 +25,7 @@ import Testing
         ]
         for (past, generation) in steps {
             engine.currentPast = past
-            #expect(try Generation.current(engine, log).number == generation, "\(past)")
+            #expect(try Generation.current(engine).number == generation, "\(past)")
         }
     }
 
@@ -36,21 +34,21 @@ import Testing
     @Test func ofTwoThatSeeOneLossItRisesOnce() throws {
         let engine = MemoryEngine()
         engine.currentPast = past(1, 1)
-        #expect(try Generation.current(engine, log).number == 0)
+        #expect(try Generation.current(engine).number == 0)
         engine.currentPast = past(1, 2)
         var others: [UInt64] = []
-        let standing = try Generation.current(engine, databases: 2, log) {
-            if others.isEmpty { others.append(try Generation.current(engine, log).number) }
+        let standing = try Generation.current(engine, databases: 2) {
+            if others.isEmpty { others.append(try Generation.current(engine).number) }
             return [1: past(7, 1)]
         }
         #expect(others == [1] && standing.number == 1 && standing.pasts == [1: past(7, 1)])
         // Another node has seen a loss of database 1 meanwhile: this node's older look at the database must
         // not count.
         var isFirst = true
-        let again = try Generation.current(engine, databases: 2, log) {
+        let again = try Generation.current(engine, databases: 2) {
             guard isFirst else { return [1: past(8, 1)] }
             isFirst = false
-            let other = try Generation.current(engine, databases: 2, log) { [1: past(8, 1)] }
+            let other = try Generation.current(engine, databases: 2) { [1: past(8, 1)] }
             #expect(other.number == 2)
             return [1: past(7, 1)]
         }

@@ -2,7 +2,7 @@ import Quotas
 
 extension QuotaLimits {
     /// The limits that are set by name, and the defaults for the rest.
-    init(named limits: [String: UInt64]) {
+    package init(named limits: [String: UInt64]) {
         self = .standard
         if let count = limits["sendsPerMinute"] { setSends(perMinute: count) }
         if let count = limits["subscriptionsPerSecond"] { setSubscriptionChanges(perSecond: count) }
@@ -14,7 +14,7 @@ extension QuotaLimits {
     }
 
     /// By name, as the API and the command line show them.
-    var named: [(name: String, value: UInt64)] {
+    package var named: [(name: String, value: UInt64)] {
         [
             ("sendsPerMinute", sendsPerMinute), ("subscriptionsPerSecond", subscriptionChanges.perSecond),
             ("registrationsPerSecond", registrations.perSecond), ("fanouts", UInt64(fanouts)),

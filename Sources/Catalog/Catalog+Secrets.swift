@@ -3,15 +3,14 @@ import Glibc
 import Journal
 import Model
 import NodeCore
-import SQLiteEngine
 
 // Which entries of the small tables are secrets, and when a node seals them: at each write, and at the start
 // of a node that would write them in another form than they are stored.
 
 extension Catalog {
-    static let gossipPlace = "gossip-key"
+    package static let gossipPlace = "gossip-key"
 
-    static func isSecret(_ table: CatalogTable, _ key: String) -> Bool {
+    package static func isSecret(_ table: CatalogTable, _ key: String) -> Bool {
         switch table {
         case .key: true
         case .setting: [signingPlace, newestPlace, gossipPlace].contains(key)
@@ -20,7 +19,8 @@ extension Catalog {
     }
 
     /// Opens a sealed value, and returns any other value as it is.
-    static func opened(_ entry: CatalogEntry, _ table: CatalogTable, _ vault: Vault) throws -> [UInt8] {
+    package static func opened(_ entry: CatalogEntry, _ table: CatalogTable, _ vault: Vault) throws -> [UInt8]
+    {
         isSecret(table, entry.key) ? try vault.open(entry.value, table, entry.key) : entry.value
     }
 
@@ -29,7 +29,7 @@ extension Catalog {
     ///
     /// - Returns: How many secrets were written.
     @discardableResult
-    static func sealAnew(
+    package static func sealAnew(
         _ engine: any Engine, _ vault: Vault, by author: AuditEntry.Author, now: WallTime
     ) throws -> Int {
         var tries = ChangeTries()
@@ -48,15 +48,9 @@ extension Catalog {
             guard count > 0 else { return 0 }
             draft.tell(
                 AuditEntry(time: now, author: author, action: "secrets.seal", subject: vault.description))
-            if try write(draft, engine) { return count }
+            if try engine.erasing({ try draft.commit() != nil }) { return count }
             guard let pause = tries.pause(using: &random) else { throw CatalogDraft.overtaken }
             usleep(UInt32(clamping: pause / 1000))
         }
-    }
-
-    /// In a data folder, also erases the former values from the folder's files.
-    private static func write(_ draft: CatalogDraft, _ engine: any Engine) throws -> Bool {
-        guard let embedded = engine as? SQLiteEngine else { return try draft.commit() != nil }
-        return try embedded.erasing { try draft.commit() != nil }
     }
 }

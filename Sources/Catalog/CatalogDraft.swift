@@ -4,22 +4,22 @@ import NodeCore
 /// A change of the catalog before its commit: computed from the catalog as it was read, then written as a
 /// whole if no other process has changed the catalog meanwhile. A draft holds no lock, so a stopped process
 /// blocks no other, and its late write is refused.
-struct CatalogDraft {
+package struct CatalogDraft {
     /// For further reads. A draft writes through `writes` alone.
-    let engine: any Engine
-    var contents: Catalog.Contents
-    var writes = CatalogWrites()
+    package let engine: any Engine
+    package var contents: Catalog.Contents
+    package var writes = CatalogWrites()
     /// Text to add to the entry of the audit log, once it is known.
-    var detail = ""
+    package var detail = ""
 
-    init(_ engine: any Engine, _ vault: Vault) throws {
+    package init(_ engine: any Engine, _ vault: Vault) throws {
         self.engine = engine
         contents = try Catalog.load(engine, vault)
     }
 
     /// Writes the change, and returns the new catalog; `nil` where another process was faster, and the caller
     /// must compute the change again.
-    func commit() throws -> Catalog.Contents? {
+    package func commit() throws -> Catalog.Contents? {
         guard !writes.isEmpty else { return contents }
         var next = contents
         let version = try Catalog.version(after: contents.version)
@@ -28,6 +28,6 @@ struct CatalogDraft {
         return try engine.change(step, writes) ? next : nil
     }
 
-    static let overtaken = EngineError.refused(
+    package static let overtaken = EngineError.refused(
         "others changed projects at the same time, again and again: nothing was done; try again")
 }

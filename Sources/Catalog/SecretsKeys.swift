@@ -4,12 +4,12 @@ import Model
 /// The keys that seal a server's own secrets in its database, as an operator gives them. The first key seals
 /// what the server writes, and every key opens what is stored.
 public struct SecretsKeys: Sendable {
-    struct Key: Sendable {
+    package struct Key: Sendable {
         /// The beginning of a hash of the key: names the key and shows nothing of it.
-        var id: [UInt8]
-        var material: [UInt8]
+        package var id: [UInt8]
+        package var material: [UInt8]
 
-        init(_ material: [UInt8]) {
+        package init(_ material: [UInt8]) {
             self.material = material
             var hash = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
             var count: UInt32 = 0
@@ -19,23 +19,23 @@ public struct SecretsKeys: Sendable {
             id = Array(hash[..<Key.idBytes])
         }
 
-        static let idBytes = 8
+        package static let idBytes = 8
         /// The length of a key of AES-256.
-        static let materialBytes = 32
+        package static let materialBytes = 32
 
-        var name: String { Hex.text(id) }
+        package var name: String { Hex.text(id) }
     }
 
     /// The most keys that an operator may give.
     public static let countMax = 8
     /// In the place of the first key: the server seals nothing that it writes. For the way from a cluster
     /// without keys to a cluster with keys, and back.
-    static let plain = "plain"
-    static let textBytesMax = 4096
+    package static let plain = "plain"
+    package static let textBytesMax = 4096
 
     /// `nil` where the server does not seal what it writes.
-    let sealing: Key?
-    let all: [Key]
+    package let sealing: Key?
+    package let all: [Key]
 
     /// No key: the server seals nothing, and opens nothing that is sealed.
     public static let none = SecretsKeys()

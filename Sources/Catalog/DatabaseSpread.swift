@@ -1,24 +1,6 @@
 import Bytes
 import Journal
-import Logging
 import Model
-import PostgresEngine
-
-/// A database of a cluster, with the settings of its engines.
-struct DatabaseSettings: Sendable {
-    var url: String
-    var options: PostgresEngine.Options
-
-    var number: Int { options.share.number }
-
-    /// An engine on the database. Only the home must be reachable at this moment.
-    func engine(silence milliseconds: Int? = nil) throws(EngineError) -> PostgresEngine {
-        var options = options
-        if let milliseconds { options.silenceMilliseconds = milliseconds }
-        return number == 0
-            ? try PostgresEngine(url, options: options) : PostgresEngine(lazily: url, options: options)
-    }
-}
 
 /// How a cluster's partitions are spread over its databases. The home holds this record, which is made with
 /// the cluster and never changes.
@@ -28,30 +10,30 @@ struct DatabaseSettings: Sendable {
 /// record says that the spread is made. A node that finds the spread half made goes on, and a node that finds
 /// it made compares. Several nodes may do this at once: the first write of a step stays, and a step that is
 /// repeated comes to the same.
-struct DatabaseSpread: Sendable {
+package struct DatabaseSpread: Sendable {
     private static let key = "databases"
     private static let version: UInt8 = 1
 
-    var isMade: Bool
+    package var isMade: Bool
     /// Random bytes that are in the identity of each database of the cluster.
-    var cluster: [UInt8]
+    package var cluster: [UInt8]
     /// The number of databases, the home counted.
-    var count: Int
+    package var count: Int
     /// Of all partitions, also of partitions in databases that are away.
-    var histories: [History]
+    package var histories: [History]
 
-    func share(_ number: Int) throws -> EngineShare {
+    package func share(_ number: Int) throws -> EngineShare {
         guard let share = EngineShare(number: number, of: count) else {
             throw NodeError("a cluster has at most \(EngineShare.countMax) databases")
         }
         return share
     }
 
-    func identity(_ number: Int) throws -> DatabaseIdentity {
+    package func identity(_ number: Int) throws -> DatabaseIdentity {
         DatabaseIdentity(cluster: cluster, share: try share(number))
     }
 
-    var encoded: [UInt8] {
+    package var encoded: [UInt8] {
         var out = ByteWriter()
         out.u8(DatabaseSpread.version)
         out.u8(isMade ? 1 : 0)
@@ -62,11 +44,11 @@ struct DatabaseSpread: Sendable {
         return out.bytes
     }
 
-    init(cluster: [UInt8], count: Int, histories: [History]) {
+    package init(cluster: [UInt8], count: Int, histories: [History]) {
         (isMade, self.cluster, self.count, self.histories) = (false, cluster, count, histories)
     }
 
-    init(decoding bytes: [UInt8]) throws {
+    package init(decoding bytes: [UInt8]) throws {
         var reader = ByteReader(bytes)
         _ = try reader.version(of: "a spread", DatabaseSpread.version...DatabaseSpread.version)
         isMade = try reader.u8() == 1
@@ -80,14 +62,14 @@ struct DatabaseSpread: Sendable {
     }
 
     /// `nil` where the cluster has one database, or is not made yet.
-    static func read(_ home: any Engine) throws -> DatabaseSpread? {
+    package static func read(_ home: any Engine) throws -> DatabaseSpread? {
         try home.get(.setting, key: key).map { try DatabaseSpread(decoding: $0) }
     }
 
     // MARK: Checks before a node joins
 
     /// Why the named databases cannot be this cluster's, or `nil`. Looks at the home alone.
-    static func mistake(_ home: any Engine, named count: Int) throws -> String? {
+    package static func mistake(_ home: any Engine, named count: Int) throws -> String? {
         if let bytes = try home.get(.setting, key: DatabaseIdentity.key) {
             let share = try DatabaseIdentity(decoding: bytes).share
             return "--engine names database \(share.number + 1) of \(share.count) of a cluster, and not its"
@@ -107,7 +89,7 @@ struct DatabaseSpread: Sendable {
 
     /// Makes the spread, or finds it made; in a spread that is made, databases may be away (`nil`). `further`
     /// holds databases 2, 3 and so on.
-    static func settle(
+    package static func settle(
         _ home: any Engine, further: [(any Engine)?], partitions: Int
     ) throws -> DatabaseSpread {
         let count = further.count + 1

@@ -6,7 +6,7 @@ import MemoryEngine
 import Model
 import Testing
 
-@testable import Node
+@testable import Catalog
 
 private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: milliseconds) }
 

@@ -15,14 +15,14 @@ extension Catalog {
     }
 
     /// The number of the entry; `nil` where the setting is no entry of the audit log.
-    static func auditNumber(_ entry: CatalogEntry) -> UInt64? {
+    package static func auditNumber(_ entry: CatalogEntry) -> UInt64? {
         entry.key.hasPrefix(auditPrefix)
             ? UInt64(entry.key.dropFirst(auditPrefix.count), radix: 16) : nil
     }
 
     /// The newest entries first: changes in their order, and refused attempts between them by time. Skips an
     /// entry that a newer build wrote in another form.
-    static func audit(_ engine: any Engine, limit: Int) throws -> [AuditEntry] {
+    package static func audit(_ engine: any Engine, limit: Int) throws -> [AuditEntry] {
         let entries = try engine.all(.setting)
         func newest(_ isWanted: (CatalogEntry) -> Bool) -> ArraySlice<AuditEntry> {
             entries.filter(isWanted).suffix(limit).reversed()
@@ -47,7 +47,7 @@ extension Catalog {
     private static let refusedPrefix = "refused:"
 
     /// Writes the entries, each under its time and four random bytes, and deletes the oldest.
-    static func putRefused(_ entries: [AuditEntry], to engine: any Engine) throws {
+    package static func putRefused(_ entries: [AuditEntry], to engine: any Engine) throws {
         for entry in entries {
             var digits: [UInt8] = []
             Hex.append(UInt64(max(0, entry.time.milliseconds)), digits: 16, to: &digits)
@@ -61,7 +61,7 @@ extension Catalog {
 
 extension CatalogDraft {
     /// Adds the entry for this change, and deletes the oldest entries.
-    mutating func tell(_ entry: AuditEntry) {
+    package mutating func tell(_ entry: AuditEntry) {
         let number = Catalog.number(of: contents.version ?? []) &+ 1
         writes.put(.setting, key: Catalog.auditKey(number), value: entry.encoded)
         contents.audit.append(number)

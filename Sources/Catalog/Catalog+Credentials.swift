@@ -12,12 +12,12 @@ extension Catalog {
     private static let usePrefix = "used:"
 
     /// The settings about credentials.
-    struct Lives {
-        var all: [String: Credential] = [:]
-        var used: [String: WallTime] = [:]
+    package struct Lives {
+        package var all: [String: Credential] = [:]
+        package var used: [String: WallTime] = [:]
 
         /// Whether the entry was one of these settings.
-        mutating func take(_ entry: CatalogEntry) throws -> Bool {
+        package mutating func take(_ entry: CatalogEntry) throws -> Bool {
             if entry.key.hasPrefix(lifePrefix) {
                 all[String(entry.key.dropFirst(lifePrefix.count))] = try Credential(decoding: entry.value)
                 return true
@@ -31,7 +31,7 @@ extension Catalog {
         }
     }
 
-    static func time(_ value: [UInt8]) -> WallTime? {
+    package static func time(_ value: [UInt8]) -> WallTime? {
         guard value.count == 8 else { return nil }
         let milliseconds = value.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         return milliseconds < UInt64(Credential.endMax.milliseconds)
@@ -40,7 +40,7 @@ extension Catalog {
 
     /// Writes down when credentials were used, except where a later time is stored. Leaves the catalog's
     /// version as it is, so no node reads the catalog again for a use.
-    static func putUses(_ uses: [String: WallTime], to engine: any Engine) throws {
+    package static func putUses(_ uses: [String: WallTime], to engine: any Engine) throws {
         for (name, time) in uses {
             let key = usePrefix + name
             if let known = try engine.get(.setting, key: key).flatMap({ Catalog.time($0) }), known >= time {
@@ -51,12 +51,12 @@ extension Catalog {
         }
     }
 
-    static func put(_ name: String, _ credential: Credential, to writes: inout CatalogWrites) {
+    package static func put(_ name: String, _ credential: Credential, to writes: inout CatalogWrites) {
         writes.put(.setting, key: lifePrefix + name, value: credential.encoded)
         if credential.revoked != nil { removeRow(name, from: &writes) }
     }
 
-    static func removeAll(_ name: String, from writes: inout CatalogWrites) {
+    package static func removeAll(_ name: String, from writes: inout CatalogWrites) {
         writes.remove(.setting, key: lifePrefix + name)
         writes.remove(.setting, key: usePrefix + name)
         removeRow(name, from: &writes)
@@ -71,7 +71,7 @@ extension Catalog {
 extension Catalog.Contents {
     /// Brings the rows of credentials and their lives together. A life without a row is of a project that a
     /// former build has deleted. A row without a life is from a build that kept no lives.
-    mutating func adopt(_ lives: Catalog.Lives) {
+    package mutating func adopt(_ lives: Catalog.Lives) {
         for (name, credential) in lives.all {
             if let project = credential.project {
                 let hasRow = directory.keys[name] != nil || directory.accounts[name] != nil
@@ -98,7 +98,7 @@ extension Catalog.Contents {
 
 extension CatalogDraft {
     /// Writes a credential's life as the book has it now.
-    mutating func record(_ name: String) {
+    package mutating func record(_ name: String) {
         guard let credential = contents.credentials.all[name] else { return }
         Catalog.put(name, credential, to: &writes)
         contents.directory.apply(name, credential)
@@ -106,7 +106,7 @@ extension CatalogDraft {
     }
 
     /// Adds a new key. The catalog keeps only the key's hash.
-    mutating func add(key: String, _ credential: Credential, now: WallTime) throws {
+    package mutating func add(key: String, _ credential: Credential, now: WallTime) throws {
         let name = KeyHash.of(key.utf8)
         try contents.credentials.add(name, credential, now: now)
         if let project = credential.project {
@@ -118,7 +118,7 @@ extension CatalogDraft {
         forget(contents.credentials.sweep(credential.project, now: now))
     }
 
-    mutating func add(
+    package mutating func add(
         _ file: ServiceAccountFile, _ tokenURI: String, _ credential: Credential, now: WallTime
     ) throws {
         guard let project = credential.project else { return }
@@ -133,7 +133,7 @@ extension CatalogDraft {
 
     /// Deletes these credentials, and each use of a credential that is gone: a loop may have noted such a use
     /// late.
-    mutating func forget(_ names: [String]) {
+    package mutating func forget(_ names: [String]) {
         let strays = contents.credentials.used.keys.filter { contents.credentials.all[$0] == nil }
         for name in names + strays {
             Catalog.removeAll(name, from: &writes)
@@ -142,7 +142,7 @@ extension CatalogDraft {
         }
     }
 
-    mutating func remove(_ project: Project) {
+    package mutating func remove(_ project: Project) {
         forget(contents.credentials.removeAll(of: project.number))
         writes.remove(.project, key: project.id)
         contents.directory.remove(project)

@@ -8,43 +8,43 @@ import RegistrationIDs
 
 /// The contents of the engine's small tables: projects, credentials, keys and settings. Runs on the engine's
 /// thread.
-enum Catalog {
+package enum Catalog {
     private static let version: UInt8 = 1
     /// Changes with each change of the catalog, so that the other nodes of a cluster notice.
-    static let versionKey = "catalog-version"
+    package static let versionKey = "catalog-version"
 
-    static func number(of version: [UInt8]) -> UInt64 {
+    package static func number(of version: [UInt8]) -> UInt64 {
         version.prefix(8).reversed().reduce(0) { $0 << 8 | UInt64($1) }
     }
 
     /// A rising number and 8 random bytes, so that no two changes write the same version.
-    static func version(after former: [UInt8]?) throws -> [UInt8] {
+    package static func version(after former: [UInt8]?) throws -> [UInt8] {
         let next = number(of: former ?? []) &+ 1
         return (0..<8).map { UInt8(truncatingIfNeeded: next >> ($0 * 8)) } + (try random(8))
     }
 
     /// The whole catalog. `load` also makes what every cluster needs and does not have yet.
-    struct Contents: Sendable {
+    package struct Contents: Sendable {
         /// The version from before the other contents were read: these are at least as new.
-        var version: [UInt8]?
+        package var version: [UInt8]?
         /// Seals the secrets that are written next.
-        var vault = Vault.plain
-        var directory = Directory()
-        var credentials = CredentialBook()
-        var limits: [ProjectNumber: [String: UInt64]] = [:]
-        var registrationKeys: [RegistrationKey] = []
-        var signingKeys = SigningKeys([UInt8](repeating: 0, count: SigningKeys.materialBytes))
-        var tokenURIs: Set<String> = []
+        package var vault = Vault.plain
+        package var directory = Directory()
+        package var credentials = CredentialBook()
+        package var limits: [ProjectNumber: [String: UInt64]] = [:]
+        package var registrationKeys: [RegistrationKey] = []
+        package var signingKeys = SigningKeys([UInt8](repeating: 0, count: SigningKeys.materialBytes))
+        package var tokenURIs: Set<String> = []
         /// In a cluster: the epoch of each project's home partition when the project was made. While the
         /// partition still has that epoch, no former owner has granted anything of the project's quotas.
-        var births: [ProjectNumber: Epoch] = [:]
+        package var births: [ProjectNumber: Epoch] = [:]
         /// The numbers of the audit log's entries, rising.
-        var audit: [UInt64] = []
+        package var audit: [UInt64] = []
         /// Names of nodes that an operator has taken out of the cluster, by `cluster drain`.
-        var cordoned: Set<String> = []
+        package var cordoned: Set<String> = []
     }
 
-    static func load(_ engine: any Engine, _ vault: Vault) throws -> Contents {
+    package static func load(_ engine: any Engine, _ vault: Vault) throws -> Contents {
         var contents = Contents()
         contents.vault = vault
         contents.version = try engine.get(.setting, key: versionKey)
@@ -91,11 +91,11 @@ enum Catalog {
     private static let birthPrefix = "birth:"
 
     /// The key of the last number that a project got.
-    static let lastNumberKey = "last-project-number"
+    package static let lastNumberKey = "last-project-number"
 
-    static func projectNumber(_ value: [UInt8]) -> UInt32 { value.reduce(0) { $0 << 8 | UInt32($1) } }
+    package static func projectNumber(_ value: [UInt8]) -> UInt32 { value.reduce(0) { $0 << 8 | UInt32($1) } }
 
-    static func putBirth(_ project: ProjectNumber, _ epoch: Epoch, to writes: inout CatalogWrites) {
+    package static func putBirth(_ project: ProjectNumber, _ epoch: Epoch, to writes: inout CatalogWrites) {
         let value = (0..<8).map { UInt8(truncatingIfNeeded: epoch.rawValue >> UInt64(56 - 8 * $0)) }
         writes.put(.setting, key: "\(birthPrefix)\(project.rawValue)", value: value)
     }
@@ -105,19 +105,19 @@ enum Catalog {
     private static let cordonPrefix = "cordon:"
 
     /// Keeps the node of this name out of the cluster, whatever restarts it, until `uncordon`.
-    static func cordon(_ node: String, to writes: inout CatalogWrites) {
+    package static func cordon(_ node: String, to writes: inout CatalogWrites) {
         writes.put(.setting, key: cordonPrefix + node, value: [version])
     }
 
-    static func uncordon(_ node: String, from writes: inout CatalogWrites) {
+    package static func uncordon(_ node: String, from writes: inout CatalogWrites) {
         writes.remove(.setting, key: cordonPrefix + node)
     }
 
-    static func isCordoned(_ node: String, _ engine: any Engine) throws -> Bool {
+    package static func isCordoned(_ node: String, _ engine: any Engine) throws -> Bool {
         try engine.get(.setting, key: cordonPrefix + node) != nil
     }
 
-    static func random(_ count: Int) throws -> [UInt8] {
+    package static func random(_ count: Int) throws -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
         guard RAND_bytes(&bytes, Int32(count)) == 1 else {
             throw EngineError.ioFailure("libcrypto gives no random bytes")
@@ -127,7 +127,7 @@ enum Catalog {
 
     // MARK: Projects
 
-    static func put(_ project: Project, _ limits: [String: UInt64], to writes: inout CatalogWrites) {
+    package static func put(_ project: Project, _ limits: [String: UInt64], to writes: inout CatalogWrites) {
         var out = ByteWriter()
         out.u8(version)
         out.u32(project.number.rawValue)
@@ -155,7 +155,7 @@ enum Catalog {
 
     // MARK: Credentials
 
-    static func put(
+    package static func put(
         _ account: ServiceAccountFile, _ project: ProjectNumber, _ tokenURI: String,
         to writes: inout CatalogWrites
     ) {
@@ -169,7 +169,7 @@ enum Catalog {
         writes.put(.credential, key: "account:\(account.keyID)", value: out.bytes)
     }
 
-    static func put(
+    package static func put(
         keyHash: String, _ kind: Directory.KeyKind, _ project: ProjectNumber, to writes: inout CatalogWrites
     ) {
         var out = ByteWriter()

@@ -1,17 +1,15 @@
 import FCMAPI
 import Journal
-import Logging
 import MemoryEngine
 import Model
 import NodeCore
 import Testing
 
-@testable import Node
+@testable import Catalog
 
 /// Entries of a cluster's small tables carry a version. A node refuses another version in a sentence, and
 /// also an entry that makes no sense.
 @Suite("Small tables of another version") struct NewerFormatsTests {
-    private let log = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
     private let newer = "it is from a newer tidecast"
 
     private func sentence(_ body: () throws -> Void) -> String {
@@ -100,16 +98,16 @@ import Testing
         let engine = MemoryEngine()
         let past = EnginePast(system: 1, timeline: 1, isReplicated: false)
         engine.currentPast = past
-        _ = try Generation.current(engine, databases: 2, log) { [1: past] }
+        _ = try Generation.current(engine, databases: 2) { [1: past] }
         for key in ["generation", "past:1"] {
             let value = try #require(try engine.get(.setting, key: key))
             try engine.put(.setting, key: key, value: [2] + value.dropFirst())
-            #expect(sentence { _ = try Generation.current(engine, databases: 2, log) }.contains(newer))
+            #expect(sentence { _ = try Generation.current(engine, databases: 2) }.contains(newer))
             try engine.put(.setting, key: key, value: Array(value[..<20]))
-            #expect(!sentence { _ = try Generation.current(engine, databases: 2, log) }.isEmpty)
+            #expect(!sentence { _ = try Generation.current(engine, databases: 2) }.isEmpty)
             try engine.put(.setting, key: key, value: value)
         }
-        #expect(try Generation.current(engine, databases: 2, log).number == 0)
+        #expect(try Generation.current(engine, databases: 2).number == 0)
     }
 
     @Test func whatIsLeftOfQuotasInAnotherVersion() throws {

@@ -7,17 +7,17 @@ import RegistrationIDs
 // from which each key is used is in settings that a former build ignores.
 
 extension Catalog {
-    static let signingPlace = "signing-keys"
+    package static let signingPlace = "signing-keys"
     /// The place of the newest signing key, which a former build reads at its start.
-    static let newestPlace = "token-signing-key"
+    package static let newestPlace = "token-signing-key"
     private static let usePlace = "registration-key:"
 
-    struct KeySettings {
-        var signing: SigningKeys?
-        var uses: [UInt8: WallTime] = [:]
+    package struct KeySettings {
+        package var signing: SigningKeys?
+        package var uses: [UInt8: WallTime] = [:]
 
         /// Whether the entry was one of these settings.
-        mutating func take(_ entry: CatalogEntry) throws -> Bool {
+        package mutating func take(_ entry: CatalogEntry) throws -> Bool {
             if entry.key == signingPlace {
                 signing = try SigningKeys(decoding: entry.value)
                 return true
@@ -31,7 +31,7 @@ extension Catalog {
         }
     }
 
-    static func registrationKey(_ key: String, _ value: [UInt8]) throws -> RegistrationKey {
+    package static func registrationKey(_ key: String, _ value: [UInt8]) throws -> RegistrationKey {
         guard let number = UInt8(key), value.count == RegistrationKey.materialBytes + 1 else {
             throw EngineError.corrupt("a registration key cannot be read")
         }
@@ -45,7 +45,7 @@ extension Catalog {
 
     /// Makes a value that never changes afterwards, or finds it. Returns the stored value, whichever node
     /// made it.
-    static func made(
+    package static func made(
         _ table: CatalogTable, _ key: String, _ engine: any Engine, _ vault: Vault,
         _ make: () throws -> [UInt8]
     ) throws -> [UInt8] {
@@ -59,7 +59,7 @@ extension Catalog {
     }
 
     /// The key that signs until the cluster has made another one.
-    static func firstSigningKey(_ engine: any Engine, _ vault: Vault) throws -> [UInt8] {
+    package static func firstSigningKey(_ engine: any Engine, _ vault: Vault) throws -> [UInt8] {
         let key = try made(.setting, newestPlace, engine, vault) { try random(SigningKeys.materialBytes) }
         guard key.count == SigningKeys.materialBytes else {
             throw EngineError.refused(
@@ -68,13 +68,13 @@ extension Catalog {
         return key
     }
 
-    static func put(_ keys: SigningKeys, _ vault: Vault, to writes: inout CatalogWrites) throws {
+    package static func put(_ keys: SigningKeys, _ vault: Vault, to writes: inout CatalogWrites) throws {
         for (place, value) in [(signingPlace, keys.encoded), (newestPlace, keys.newest)] {
             writes.put(.setting, key: place, value: try vault.seal(value, .setting, place))
         }
     }
 
-    static func put(_ key: RegistrationKey, _ vault: Vault, to writes: inout CatalogWrites) throws {
+    package static func put(_ key: RegistrationKey, _ vault: Vault, to writes: inout CatalogWrites) throws {
         let row = "\(key.number)"
         let state: UInt8 = key.isRetired ? 1 : 0
         writes.put(.key, key: row, value: try vault.seal([state] + key.material, .key, row))
@@ -85,7 +85,7 @@ extension Catalog {
 }
 
 extension Catalog.Contents {
-    mutating func adopt(_ settings: Catalog.KeySettings, _ engine: any Engine) throws {
+    package mutating func adopt(_ settings: Catalog.KeySettings, _ engine: any Engine) throws {
         if registrationKeys.isEmpty {
             let value = try Catalog.made(.key, "1", engine, vault) {
                 [0] + (try Catalog.random(RegistrationKey.materialBytes))

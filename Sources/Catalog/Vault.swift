@@ -8,7 +8,7 @@ import Model
 /// A sealed value is `E5`, the form's version, the key's id (8 bytes), a nonce (12), the ciphertext, and the
 /// tag (16). The tag also covers the first ten bytes and the name of the row, so that a value that was moved
 /// to another row does not open. A plain value is shorter, or begins with another byte.
-struct Vault: Sendable {
+package struct Vault: Sendable {
     private static let mark: UInt8 = 0xE5
     private static let version: UInt8 = 1
     private static let nonceBytes = 12
@@ -18,25 +18,27 @@ struct Vault: Sendable {
 
     private let keys: SecretsKeys
 
-    init(_ keys: SecretsKeys) { self.keys = keys }
+    package init(_ keys: SecretsKeys) { self.keys = keys }
 
     /// Seals nothing, and opens nothing that is sealed.
-    static let plain = Vault(.none)
+    package static let plain = Vault(.none)
 
     /// For the audit log.
-    var description: String { keys.sealing.map { "under secrets key \($0.name)" } ?? "not sealed any more" }
-    var hasKeys: Bool { !keys.all.isEmpty }
+    package var description: String {
+        keys.sealing.map { "under secrets key \($0.name)" } ?? "not sealed any more"
+    }
+    package var hasKeys: Bool { !keys.all.isEmpty }
 
-    static func isSealed(_ value: [UInt8]) -> Bool { value.count > bytesMin && value[0] == mark }
+    package static func isSealed(_ value: [UInt8]) -> Bool { value.count > bytesMin && value[0] == mark }
 
     /// Whether the stored value has the form in which this vault would write it.
-    func isCurrent(_ value: [UInt8]) -> Bool {
+    package func isCurrent(_ value: [UInt8]) -> Bool {
         guard Vault.isSealed(value) else { return keys.sealing == nil }
         return keys.sealing?.id == Array(value[2..<Vault.headBytes])
     }
 
     /// The value as the row must hold it.
-    func seal(_ value: [UInt8], _ table: CatalogTable, _ row: String) throws -> [UInt8] {
+    package func seal(_ value: [UInt8], _ table: CatalogTable, _ row: String) throws -> [UInt8] {
         guard let key = keys.sealing else { return value }
         let head = [Vault.mark, Vault.version] + key.id
         let nonce = try Catalog.random(Vault.nonceBytes)
@@ -46,7 +48,7 @@ struct Vault: Sendable {
     }
 
     /// The plain value of the row, which may be sealed or not.
-    func open(_ value: [UInt8], _ table: CatalogTable, _ row: String) throws -> [UInt8] {
+    package func open(_ value: [UInt8], _ table: CatalogTable, _ row: String) throws -> [UInt8] {
         guard Vault.isSealed(value) else { return value }
         guard value[1] == Vault.version else {
             throw NodeError(

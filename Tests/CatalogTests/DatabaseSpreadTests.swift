@@ -1,10 +1,9 @@
 import Journal
-import Logging
 import MemoryEngine
 import Model
 import Testing
 
-@testable import Node
+@testable import Catalog
 
 @Suite("The spread of a cluster's partitions") struct DatabaseSpreadTests {
     private func engines(_ count: Int) throws -> [MemoryEngine] {
@@ -131,20 +130,19 @@ import Testing
 
     /// The generation rises when any of the databases may have lost something.
     @Test func theGenerationRisesWithALossInAnyDatabase() throws {
-        let log = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
         let home = MemoryEngine()
         home.currentPast = EnginePast(system: 1, timeline: 1, isReplicated: false)
         func past(_ timeline: UInt32) -> EnginePast {
             EnginePast(system: 2, timeline: timeline, isReplicated: false)
         }
-        #expect(try Generation.current(home, databases: 2, log) { [1: past(1)] }.number == 0)
-        #expect(try Generation.current(home, databases: 2, log) { [1: past(1)] }.number == 0)
-        #expect(try Generation.current(home, databases: 2, log).number == 0, "one that is away says nothing")
-        #expect(try Generation.current(home, databases: 2, log) { [1: past(2)] }.number == 1)
-        #expect(try Generation.current(home, databases: 2, log) { [1: past(2)] }.number == 1)
+        #expect(try Generation.current(home, databases: 2) { [1: past(1)] }.number == 0)
+        #expect(try Generation.current(home, databases: 2) { [1: past(1)] }.number == 0)
+        #expect(try Generation.current(home, databases: 2).number == 0, "one that is away says nothing")
+        #expect(try Generation.current(home, databases: 2) { [1: past(2)] }.number == 1)
+        #expect(try Generation.current(home, databases: 2) { [1: past(2)] }.number == 1)
         #expect(try Generation.knownPast(of: 1, home) == past(2))
         home.currentPast?.timeline = 2
-        #expect(try Generation.current(home, databases: 2, log) { [1: past(3)] }.number == 3)
-        #expect(try Generation.current(home, databases: 2, log).number == 3)
+        #expect(try Generation.current(home, databases: 2) { [1: past(3)] }.number == 3)
+        #expect(try Generation.current(home, databases: 2).number == 3)
     }
 }

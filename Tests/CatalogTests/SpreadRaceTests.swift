@@ -3,7 +3,7 @@ import MemoryEngine
 import Model
 import Testing
 
-@testable import Node
+@testable import Catalog
 
 /// Counts the calls of one node for all its databases, and runs `interruption` before one of them.
 private final class Calls {

@@ -2,7 +2,7 @@ import Journal
 import MemoryEngine
 import Testing
 
-@testable import Node
+@testable import Catalog
 
 @Suite("A change of the catalog") struct CatalogDraftTests {
     private func draft(_ engine: any Engine, cordoning node: String) throws -> CatalogDraft {

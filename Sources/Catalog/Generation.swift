@@ -1,13 +1,12 @@
 import Bytes
 import Glibc
 import Journal
-import Logging
 import NodeCore
 
 /// How often the cluster's databases may have lost the end of what they acknowledged. Event ids carry this
 /// number. So a device that says that it has read up to a lost event does not acknowledge an event that came
 /// in its place (rule: lost-ends-raise-the-generation).
-enum Generation {
+package enum Generation {
     fileprivate static let key = "generation"
     private static let version: UInt8 = 1
 
@@ -42,11 +41,21 @@ enum Generation {
     }
 
     /// The generation and the pasts with which a node begins.
-    struct Standing {
-        var number: UInt64
+    package struct Standing {
+        package var number: UInt64
         /// The past of each database but the home at that generation, as far as the cluster knows. A node
         /// must not go on in a past that may lack something of this one.
-        var pasts: [Int: EnginePast] = [:]
+        package var pasts: [Int: EnginePast] = [:]
+        /// The losses that this look found.
+        package var losses: [Loss] = []
+    }
+
+    /// A database that may have lost the end of what it acknowledged.
+    package struct Loss {
+        /// 0 for the home.
+        package var database: Int
+        package var former: EnginePast
+        package var now: EnginePast
     }
 
     /// The generation that holds now, raised by one for each database that may have lost its end. Must come
@@ -56,9 +65,8 @@ enum Generation {
     /// Several nodes may do this at once, and one of them may be stopped in the middle. A write demands that
     /// the record is still the one from which it was computed. Where another node has written the record
     /// meanwhile, this node reads the pasts again and computes again.
-    static func current(
-        _ home: any ClusterEngine, databases: Int = 1, _ log: Logger,
-        further pasts: () throws -> [Int: EnginePast] = { [:] }
+    package static func current(
+        _ home: any ClusterEngine, databases: Int = 1, further pasts: () throws -> [Int: EnginePast] = { [:] }
     ) throws -> Standing {
         var tries = ChangeTries()
         var random = SystemRandomNumberGenerator()
@@ -70,12 +78,7 @@ enum Generation {
                 let known = try knownPast(of: database, home)
                 if let past = found[database] ?? known { look.see(past, of: database, known: known) }
             }
-            if try look.settle(home, from: stored) {
-                for (database, former, past) in look.losses {
-                    tell(former, past, look.standing.number, log, database: database)
-                }
-                return look.standing
-            }
+            if try look.settle(home, from: stored) { return look.standing }
             guard let pause = tries.pause(using: &random) else { throw CatalogDraft.overtaken }
             usleep(UInt32(pause / 1000))
         }
@@ -84,7 +87,6 @@ enum Generation {
     /// The result of one look at the databases.
     private struct Look {
         var standing: Standing
-        var losses: [(database: Int, former: EnginePast, now: EnginePast)] = []
         private var home: EnginePast?
         /// The record to write; `nil` where the record need not change.
         private var changed: Known?
@@ -97,7 +99,7 @@ enum Generation {
             guard let home, known?.past != home else { return }
             if let known, home.mayLack(known.past) {
                 standing.number += 1
-                losses.append((0, known.past, home))
+                standing.losses.append(Loss(database: 0, former: known.past, now: home))
             }
             changed = Known(number: standing.number, past: home)
         }
@@ -107,7 +109,7 @@ enum Generation {
             guard known != past else { return }
             if let known, past.mayLack(known) {
                 standing.number += 1
-                losses.append((database, known, past))
+                standing.losses.append(Loss(database: database, former: known, now: past))
             }
             writes.put(
                 .setting, key: Generation.key(of: database), value: Known(number: 0, past: past).encoded)
@@ -125,18 +127,7 @@ enum Generation {
     fileprivate static func key(of database: Int) -> String { "past:\(database)" }
 
     /// The past of a database that is not the home, at the last look of the cluster.
-    static func knownPast(of database: Int, _ home: any Engine) throws -> EnginePast? {
+    package static func knownPast(of database: Int, _ home: any Engine) throws -> EnginePast? {
         try home.get(.setting, key: key(of: database)).map { try Known(decoding: $0).past }
-    }
-
-    private static func tell(
-        _ known: EnginePast, _ past: EnginePast, _ number: UInt64, _ log: Logger, database: Int
-    ) {
-        log.error(
-            "the database is not the one of before: what it acknowledged last may be lost",
-            metadata: [
-                "database": "\(database + 1)", "timeline": "\(known.timeline) to \(past.timeline)",
-                "system": "\(known.system) to \(past.system)", "generation": "\(number)",
-            ])
     }
 }

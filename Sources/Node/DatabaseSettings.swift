@@ -1,0 +1,18 @@
+import Journal
+import PostgresEngine
+
+/// A database of a cluster, with the settings of its engines.
+struct DatabaseSettings: Sendable {
+    var url: String
+    var options: PostgresEngine.Options
+
+    var number: Int { options.share.number }
+
+    /// An engine on the database. Only the home must be reachable at this moment.
+    func engine(silence milliseconds: Int? = nil) throws(EngineError) -> PostgresEngine {
+        var options = options
+        if let milliseconds { options.silenceMilliseconds = milliseconds }
+        return number == 0
+            ? try PostgresEngine(url, options: options) : PostgresEngine(lazily: url, options: options)
+    }
+}
