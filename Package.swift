@@ -109,6 +109,7 @@ let shells: [Target] = [
     .floor("PeerLink", on: ["Model", "Bytes", "TLS", "Listener"] + nio("NIOPosix")),
     .floor("PostgresEngine", on: ["Model", "Bytes", "Journal", "CPQ"]),
     .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
+    .floor("CommandOutput"),
 ]
 
 let worlds: [Target] = [
@@ -138,7 +139,7 @@ let programs: [Target] = [
     .executableTarget(
         name: "tidecast",
         dependencies: [
-            "HTTPMessages", "FCMAPI", "Catalog", "Node", "LoadGenerator", "CResolv", "TLS",
+            "HTTPMessages", "FCMAPI", "Catalog", "Node", "CommandOutput", "CResolv", "TLS",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "Logging", package: "swift-log"),
@@ -146,7 +147,14 @@ let programs: [Target] = [
             .product(name: "UnixSignals", package: "swift-service-lifecycle"),
         ] + allocator + nio("NIOPosix", "NIOHTTP1"),
         swiftSettings: settings + (isSanitized ? [.define("TIDECAST_SANITIZE")] : []),
-        linkerSettings: isSanitized ? [] : [.linkedLibrary("jemalloc")])
+        linkerSettings: isSanitized ? [] : [.linkedLibrary("jemalloc")]),
+    .executableTarget(
+        name: "tidecast-bench",
+        dependencies: [
+            "LoadGenerator", "CommandOutput",
+            .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        ],
+        swiftSettings: settings),
 ]
 
 /// Measuring programs, built only on request: `TIDECAST_BENCH=1 swift build -c release --product core-bench`.
@@ -242,7 +250,10 @@ let isWithTests = Context.environment["TIDECAST_TESTS"] != "0"
 
 let package = Package(
     name: "tidecast",
-    products: [.executable(name: "tidecast", targets: ["tidecast"])],
+    products: [
+        .executable(name: "tidecast", targets: ["tidecast"]),
+        .executable(name: "tidecast-bench", targets: ["tidecast-bench"]),
+    ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio.git", from: "2.101.0"),
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.0"),

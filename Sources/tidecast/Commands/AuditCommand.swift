@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandOutput
 
 struct Audit: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandOutput
 import Foundation
 
 /// `subscribe` and `unsubscribe` differ in one word of the path.

@@ -1,15 +1,15 @@
 import Foundation
 
 /// The output of commands: tables for people, one JSON document for programs.
-enum Output {
-    static func json(_ value: Any) throws {
+package enum Output {
+    package static func json(_ value: Any) throws {
         let data = try JSONSerialization.data(
             withJSONObject: value, options: [.sortedKeys, .withoutEscapingSlashes, .fragmentsAllowed])
         print(String(decoding: data, as: UTF8.self))
     }
 
     /// Columns as wide as their widest cell; nothing for no rows but the header.
-    static func table(_ header: [String], _ rows: [[String]]) {
+    package static func table(_ header: [String], _ rows: [[String]]) {
         var widths = header.map(\.count)
         for row in rows {
             for (column, cell) in row.enumerated() where column < widths.count {
@@ -27,14 +27,5 @@ enum Output {
         }
         print(line(header))
         for row in rows { print(line(row)) }
-    }
-}
-
-extension String {
-    /// One path segment: everything but unreserved characters percent-encoded.
-    var segment: String {
-        let allowed = CharacterSet(
-            charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-        return addingPercentEncoding(withAllowedCharacters: allowed) ?? self
     }
 }
