@@ -48,7 +48,7 @@ public enum APIAction: Sendable {
 /// A device wants its messages.
 public struct ListenRequest: Sendable {
     public var registration: Registration
-    public var credential: DeviceProof
+    public var credential: DeviceMAC
     public var resume: EventID?
 }
 

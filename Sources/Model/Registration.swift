@@ -10,11 +10,11 @@ public struct Registration: Hashable, Sendable {
     /// key.
     public var key: UInt8
     /// The text behind a token's colon; `nil` for a bare FID.
-    public var suffix: DeviceProof?
+    public var suffix: DeviceMAC?
 
     public init(
         project: ProjectNumber, partition: PartitionID, index: DeviceIndex, nonce: UInt32, key: UInt8,
-        suffix: DeviceProof? = nil
+        suffix: DeviceMAC? = nil
     ) {
         self.project = project
         self.partition = partition
@@ -27,14 +27,14 @@ public struct Registration: Hashable, Sendable {
 
 /// 128 bits made from a device's secret under a cluster key: a token's suffix or a credential. Compared in
 /// constant time.
-public struct DeviceProof: Hashable, Sendable {
+public struct DeviceMAC: Hashable, Sendable {
     public var high: UInt64
     public var low: UInt64
     public init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low
     }
-    public func matches(_ other: DeviceProof) -> Bool { (high ^ other.high) | (low ^ other.low) == 0 }
+    public func matches(_ other: DeviceMAC) -> Bool { (high ^ other.high) | (low ^ other.low) == 0 }
 }
 
 /// A message's id: microseconds since 1970 and 64 random bits, so that it is unique without a question to

@@ -12,7 +12,7 @@ import SQLiteEngine
 // database that does not answer delays only the partitions in it.
 
 /// The threads that call one database, each over a connection of its own.
-struct DatabaseLane: Sendable {
+struct DatabaseConnections: Sendable {
     let number: Int
     /// Renews the lease and reads the tables, and does nothing else. Other nodes judge by the lease whether
     /// this node lives, so the lease must not wait for anything else that this node asks for
@@ -51,7 +51,7 @@ struct DatabaseLane: Sendable {
 }
 
 extension Cluster {
-    private func lane(of partition: PartitionID) -> DatabaseLane {
+    private func lane(of partition: PartitionID) -> DatabaseConnections {
         lanes[shared.map.database(of: partition)]
     }
 
@@ -61,7 +61,7 @@ extension Cluster {
         let asked = Clock.monotonic()
         let (known, vault) = (catalogVersion, shared.administrator.vault)
         lanes[0].lease.perform({ engine in
-            let engine = try DatabaseLane.clusterEngine(engine)
+            let engine = try DatabaseConnections.clusterEngine(engine)
             let poll = try Ownership.Poll(renewing: session, info: info, of: engine)
             if let theirs = try engine.wallClock() { self.tell(.clockRead(Clock.now(), theirs: theirs)) }
             let version = try engine.get(.setting, key: Catalog.versionKey) ?? []
@@ -87,10 +87,10 @@ extension Cluster {
         if contents.cordoned.contains(name) { NodeShared.endInOrder() }
     }
 
-    func readTable(_ lane: DatabaseLane, look: UInt64, registers: Bool) {
+    func readTable(_ lane: DatabaseConnections, look: UInt64, registers: Bool) {
         let (session, node, database) = (shared.session, name, lane.number)
         lane.lease.perform({ engine in
-            let engine = try DatabaseLane.clusterEngine(engine)
+            let engine = try DatabaseConnections.clusterEngine(engine)
             if registers { try engine.register(session, node: node) }
             // No node judges by this lease. The renewal shows whether the database is still what it was.
             try engine.renewLease(session, info: [])
@@ -109,7 +109,7 @@ extension Cluster {
 
     func fence(_ session: SessionID, at counter: UInt64) {
         lanes[0].control.perform({ engine in
-            try DatabaseLane.clusterEngine(engine).fence(session, at: counter)
+            try DatabaseConnections.clusterEngine(engine).fence(session, at: counter)
         }) { result in
             switch result {
             case .success(true): self.tell(.fenced(session))
@@ -181,7 +181,7 @@ extension Cluster {
     func gaveUp(_ id: PartitionID, _ epoch: Epoch, left quotas: [ProjectNumber: [UInt64]]) {
         let session = shared.session
         lane(of: id).control.perform({ engine in
-            let engine = try DatabaseLane.clusterEngine(engine)
+            let engine = try DatabaseConnections.clusterEngine(engine)
             try PartitionTransfer.giveUp(id, epoch, left: quotas, by: session, of: engine)
         }) { result in
             switch result {

@@ -37,7 +37,7 @@ final class Cluster: @unchecked Sendable {
     let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     let eventLoop: any EventLoop
     /// One for each database, the home first.
-    let lanes: [DatabaseLane]
+    let lanes: [DatabaseConnections]
     let boxes: [Mailbox]
     private let core: ControlCore
     let socket: GossipSocket
@@ -65,7 +65,7 @@ final class Cluster: @unchecked Sendable {
         self.catalogVersion = catalogVersion
         eventLoop = group.next()
         let onFatal: @Sendable (String) -> Void = { shared.stop($0) }
-        lanes = databases.map { DatabaseLane($0, onFatal: onFatal) }
+        lanes = databases.map { DatabaseConnections($0, onFatal: onFatal) }
         do {
             socket = try GossipSocket(
                 eventLoop: eventLoop, host: gossip.address.host, port: gossip.address.port,

@@ -69,7 +69,7 @@ public struct ClusterConfiguration: Sendable {
     /// Meanwhile the node's ports say why the node is not ready. Where the cluster is yet to be made, waits
     /// for the other databases as well.
     func waitForEngine(_ configuration: NodeConfiguration, _ log: Logger) throws -> PostgresEngine {
-        var room: WaitingRoom?
+        var room: StartupListener?
         defer { room?.close() }
         var told = LogLimit<String>()
         func wait(_ settings: DatabaseSettings) throws -> PostgresEngine {
@@ -85,7 +85,7 @@ public struct ClusterConfiguration: Sendable {
                             "waiting for the database",
                             metadata: ["database": "\(settings.number + 1)", "reason": "\(reason)"])
                     }
-                    if room == nil { room = try WaitingRoom(configuration, reason: reason, log) }
+                    if room == nil { room = try StartupListener(configuration, reason: reason, log) }
                     room?.say(reason)
                     sleep(1)
                 }
@@ -106,7 +106,7 @@ public struct ClusterConfiguration: Sendable {
     func waitWhileCordoned(
         _ engine: any ClusterEngine, _ configuration: NodeConfiguration, _ log: Logger
     ) throws {
-        var room: WaitingRoom?
+        var room: StartupListener?
         defer { room?.close() }
         while true {
             let reason: String
@@ -120,7 +120,7 @@ public struct ClusterConfiguration: Sendable {
             }
             if room == nil {
                 log.warning("cordoned", metadata: ["node": "\(configuration.name)", "reason": "\(reason)"])
-                room = try WaitingRoom(configuration, reason: reason, log)
+                room = try StartupListener(configuration, reason: reason, log)
             }
             room?.say(reason)
             sleep(1)
@@ -214,7 +214,7 @@ extension Node {
     private static func clusterSecrets(
         _ engine: any Engine, _ vault: Vault, _ log: Logger
     ) throws -> (id: [UInt8], key: [UInt8]) {
-        let engine = try DatabaseLane.clusterEngine(engine)
+        let engine = try DatabaseConnections.clusterEngine(engine)
         return try patiently(log) {
             (
                 try Catalog.made(.setting, "cluster-id", engine, vault) { try Catalog.random(16) },

@@ -12,7 +12,7 @@ extension Node {
     private static let looks = 4
     private static let microsecondsBetweenLooks: UInt32 = 350_000
 
-    static func checkCompany(
+    static func checkNameAndClock(
         _ engine: any ClusterEngine, name: String, clock: () -> WallTime = { Clock.now().wall }
     ) throws {
         if let theirs = try engine.wallClock() {

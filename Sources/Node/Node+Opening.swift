@@ -64,7 +64,7 @@ extension Node {
                 if let mistake = try DatabaseSpread.mistake(engine, named: cluster.databaseCount) {
                     throw NodeError(mistake)
                 }
-                try checkCompany(engine, name: configuration.name)
+                try checkNameAndClock(engine, name: configuration.name)
             }
             try cluster.waitWhileCordoned(engine, configuration, log)
             let further = try cluster.reachFurther(log)

@@ -36,7 +36,7 @@ final class NodeLoop: @unchecked Sendable {
     private var keepAliveTask: RepeatedTask?
 
     /// The side towards clients.
-    private(set) lazy var front = Front(loop: self, api: api)
+    private(set) lazy var front = RequestFrontend(loop: self, api: api)
     private(set) lazy var core = makeCore()
 
     init(
@@ -53,7 +53,7 @@ final class NodeLoop: @unchecked Sendable {
         api.areKeysCurrent = { shared.isCatalogCurrent }
     }
 
-    private func makeCore() -> LoopCore<Front> {
+    private func makeCore() -> LoopCore<RequestFrontend> {
         var options = LoopOptions(
             map: shared.map, session: shared.session, histories: shared.histories, partition: shared.options)
         options.number = number

@@ -30,4 +30,4 @@ extension NodeLoop {
     }
 }
 
-extension RegistrationKeys: DeviceProofMaker {}
+extension RegistrationKeys: DeviceMACMaker {}

@@ -45,8 +45,8 @@ public struct PeerFrame: Sendable {
         case .partition(let id, let event):
             if map.contains(id) { put(.partition(id, event), map.loop(of: id)) }
         case .request(let id, let epoch, let asked, let request, let left):
-            let mandate = Mandate(epoch: epoch, deadline: Deadline(left: left, after: after))
-            if map.contains(id) { put(.request(id, asked, request, mandate), map.loop(of: id)) }
+            let requestGuard = RequestGuard(epoch: epoch, deadline: Deadline(left: left, after: after))
+            if map.contains(id) { put(.request(id, asked, request, requestGuard), map.loop(of: id)) }
         case .reply(let id, let reply): put(.reply(id, reply), id.gateway.loop)
         case .stream(let from, let to, let frame):
             if map.contains(from) { put(.peerStream(life: life, from: from, frame), to.loop) }

@@ -1,11 +1,11 @@
 import Model
 
-/// What a ledger knows about one spender.
+/// What a lease accounting knows about one spender.
 struct QuotaAccount: Sendable {
     struct Grant: Sendable {
         var number: UInt64
         var granted: MonotonicTime
-        /// 0 once the ledger has counted the tokens as spent.
+        /// 0 once the lease accounting has counted the tokens as spent.
         var tokens: UInt64
         var leaseEnd: MonotonicTime
         var shareRate: UInt64
@@ -15,7 +15,7 @@ struct QuotaAccount: Sendable {
     }
 
     let spender: SpenderID
-    /// The highest number of a request that the ledger has handled.
+    /// The highest number of a request that the lease accounting has handled.
     var number: UInt64 = 0
     /// The grant that the spender last reported as applied.
     var applied: Grant?
@@ -80,7 +80,7 @@ struct QuotaAccount: Sendable {
 
     // MARK: Events
 
-    /// The spender has no counts under this ledger yet, or none any more: they begin with 0.
+    /// The spender has no counts under this lease accounting yet, or none any more: they begin with 0.
     mutating func beginCounting(_ now: MonotonicTime) {
         heard = now
         spent = 0
@@ -98,12 +98,12 @@ struct QuotaAccount: Sendable {
             if now.since(flight[place].granted) < length / 4 { lease = length / 2 }
             flight.removeFirst(place + 1)
         } else if request.applied != applied?.number {
-            // The ledger has forgotten the named grant, which has run out and is accounted for.
+            // The lease accounting has forgotten the named grant, which has run out and is accounted for.
             flight.removeAll { $0.number <= request.applied }
             applied = nil
         }
         flight.removeAll { $0.number < request.floor }
-        // The grant came to the spender after the ledger made it, so this start is not too late.
+        // The grant came to the spender after the lease accounting made it, so this start is not too late.
         if let granted = applied?.granted {
             applied?.shareStart = min(granted.advanced(by: min(request.shareOffset, bounds.share)), now)
         }

@@ -12,7 +12,8 @@ import Model
 /// - When an owner died, spenders may live on what it granted. The new grantor grants nothing for the longest
 ///   validity after the last moment at which the former owner may have granted, and then begins with empty
 ///   buckets.
-/// - When an owner hands its ledgers over, it grants nothing any more, and the new owner goes on with them.
+/// - When an owner hands its accountings over, it grants nothing any more, and the new owner goes on with
+///   them.
 ///
 /// An owner that is cut off does not know that another node has replaced it. So a grantor grants only while
 /// its authority is confirmed: until a time (`authority`) that ends before any other node can become owner.
@@ -48,10 +49,10 @@ public struct QuotaGrantor: Sendable {
         return now >= free.advanced(by: bounds.inflow) ? .empty(since: free) : nil
     }
 
-    /// A project's ledgers on their way to another owner.
+    /// A project's accountings on their way to another owner.
     public struct Handover: Sendable {
         fileprivate var epoch: Epoch
-        fileprivate var ledgers: [QuotaLedger]
+        fileprivate var accountings: [LeaseAccounting]
         fileprivate var closed: MonotonicTime
     }
 
@@ -66,7 +67,7 @@ public struct QuotaGrantor: Sendable {
     struct Project: Sendable {
         var epoch: Epoch
         /// In the order of `kinds`.
-        var ledgers: [QuotaLedger]
+        var accountings: [LeaseAccounting]
     }
 
     var projects: [ProjectNumber: Project] = [:]
@@ -80,38 +81,41 @@ public struct QuotaGrantor: Sendable {
 
     public func isOpen(_ project: ProjectNumber) -> Bool { projects[project] != nil }
 
-    /// Begins to grant for a project. `epoch` names the ledgers' life, and must be above any former owner's.
+    /// Begins to grant for a project. `epoch` names the accountings' life, and must be above any former
+    /// owner's.
     public mutating func open(
         _ project: ProjectNumber, _ limits: QuotaLimits, epoch: Epoch, _ beginning: Beginning,
         now: MonotonicTime
     ) {
         let rates = QuotaGrantor.kinds.compactMap { limits.rate(of: $0) }
-        let ledgers = rates.enumerated().map { place, rate in
+        let accountings = rates.enumerated().map { place, rate in
             switch beginning {
-            case .full: QuotaLedger(TokenBucket(rate, full: now))
-            case .empty(let since): QuotaLedger(TokenBucket(rate, emptyAt: since))
+            case .full: LeaseAccounting(TokenBucket(rate, full: now))
+            case .empty(let since): LeaseAccounting(TokenBucket(rate, emptyAt: since))
             case .holding(let tokens, let since):
-                QuotaLedger(
+                LeaseAccounting(
                     TokenBucket(
                         rate, units: UInt128(place < tokens.count ? tokens[place] : 0) * rate.scale,
                         refilled: since))
             case .takeover(let granted):
-                QuotaLedger(TokenBucket(rate, emptyAt: granted.advanced(by: bounds.share)))
+                LeaseAccounting(TokenBucket(rate, emptyAt: granted.advanced(by: bounds.share)))
             }
         }
-        projects[project] = Project(epoch: epoch, ledgers: ledgers)
+        projects[project] = Project(epoch: epoch, accountings: accountings)
     }
 
-    /// Goes on with the ledgers of another owner.
+    /// Goes on with the accountings of another owner.
     public mutating func open(_ project: ProjectNumber, _ handover: Handover, now: MonotonicTime) {
         projects[project] = Project(
-            epoch: handover.epoch, ledgers: handover.ledgers.map { $0.moved(from: handover.closed, to: now) })
+            epoch: handover.epoch,
+            accountings: handover.accountings.map { $0.moved(from: handover.closed, to: now) })
     }
 
-    /// Stops granting for a project, and returns its ledgers for the next owner. `nil` where it is not open.
+    /// Stops granting for a project, and returns its accountings for the next owner. `nil` where it is not
+    /// open.
     public mutating func close(_ project: ProjectNumber, now: MonotonicTime) -> Handover? {
         projects.removeValue(forKey: project).map {
-            Handover(epoch: $0.epoch, ledgers: $0.ledgers, closed: now)
+            Handover(epoch: $0.epoch, accountings: $0.accountings, closed: now)
         }
     }
 
@@ -123,7 +127,9 @@ public struct QuotaGrantor: Sendable {
     /// Changes the limits from now on. The tokens in the buckets stay as far as the new bursts have room.
     public mutating func change(_ project: ProjectNumber, to limits: QuotaLimits, now: MonotonicTime) {
         for (index, kind) in QuotaGrantor.kinds.enumerated() {
-            if let rate = limits.rate(of: kind) { projects[project]?.ledgers[index].change(to: rate, now) }
+            if let rate = limits.rate(of: kind) {
+                projects[project]?.accountings[index].change(to: rate, now)
+            }
         }
     }
 
@@ -134,8 +140,8 @@ public struct QuotaGrantor: Sendable {
             if !request.isRelease { effects.append(.unknown(request)) }
             return
         }
-        if let grant = projects[request.project]?.ledgers[place].receive(
-            request, ledger: epoch, bounds, now: now)
+        if let grant = projects[request.project]?.accountings[place].receive(
+            request, grantorEpoch: epoch, bounds, now: now)
         {
             effects.append(.grant(grant))
         }
@@ -147,7 +153,7 @@ public struct QuotaGrantor: Sendable {
         of kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime
     ) -> UInt64? {
         guard let place = QuotaGrantor.kinds.firstIndex(of: kind) else { return nil }
-        return projects[project]?.ledgers[place].level(now, bounds)
+        return projects[project]?.accountings[place].level(now, bounds)
     }
 
     /// For every open project the whole tokens of each of `kinds` that are neither spent nor out: what the
@@ -156,7 +162,7 @@ public struct QuotaGrantor: Sendable {
         var remainders: [ProjectNumber: [UInt64]] = [:]
         for project in projects.keys {
             remainders[project] = QuotaGrantor.kinds.indices.map { place in
-                projects[project]?.ledgers[place].remainder(now, bounds) ?? 0
+                projects[project]?.accountings[place].remainder(now, bounds) ?? 0
             }
         }
         return remainders
@@ -168,7 +174,7 @@ public struct QuotaGrantor: Sendable {
         for project in projects.keys {
             var isIdle = true
             for index in QuotaGrantor.kinds.indices where isIdle {
-                isIdle = projects[project]?.ledgers[index].isForgettable(now, bounds) ?? true
+                isIdle = projects[project]?.accountings[index].isForgettable(now, bounds) ?? true
             }
             if isIdle { projects[project] = nil }
         }

@@ -17,17 +17,18 @@ public struct QuotaRequest: Hashable, Sendable {
     public var spender: SpenderID
     public var project: ProjectNumber
     public var kind: QuotaKind
-    /// Rises with each request of a spender. The ledger ignores a number not above all that it has handled.
+    /// Rises with each request of a spender. The lease accounting ignores a number not above all that it has
+    /// handled.
     public var number: UInt64
-    /// The ledger that the reports below are about; 0 where the spender has had no grant yet.
-    public var ledger: Epoch
+    /// The lease accounting that the reports below are about; 0 where the spender has had no grant yet.
+    public var grantorEpoch: Epoch
     /// The number of the last grant that the spender applied. It will apply no grant with a lower number.
     public var applied: UInt64
     /// The spender will apply no grant with a number below this one either: it gave up on those requests.
     public var floor: UInt64
-    /// Tokens spent under this ledger in all, without those of fallback shares.
+    /// Tokens spent under this lease accounting in all, without those of fallback shares.
     public var spent: UInt64
-    /// Tokens of fallback shares spent under this ledger in all.
+    /// Tokens of fallback shares spent under this lease accounting in all.
     public var shareSpent: UInt64
     /// Nanoseconds from the arrival of the grant `applied` to the present start of its share's accrual: with
     /// each new question a spender forgoes what has accrued.
@@ -51,8 +52,8 @@ public struct QuotaGrant: Hashable, Sendable {
     public var kind: QuotaKind
     /// The request's number.
     public var number: UInt64
-    /// Rises with each owner that did not take over the former owner's ledgers.
-    public var ledger: Epoch
+    /// Rises with each owner that did not take over the former owner's accountings.
+    public var grantorEpoch: Epoch
     /// Leased tokens, at most the demand.
     public var tokens: UInt64
     /// The tokens are void this many nanoseconds after the request left the spender.

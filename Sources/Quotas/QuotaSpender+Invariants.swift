@@ -3,11 +3,11 @@ import Model
 // The laws of a spender between two events.
 
 extension QuotaSpender {
-    /// The first law that is broken; `nil` where none is. `isWhole`: checks the laws of each purse also.
+    /// The first law that is broken; `nil` where none is. `isWhole`: checks the laws of each leased also.
     public func brokenInvariant(isWhole: Bool) -> String? {
         if isWakeSet == active.isEmpty { return "who is looked after and when does not go together" }
         if numbers.count > bounds.projectCountMax { return "more projects are known than may be" }
-        if purses.count != numbers.count * 3 || table.count + free.count != numbers.count {
+        if leasedTokens.count != numbers.count * 3 || table.count + free.count != numbers.count {
             return "the places of projects are counted wrongly"
         }
         guard isWhole else { return nil }
@@ -16,23 +16,23 @@ extension QuotaSpender {
             if table.place(of: numbers[place]) != place { return "a project is not at its place" }
         }
         let looked = Set(active)
-        if looked.count < active.count { return "a purse is looked after twice" }
-        for (index, purse) in purses.enumerated() {
-            if purse.isActive != looked.contains(index) { return "a purse is not looked after" }
-            if let last = purse.pending.last, last.number > lastNumber { return "a request was never made" }
-            if let broken = purse.brokenInvariant(bounds) { return broken }
+        if looked.count < active.count { return "a leased is looked after twice" }
+        for (index, leased) in leasedTokens.enumerated() {
+            if leased.isActive != looked.contains(index) { return "a leased is not looked after" }
+            if let last = leased.pending.last, last.number > lastNumber { return "a request was never made" }
+            if let broken = leased.brokenInvariant(bounds) { return broken }
         }
         return nil
     }
 
     /// About how much work a whole check is: it builds tables, and spenders have many events.
-    public var lawSize: Int { purses.count * 4 + 128 }
+    public var lawSize: Int { leasedTokens.count * 4 + 128 }
 
     /// Whether operations wait for a project's tokens and the spender will wake them.
     public func isLookedAfter(_ kind: QuotaKind, _ project: ProjectNumber) -> Bool {
         guard kind.rawValue < 3, let place = table.place(of: project) else { return false }
-        let purse = purses[place * 3 + Int(kind.rawValue)]
-        return purse.isActive && purse.hasWaiting
+        let leased = leasedTokens[place * 3 + Int(kind.rawValue)]
+        return leased.isActive && leased.hasWaiting
     }
 
     mutating func checkInvariants() {
@@ -43,7 +43,7 @@ extension QuotaSpender {
     }
 }
 
-extension QuotaPurse {
+extension LeasedTokens {
     func brokenInvariant(_ bounds: QuotaBounds) -> String? {
         if !isActive, held > 0 || shareRate > 0 || !pending.isEmpty || hasWaiting {
             return "something is held or awaited, and nobody looks after it"

@@ -37,7 +37,7 @@ public struct QuotaSpender: Sendable {
     private(set) var table = ProjectTable()
     var numbers: [ProjectNumber] = []
     /// Three for each place, in the order of `QuotaGrantor.kinds`.
-    var purses: [QuotaPurse] = []
+    var leasedTokens: [LeasedTokens] = []
     private(set) var free: [Int] = []
     /// Purses that hold or await something.
     var active: [Int] = []
@@ -64,7 +64,7 @@ public struct QuotaSpender: Sendable {
     ) -> Answer {
         if kind.rawValue < 3, let place = table.place(of: project) {
             let index = place * 3 + Int(kind.rawValue)
-            if purses[index].takeQuickly(count, now) { return .admitted(count) }
+            if leasedTokens[index].takeQuickly(count, now) { return .admitted(count) }
         }
         return takeSlowly(count, kind, project, now, &effects)
     }
@@ -79,37 +79,40 @@ public struct QuotaSpender: Sendable {
             return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: bounds.retryMax))
         }
         guard count > 0 else { return .admitted(0) }
-        guard let index = purse(kind, project, now) else {
+        guard let index = leasedTokens(kind, project, now) else {
             return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: bounds.retryMax))
         }
-        purses[index].lapse(now)
-        purses[index].asked =
-            purses[index].asked.addingReportingOverflow(count).overflow ? .max : purses[index].asked + count
-        let isBlocked = now < purses[index].blockedUntil
-        if purses[index].held >= count {
-            _ = purses[index].spend(count)
-            if purses[index].held < purses[index].lowWater, !isBlocked, !purses[index].isAsking {
+        leasedTokens[index].lapse(now)
+        leasedTokens[index].asked =
+            leasedTokens[index].asked.addingReportingOverflow(count).overflow
+            ? .max : leasedTokens[index].asked + count
+        let isBlocked = now < leasedTokens[index].blockedUntil
+        if leasedTokens[index].held >= count {
+            _ = leasedTokens[index].spend(count)
+            if leasedTokens[index].held < leasedTokens[index].lowWater, !isBlocked,
+                !leasedTokens[index].isAsking
+            {
                 ask(index, beside: 0, now, &effects)
             }
             return .admitted(count)
         }
-        if purses[index].ownerIsSilent(now, bounds) {
-            let isGone = purses[index].ownerIsGone(now, bounds)
-            if isGone || purses[index].held + purses[index].accruedShare(now) >= count {
-                let leased = purses[index].spend(count)
-                let taken = leased + purses[index].spendShare(count - leased, now)
+        if leasedTokens[index].ownerIsSilent(now, bounds) {
+            let isGone = leasedTokens[index].ownerIsGone(now, bounds)
+            if isGone || leasedTokens[index].held + leasedTokens[index].accruedShare(now) >= count {
+                let leased = leasedTokens[index].spend(count)
+                let taken = leased + leasedTokens[index].spendShare(count - leased, now)
                 return taken > 0 ? .admitted(taken) : .unanswered
             }
-            purses[index].hasWaiting = true
-            return .wait(until: purses[index].owedSince.advanced(by: bounds.patienceWithoutShare))
+            leasedTokens[index].hasWaiting = true
+            return .wait(until: leasedTokens[index].owedSince.advanced(by: bounds.patienceWithoutShare))
         }
         if isBlocked {
-            let taken = purses[index].spend(count)
+            let taken = leasedTokens[index].spend(count)
             return taken > 0 ? .admitted(taken) : refuse(count, kind, index, now)
         }
-        if !purses[index].isAsking { ask(index, beside: count, now, &effects) }
-        purses[index].hasWaiting = true
-        return .wait(until: purses[index].owedSince.advanced(by: purses[index].patience(bounds)))
+        if !leasedTokens[index].isAsking { ask(index, beside: count, now, &effects) }
+        leasedTokens[index].hasWaiting = true
+        return .wait(until: leasedTokens[index].owedSince.advanced(by: leasedTokens[index].patience(bounds)))
     }
 
     /// The refusal with which `take` would answer one token, which then counts as asked for. `nil` leaves
@@ -119,34 +122,34 @@ public struct QuotaSpender: Sendable {
     ) -> QuotaRefusal? {
         guard kind.rawValue < 3, let place = table.place(of: project) else { return nil }
         let index = place * 3 + Int(kind.rawValue)
-        guard now < purses[index].blockedUntil else { return nil }
-        purses[index].lapse(now)
-        guard purses[index].held == 0, !purses[index].ownerIsSilent(now, bounds),
+        guard now < leasedTokens[index].blockedUntil else { return nil }
+        leasedTokens[index].lapse(now)
+        guard leasedTokens[index].held == 0, !leasedTokens[index].ownerIsSilent(now, bounds),
             case .refused(let refusal) = refuse(1, kind, index, now)
         else { return nil }
-        if purses[index].asked < .max { purses[index].asked += 1 }
+        if leasedTokens[index].asked < .max { leasedTokens[index].asked += 1 }
         return refusal
     }
 
     private func refuse(_ count: UInt64, _ kind: QuotaKind, _ index: Int, _ now: MonotonicTime) -> Answer {
-        let purse = purses[index]
-        guard let rate = purse.rate, rate.count > 0 else {
+        let leased = leasedTokens[index]
+        guard let rate = leased.rate, rate.count > 0 else {
             return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: bounds.retryMax))
         }
         let refill = UInt128(count) * rate.scale / UInt128(rate.count)
-        let delay = UInt64(clamping: refill) - min(now.since(purse.blockedSince), UInt64(clamping: refill))
+        let delay = UInt64(clamping: refill) - min(now.since(leased.blockedSince), UInt64(clamping: refill))
         return .refused(
             QuotaRefusal(
                 kind: kind, limit: kind == .sends ? rate.perMinute : rate.perSecond,
-                retryDelay: max(delay, purse.blockedUntil.since(now), bounds.retryMin)))
+                retryDelay: max(delay, leased.blockedUntil.since(now), bounds.retryMin)))
     }
 
     /// What the spender may spend of a project: leased tokens, and all that a share comes to.
     public func atHand(_ kind: QuotaKind, _ project: ProjectNumber) -> UInt64 {
         guard kind.rawValue < 3, let place = table.place(of: project) else { return 0 }
-        let purse = purses[place * 3 + Int(kind.rawValue)]
-        let share = UInt128(purse.shareRate) * UInt128(bounds.share) / 1_000_000_000
-        return purse.held + UInt64(clamping: share)
+        let leased = leasedTokens[place * 3 + Int(kind.rawValue)]
+        let share = UInt128(leased.shareRate) * UInt128(bounds.share) / 1_000_000_000
+        return leased.held + UInt64(clamping: share)
     }
 
     // MARK: Asking
@@ -155,26 +158,28 @@ public struct QuotaSpender: Sendable {
     private mutating func ask(
         _ index: Int, beside wanted: UInt64, _ now: MonotonicTime, _ effects: inout [Effect]
     ) {
-        let elapsed = max(now.since(purses[index].askedSince), .milliseconds(10))
-        let asked = UInt128(purses[index].asked)
+        let elapsed = max(now.since(leasedTokens[index].askedSince), .milliseconds(10))
+        let asked = UInt128(leasedTokens[index].asked)
         // The lease must last until the answer to the next question, which goes out when half of it is spent.
-        let cover = max(bounds.leaseCover, min(3 * purses[index].answerTime, purses[index].lease / 4 * 3))
+        let cover = max(
+            bounds.leaseCover, min(3 * leasedTokens[index].answerTime, leasedTokens[index].lease / 4 * 3))
         let estimate = UInt64(clamping: asked * UInt128(cover) / UInt128(elapsed))
         let perSecond = UInt64(clamping: asked * 1_000_000_000 / UInt128(elapsed))
-        purses[index].demandPerSecond =
-            min(perSecond, QuotaRate.countMax) / 2 + purses[index].demandPerSecond / 2
-        let held = purses[index].held
-        purses[index].demand = min(max(estimate > held ? estimate - held : 0, wanted, 1), QuotaRate.countMax)
-        purses[index].needed = min(wanted, QuotaRate.countMax)
-        purses[index].asked = 0
-        purses[index].askedAtTick = 0
-        purses[index].askedSince = now
-        purses[index].owedSince = now
-        (purses[index].question, purses[index].isAsking) = (lastNumber + 1, true)
-        purses[index].repeats = 0
+        leasedTokens[index].demandPerSecond =
+            min(perSecond, QuotaRate.countMax) / 2 + leasedTokens[index].demandPerSecond / 2
+        let held = leasedTokens[index].held
+        leasedTokens[index].demand = min(
+            max(estimate > held ? estimate - held : 0, wanted, 1), QuotaRate.countMax)
+        leasedTokens[index].needed = min(wanted, QuotaRate.countMax)
+        leasedTokens[index].asked = 0
+        leasedTokens[index].askedAtTick = 0
+        leasedTokens[index].askedSince = now
+        leasedTokens[index].owedSince = now
+        (leasedTokens[index].question, leasedTokens[index].isAsking) = (lastNumber + 1, true)
+        leasedTokens[index].repeats = 0
         // The spender forgoes what the share has accrued: the owner answers, and can grant these tokens. Only
         // a new question does so, because a share must go on accruing while the owner is silent.
-        (purses[index].shareStart, purses[index].shareUsed) = (now, 0)
+        (leasedTokens[index].shareStart, leasedTokens[index].shareUsed) = (now, 0)
         send(index, isRelease: false, now, &effects)
         activate(index, now, &effects)
     }
@@ -183,22 +188,23 @@ public struct QuotaSpender: Sendable {
     {
         lastNumber += 1
         if !isRelease {
-            if purses[index].pending.count == bounds.pendingCountMax {
-                purses[index].pending.removeFirst()
+            if leasedTokens[index].pending.count == bounds.pendingCountMax {
+                leasedTokens[index].pending.removeFirst()
             }
-            purses[index].pending.append(.init(number: lastNumber, sent: now, needed: purses[index].needed))
+            leasedTokens[index].pending.append(
+                .init(number: lastNumber, sent: now, needed: leasedTokens[index].needed))
         }
-        let purse = purses[index]
+        let leased = leasedTokens[index]
         effects.append(
             .request(
                 QuotaRequest(
                     spender: id, project: numbers[index / 3], kind: QuotaGrantor.kinds[index % 3],
-                    number: lastNumber, ledger: purse.ledger, applied: purse.applied,
-                    floor: purse.pending.first?.number ?? lastNumber, spent: purse.spent,
-                    shareSpent: purse.shareSpent,
-                    shareOffset: purse.shareStart.since(purse.appliedAt), held: purse.held,
-                    demand: isRelease ? 0 : purse.demand, needed: isRelease ? 0 : purse.needed,
-                    demandPerSecond: purse.demandPerSecond, isRelease: isRelease)))
+                    number: lastNumber, grantorEpoch: leased.grantorEpoch, applied: leased.applied,
+                    floor: leased.pending.first?.number ?? lastNumber, spent: leased.spent,
+                    shareSpent: leased.shareSpent,
+                    shareOffset: leased.shareStart.since(leased.appliedAt), held: leased.held,
+                    demand: isRelease ? 0 : leased.demand, needed: isRelease ? 0 : leased.needed,
+                    demandPerSecond: leased.demandPerSecond, isRelease: isRelease)))
     }
 
     // MARK: Being answered
@@ -209,61 +215,67 @@ public struct QuotaSpender: Sendable {
             return
         }
         let index = place * 3 + Int(grant.kind.rawValue)
-        let wasAsking = purses[index].isAsking
+        let wasAsking = leasedTokens[index].isAsking
         guard let sent = answered(grant, index) else { return }
-        purses[index].lapse(now)
-        if grant.ledger > purses[index].ledger {
+        leasedTokens[index].lapse(now)
+        if grant.grantorEpoch > leasedTokens[index].grantorEpoch {
             // A new owner: all grants of the former owner are void before the new owner grants anything.
-            purses[index].ledger = grant.ledger
-            (purses[index].tokens, purses[index].nextTokens, purses[index].shareRate) = (0, 0, 0)
-            (purses[index].spent, purses[index].shareSpent, purses[index].granted) = (0, 0, 0)
+            leasedTokens[index].grantorEpoch = grant.grantorEpoch
+            (leasedTokens[index].tokens, leasedTokens[index].nextTokens, leasedTokens[index].shareRate) = (
+                0, 0, 0
+            )
+            (leasedTokens[index].spent, leasedTokens[index].shareSpent, leasedTokens[index].granted) = (
+                0, 0, 0
+            )
         }
-        (purses[index].applied, purses[index].appliedAt) = (grant.number, now)
-        (purses[index].answerTime, purses[index].lease) = (now.since(sent.sent), grant.leaseLength)
-        purses[index].rate = grant.rate
+        (leasedTokens[index].applied, leasedTokens[index].appliedAt) = (grant.number, now)
+        (leasedTokens[index].answerTime, leasedTokens[index].lease) = (
+            now.since(sent.sent), grant.leaseLength
+        )
+        leasedTokens[index].rate = grant.rate
         let leaseEnd = sent.sent.advanced(by: grant.leaseLength)
-        if leaseEnd > now { purses[index].add(grant.tokens, until: leaseEnd) }
-        purses[index].shareRate = grant.shareRate
-        purses[index].shareStart = now
-        purses[index].shareEnd = sent.sent.advanced(by: grant.shareLength)
-        purses[index].shareUsed = 0
+        if leaseEnd > now { leasedTokens[index].add(grant.tokens, until: leaseEnd) }
+        leasedTokens[index].shareRate = grant.shareRate
+        leasedTokens[index].shareStart = now
+        leasedTokens[index].shareEnd = sent.sent.advanced(by: grant.shareLength)
+        leasedTokens[index].shareUsed = 0
         // Each answer's tokens count. Only the last question's answer says whether there are enough.
-        guard wasAsking, grant.number >= purses[index].question else {
-            purses[index].setLowWater(purses[index].lowWater)
+        guard wasAsking, grant.number >= leasedTokens[index].question else {
+            leasedTokens[index].setLowWater(leasedTokens[index].lowWater)
             return wakeWaiting(index, &effects)
         }
         let isMet = grant.tokens >= sent.needed
         // Tokens beyond those that operations wait for are there to be ahead of demand. The spender asks for
         // more when half of them are spent.
-        let ahead = purses[index].held - min(sent.needed, purses[index].held)
-        purses[index].setLowWater(isMet ? ahead / 2 : 0)
-        purses[index].blockedSince = now
-        purses[index].blockedUntil = isMet ? now : now.advanced(by: grant.retryAfter)
+        let ahead = leasedTokens[index].held - min(sent.needed, leasedTokens[index].held)
+        leasedTokens[index].setLowWater(isMet ? ahead / 2 : 0)
+        leasedTokens[index].blockedSince = now
+        leasedTokens[index].blockedUntil = isMet ? now : now.advanced(by: grant.retryAfter)
         wakeWaiting(index, &effects)
     }
 
     private mutating func wakeWaiting(_ index: Int, _ effects: inout [Effect]) {
-        guard purses[index].hasWaiting else { return }
-        purses[index].hasWaiting = false
+        guard leasedTokens[index].hasWaiting else { return }
+        leasedTokens[index].hasWaiting = false
         effects.append(.ready(numbers[index / 3], QuotaGrantor.kinds[index % 3]))
     }
 
     /// The request that a grant answers, removed from the pending ones with all requests before it. `nil`
     /// where the request was answered or given up earlier, and where the grant is of a former owner.
-    private mutating func answered(_ grant: QuotaGrant, _ index: Int) -> QuotaPurse.Pending? {
-        guard grant.ledger >= purses[index].ledger,
-            let place = purses[index].pending.firstIndex(where: { $0.number == grant.number })
+    private mutating func answered(_ grant: QuotaGrant, _ index: Int) -> LeasedTokens.Pending? {
+        guard grant.grantorEpoch >= leasedTokens[index].grantorEpoch,
+            let place = leasedTokens[index].pending.firstIndex(where: { $0.number == grant.number })
         else {
             #if DEBUG
-                if plantedBug == .appliesTwice, grant.ledger == purses[index].ledger {
-                    return .init(number: grant.number, sent: purses[index].askedSince, needed: 0)
+                if plantedBug == .appliesTwice, grant.grantorEpoch == leasedTokens[index].grantorEpoch {
+                    return .init(number: grant.number, sent: leasedTokens[index].askedSince, needed: 0)
                 }
             #endif
             return nil
         }
-        let pending = purses[index].pending[place]
-        purses[index].pending.removeFirst(place + 1)
-        if grant.number >= purses[index].question { purses[index].isAsking = false }
+        let pending = leasedTokens[index].pending[place]
+        leasedTokens[index].pending.removeFirst(place + 1)
+        if grant.number >= leasedTokens[index].question { leasedTokens[index].isAsking = false }
         return pending
     }
 
@@ -277,46 +289,49 @@ public struct QuotaSpender: Sendable {
         var still: [Int] = []
         for index in active {
             tick(index, now, &effects)
-            if purses[index].isActive { still.append(index) }
+            if leasedTokens[index].isActive { still.append(index) }
         }
         active = still
         setWake(now, &effects)
     }
 
     private mutating func tick(_ index: Int, _ now: MonotonicTime, _ effects: inout [Effect]) {
-        purses[index].lapse(now)
-        let isQuiet = purses[index].asked == purses[index].askedAtTick
-        purses[index].askedAtTick = purses[index].asked
-        purses[index].quietTicks = isQuiet ? purses[index].quietTicks + 1 : 0
-        let isQuietForLong = purses[index].quietTicks >= 2 && !purses[index].hasWaiting
-        if purses[index].ownerIsSilent(now, bounds) { wakeWaiting(index, &effects) }
-        if purses[index].isAsking, let last = purses[index].pending.last {
-            if isQuietForLong, purses[index].ownerIsSilent(now, bounds) {
+        leasedTokens[index].lapse(now)
+        let isQuiet = leasedTokens[index].asked == leasedTokens[index].askedAtTick
+        leasedTokens[index].askedAtTick = leasedTokens[index].asked
+        leasedTokens[index].quietTicks = isQuiet ? leasedTokens[index].quietTicks + 1 : 0
+        let isQuietForLong = leasedTokens[index].quietTicks >= 2 && !leasedTokens[index].hasWaiting
+        if leasedTokens[index].ownerIsSilent(now, bounds) { wakeWaiting(index, &effects) }
+        if leasedTokens[index].isAsking, let last = leasedTokens[index].pending.last {
+            if isQuietForLong, leasedTokens[index].ownerIsSilent(now, bounds) {
                 // No operation wants the answer any more. The spender will not apply a late one.
-                purses[index].pending.removeAll()
-                purses[index].isAsking = false
-            } else if now.since(last.sent) >= purses[index].repeatGap(bounds) {
-                purses[index].repeats += 1
+                leasedTokens[index].pending.removeAll()
+                leasedTokens[index].isAsking = false
+            } else if now.since(last.sent) >= leasedTokens[index].repeatGap(bounds) {
+                leasedTokens[index].repeats += 1
                 send(index, isRelease: false, now, &effects)
             }
             return
         }
         // One quiet tick is soon enough: a lease asked for at half of the former one has not run out by then.
         guard isQuiet else { return }
-        purses[index].pending.removeAll()
-        if purses[index].held > 0 || purses[index].shareRate > 0 || purses[index].spent > 0 {
-            (purses[index].tokens, purses[index].nextTokens, purses[index].shareRate) = (0, 0, 0)
+        leasedTokens[index].pending.removeAll()
+        if leasedTokens[index].held > 0 || leasedTokens[index].shareRate > 0 || leasedTokens[index].spent > 0
+        {
+            (leasedTokens[index].tokens, leasedTokens[index].nextTokens, leasedTokens[index].shareRate) = (
+                0, 0, 0
+            )
             send(index, isRelease: true, now, &effects)
         }
-        purses[index].isActive = false
-        purses[index].inactiveSince = now
-        purses[index].quietTicks = 0
+        leasedTokens[index].isActive = false
+        leasedTokens[index].inactiveSince = now
+        leasedTokens[index].quietTicks = 0
     }
 
     private mutating func activate(_ index: Int, _ now: MonotonicTime, _ effects: inout [Effect]) {
-        purses[index].quietTicks = 0
-        guard !purses[index].isActive else { return }
-        purses[index].isActive = true
+        leasedTokens[index].quietTicks = 0
+        guard !leasedTokens[index].isActive else { return }
+        leasedTokens[index].isActive = true
         active.append(index)
         setWake(now, &effects)
     }
@@ -329,7 +344,7 @@ public struct QuotaSpender: Sendable {
 
     // MARK: Places
 
-    private mutating func purse(
+    private mutating func leasedTokens(
         _ kind: QuotaKind, _ project: ProjectNumber, _ now: MonotonicTime
     ) -> Int? {
         if let place = table.place(of: project) { return place * 3 + Int(kind.rawValue) }
@@ -342,7 +357,7 @@ public struct QuotaSpender: Sendable {
             guard numbers.count < bounds.projectCountMax else { return nil }
             place = numbers.count
             numbers.append(project)
-            purses.append(contentsOf: repeatElement(QuotaPurse(), count: 3))
+            leasedTokens.append(contentsOf: repeatElement(LeasedTokens(), count: 3))
         }
         table.insert(project, at: place)
         return place * 3 + Int(kind.rawValue)
@@ -351,9 +366,9 @@ public struct QuotaSpender: Sendable {
     /// Forgets idle projects whose spent tokens the owner has certainly heard of, or counts as spent.
     private mutating func forgetIdle(_ now: MonotonicTime) {
         for place in numbers.indices
-        where (0..<3).allSatisfy({ purses[place * 3 + $0].isForgettable(now, bounds) }) {
+        where (0..<3).allSatisfy({ leasedTokens[place * 3 + $0].isForgettable(now, bounds) }) {
             table.remove(numbers[place])
-            for kind in 0..<3 { purses[place * 3 + kind] = QuotaPurse() }
+            for kind in 0..<3 { leasedTokens[place * 3 + kind] = LeasedTokens() }
             free.append(place)
         }
     }

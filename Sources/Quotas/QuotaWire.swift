@@ -10,7 +10,8 @@ extension QuotaRequest {
         out.u8(kind.rawValue)
         out.u8(isRelease ? 1 : 0)
         for value in [
-            number, ledger.rawValue, applied, floor, spent, shareSpent, shareOffset, held, demand, needed,
+            number, grantorEpoch.rawValue, applied, floor, spent, shareSpent, shareOffset, held, demand,
+            needed,
             demandPerSecond,
         ] { out.varint(value) }
     }
@@ -20,7 +21,8 @@ extension QuotaRequest {
         let (project, kind, isRelease) = try reader.quotaHead()
         self.init(
             spender: spender, project: project, kind: kind, number: try reader.varint(),
-            ledger: Epoch(try reader.varint()), applied: try reader.varint(), floor: try reader.varint(),
+            grantorEpoch: Epoch(try reader.varint()), applied: try reader.varint(),
+            floor: try reader.varint(),
             spent: try reader.varint(), shareSpent: try reader.varint(), shareOffset: try reader.varint(),
             held: try reader.varint(), demand: try reader.varint(), needed: try reader.varint(),
             demandPerSecond: try reader.varint(), isRelease: isRelease)
@@ -34,7 +36,8 @@ extension QuotaGrant {
         out.u8(kind.rawValue)
         out.u8(0)
         for value in [
-            number, ledger.rawValue, tokens, leaseLength, shareRate, shareLength, retryAfter, rate.count,
+            number, grantorEpoch.rawValue, tokens, leaseLength, shareRate, shareLength, retryAfter,
+            rate.count,
             UInt64(rate.seconds), rate.burst,
         ] { out.varint(value) }
     }
@@ -44,7 +47,7 @@ extension QuotaGrant {
         let (project, kind, _) = try reader.quotaHead()
         self.init(
             spender: spender, project: project, kind: kind, number: try reader.varint(),
-            ledger: Epoch(try reader.varint()), tokens: try reader.varint(),
+            grantorEpoch: Epoch(try reader.varint()), tokens: try reader.varint(),
             leaseLength: try reader.varint(), shareRate: try reader.varint(),
             shareLength: try reader.varint(), retryAfter: try reader.varint(),
             rate: QuotaRate(

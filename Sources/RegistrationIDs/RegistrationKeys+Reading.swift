@@ -60,20 +60,20 @@ extension RegistrationKeys {
     }
 
     /// Reads the text of a credential, or of a token's suffix.
-    public func parseProof(_ text: UnsafeBufferPointer<UInt8>) -> DeviceProof? {
+    public func parseProof(_ text: UnsafeBufferPointer<UInt8>) -> DeviceMAC? {
         guard text.count == RegistrationKeys.credentialLength, let bits = RegistrationKeys.read132(text),
             bits.head == 0
         else { return nil }
-        return DeviceProof(high: bits.high, low: bits.low)
+        return DeviceMAC(high: bits.high, low: bits.low)
     }
 
-    public func parseProof(_ text: some Collection<UInt8>) -> DeviceProof? {
+    public func parseProof(_ text: some Collection<UInt8>) -> DeviceMAC? {
         Array(text).withUnsafeBufferPointer { parseProof($0) }
     }
 
     /// `nil` where the zeros are missing: the key does not fit. A wrong key fits by chance once in 2^40.
     private static func registration(
-        _ high: UInt64, _ low: UInt64, _ key: RegistrationKey, _ suffix: DeviceProof?
+        _ high: UInt64, _ low: UInt64, _ key: RegistrationKey, _ suffix: DeviceMAC?
     ) -> Result<Registration, RegistrationError>? {
         guard low & 0xFF_FFFF_FFFF == 0 else { return nil }
         if key.isRetired { return .failure(.retiredKey) }
@@ -90,7 +90,7 @@ extension RegistrationKeys {
 struct IDForm {
     var high: UInt64
     var low: UInt64
-    var suffix: DeviceProof?
+    var suffix: DeviceMAC?
 
     /// `nil` where the text is neither a FID nor a token.
     init?(_ text: UnsafeBufferPointer<UInt8>) {
@@ -103,14 +103,14 @@ struct IDForm {
         guard text[start - 1] == UInt8(ascii: ":"), let proof = RegistrationKeys.read132(text, from: start),
             proof.head == 0
         else { return nil }
-        suffix = DeviceProof(high: proof.high, low: proof.low)
+        suffix = DeviceMAC(high: proof.high, low: proof.low)
     }
 }
 
 /// The blocks of a batch side by side, as libcrypto wants them, with each block's place in the batch.
 struct BatchScratch {
     private(set) var places: [Int] = []
-    private(set) var suffixes: [DeviceProof?] = []
+    private(set) var suffixes: [DeviceMAC?] = []
     /// Two words a block, in the byte order of the text.
     private var input: [UInt64] = []
     private(set) var output: [UInt64] = []

@@ -171,18 +171,18 @@ public final class RegistrationKeys {
     private static let tokenUse: UInt64 = 0x746F_6B65_6E00_0001
     private static let credentialUse: UInt64 = 0x6372_6564_0000_0001
 
-    public func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? {
+    public func tokenProof(secret: UInt64, key: UInt8) -> DeviceMAC? {
         proof(secret, RegistrationKeys.tokenUse, key)
     }
 
-    public func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof? {
+    public func credentialProof(secret: UInt64, key: UInt8) -> DeviceMAC? {
         proof(secret, RegistrationKeys.credentialUse, key)
     }
 
-    private func proof(_ secret: UInt64, _ use: UInt64, _ number: UInt8) -> DeviceProof? {
+    private func proof(_ secret: UInt64, _ use: UInt64, _ number: UInt8) -> DeviceMAC? {
         guard let key = keys.first(where: { $0.key.number == number }) else { return nil }
         let block = RegistrationKeys.block(key.proofs, secret, use)
-        return DeviceProof(high: block.high, low: block.low)
+        return DeviceMAC(high: block.high, low: block.low)
     }
 
     // MARK: 132 bits

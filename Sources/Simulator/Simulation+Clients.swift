@@ -3,17 +3,17 @@ import Partitions
 import Placement
 import Routing
 
-final class Proofs: DeviceProofMaker, Sendable {
+final class Proofs: DeviceMACMaker, Sendable {
     static let shared = Proofs()
-    func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 1) }
-    func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 2) }
+    func tokenProof(secret: UInt64, key: UInt8) -> DeviceMAC? { DeviceMAC(high: secret, low: 1) }
+    func credentialProof(secret: UInt64, key: UInt8) -> DeviceMAC? { DeviceMAC(high: secret, low: 2) }
 }
 
 /// A device and the backend that acts for it: one operation at a time.
 struct Client {
     let number: Int
     var registration: Registration?
-    var credential: DeviceProof?
+    var credential: DeviceMAC?
     /// The number of the device's stream at the gateway.
     var stream: UInt64?
     var lastPosition: UInt64 = 0
@@ -91,7 +91,7 @@ extension Simulation {
             if case .registered(let index, let nonce, let secret) = reply {
                 self.clients[client].registration = Registration(
                     project: Simulation.project, partition: partition, index: index, nonce: nonce, key: 0)
-                self.clients[client].credential = DeviceProof(high: secret, low: 2)
+                self.clients[client].credential = DeviceMAC(high: secret, low: 2)
             }
             self.later(client)
         } crashed: {

@@ -7,9 +7,9 @@ import Placement
 // The cost of the core alone, without sockets, disk or threads, in CPU nanoseconds for each operation. The
 // partitions run on one thread. Their records are encoded as for the journal and are durable at once.
 
-final class Proofs: DeviceProofMaker {
-    func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 1) }
-    func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 2) }
+final class Proofs: DeviceMACMaker {
+    func tokenProof(secret: UInt64, key: UInt8) -> DeviceMAC? { DeviceMAC(high: secret, low: 1) }
+    func credentialProof(secret: UInt64, key: UInt8) -> DeviceMAC? { DeviceMAC(high: secret, low: 2) }
 }
 
 final class Bench {

@@ -85,9 +85,9 @@ enum Targets {
             request, isAdmin: false, now: WallTime(milliseconds: 1), id: MessageID(time: 1, random: 1))
     }
 
-    private final class Proofs: DeviceProofMaker {
-        func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? { nil }
-        func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof? { nil }
+    private final class Proofs: DeviceMACMaker {
+        func tokenProof(secret: UInt64, key: UInt8) -> DeviceMAC? { nil }
+        func credentialProof(secret: UInt64, key: UInt8) -> DeviceMAC? { nil }
     }
 
     private static func partition(_ body: (Partition) -> Void) {

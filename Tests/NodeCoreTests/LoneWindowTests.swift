@@ -17,7 +17,7 @@ struct LoneWindowTests {
                 Envelope(
                     id: MessageID(time: incarnation, random: 1), event: [], sent: desk.now.wall,
                     ttlSeconds: 60), fanoutsMax: 1000),
-            Mandate(
+            RequestGuard(
                 epoch: Epoch(0), deadline: Deadline(desk.host.monotonic.advanced(by: .seconds(5)))))
     }
 

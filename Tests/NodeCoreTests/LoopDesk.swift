@@ -38,9 +38,9 @@ final class LoopDesk {
         func endUnregistered(_ stream: UInt64) {}
         func endForReconnect(_ stream: UInt64) {}
     }
-    private final class Proofs: DeviceProofMaker {
-        func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 1) }
-        func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 2) }
+    private final class Proofs: DeviceMACMaker {
+        func tokenProof(secret: UInt64, key: UInt8) -> DeviceMAC? { DeviceMAC(high: secret, low: 1) }
+        func credentialProof(secret: UInt64, key: UInt8) -> DeviceMAC? { DeviceMAC(high: secret, low: 2) }
     }
 
     let host = Host()
@@ -123,7 +123,7 @@ final class LoopDesk {
         .request(
             partition, RequestID(gateway: GatewayID(life: life, loop: loop), number: number),
             .register(project: project, limit: 10, nonce: 1, secret: 2),
-            Mandate(epoch: epoch, deadline: Deadline(deadline)))
+            RequestGuard(epoch: epoch, deadline: Deadline(deadline)))
     }
 
     /// The messages of a frame.

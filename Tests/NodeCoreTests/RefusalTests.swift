@@ -82,7 +82,7 @@ import Testing
                     Envelope(
                         id: MessageID(time: 1, random: 1), event: [], sent: desk.now.wall,
                         ttlSeconds: 60), fanoutsMax: 10),
-                Mandate(epoch: Epoch(3), deadline: Deadline(deadline(desk))))
+                RequestGuard(epoch: Epoch(3), deadline: Deadline(deadline(desk))))
         }
         let row = desk.turn(send(1, 1)).rows.first
         desk.turn(.partition(LoopDesk.partition, .postponed("full")))

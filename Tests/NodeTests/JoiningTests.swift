@@ -14,7 +14,7 @@ import Testing
         let engine = MemoryEngine()
         engine.clock = WallTime(milliseconds: own.milliseconds + milliseconds)
         #expect {
-            try Node.checkCompany(engine, name: "a", clock: { own })
+            try Node.checkNameAndClock(engine, name: "a", clock: { own })
         } throws: { error in
             "\(error)".contains("let both follow the same time (NTP)")
                 && "\(error)".contains(milliseconds > 0 ? "behind" : "ahead of")
@@ -25,7 +25,7 @@ import Testing
     {
         let engine = MemoryEngine()
         engine.clock = WallTime(milliseconds: own.milliseconds + milliseconds)
-        try Node.checkCompany(engine, name: "a", clock: { own })
+        try Node.checkNameAndClock(engine, name: "a", clock: { own })
     }
 
     /// A former process of the name whose lease stands still is no reason to stay away.
@@ -33,6 +33,6 @@ import Testing
         let engine = MemoryEngine()
         let former = try engine.beginSession(node: "a")
         try engine.renewLease(former, info: [])
-        try Node.checkCompany(engine, name: "a")
+        try Node.checkNameAndClock(engine, name: "a")
     }
 }

@@ -23,7 +23,7 @@ struct OwnershipTests {
     @Test(
         "every partition is where rendezvous hashing says, once all nodes are there",
         arguments: UInt64(1)...10)
-    func placing(seed: UInt64) throws {
+    func decision(seed: UInt64) throws {
         let world = try world(seed)
         expectWhole(world, "seed \(seed)")
         let placement = NodePlacement(world.nodes.map { .init(name: $0.name) })

@@ -132,7 +132,7 @@ struct DecodingTests {
             refuse(
                 .acceptDirect(
                     key: nil, project: ProjectNumber(1), index: 0, message: FactSamples.message,
-                    placing: Placing(fate: .stored, position: Position(position))))
+                    decision: DeliveryDecision(disposition: .stored, position: Position(position))))
         }
         refuse(.expire(now: WallTime(milliseconds: .max)))
     }
@@ -172,7 +172,7 @@ struct DecodingTests {
             let entry = OutboxEntry(
                 number: Sequence(1), predecessor: .zero, items: items, fingerprint: 0)
             state.apply(
-                .receive(from: PartitionID(from), history: History(1), entry: entry, placings: []), &cursor)
+                .receive(from: PartitionID(from), history: History(1), entry: entry, decisions: []), &cursor)
         }
         state.applied = Sequence(1)
         let bytes = state.snapshot()

@@ -36,10 +36,10 @@ enum FactSamples {
 
     private static func facts(_ devices: DeviceSet) -> [Fact] {
         let key = RequestKey(session: 1 << 63, number: 300)
-        let placing = Placing(
-            fate: .stored, position: Position(1 << 50), passed: devices, passedUpTo: Position(9),
+        let decision = DeliveryDecision(
+            disposition: .stored, position: Position(1 << 50), passed: devices, passedUpTo: Position(9),
             exempt: DeviceSet(4))
-        let plain = Placing(fate: .refused, position: Position(2))
+        let plain = DeliveryDecision(disposition: .refused, position: Position(2))
         let entry = OutboxEntry(
             number: Sequence(500), predecessor: Sequence(499),
             items: [
@@ -63,9 +63,9 @@ enum FactSamples {
             .accept(key: nil, project: project, topic: topic, message: message),
             .acceptCondition(key: key, project: project, condition: condition, message: message),
             .resolve(ticket: ConditionTicket(record: Sequence(8), ordinal: 2), targets: targets),
-            .acceptDirect(key: nil, project: project, index: 12, message: message, placing: placing),
+            .acceptDirect(key: nil, project: project, index: 12, message: message, decision: decision),
             .receive(
-                from: PartitionID(17), history: History(.max), entry: entry, placings: [placing, plain]),
+                from: PartitionID(17), history: History(.max), entry: entry, decisions: [decision, plain]),
             .acknowledge([OutboxMark(partition: PartitionID(1), number: Sequence(1 << 40))]),
             .read([ReadUpTo(position: Position(.max), devices: devices)]),
             .pass([ReadUpTo(position: Position(77), devices: devices)]),
@@ -86,7 +86,8 @@ enum FactSamples {
             items: [.message(project: project, message, devices)], fingerprint: 1)
         return .receivePart(
             from: PartitionID(17), history: History(8), entry: entry,
-            placings: [Placing(fate: .stored, position: Position(1 << 50))], behind: 300, isLast: false)
+            decisions: [DeliveryDecision(disposition: .stored, position: Position(1 << 50))], behind: 300,
+            isLast: false)
     }
 
     static func encoded(_ fact: Fact) -> [UInt8] {
@@ -105,7 +106,7 @@ enum FactSamples {
         devices.forEach {
             facts.append(.register(index: $0, project: project, nonce: $0, secret: 1, day: Day(3)))
         }
-        let placing = Placing(fate: .stored, position: Position(1000))
+        let decision = DeliveryDecision(disposition: .stored, position: Position(1000))
         let entry = OutboxEntry(
             number: Sequence(4), predecessor: .zero,
             items: ["news", "b"].map {
@@ -113,13 +114,13 @@ enum FactSamples {
             } + [.message(project: project, message, devices)], fingerprint: 3)
         facts += [
             .subscribe(project: project, topic: topic, day: Day(9), indices: devices.sorted),
-            .receive(from: other, history: History(8), entry: entry, placings: [placing]),
+            .receive(from: other, history: History(8), entry: entry, decisions: [decision]),
             .accept(
                 key: RequestKey(session: 6, number: 2), project: project, topic: topic, message: message),
             .acceptCondition(key: nil, project: project, condition: condition, message: message),
             .acceptDirect(
                 key: nil, project: project, index: 3, message: envelope("two", key: ""),
-                placing: Placing(fate: .refused, position: Position(2000))),
+                decision: DeliveryDecision(disposition: .refused, position: Position(2000))),
         ]
         var cursor = PartitionState.Cursor(record: Sequence(1))
         for fact in facts { state.apply(fact, &cursor) }

@@ -7,9 +7,9 @@ import Model
 /// A few partitions on one thread. The journal is always there, and the house carries out every effect at
 /// once.
 final class House {
-    final class Proofs: DeviceProofMaker {
-        func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 1) }
-        func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof? { DeviceProof(high: secret, low: 2) }
+    final class Proofs: DeviceMACMaker {
+        func tokenProof(secret: UInt64, key: UInt8) -> DeviceMAC? { DeviceMAC(high: secret, low: 1) }
+        func credentialProof(secret: UInt64, key: UInt8) -> DeviceMAC? { DeviceMAC(high: secret, low: 2) }
     }
     static let project = ProjectNumber(7)
     static let gateway = GatewayID(1)
@@ -229,7 +229,7 @@ final class House {
 
     // MARK: What clients do
 
-    func register(in partition: UInt16) -> (Registration, DeviceProof)? {
+    func register(in partition: UInt16) -> (Registration, DeviceMAC)? {
         nextRequest += 1
         let secret = nextRequest &* 0x9E37_79B9_7F4A_7C15
         let reply = request(
@@ -238,7 +238,7 @@ final class House {
         guard case .registered(let index, let nonce, let secret) = reply else { return nil }
         let registration = Registration(
             project: House.project, partition: PartitionID(partition), index: index, nonce: nonce, key: 1)
-        return (registration, DeviceProof(high: secret, low: 2))
+        return (registration, DeviceMAC(high: secret, low: 2))
     }
 
     func change(_ kind: Request.ChangeKind, _ topic: String, _ devices: [Registration]) -> [DeviceChange]? {
@@ -274,7 +274,7 @@ final class House {
     }
 
     func listen(
-        _ registration: Registration, _ credential: DeviceProof, stream: UInt64, resume: EventID? = nil
+        _ registration: Registration, _ credential: DeviceMAC, stream: UInt64, resume: EventID? = nil
     ) {
         send(
             .stream(

@@ -10,7 +10,7 @@ extension LawTests {
     /// Closes a record of which the journal has not heard.
     private func seal(_ partition: Partition) {
         partition.propose(.expire(now: WallTime(milliseconds: 0)))
-        #expect(partition.ledger.seal(&partition.state) != nil)
+        #expect(partition.pipeline.seal(&partition.state) != nil)
     }
 
     @Test("of records in flight are seen to be broken")
@@ -21,11 +21,11 @@ extension LawTests {
         }
         try isSeen("the records in flight do not follow each other") { partition, _ in
             for _ in 0..<2 { seal(partition) }
-            partition.ledger.inFlight.removeFirst()
+            partition.pipeline.inFlight.removeFirst()
         }
         try isSeen("what is folded is neither durable nor in flight") { partition, _ in
             seal(partition)
-            partition.ledger.inFlight = []
+            partition.pipeline.inFlight = []
         }
         try isSeen("nobody is woken to close the open record") { partition, house in
             partition.propose(.expire(now: WallTime(milliseconds: 0)))

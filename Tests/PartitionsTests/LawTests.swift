@@ -58,10 +58,10 @@ struct LawTests {
             partition.state.applied = partition.state.applied.next
         }
         try isSeen("something waits for a record that is empty") { partition, _ in
-            partition.ledger.gated.bodiesGone = 1
+            partition.pipeline.gated.bodiesGone = 1
         }
         try isSeen("something waits for a record that is empty") { partition, _ in
-            partition.ledger.isUrgent = true
+            partition.pipeline.isUrgent = true
         }
         try isSeen("the open record waits for nothing") { partition, _ in
             partition.propose(.expire(now: WallTime(milliseconds: 0)))

@@ -17,21 +17,23 @@ struct LogTwin {
     /// How often a device came to its bound.
     var overflows = 0
 
-    mutating func deliver(_ project: UInt32, _ message: Envelope, _ targets: DeviceSet, _ placing: Placing) {
+    mutating func deliver(
+        _ project: UInt32, _ message: Envelope, _ targets: DeviceSet, _ decision: DeliveryDecision
+    ) {
         let targets = targets.sorted.filter { projects[$0] == project }
-        guard placing.fate != .late, !targets.isEmpty else { return }
-        let told = placing.position.rawValue - 1
-        if placing.fate == .refused { for index in targets { overflowed[index] = told } }
-        guard placing.fate == .stored else { return }
-        for index in placing.passed.sorted { pass(index, upTo: placing.passedUpTo.rawValue) }
+        guard decision.disposition != .late, !targets.isEmpty else { return }
+        let told = decision.position.rawValue - 1
+        if decision.disposition == .refused { for index in targets { overflowed[index] = told } }
+        guard decision.disposition == .stored else { return }
+        for index in decision.passed.sorted { pass(index, upTo: decision.passedUpTo.rawValue) }
         let new = Waiting(
-            position: placing.position.rawValue, key: message.collapseKey, project: project,
+            position: decision.position.rawValue, key: message.collapseKey, project: project,
             expires: message.expires.milliseconds, bytes: message.event.count)
         for index in targets {
             var queue = queues[index] ?? []
             if new.key.isEmpty {
                 let waiting = queue.count { $0.key.isEmpty }
-                let most = placing.exempt.contains(index) ? 1000 : 100
+                let most = decision.exempt.contains(index) ? 1000 : 100
                 if waiting >= most {
                     queue = []
                     overflows += 1

@@ -51,23 +51,23 @@ struct LogTwinTests {
             let isPlain = dice.chance(1, in: 2)
             for _ in 0..<count {
                 let key = isPlain ? "" : dice.one(of: ["", "a", "b", "c", "d", "e", "f"])
-                deliver(targets, key: key, fate: dice.chance(1, in: 12) ? dice.below(4) : 0)
+                deliver(targets, key: key, disposition: dice.chance(1, in: 12) ? dice.below(4) : 0)
             }
         }
 
-        mutating func deliver(_ targets: DeviceSet, key: String, fate: Int) {
+        mutating func deliver(_ targets: DeviceSet, key: String, disposition: Int) {
             message += 1
             now += Int64(dice.below(2000))
             let last = state.log.last.rawValue
-            var placing = Placing(
-                fate: Placing.Fate(rawValue: UInt8(fate)) ?? .stored,
+            var decision = DeliveryDecision(
+                disposition: DeliveryDecision.Disposition(rawValue: UInt8(disposition)) ?? .stored,
                 position: Position(max(UInt64(now) * 1000, last + 2)))
             if isListening || dice.chance(1, in: 4) {
-                placing.exempt = targets.filtered { $0 & 1 == 0 || isListening }
+                decision.exempt = targets.filtered { $0 & 1 == 0 || isListening }
             }
             if dice.chance(1, in: 20) {
-                placing.passed = targets.filtered { $0 & 2 == 0 }
-                placing.passedUpTo = Position(dice.chance(1, in: 2) ? last : last - min(last, 3_000_000))
+                decision.passed = targets.filtered { $0 & 2 == 0 }
+                decision.passedUpTo = Position(dice.chance(1, in: 2) ? last : last - min(last, 3_000_000))
             }
             let ttl = dice.one(of: [30, 600, 86_400, 86_400, 2_419_200] as [UInt32])
             let envelope = Envelope(
@@ -76,8 +76,8 @@ struct LogTwinTests {
             let project = ProjectNumber(dice.chance(1, in: 6) ? 2 : 1)
             record += 1
             var cursor = PartitionState.Cursor(record: Sequence(record))
-            state.deliver(project, envelope, targets, placing, &cursor)
-            twin.deliver(project.rawValue, envelope, targets, placing)
+            state.deliver(project, envelope, targets, decision, &cursor)
+            twin.deliver(project.rawValue, envelope, targets, decision)
         }
 
         mutating func anyDevices(_ count: Int) -> DeviceSet {
@@ -110,7 +110,7 @@ struct LogTwinTests {
             guard devices < 50 else { return deliver(5, to: device) }
             isListening = dice.chance(1, in: 5)
             for _ in 0..<(isListening && dice.chance(1, in: 3) ? 1010 : 60) {
-                deliver(device, key: "", fate: 0)
+                deliver(device, key: "", disposition: 0)
             }
             isListening = false
         }
@@ -223,7 +223,7 @@ struct LogTwinTests {
     @Test("reads no more than it was asked for, the oldest first")
     func limit() {
         var world = World(seed: 1, devices: 1)
-        for _ in 0..<90 { world.deliver(DeviceSet(0), key: "", fate: 0) }
+        for _ in 0..<90 { world.deliver(DeviceSet(0), key: "", disposition: 0) }
         let all = (world.twin.queues[0] ?? []).map(\.position)
         for limit in [1, 2, 64, 65] {
             let some = world.state.log.waiting(for: 0, after: .zero, limit: limit)

@@ -46,7 +46,7 @@ struct LostBodyTests {
     /// record.
     private func lose(
         _ gone: Set<Int>, of count: Int, holdingAppends: Bool = false
-    ) throws -> (House, Registration, DeviceProof) {
+    ) throws -> (House, Registration, DeviceMAC) {
         let house = House(count: 1)
         let (device, credential) = try #require(house.register(in: 0))
         for number in 1...count {

@@ -16,7 +16,7 @@ struct LostEndTests {
         var probes = 0
         static let topics = (0..<6).map { "topic-\($0)" }
 
-        init(_ seed: UInt64, _ planted: Planted) {
+        init(_ seed: UInt64, _ planted: PlantedBug) {
             house = House {
                 $0.databaseCount = 4
                 $0.planted = planted
@@ -79,7 +79,7 @@ struct LostEndTests {
         }
     }
 
-    private func run(_ seed: UInt64, _ planted: Planted = []) throws -> [String] {
+    private func run(_ seed: UInt64, _ planted: PlantedBug = []) throws -> [String] {
         var world = World(seed, planted)
         for _ in 0..<3 {
             for _ in 0..<40 { world.act() }
@@ -142,8 +142,8 @@ struct LostEndTests {
         }
     }
 
-    @Test("is noticed not to, where a rule is broken", arguments: [Planted.keepNumbers, .skipComparison])
-    func planted(_ bug: Planted) throws {
+    @Test("is noticed not to, where a rule is broken", arguments: [PlantedBug.keepNumbers, .skipComparison])
+    func planted(_ bug: PlantedBug) throws {
         #expect(try (1...60).contains { try run($0, bug) != [] })
     }
 }

@@ -66,8 +66,8 @@ struct PartitionTests {
 
     @Test(
         "who is brought up to date while the 101st is not durable is told once, when it is",
-        arguments: [Planted(), .tellVolatileLoss])
-    func overflowWhileCatchingUp(planted: Planted) throws {
+        arguments: [PlantedBug(), .tellVolatileLoss])
+    func overflowWhileCatchingUp(planted: PlantedBug) throws {
         let house = House(count: 1) { $0.planted = planted }
         let (device, credential) = try #require(house.register(in: 0))
         _ = house.change(.subscribe, "news", [device])
@@ -271,9 +271,9 @@ struct PartitionTests {
         wrong.nonce ^= 1
         #expect(house.change(.subscribe, "a", [wrong]) == [.refused(.unregistered)])
         wrong = device
-        wrong.suffix = DeviceProof(high: 0, low: 0)
+        wrong.suffix = DeviceMAC(high: 0, low: 0)
         #expect(house.change(.subscribe, "a", [wrong]) == [.refused(.invalidToken)])
-        house.listen(device, DeviceProof(high: 1, low: 1), stream: 9)
+        house.listen(device, DeviceMAC(high: 1, low: 1), stream: 9)
         #expect(house.takeEvents() == ["refused"])
         _ = house.request(.unregister(device, by: .device(credential)), of: device.partition)
         house.listen(device, credential, stream: 10)

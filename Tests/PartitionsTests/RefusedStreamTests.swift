@@ -10,7 +10,7 @@ import Testing
     private let partition = PartitionID(0)
 
     /// A house whose engine refuses a record, and two of its devices.
-    private func refused() throws -> (House, [(Registration, DeviceProof)]) {
+    private func refused() throws -> (House, [(Registration, DeviceMAC)]) {
         let house = House(count: 1)
         let devices = try (0..<2).map { _ in try #require(house.register(in: 0)) }
         house.settle()

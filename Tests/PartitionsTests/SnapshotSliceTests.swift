@@ -23,7 +23,7 @@ struct SnapshotSliceTests {
         var dice = Dice(UInt64(seed))
         let house = house()
         house.makesSnapshots = false
-        var devices: [(registration: Registration, credential: DeviceProof)] = []
+        var devices: [(registration: Registration, credential: DeviceMAC)] = []
         var checked = 0
         for step in 0..<700 {
             // Slices come at random moments.

@@ -160,11 +160,12 @@ struct OneNode {
             node.pass(50_000)
         }
         node.pass(.milliseconds(75))
-        #expect(node.grantor.projects[node.project]?.ledgers[0].accounts[0].isIdle == true)
+        #expect(node.grantor.projects[node.project]?.accountings[0].accounts[0].isIdle == true)
         node.pass(.milliseconds(300))
         let level = node.grantor.level(of: .sends, node.project, now: node.now) ?? 0
         #expect(
-            level == 600_000 && node.grantor.projects[node.project]?.ledgers[0].accounts[0].isIdle == true)
+            level == 600_000 && node.grantor.projects[node.project]?.accountings[0].accounts[0].isIdle == true
+        )
         #expect(node.wakes[0] == nil)
         node.grantor.forgetIdle(now: node.now)
         #expect(!node.grantor.isOpen(node.project))

@@ -33,66 +33,70 @@ struct QuotaLawTests {
 
     @Test("of a spender are seen to be broken")
     func spender() {
-        isSeen("more is spent and held than was granted") { $0.spenders[0].purses[0].tokens += 1 }
-        isSeen("more is spent and held than was granted") { $0.spenders[0].purses[0].spent += 1 }
+        isSeen("more is spent and held than was granted") { $0.spenders[0].leasedTokens[0].tokens += 1 }
+        isSeen("more is spent and held than was granted") { $0.spenders[0].leasedTokens[0].spent += 1 }
         isSeen("something is held or awaited, and nobody looks after it") {
-            $0.spenders[0].purses[1].tokens = 1
+            $0.spenders[0].leasedTokens[1].tokens = 1
         }
         isSeen("something is held or awaited, and nobody looks after it") {
-            $0.spenders[0].purses[2].hasWaiting = true
+            $0.spenders[0].leasedTokens[2].hasWaiting = true
         }
-        isSeen("a purse is not looked after") { $0.spenders[0].purses[0].isActive = false }
+        isSeen("a leased is not looked after") { $0.spenders[0].leasedTokens[0].isActive = false }
         isSeen("who is looked after and when does not go together") { $0.spenders[0].active = [] }
-        isSeen("a purse is looked after twice") { $0.spenders[0].active += $0.spenders[0].active }
+        isSeen("a leased is looked after twice") { $0.spenders[0].active += $0.spenders[0].active }
         isSeen("an operation waits, and nothing was asked for it") {
-            $0.spenders[0].purses[0].hasWaiting = true
+            $0.spenders[0].leasedTokens[0].hasWaiting = true
         }
-        isSeen("an answer is awaited to no request") { $0.spenders[0].purses[0].isAsking = true }
+        isSeen("an answer is awaited to no request") { $0.spenders[0].leasedTokens[0].isAsking = true }
         isSeen("more requests are awaited than may be") { world in
-            world.spenders[0].purses[0].pending = (0..<5).map { _ in
+            world.spenders[0].leasedTokens[0].pending = (0..<5).map { _ in
                 .init(number: 1, sent: world.now, needed: 0)
             }
         }
         isSeen("requests are out of order") { world in
-            world.spenders[0].purses[0].pending = [1, 1].map { .init(number: $0, sent: world.now, needed: 0) }
+            world.spenders[0].leasedTokens[0].pending = [1, 1].map {
+                .init(number: $0, sent: world.now, needed: 0)
+            }
         }
         isSeen("a request was never made") { world in
-            world.spenders[0].purses[0].pending = [.init(number: 1000, sent: world.now, needed: 0)]
+            world.spenders[0].leasedTokens[0].pending = [.init(number: 1000, sent: world.now, needed: 0)]
         }
-        isSeen("more is needed than is asked for") { $0.spenders[0].purses[0].needed = .max }
+        isSeen("more is needed than is asked for") { $0.spenders[0].leasedTokens[0].needed = .max }
         isSeen("more of the share is spent than it has") { world in
-            world.spenders[0].purses[0].shareRate = 1
-            world.spenders[0].purses[0].shareUsed = .max
+            world.spenders[0].leasedTokens[0].shareRate = 1
+            world.spenders[0].leasedTokens[0].shareUsed = .max
         }
         isSeen("more projects are known than may be") { world in
             world.spenders[0].numbers = Array(
                 repeating: project, count: QuotaBounds().projectCountMax + 1)
         }
         isSeen("a project is not at its place") { $0.spenders[0].numbers = [ProjectNumber(9)] }
-        isSeen("the places of projects are counted wrongly") { $0.spenders[0].purses.removeLast() }
+        isSeen("the places of projects are counted wrongly") { $0.spenders[0].leasedTokens.removeLast() }
     }
 
     @Test("of a grantor are seen to be broken")
     func grantor() throws {
         func change(_ world: inout OneNode, _ body: (inout QuotaAccount) -> Void) {
-            guard var account = world.grantor.projects[project]?.ledgers[0].accounts.first else {
+            guard var account = world.grantor.projects[project]?.accountings[0].accounts.first else {
                 return expect(false, "no account")
             }
             body(&account)
-            world.grantor.projects[project]?.ledgers[0].accounts[0] = account
+            world.grantor.projects[project]?.accountings[0].accounts[0] = account
         }
-        isSeen("a kind of tokens has no ledger") { $0.grantor.projects[project]?.ledgers.removeLast() }
+        isSeen("a kind of tokens has no lease accounting") {
+            $0.grantor.projects[project]?.accountings.removeLast()
+        }
         isSeen("a spender has two accounts") { world in
-            let accounts = world.grantor.projects[project]?.ledgers[0].accounts ?? []
-            world.grantor.projects[project]?.ledgers[0].accounts += accounts
+            let accounts = world.grantor.projects[project]?.accountings[0].accounts ?? []
+            world.grantor.projects[project]?.accountings[0].accounts += accounts
         }
         isSeen("more spenders have accounts than may") { world in
-            guard let account = world.grantor.projects[project]?.ledgers[0].accounts.first else { return }
-            world.grantor.projects[project]?.ledgers[0].accounts = Array(
+            guard let account = world.grantor.projects[project]?.accountings[0].accounts.first else { return }
+            world.grantor.projects[project]?.accountings[0].accounts = Array(
                 repeating: account, count: QuotaBounds().accountCountMax + 1)
         }
         isSeen("the bucket holds more than its burst") { world in
-            world.grantor.projects[project]?.ledgers[0].bucket.units = .max
+            world.grantor.projects[project]?.accountings[0].bucket.units = .max
         }
         isSeen("tokens are held of no grant") { world in
             change(&world) { account in

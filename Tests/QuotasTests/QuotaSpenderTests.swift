@@ -13,12 +13,13 @@ import Testing
         return nil
     }
 
-    func grant(_ request: QuotaRequest, _ tokens: UInt64, ledger: UInt64 = 1, shareRate: UInt64 = 0)
+    func grant(_ request: QuotaRequest, _ tokens: UInt64, grantorEpoch: UInt64 = 1, shareRate: UInt64 = 0)
         -> QuotaGrant
     {
         QuotaGrant(
             spender: request.spender, project: request.project, kind: request.kind, number: request.number,
-            ledger: Epoch(ledger), tokens: tokens, leaseLength: QuotaBounds().lease, shareRate: shareRate,
+            grantorEpoch: Epoch(grantorEpoch), tokens: tokens, leaseLength: QuotaBounds().lease,
+            shareRate: shareRate,
             shareLength: QuotaBounds().share, retryAfter: 0, rate: QuotaRate(count: 1_000, burst: 1_000))
     }
 
@@ -37,7 +38,7 @@ import Testing
             Issue.record("no request")
             return
         }
-        #expect(request.needed == 3 && request.ledger == Epoch(0))
+        #expect(request.needed == 3 && request.grantorEpoch == Epoch(0))
         var more: [QuotaSpender.Effect] = []
         spender.receive(grant(request, 3), now: at(10), into: &more)
         #expect(more == [.ready(project, .sends)])
@@ -70,11 +71,11 @@ import Testing
         var unasked = grant(request, 100)
         unasked.number += 1
         spender.receive(unasked, now: at(1), into: &effects)
-        spender.receive(grant(request, 2, ledger: 5), now: at(1), into: &effects)
-        spender.receive(grant(request, 2, ledger: 5), now: at(1), into: &effects)
+        spender.receive(grant(request, 2, grantorEpoch: 5), now: at(1), into: &effects)
+        spender.receive(grant(request, 2, grantorEpoch: 5), now: at(1), into: &effects)
         #expect(take(&spender, 2, now: 2) == .admitted(2))
         let second = try #require(asked(&spender, 2, now: 3))
-        spender.receive(grant(second, 2, ledger: 4), now: at(4), into: &effects)
+        spender.receive(grant(second, 2, grantorEpoch: 4), now: at(4), into: &effects)
         guard case .wait = take(&spender, 2, now: 5) else {
             Issue.record("it took what was not its own")
             return
@@ -149,7 +150,7 @@ import Testing
         var spender = QuotaSpender(SpenderID(1))
         for number in [UInt64.max, 1 << 63, 0] {
             guard let request = asked(&spender, .max, now: .max - 1) else { continue }
-            var grant = grant(request, number, ledger: number, shareRate: number)
+            var grant = grant(request, number, grantorEpoch: number, shareRate: number)
             (grant.leaseLength, grant.shareLength, grant.retryAfter) = (number, number, number)
             var effects: [QuotaSpender.Effect] = []
             spender.receive(grant, now: at(.max - 1), into: &effects)
@@ -196,8 +197,8 @@ import Testing
         for step in 1...4 as ClosedRange<UInt64> {
             spender.woke(now: at(.milliseconds(25) * step), into: &effects)
         }
-        #expect(!spender.purses[0].isActive)
-        let now = spender.purses[0].inactiveSince
+        #expect(!spender.leasedTokens[0].isActive)
+        let now = spender.leasedTokens[0].inactiveSince
         let other = ProjectNumber(2)
         let early = spender.take(1, .sends, other, now: now.advanced(by: bounds.share - 1), into: &effects)
         guard case .refused = early else { return #expect(Bool(false), "\(early)") }

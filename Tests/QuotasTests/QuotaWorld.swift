@@ -22,9 +22,9 @@ struct QuotaWorld {
         var cuts = 0
         /// The largest number of tokens that an operation takes.
         var tokensMax: UInt64 = 1
-        var ledgerBug: QuotaLedger.PlantedBug?
+        var ledgerBug: LeaseAccounting.PlantedBug?
         var spenderBug: QuotaSpender.PlantedBug?
-        /// Planted: a new owner ignores the former owner's grants, and begins full, or at once.
+        /// PlantedBug: a new owner ignores the former owner's grants, and begins full, or at once.
         var ownerBeginsFull = false
         var ownerBeginsAtOnce = false
     }
@@ -96,7 +96,7 @@ struct QuotaWorld {
             local = .takeover(grantedUntil: at(until.nanoseconds &+ grantorClock))
         }
         fresh.open(project, limits, epoch: Epoch(epoch), local, now: at(now + grantorClock))
-        fresh.projects[project]?.ledgers[0].plantedBug = options.ledgerBug
+        fresh.projects[project]?.accountings[0].plantedBug = options.ledgerBug
         grantor = fresh
     }
 
@@ -183,13 +183,13 @@ struct QuotaWorld {
 
     mutating func offer(_ tokens: UInt64, _ number: Int) {
         var effects: [QuotaSpender.Effect] = []
-        let shareBefore = spenders[number].machine.purses.first?.shareSpent ?? 0
+        let shareBefore = spenders[number].machine.leasedTokens.first?.shareSpent ?? 0
         let answer = spenders[number].machine.take(
             tokens, .sends, project, now: local(number), into: &effects)
         switch answer {
         case .admitted(let count):
             history.append(Admission(at: now, count: count))
-            fallbackAdmitted += (spenders[number].machine.purses.first?.shareSpent ?? 0) - shareBefore
+            fallbackAdmitted += (spenders[number].machine.leasedTokens.first?.shareSpent ?? 0) - shareBefore
         case .refused, .unanswered: refused += 1
         case .wait: if spenders[number].waiting.count < 256 { spenders[number].waiting.append(tokens) }
         }

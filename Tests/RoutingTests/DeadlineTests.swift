@@ -44,12 +44,12 @@ import Testing
     }
 
     @Test func aMandateIsForOneOwnerAndForItsTime() {
-        let mandate = Mandate(epoch: Epoch(5), deadline: Deadline(time(100)))
-        #expect(mandate.standing(in: Epoch(5), now: time(99)) == .valid)
+        let requestGuard = RequestGuard(epoch: Epoch(5), deadline: Deadline(time(100)))
+        #expect(requestGuard.standing(in: Epoch(5), now: time(99)) == .valid)
         for other in [4, 6] as [UInt64] {
-            #expect(mandate.standing(in: Epoch(other), now: time(99)) == .moved)
-            #expect(mandate.standing(in: Epoch(other), now: time(100)) == .late)
+            #expect(requestGuard.standing(in: Epoch(other), now: time(99)) == .moved)
+            #expect(requestGuard.standing(in: Epoch(other), now: time(100)) == .late)
         }
-        #expect(mandate.standing(in: Epoch(5), now: time(100)) == .late)
+        #expect(requestGuard.standing(in: Epoch(5), now: time(100)) == .late)
     }
 }

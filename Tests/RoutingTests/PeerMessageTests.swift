@@ -12,7 +12,7 @@ import Testing
     static let topic = TopicName(checked: Array("news".utf8))
     static let device = Registration(
         project: project, partition: PartitionID(9), index: DeviceIndex(77), nonce: 0xABCDEF, key: 1,
-        suffix: DeviceProof(high: 1, low: 2))
+        suffix: DeviceMAC(high: 1, low: 2))
     static let message = Envelope(
         id: MessageID(time: 1, random: 2), event: Array("{}".utf8), collapseKey: [7],
         sent: WallTime(milliseconds: 3), ttlSeconds: 60)
@@ -27,7 +27,7 @@ import Testing
             .change(.subscribe, project: project, topic: topic, devices: [device, device], by: .backend),
             .change(
                 .unsubscribe, project: project, topic: topic, devices: [],
-                by: .device(DeviceProof(high: 3, low: 4))),
+                by: .device(DeviceMAC(high: 3, low: 4))),
             .subscriptions(of: device, by: .backend), .unregister(device, by: .backend),
             .acknowledge(device, by: .backend, EventID(position: Position(1000), history: 7)),
             .sendToTopic(key, project: project, topic, message, fanoutsMax: 1000),

@@ -15,7 +15,7 @@ struct TakeoverTests {
         let router: Router
         var now = Instant(
             monotonic: MonotonicTime(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: 1))
-        var window = RequestWindow()
+        var window = DeduplicationWindow()
         var isServed = false
         /// Whether the owner answers no request at all.
         var isSilent = false

@@ -127,8 +127,10 @@ struct ClusterSimulationTests {
     /// Rules of partitions that a change of owners tests.
     @Test(
         "sees each bug that is planted in partitions",
-        arguments: [Planted.forgetWindow, .buryAtOnce, .forgetMarks, .forgetOutboxes, .answerBeforeDurable])
-    func plantedInPartitions(bug: Planted) {
+        arguments: [
+            PlantedBug.forgetWindow, .buryAtOnce, .forgetMarks, .forgetOutboxes, .answerBeforeDurable,
+        ])
+    func plantedInPartitions(bug: PlantedBug) {
         for seed in UInt64(1)...400 {
             var options = ClusterSimulation.Options(seed: seed)
             options.partition.planted = bug

@@ -4,12 +4,12 @@ import Testing
 
 @testable import Simulator
 
-/// Planted bugs for checkers that no other test shows failing.
+/// PlantedBug bugs for checkers that no other test shows failing.
 @Suite("A checker of a cluster sees")
 struct PlantedForCheckersTests {
     /// Expects that some seed's run breaks the guarantee with these words.
     private func expect(
-        _ bug: Planted, _ guarantee: String, _ words: String, seeds: ClosedRange<UInt64>,
+        _ bug: PlantedBug, _ guarantee: String, _ words: String, seeds: ClosedRange<UInt64>,
         _ change: (inout ClusterSimulation.Options) -> Void
     ) {
         expect(guarantee, words, seeds: seeds) {

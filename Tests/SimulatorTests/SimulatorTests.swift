@@ -18,13 +18,13 @@ struct SimulationTests {
     @Test(
         "sees each planted bug",
         arguments: [
-            Planted.answerBeforeDurable, .offerBeforeDurable, .acknowledgeVolatile, .skipPredecessor,
+            PlantedBug.answerBeforeDurable, .offerBeforeDurable, .acknowledgeVolatile, .skipPredecessor,
             .forgetMarks,
             .pushBeforeDurable, .acknowledgeUnrecorded, .forgetOutboxes, .unprovenRepeat, .skipCatchUp,
             .forgetWindow, .snapshotVolatile, .unknownAsRefused, .deliverLate, .forgetBodies, .trimToNewest,
             .leakFanouts,
         ])
-    func planted(bug: Planted) {
+    func planted(bug: PlantedBug) {
         for seed in UInt64(1)...400 {
             var options = Simulation.Options(seed: seed)
             options.partition.planted = bug
@@ -40,11 +40,11 @@ struct SimulationTests {
     @Test(
         "sees planted bugs by the laws that they break",
         arguments: [
-            (Planted.leakFanouts, "the unfinished messages"),
+            (PlantedBug.leakFanouts, "the unfinished messages"),
             (.offerBeforeDurable, "not durable was offered"),
             (.snapshotVolatile, "a snapshot is written of what is not durable"),
         ])
-    func plantedLaws(bug: Planted, law: String) {
+    func plantedLaws(bug: PlantedBug, law: String) {
         for seed in UInt64(1)...40 {
             var options = Simulation.Options(seed: seed)
             options.partition.planted = bug

@@ -82,7 +82,7 @@ struct RequestRouter {
     }
 
     /// The device's credential, in any of the places where SDKs put it.
-    var credential: DeviceProof? {
+    var credential: DeviceMAC? {
         if let field = request.fields["x-goog-firebase-installations-auth"] {
             // The web SDK names the scheme; the others do not.
             let scheme = Array("FIS ".utf8)

@@ -47,7 +47,7 @@ extension LoopCore {
             effects.append(.noted(.refusedBehind))
             return answer(id, .refused(LoopCore.behind))
         }
-        let own = LoopMessage.request(partition, id, request, Mandate(epoch: epoch, deadline: deadline))
+        let own = LoopMessage.request(partition, id, request, RequestGuard(epoch: epoch, deadline: deadline))
         guard options.isClustered else { return send(own, toLoop: options.map.loop(of: partition)) }
         switch places[partition] {
         case .here: send(own, toLoop: options.map.loop(of: partition))
@@ -59,14 +59,14 @@ extension LoopCore {
     }
 
     /// Whether the loop may carry the request out now. The process may have slept since the turn began.
-    func takes(_ asked: RequestID, _ mandate: Mandate, _ partition: PartitionID) -> Bool {
+    func takes(_ asked: RequestID, _ requestGuard: RequestGuard, _ partition: PartitionID) -> Bool {
         guard options.isClustered else {
             // The gateway may have told the client that the request was not done.
-            let isLate = mandate.deadline.isPast(now: now.monotonic)
+            let isLate = requestGuard.deadline.isPast(now: now.monotonic)
             if isLate { effects.append(.noted(.requestLate)) }
             return !isLate
         }
-        switch standing(of: mandate, at: partition) {
+        switch standing(of: requestGuard, at: partition) {
         case .valid: return true
         case .late: effects.append(.noted(.requestLate))
         case .moved: answer(asked, .refused(absence(of: partition)))
@@ -74,8 +74,8 @@ extension LoopCore {
         return false
     }
 
-    private func standing(of mandate: Mandate, at partition: PartitionID) -> Mandate.Standing {
-        let standing = mandate.standing(in: epoch(of: partition), now: host.monotonic)
+    private func standing(of requestGuard: RequestGuard, at partition: PartitionID) -> RequestGuard.Standing {
+        let standing = requestGuard.standing(in: epoch(of: partition), now: host.monotonic)
         #if DEBUG
             if options.planted.contains(.ignoreDeadlines), case .late = standing { return .valid }
             if options.planted.contains(.ignoreEpochs), case .moved = standing { return .valid }

@@ -64,7 +64,7 @@ public final class LoopCore<Host: LoopHost> {
     let options: LoopOptions
     // Safe: a loop owns both its core and its core's host, and lets go of both at once.
     unowned(unsafe) let host: Host
-    let proofs: any DeviceProofMaker
+    let proofs: any DeviceMACMaker
     public var observer: LoopObserver? { didSet { router.admission.tally = observer.map { _ in [] } } }
     let names = TopicNames()
 
@@ -147,7 +147,7 @@ public final class LoopCore<Host: LoopHost> {
     }
 
     public init(
-        _ options: LoopOptions, host: Host, proofs: any DeviceProofMaker,
+        _ options: LoopOptions, host: Host, proofs: any DeviceMACMaker,
         random: any RandomNumberGenerator, now: Instant
     ) {
         var options = options
@@ -234,8 +234,8 @@ public final class LoopCore<Host: LoopHost> {
     private func handle(_ message: consuming LoopMessage) {
         switch message {
         case .partition(let id, let event): handle(event, of: id)
-        case .request(let id, let asked, let request, let mandate):
-            guard takes(asked, mandate, id) else { return }
+        case .request(let id, let asked, let request, let requestGuard):
+            guard takes(asked, requestGuard, id) else { return }
             observer?.carriesOut(asked)
             handle(.request(asked, request), of: id)
         case .reply(let request, let reply):

@@ -10,7 +10,7 @@ import Routing
 public enum LoopMessage: Sendable {
     /// Any event but a request.
     case partition(PartitionID, PartitionEvent)
-    case request(PartitionID, RequestID, Request, Mandate)
+    case request(PartitionID, RequestID, Request, RequestGuard)
     case reply(RequestID, Reply)
     case stream(from: PartitionID, StreamFrame)
     /// The same from another process; the loop believes it only while that process owns the partition.

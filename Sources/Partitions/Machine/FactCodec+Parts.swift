@@ -83,16 +83,16 @@ extension ByteWriter {
         }
     }
 
-    mutating func placing(_ placing: Placing) {
-        let hasPassed: UInt8 = placing.passed.isEmpty ? 0 : 4
-        let hasExempt: UInt8 = placing.exempt.isEmpty ? 0 : 8
-        u8(placing.fate.rawValue | hasPassed | hasExempt)
-        varint(placing.position.rawValue)
+    mutating func decision(_ decision: DeliveryDecision) {
+        let hasPassed: UInt8 = decision.passed.isEmpty ? 0 : 4
+        let hasExempt: UInt8 = decision.exempt.isEmpty ? 0 : 8
+        u8(decision.disposition.rawValue | hasPassed | hasExempt)
+        varint(decision.position.rawValue)
         if hasPassed != 0 {
-            devices(placing.passed)
-            varint(placing.passedUpTo.rawValue)
+            devices(decision.passed)
+            varint(decision.passedUpTo.rawValue)
         }
-        if hasExempt != 0 { devices(placing.exempt) }
+        if hasExempt != 0 { devices(decision.exempt) }
     }
 
     mutating func slice(_ slice: PairSlice) {
@@ -276,28 +276,28 @@ extension ByteReader {
         }
     }
 
-    mutating func placing() throws(DecodeError) -> Placing {
+    mutating func decision() throws(DecodeError) -> DeliveryDecision {
         let flags = try u8()
-        guard flags < 16, let fate = Placing.Fate(rawValue: flags & 3) else {
-            throw fail("unknown flags of a placing")
+        guard flags < 16, let disposition = DeliveryDecision.Disposition(rawValue: flags & 3) else {
+            throw fail("unknown flags of a decision")
         }
-        var placing = Placing(fate: fate, position: try position())
-        guard placing.position > .zero else { throw fail("a message without a position") }
+        var decision = DeliveryDecision(disposition: disposition, position: try position())
+        guard decision.position > .zero else { throw fail("a message without a position") }
         if flags & 4 != 0 {
-            placing.passed = try devices()
-            placing.passedUpTo = Position(try varint())
+            decision.passed = try devices()
+            decision.passedUpTo = Position(try varint())
         }
-        if flags & 8 != 0 { placing.exempt = try devices() }
-        return placing
+        if flags & 8 != 0 { decision.exempt = try devices() }
+        return decision
     }
 
-    /// One placing for each message of the entry, in order.
-    mutating func placings(of entry: OutboxEntry) throws(DecodeError) -> [Placing] {
-        var placings: [Placing] = []
+    /// One decision for each message of the entry, in order.
+    mutating func decisions(of entry: OutboxEntry) throws(DecodeError) -> [DeliveryDecision] {
+        var decisions: [DeliveryDecision] = []
         for item in entry.items {
-            if case .message = item { placings.append(try placing()) }
+            if case .message = item { decisions.append(try decision()) }
         }
-        return placings
+        return decisions
     }
 
     mutating func entry() throws(DecodeError) -> OutboxEntry {

@@ -51,27 +51,27 @@ extension Fact {
                 out.varint(UInt64(part.partition.rawValue))
                 out.devices(part.devices)
             }
-        case .acceptDirect(let key, let project, let index, let message, let placing):
+        case .acceptDirect(let key, let project, let index, let message, let decision):
             out.u8(9)
             out.requestKey(key)
             out.varint(UInt64(project.rawValue))
             out.varint(UInt64(index))
             out.envelope(message)
-            out.placing(placing)
-        case .receive(let from, let history, let entry, let placings):
+            out.decision(decision)
+        case .receive(let from, let history, let entry, let decisions):
             out.u8(10)
             out.varint(UInt64(from.rawValue))
             out.u64(history.rawValue)
             out.entry(entry)
-            for placing in placings { out.placing(placing) }
-        case .receivePart(let from, let history, let entry, let placings, let behind, let isLast):
+            for decision in decisions { out.decision(decision) }
+        case .receivePart(let from, let history, let entry, let decisions, let behind, let isLast):
             out.u8(21)
             out.varint(UInt64(from.rawValue))
             out.u64(history.rawValue)
             out.varint(UInt64(behind))
             out.u8(isLast ? 1 : 0)
             out.entry(entry)
-            for placing in placings { out.placing(placing) }
+            for decision in decisions { out.decision(decision) }
         default:
             encodeBookkeeping(into: &out)
         }
@@ -165,13 +165,13 @@ extension Fact {
         case 9:
             return .acceptDirect(
                 key: try reader.requestKey(), project: try reader.project(), index: try reader.deviceIndex(),
-                message: try reader.envelope(), placing: try reader.placing())
+                message: try reader.envelope(), decision: try reader.decision())
         case 10:
             let from = try reader.partition()
             let history = History(try reader.u64())
             let entry = try reader.entry()
-            let placings = try reader.placings(of: entry)
-            return .receive(from: from, history: history, entry: entry, placings: placings)
+            let decisions = try reader.decisions(of: entry)
+            return .receive(from: from, history: history, entry: entry, decisions: decisions)
         case 21:
             let from = try reader.partition()
             let history = History(try reader.u64())
@@ -182,7 +182,7 @@ extension Fact {
                 throw reader.fail("an item that no entry has")
             }
             return .receivePart(
-                from: from, history: history, entry: entry, placings: try reader.placings(of: entry),
+                from: from, history: history, entry: entry, decisions: try reader.decisions(of: entry),
                 behind: behind, isLast: isLast)
         default: return try decodeBookkeeping(tag, from: &reader)
         }

@@ -31,13 +31,15 @@ enum Fact: Sendable {
     /// The targets of the condition that was accepted as `ticket`; none where its deadline passed.
     case resolve(ticket: ConditionTicket, targets: [PartitionTargets])
     case acceptDirect(
-        key: RequestKey?, project: ProjectNumber, index: UInt32, message: Envelope, placing: Placing)
-    /// Applies one outbox entry of another partition. `placings` has one for each of its messages, in order.
-    case receive(from: PartitionID, history: History, entry: OutboxEntry, placings: [Placing])
+        key: RequestKey?, project: ProjectNumber, index: UInt32, message: Envelope, decision: DeliveryDecision
+    )
+    /// Applies one outbox entry of another partition. `decisions` has one for each of its messages, in order.
+    case receive(from: PartitionID, history: History, entry: OutboxEntry, decisions: [DeliveryDecision])
     /// Applies some items of an entry that does not fit into the open record: the items behind the first
     /// `behind`. With `isLast` they end the entry.
     case receivePart(
-        from: PartitionID, history: History, entry: OutboxEntry, placings: [Placing], behind: UInt32,
+        from: PartitionID, history: History, entry: OutboxEntry, decisions: [DeliveryDecision],
+        behind: UInt32,
         isLast: Bool)
     /// How far other partitions have durably applied this partition's outboxes.
     case acknowledge([OutboxMark])
@@ -110,8 +112,8 @@ struct ReadUpTo: Sendable {
 
 /// What the owner decided about a message when it came to the delivery log. The decision stands in the fact,
 /// because it depends on the clock and on the devices that listen at that moment.
-struct Placing: Sendable {
-    enum Fate: UInt8, Sendable {
+struct DeliveryDecision: Sendable {
+    enum Disposition: UInt8, Sendable {
         /// Into the log.
         case stored = 0
         /// The time to live is zero: only devices that listen now get the message.
@@ -121,7 +123,7 @@ struct Placing: Sendable {
         /// The project's bound of waiting bytes is reached: the targets are told of a loss.
         case refused = 3
     }
-    var fate: Fate
+    var disposition: Disposition
     /// At least 2 above every earlier position: an overflow that the message causes is told just before it.
     var position: Position
     /// Listening devices whose window is full. Each leaves its `DeliveryLimits.passDepth` oldest entries, and
@@ -163,7 +165,7 @@ extension OutboxItem {
         }
     }
 
-    /// Bytes of the item in a record of its receiver, at most. Where devices listen, a message's placing may
+    /// Bytes of the item in a record of its receiver, at most. Where devices listen, a message's decision may
     /// name its targets twice more.
     func weight(withListeners: Bool) -> Int {
         guard case .message(_, _, let targets) = self else { return weight }

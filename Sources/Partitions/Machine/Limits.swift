@@ -109,7 +109,7 @@ public struct PartitionOptions: Sendable {
     public var sweptShare = 64
 
     #if DEBUG
-        public var planted: Planted = []
+        public var planted: PlantedBug = []
     #endif
 
     public init(partitionCount: Int) { self.partitionCount = partitionCount }

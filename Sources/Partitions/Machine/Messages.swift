@@ -41,7 +41,7 @@ public enum Authority: Hashable, Sendable {
     /// A backend with authority over the project, or an operator.
     case backend
     /// The device itself, by its credential.
-    case device(DeviceProof)
+    case device(DeviceMAC)
 }
 
 public enum Request: Sendable {

@@ -106,7 +106,7 @@ enum Fingerprint {
 }
 
 /// Which of the last 1,024 numbers of one run of a gateway loop this partition has accepted.
-struct RequestWindow: Hashable, Sendable {
+struct DeduplicationWindow: Hashable, Sendable {
     static let width: UInt64 = 1024
     private(set) var highest: UInt64 = 0
     private(set) var bits = [UInt64](repeating: 0, count: Int(width / 64))
@@ -122,21 +122,21 @@ struct RequestWindow: Hashable, Sendable {
 
     mutating func insert(_ number: UInt64) {
         if number > highest {
-            if number - highest >= RequestWindow.width {
+            if number - highest >= DeduplicationWindow.width {
                 for place in bits.indices { bits[place] = 0 }
             } else {
                 for skipped in highest + 1..<number { clear(skipped) }
             }
             highest = number
         }
-        bits[Int(number % RequestWindow.width / 64)] |= 1 << (number % 64)
+        bits[Int(number % DeduplicationWindow.width / 64)] |= 1 << (number % 64)
     }
 
     private func isSet(_ number: UInt64) -> Bool {
-        bits[Int(number % RequestWindow.width / 64)] & 1 << (number % 64) != 0
+        bits[Int(number % DeduplicationWindow.width / 64)] & 1 << (number % 64) != 0
     }
     private mutating func clear(_ number: UInt64) {
-        bits[Int(number % RequestWindow.width / 64)] &= ~(1 << (number % 64))
+        bits[Int(number % DeduplicationWindow.width / 64)] &= ~(1 << (number % 64))
     }
 
     init() {}

@@ -69,11 +69,11 @@ extension Partition {
     private func give(up gone: Set<Position>, for readers: [UInt32]) {
         guard !gone.isEmpty else { return }
         propose(.gone(gone.sorted()))
-        ledger.gated.bodiesGone += gone.count
-        ledger.isUrgent = true
+        pipeline.gated.bodiesGone += gone.count
+        pipeline.isUrgent = true
         for index in readers {
             guard let attachment = streams.attachment(index) else { continue }
-            ledger.gated.continuing.append((attachment.stream, index))
+            pipeline.gated.continuing.append((attachment.stream, index))
             streams.setReading(index, isLosing: true)
         }
     }

@@ -87,7 +87,7 @@ extension Partition {
     /// Asks some of the partitions that are left for their marks, and others the next time: many may be away.
     private func compare(_ effects: inout [PartitionEffect]) {
         guard let left = comparison?.left else { return }
-        let proof = ledger.confirmed()
+        let proof = pipeline.confirmed()
         let asked = left.prefix(options.comparedAtOnce)
         comparison?.left = Array(left[asked.endIndex...] + asked)
         for partition in asked {

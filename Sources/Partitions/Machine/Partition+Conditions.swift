@@ -51,12 +51,12 @@ extension Partition {
         guard members.count == resolution.members.count else { return }
         resolutions[told.ticket] = nil
         propose(.resolve(ticket: told.ticket, targets: combine(pending.condition, members)))
-        ledger.isUrgent = true
+        pipeline.isUrgent = true
     }
 
     /// Asks again the topics' owners that did not answer. A message past its time to live goes to nobody.
     func retryResolutions(_ now: Instant, _ effects: inout [PartitionEffect]) {
-        let proof = ledger.confirmed()
+        let proof = pipeline.confirmed()
         for (ticket, resolution) in resolutions.sorted(by: { ConditionTicket.isBefore($0.key, $1.key) })
         where now.monotonic.since(resolution.askedAt) >= options.outboxRetry {
             guard let pending = state.conditions[ticket] else {
@@ -70,7 +70,7 @@ extension Partition {
             if now.wall.milliseconds >= deadline {
                 resolutions[ticket] = nil
                 propose(.resolve(ticket: ticket, targets: []))
-                ledger.isUrgent = true
+                pipeline.isUrgent = true
             } else {
                 resolutions[ticket]?.askedAt = now.monotonic
                 ask(ticket, proof, &effects)

@@ -7,7 +7,7 @@ extension Partition {
     /// and member. Debug builds look after each `flush`, unless the machine's holder looks itself.
     public func brokenInvariant(isWhole: Bool) -> String? {
         if let broken = brokenInJournaling ?? brokenInWaking
-            ?? snapshots.brokenInvariant(state.applied, durable: ledger.durable)
+            ?? snapshots.brokenInvariant(state.applied, durable: pipeline.durable)
         {
             return broken
         }
@@ -28,8 +28,8 @@ extension Partition {
     // MARK: The journal
 
     private var brokenInJournaling: String? {
-        if let broken = ledger.brokenInvariant(applied: state.applied) { return broken }
-        if ledger.inFlight.count > max(1, options.recordsInFlightMax) {
+        if let broken = pipeline.brokenInvariant(applied: state.applied) { return broken }
+        if pipeline.inFlight.count > max(1, options.recordsInFlightMax) {
             return "more records are in flight than may be"
         }
         if confirmInFlight == confirmations.isEmpty {
@@ -41,7 +41,7 @@ extension Partition {
             return "confirmations are out of order"
         }
         if let last = confirmations.last, last.token > lastToken { return "a token was never given" }
-        if !deferred.isEmpty, ledger.inFlight.isEmpty {
+        if !deferred.isEmpty, pipeline.inFlight.isEmpty {
             return "frames wait for a record in flight, and there is none"
         }
         return nil
@@ -51,7 +51,7 @@ extension Partition {
 
     /// A timer must be set for everything that waits for a moment.
     private var brokenInWaking: String? {
-        if !ledger.isOpenEmpty, ledger.inFlight.isEmpty {
+        if !pipeline.isOpenEmpty, pipeline.inFlight.isEmpty {
             guard let bookkeepingDue else { return "the open record waits for nothing" }
             if !isWoken(by: bookkeepingDue) { return "nobody is woken to close the open record" }
         }
@@ -80,13 +80,13 @@ extension Partition {
         state.outboxes.forEach { find($0, self.broken($1, to: $0)) }
         offered.forEach { partition, last in
             if state.outboxes[partition]?.isEmpty ?? true { find(partition, "nothing is offered to it") }
-            if last.upTo > ledger.durable { find(partition, "what is not durable was offered to it") }
+            if last.upTo > pipeline.durable { find(partition, "what is not durable was offered to it") }
             if !isWoken(by: last.at.advanced(by: options.outboxRetry)) {
                 find(partition, "nobody is woken to offer to it again")
             }
         }
         acknowledged.forEach { partition, mark in
-            if mark > ledger.durable { find(partition, "it has acknowledged what is not durable") }
+            if mark > pipeline.durable { find(partition, "it has acknowledged what is not durable") }
             if mark > state.outboxes[partition]?.last ?? .zero {
                 find(partition, "it has acknowledged what was never sent")
             }
@@ -117,7 +117,7 @@ extension Partition {
 
     private func broken(_ outbox: Outbox, to partition: PartitionID) -> String? {
         let mark = acknowledged[partition] ?? .zero
-        let durable = outbox.unacknowledged.filter { $0.number > mark && $0.number <= ledger.durable }
+        let durable = outbox.unacknowledged.filter { $0.number > mark && $0.number <= pipeline.durable }
         guard !durable.isEmpty else { return nil }
         guard let offered = offered[partition] else { return "what is durable is not offered to it" }
         if durable.count(where: { $0.number <= offered.upTo }) > options.outboxWindow {
@@ -137,7 +137,7 @@ extension Partition {
         if (repair.next == repair.count) != (repair.last != nil) {
             return "whether its repair is at its end is not clear"
         }
-        return repair.next < repair.count && ledger.isIdle ? "nothing brings its repair further" : nil
+        return repair.next < repair.count && pipeline.isIdle ? "nothing brings its repair further" : nil
     }
 
     // MARK: Conditions
@@ -152,8 +152,8 @@ extension Partition {
                 return "all members are known, and awaited"
             }
         }
-        var tickets = Set(ledger.gated.tickets)
-        for record in ledger.inFlight { tickets.formUnion(record.gated.tickets) }
+        var tickets = Set(pipeline.gated.tickets)
+        for record in pipeline.inFlight { tickets.formUnion(record.gated.tickets) }
         for ticket in state.conditions.keys where resolutions[ticket] == nil && !tickets.contains(ticket) {
             return "nobody asks for the members of a condition of record \(ticket.record.rawValue)"
         }
@@ -170,8 +170,8 @@ extension Partition {
             beginning.formUnion(gated.beginning.map(\.device.rawValue))
             continuing.formUnion(gated.continuing.map(\.device))
         }
-        add(ledger.gated)
-        for record in ledger.inFlight { add(record.gated) }
+        add(pipeline.gated)
+        for record in pipeline.inFlight { add(record.gated) }
         for confirmation in confirmations {
             if case .beginning(_, let device) = confirmation.answer.to { beginning.insert(device.rawValue) }
         }
@@ -187,7 +187,7 @@ extension Partition {
     }
 }
 
-extension Ledger {
+extension CommitPipeline {
     func brokenInvariant(applied: Sequence) -> String? {
         if openSequence != applied.next { return "the open record does not follow what is folded" }
         var last = durable

@@ -16,7 +16,7 @@ extension Partition {
             if entry.number <= acknowledged { continue }
             outstanding += 1
             bytes += entry.weight
-            if entry.number > ledger.durable || outstanding > options.outboxWindow { break }
+            if entry.number > pipeline.durable || outstanding > options.outboxWindow { break }
             if outstanding > 1, bytes > options.offerBytesMax { break }
             if entry.number > sent { entries.append(entry) }
         }
@@ -55,7 +55,7 @@ extension Partition {
             }
             number = entry.number
         }
-        if !applied { acknowledge(to: frame.from, ledger.confirmed(), &effects) }
+        if !applied { acknowledge(to: frame.from, pipeline.confirmed(), &effects) }
     }
 
     /// The journal is behind, so what is left of the frame is applied when a record is durable. Past a bound
@@ -74,8 +74,8 @@ extension Partition {
     }
 
     private func noteApplied(_ partition: PartitionID) {
-        ledger.gated.applied.insert(partition)
-        ledger.isUrgent = true
+        pipeline.gated.applied.insert(partition)
+        pipeline.isUrgent = true
     }
 
     /// Applies what is left of an entry, in as many records as it needs. False where the journal is behind:
@@ -91,12 +91,12 @@ extension Partition {
             let end = endOfPart(entry, from: next, now)
             if next == 0, end == entry.items.count {
                 propose(
-                    .receive(from: from, history: history, entry: entry, placings: placings(entry, now)))
+                    .receive(from: from, history: history, entry: entry, decisions: decisions(entry, now)))
             } else {
                 let items = entry.part(next..<end)
                 propose(
                     .receivePart(
-                        from: from, history: history, entry: items, placings: placings(items, now),
+                        from: from, history: history, entry: items, decisions: decisions(items, now),
                         behind: UInt32(clamping: next), isLast: end == entry.items.count))
             }
             noteApplied(from)
@@ -108,7 +108,7 @@ extension Partition {
 
     /// How far the entry's items fit into the open record; at least one item is taken.
     private func endOfPart(_ entry: OutboxEntry, from start: Int, _ now: Instant) -> Int {
-        let room = options.recordBytesMax - ledger.openBytes
+        let room = options.recordBytesMax - pipeline.openBytes
         let withListeners = mayHaveListeners(now)
         if start == 0, entry.weightAtReceiverMax(withListeners: withListeners) <= room {
             return entry.items.count
@@ -160,7 +160,7 @@ extension Partition {
         var said = said
         said.mark = reached(said, outbox)
         // Entries that are not durable were offered to nobody, whatever the receiver says.
-        guard said.mark <= outbox.last, said.mark <= ledger.durable else { return }
+        guard said.mark <= outbox.last, said.mark <= pipeline.durable else { return }
         let known = acknowledged[said.from] ?? .zero
         let isNew =
             said.mark > known || outbox.unacknowledged.first.map { $0.number <= said.mark } ?? false
@@ -172,7 +172,7 @@ extension Partition {
             propose(.acknowledge([OutboxMark(partition: said.from, number: said.mark)]))
         }
         if let offered = offered[said.from], offered.upTo <= said.mark { self.offered[said.from] = nil }
-        offer(to: said.from, ledger.confirmed(), now, &effects)
+        offer(to: said.from, pipeline.confirmed(), now, &effects)
         // While the two ends do not agree, an acknowledgement is no proof that the receiver has the change.
         if !isUnderRepair(said.from, said.mark), !isBeingCompared(said.from) {
             releaseOutboxWaiters(said.from, &effects)
@@ -225,7 +225,7 @@ extension Partition {
 
     /// Offers entries again that were not acknowledged within `outboxRetry`.
     func retryOutboxes(_ now: Instant, _ effects: inout [PartitionEffect]) {
-        let proof = ledger.confirmed()
+        let proof = pipeline.confirmed()
         offered.forEach { partition, last in
             guard now.monotonic.since(last.at) >= options.outboxRetry else { return }
             offered[partition] = nil
@@ -233,26 +233,26 @@ extension Partition {
         }
     }
 
-    // MARK: Placing messages
+    // MARK: DeliveryDecision messages
 
     /// Decides for each message of an entry what depends on the clock and on the devices that listen.
-    func placings(_ entry: OutboxEntry, _ now: Instant) -> [Placing] {
+    func decisions(_ entry: OutboxEntry, _ now: Instant) -> [DeliveryDecision] {
         var count: UInt16 = 0
         for item in entry.items {
             if case .message = item { count = count == .max ? count : count + 1 }
         }
         guard count > 0 else { return [] }
-        var placings: [Placing] = []
-        placings.reserveCapacity(Int(count))
+        var decisions: [DeliveryDecision] = []
+        decisions.reserveCapacity(Int(count))
         var last = state.log.last
         var burst = Burst(companions: count)
         for item in entry.items {
             guard case .message(let project, let message, let targets) = item else { continue }
-            let placing = place(project, message, targets, in: &burst, after: last, now)
-            last = placing.position
-            placings.append(placing)
+            let decision = place(project, message, targets, in: &burst, after: last, now)
+            last = decision.position
+            decisions.append(decision)
         }
-        return placings
+        return decisions
     }
 
     /// The messages of one entry. All are placed before any of them is folded.
@@ -266,18 +266,20 @@ extension Partition {
     func place(
         _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, in burst: inout Burst,
         after last: Position, _ now: Instant
-    ) -> Placing {
+    ) -> DeliveryDecision {
         let clock = UInt64(max(0, now.wall.milliseconds)) * 1000
         let position = Position(max(clock, last.rawValue + 2))
-        if message.ttlSeconds == 0 { return Placing(fate: .passing, position: position) }
-        if message.expires <= now.wall, !deliversLate { return Placing(fate: .late, position: position) }
+        if message.ttlSeconds == 0 { return DeliveryDecision(disposition: .passing, position: position) }
+        if message.expires <= now.wall, !deliversLate {
+            return DeliveryDecision(disposition: .late, position: position)
+        }
         let held = state.log.bytes[project.rawValue] ?? 0
         if held + UInt64(message.event.count) > options.waitingBytesMax {
-            return Placing(fate: .refused, position: position)
+            return DeliveryDecision(disposition: .refused, position: position)
         }
-        var placing = Placing(fate: .stored, position: position)
-        if message.collapseKey.isEmpty { exemptListeners(targets, &burst, now, &placing) }
-        return placing
+        var decision = DeliveryDecision(disposition: .stored, position: position)
+        if message.collapseKey.isEmpty { exemptListeners(targets, &burst, now, &decision) }
+        return decision
     }
 
     /// A planted bug.
@@ -302,7 +304,7 @@ extension Partition {
     }
 
     private func exemptListeners(
-        _ targets: DeviceSet, _ burst: inout Burst, _ now: Instant, _ placing: inout Placing
+        _ targets: DeviceSet, _ burst: inout Burst, _ now: Instant, _ decision: inout DeliveryDecision
     ) {
         guard mayHaveListeners(now) else { return }
         let isFresh = now.monotonic.since(begunAt) < options.listenersReturn
@@ -310,7 +312,7 @@ extension Partition {
         let near = delivery.waitingMax - min(burst.companions, delivery.waitingMax)
         let passAt = Int(delivery.waitingMax + delivery.passDepth)
         // A gateway that confirms nothing for 1 s must not keep all other devices' messages waiting.
-        let heldUp = Position(placing.position.rawValue - min(placing.position.rawValue, 1_000_000))
+        let heldUp = Position(decision.position.rawValue - min(decision.position.rawValue, 1_000_000))
         var exempt: [UInt32] = []
         var passed: [UInt32] = []
         var passedUpTo = Position(.max)
@@ -335,9 +337,9 @@ extension Partition {
             passed.append(index)
             passedUpTo = min(passedUpTo, handedOver)
         }
-        placing.exempt = DeviceSet(sorted: exempt)
+        decision.exempt = DeviceSet(sorted: exempt)
         guard !passed.isEmpty else { return }
-        placing.passed = DeviceSet(sorted: passed)
-        placing.passedUpTo = passedUpTo
+        decision.passed = DeviceSet(sorted: passed)
+        decision.passedUpTo = passedUpTo
     }
 }

@@ -37,12 +37,12 @@ extension Partition {
     func continueRepairs() {
         for partition in repairs.keys.sorted() {
             guard var repair = repairs[partition], repair.next < repair.count,
-                ledger.openBytes < options.recordBytesMax / 2
+                pipeline.openBytes < options.recordBytesMax / 2
             else { continue }
             propose(.repair(to: partition, state.pairSlice(partition, repair.next, of: repair.count)))
-            ledger.isUrgent = true
+            pipeline.isUrgent = true
             repair.next += 1
-            if repair.next == repair.count { repair.last = ledger.openSequence }
+            if repair.next == repair.count { repair.last = pipeline.openSequence }
             repairs[partition] = repair
         }
     }

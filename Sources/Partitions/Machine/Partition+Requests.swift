@@ -21,11 +21,11 @@ extension Partition {
                 .accept(key: key, project: project, topic: topic, message: message)
             }
         case .sendToCondition(let key, let project, let condition, let message, let fanoutsMax):
-            let ticket = ledger.nextTicket
+            let ticket = pipeline.nextTicket
             let sent = send(id, key, project, message, fanoutsMax, &effects) {
                 .acceptCondition(key: key, project: project, condition: condition, message: message)
             }
-            if sent { ledger.gated.tickets.append(ticket) }
+            if sent { pipeline.gated.tickets.append(ticket) }
         case .sendToDevice(let key, let registration, let message):
             sendToDevice(id, key, registration, message, now, &effects)
         case .check(let registration, let authority):
@@ -46,7 +46,7 @@ extension Partition {
     /// says nothing about the state, so it waits for nothing.
     private func refuseAtOnce(_ id: RequestID, _ effects: inout [PartitionEffect]) {
         let reply = Proven(
-            Reply.refused(whyNothingBegins), restingOn: .zero, by: ledger.confirmed())
+            Reply.refused(whyNothingBegins), restingOn: .zero, by: pipeline.confirmed())
         effects.append(.reply(id, reply))
     }
 
@@ -269,19 +269,19 @@ extension Partition {
         guard admit(id, key, message, &effects) else { return }
         let index = registration.index.rawValue
         var alone = Burst(companions: 1)
-        let placing = place(
+        let decision = place(
             registration.project, message, DeviceSet(index), in: &alone, after: state.log.last, now)
         propose(
             .acceptDirect(
-                key: key, project: registration.project, index: index, message: message, placing: placing))
+                key: key, project: registration.project, index: index, message: message, decision: decision))
         answerWithOpenRecord(Answer(to: .request(id), reply: .accepted(message.id), isSend: true))
     }
 
-    private func verdict(_ key: RequestKey) -> RequestWindow.Verdict {
+    private func verdict(_ key: RequestKey) -> DeduplicationWindow.Verdict {
         #if DEBUG
             if options.planted.contains(.forgetWindow) { return .new }
         #endif
-        return (state.windows[key.session] ?? RequestWindow())
+        return (state.windows[key.session] ?? DeduplicationWindow())
             .verdict(key.number, within: UInt64(options.requestWindow))
     }
 

@@ -141,7 +141,7 @@ extension Partition {
         streams.attach(index, stream, after: from)
         // The opened stream tells its device that what it acknowledged by coming back is kept. And it must
         // not get messages that its device acknowledged to a later owner, of which this owner does not know.
-        if !ledger.hold(stream, device) { answer(Answer(to: .beginning(stream, device), reply: .done)) }
+        if !pipeline.hold(stream, device) { answer(Answer(to: .beginning(stream, device), reply: .done)) }
     }
 
     /// Whether the device has heard nothing of the stream yet. A stream that a gateway tells to a next owner
@@ -153,7 +153,7 @@ extension Partition {
     /// comes back. A stream that waited would hear nothing for as long as the refusal lasts.
     func refuseBeginning(_ effects: inout [PartitionEffect]) {
         guard let whyRefused else { return }
-        for (stream, device) in ledger.takeBeginning(where: isNew) {
+        for (stream, device) in pipeline.takeBeginning(where: isNew) {
             guard streams.attachment(device.rawValue)?.stream == stream else { continue }
             _ = streams.detach(device.rawValue)
             say(.refused(stream, whyRefused), to: stream.gateway, &effects)
@@ -205,7 +205,7 @@ extension Partition {
 
     /// Callers say only what rests on durable records, so the proof of the durable records is enough.
     private func say(_ frame: StreamFrame, to gateway: GatewayID, _ effects: inout [PartitionEffect]) {
-        effects.append(.stream(gateway, Proven(frame, restingOn: .zero, by: ledger.confirmed())))
+        effects.append(.stream(gateway, Proven(frame, restingOn: .zero, by: pipeline.confirmed())))
     }
 
     /// Sends the next messages that wait, or makes the device live where nothing durable waits.
@@ -250,14 +250,14 @@ extension Partition {
     /// behind, and an acknowledgement of that would cover a loss of which the device was never told.
     private func waitForLoss(_ record: Sequence, _ stream: StreamID, _ index: UInt32) {
         streams.setReading(index, isLosing: true)
-        ledger.continues((stream, index), behind: record)
+        pipeline.continues((stream, index), behind: record)
     }
 
     /// The messages that wait for the device and rest on durable records, without messages past their time to
     /// live. A message that a record takes out of the log still waits until that record is durable: an owner
     /// that begins without the record has the message, and must not find it skipped.
     func durableWaiting(_ index: UInt32, after: Position, _ now: Instant) -> [LogEntry] {
-        let durable = ledger.durable
+        let durable = pipeline.durable
         let limit = Int(options.delivery.waitingHardMax)
         return state.log.durablyWaiting(for: index, after: after, limit: limit) {
             $0.record <= durable && ($0.expires > now.wall || deliversLate)
@@ -271,7 +271,7 @@ extension Partition {
         #if DEBUG
             if options.planted.contains(.tellVolatileLoss) { return loss.told }
         #endif
-        return loss.record <= ledger.durable ? loss.told : nil
+        return loss.record <= pipeline.durable ? loss.told : nil
     }
 
     /// Messages before a loss must go out before it: a stream writes nothing below its last position.

@@ -49,7 +49,7 @@ extension Partition {
 
     func scheduleWake(_ now: Instant, _ effects: inout [PartitionEffect]) {
         // While a record is in flight, only its outcome lets the next record go; a timer could do nothing.
-        var next = ledger.inFlight.isEmpty ? bookkeepingDue : nil
+        var next = pipeline.inFlight.isEmpty ? bookkeepingDue : nil
         func consider(_ time: MonotonicTime?) {
             guard let time else { return }
             next = min(next ?? time, time)

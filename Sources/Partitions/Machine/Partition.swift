@@ -3,10 +3,10 @@ import Journal
 import Model
 
 /// Makes the proofs that a device shows from the secret that its partition keeps.
-public protocol DeviceProofMaker: AnyObject {
+public protocol DeviceMACMaker: AnyObject {
     /// The suffix behind the colon of the device's token; `nil` for an unknown key.
-    func tokenProof(secret: UInt64, key: UInt8) -> DeviceProof?
-    func credentialProof(secret: UInt64, key: UInt8) -> DeviceProof?
+    func tokenProof(secret: UInt64, key: UInt8) -> DeviceMAC?
+    func credentialProof(secret: UInt64, key: UInt8) -> DeviceMAC?
 }
 
 /// One partition: the machine around the fold.
@@ -22,9 +22,9 @@ public protocol DeviceProofMaker: AnyObject {
 public final class Partition {
     public let id: PartitionID
     let options: PartitionOptions
-    let proofs: any DeviceProofMaker
+    let proofs: any DeviceMACMaker
     var state: PartitionState
-    var ledger: Ledger
+    var pipeline: CommitPipeline
     /// How far the outboxes of other partitions are durably applied here.
     var durableMarks = PartitionMap<InboxMark>()
     /// How far receivers say that they have durably applied an outbox, also before the journal has it.
@@ -79,7 +79,7 @@ public final class Partition {
     /// An empty partition before its first record. `names` is shared by the partitions of one loop.
     public init(
         id: PartitionID, history: History, options: PartitionOptions, names: TopicNames,
-        proofs: any DeviceProofMaker
+        proofs: any DeviceMACMaker
     ) {
         self.id = id
         self.options = options
@@ -88,7 +88,7 @@ public final class Partition {
             id: id, history: history, partitionCount: options.partitionCount, limits: options.delivery,
             names: names)
         state.log.bodyCacheBytesMax = options.bodyCacheBytesMax
-        ledger = Ledger(durable: .zero)
+        pipeline = CommitPipeline(durable: .zero)
         clock = TrustedClock(
             Instant(monotonic: MonotonicTime(nanoseconds: 0), wall: WallTime(milliseconds: 0)))
         snapshots = SnapshotPlan(covering: .zero, bytesMin: options.snapshotBytesMin)
@@ -107,7 +107,7 @@ public final class Partition {
     /// The records with bodies that devices wait for.
     public var recordsWithBodies: [Sequence] { state.log.records.keys.sorted().map { Sequence($0) } }
     /// Whether something waits for the journal.
-    public var isIdle: Bool { ledger.isIdle && confirmations.isEmpty }
+    public var isIdle: Bool { pipeline.isIdle && confirmations.isEmpty }
     /// Whether the engine refuses the records in flight.
     public var isRefused: Bool { refusal != nil }
 
@@ -163,9 +163,9 @@ public final class Partition {
             }
             state.fanouts.leaks = options.planted.contains(.leakFanouts)
         #endif
-        ledger = Ledger(durable: state.applied)
+        pipeline = CommitPipeline(durable: state.applied)
         state.castsShadows = true
-        let proof = ledger.confirmed()
+        let proof = pipeline.confirmed()
         if options.generation > state.generation {
             let leftOut = options.databaseCount > 1 ? options.indicesLeftOut : 0
             propose(.generation(number: options.generation, leavingOut: leftOut))
@@ -213,15 +213,15 @@ public final class Partition {
         #if DEBUG
             breakRules(now, &effects)
         #endif
-        let mayWait = !ledger.isUrgent && ledger.openBytes < options.recordBytesMax / 4 && !isFull
-        if mayWait, !ledger.isOpenEmpty, bookkeepingDue == nil {
+        let mayWait = !pipeline.isUrgent && pipeline.openBytes < options.recordBytesMax / 4 && !isFull
+        if mayWait, !pipeline.isOpenEmpty, bookkeepingDue == nil {
             bookkeepingDue = now.monotonic.advanced(by: options.bookkeepingDelay)
         }
         let due = bookkeepingDue.map { $0 <= now.monotonic } ?? false
         let isFree =
-            ledger.inFlight.isEmpty
-            || (isFull && ledger.inFlight.count < options.recordsInFlightMax)
-        if isFree, !ledger.isOpenEmpty, !mayWait || due { seal(&effects) }
+            pipeline.inFlight.isEmpty
+            || (isFull && pipeline.inFlight.count < options.recordsInFlightMax)
+        if isFree, !pipeline.isOpenEmpty, !mayWait || due { seal(&effects) }
         if !confirmInFlight, let newest = confirmations.last {
             confirmInFlight = true
             effects.append(.confirm(newest.token))
@@ -231,7 +231,7 @@ public final class Partition {
     }
 
     private func seal(_ effects: inout [PartitionEffect]) {
-        guard let record = ledger.seal(&state) else { return }
+        guard let record = pipeline.seal(&state) else { return }
         bookkeepingDue = nil
         effects.append(.append(record.sequence, body: record.body))
         snapshots.note(bytes: record.body.count)
@@ -241,12 +241,13 @@ public final class Partition {
     /// Whether the open record takes no more: the record is long, or one of the outbox entries that it makes
     /// is long (rule: bounded-bytes).
     private var isFull: Bool {
-        ledger.openBytes >= options.recordBytesMax || ledger.openEntryBytes >= options.entryBytesMax
+        pipeline.openBytes >= options.recordBytesMax || pipeline.openEntryBytes >= options.entryBytesMax
     }
 
     /// Whether no request may be folded in: the journal is too far behind, or the engine refuses records.
     var isOverloaded: Bool {
-        isRefused || crowded > ledger.durable || isFull && ledger.inFlight.count >= options.recordsInFlightMax
+        isRefused || crowded > pipeline.durable
+            || isFull && pipeline.inFlight.count >= options.recordsInFlightMax
     }
 
     /// Closes a full record before anything is added. Each event adds a bounded number of bytes, and a step
@@ -257,7 +258,7 @@ public final class Partition {
         #if DEBUG
             if options.planted.contains(.growRecords) { return true }
         #endif
-        guard ledger.inFlight.count < options.recordsInFlightMax else { return false }
+        guard pipeline.inFlight.count < options.recordsInFlightMax else { return false }
         seal(&effects)
         return true
     }
@@ -265,7 +266,7 @@ public final class Partition {
     // MARK: The journal's answers
 
     private func onAppended(_ sequence: Sequence, _ now: Instant, _ effects: inout [PartitionEffect]) {
-        guard let (gated, marks, proof) = ledger.becameDurable(sequence) else { return }
+        guard let (gated, marks, proof) = pipeline.becameDurable(sequence) else { return }
         state.log.forgetShadows(upTo: sequence)
         if refusal != nil {
             refusal = nil
@@ -295,7 +296,7 @@ public final class Partition {
     }
 
     private func onPostponed(_ reason: String, _ effects: inout [PartitionEffect]) {
-        guard !ledger.inFlight.isEmpty, refusal != reason else { return }
+        guard !pipeline.inFlight.isEmpty, refusal != reason else { return }
         let isFirst = refusal == nil
         refusal = reason
         effects.append(.notice(.journalRefuses(reason)))
@@ -305,7 +306,7 @@ public final class Partition {
     private func onConfirmed(_ token: UInt64, _ now: Instant, _ effects: inout [PartitionEffect]) {
         guard token >> Partition.tokenBits == lastToken >> Partition.tokenBits else { return }
         confirmInFlight = false
-        let proof = ledger.confirmed()
+        let proof = pipeline.confirmed()
         while let first = confirmations.first, first.token <= token {
             confirmations.removeFirst()
             var answer = first.answer
@@ -356,13 +357,13 @@ public final class Partition {
 
     /// Answers with what is known now, as soon as that is proven.
     func answer(_ answer: Answer) {
-        if ledger.isIdle { confirm(answer) } else { ledger.hold(answer) }
+        if pipeline.isIdle { confirm(answer) } else { pipeline.hold(answer) }
     }
 
     /// Answers when the open record, which holds what the answer is about, is durable.
     func answerWithOpenRecord(_ answer: Answer) {
-        ledger.gated.answers.append(answer)
-        ledger.isUrgent = true
+        pipeline.gated.answers.append(answer)
+        pipeline.isUrgent = true
     }
 
     private func confirm(_ answer: Answer) {
@@ -370,15 +371,15 @@ public final class Partition {
         confirmations.append((lastToken, answer))
     }
 
-    func propose(_ fact: Fact) { ledger.propose(fact, to: &state) }
+    func propose(_ fact: Fact) { pipeline.propose(fact, to: &state) }
 
     // MARK: The end
 
     /// The machine has lost its journal. Each request that waits is answered: unknown for sends, "try again"
     /// otherwise. `mayHaveAppended`: whether the records in flight may have gone in.
     public func abandon(mayHaveAppended: Bool, reason: String, into replies: inout [(RequestID, Reply)]) {
-        var answers = ledger.gated.answers + confirmations.map(\.answer)
-        for record in ledger.inFlight { answers += record.gated.answers }
+        var answers = pipeline.gated.answers + confirmations.map(\.answer)
+        for record in pipeline.inFlight { answers += record.gated.answers }
         outboxWaiters.forEach { _, waiters in answers += waiters.map(\.answer) }
         for answer in answers {
             guard case .request(let id) = answer.to else { continue }

@@ -90,22 +90,22 @@ extension PartitionState {
 
     /// Puts a message into the log for the `targets` that are still devices of the message's project.
     mutating func deliver(
-        _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, _ placing: Placing,
+        _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, _ decision: DeliveryDecision,
         _ cursor: inout Cursor
     ) {
         let ordinal = cursor.ordinal
         cursor.ordinal += 1
-        defer { log.skip(to: placing.position) }
-        guard placing.fate != .late else { return }
+        defer { log.skip(to: decision.position) }
+        guard decision.disposition != .late else { return }
         let targets = registered(targets, project)
         guard !targets.isEmpty else { return }
         var delivery = Delivery(
-            position: placing.position, event: message.event, targets: targets, overflowed: DeviceSet())
-        switch placing.fate {
+            position: decision.position, event: message.event, targets: targets, overflowed: DeviceSet())
+        switch decision.disposition {
         case .stored:
-            delivery.overflowed = store(project, message, targets, placing, cursor.record, ordinal)
+            delivery.overflowed = store(project, message, targets, decision, cursor.record, ordinal)
         case .refused:
-            let told = Position(placing.position.rawValue - 1)
+            let told = Position(decision.position.rawValue - 1)
             targets.forEach { note(Loss(told: told, record: cursor.record), of: $0) }
             delivery.overflowed = targets
         case .passing, .late: break
@@ -121,25 +121,25 @@ extension PartitionState {
 
     /// Returns the devices that lost older messages by this message.
     private mutating func store(
-        _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, _ placing: Placing,
+        _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, _ decision: DeliveryDecision,
         _ record: Sequence,
         _ ordinal: UInt32
     ) -> DeviceSet {
         log.caster = castsShadows ? record : nil
         defer { log.caster = nil }
-        if !placing.passed.isEmpty {
+        if !decision.passed.isEmpty {
             let passed = log.dropOldest(
-                placing.passed, depth: Int(limits.passDepth), upTo: placing.passedUpTo,
+                decision.passed, depth: Int(limits.passDepth), upTo: decision.passedUpTo,
                 departure(&devices))
             for (index, position) in passed { note(passed: position, by: index, record) }
         }
         let key = log.key(message.collapseKey, in: project.rawValue)
-        let lost = key == 0 ? overflow(targets, placing, record) : collapse(key, targets)
+        let lost = key == 0 ? overflow(targets, decision, record) : collapse(key, targets)
         // A key whose last entry was just replaced has lost its number, and needs another.
         let kept = log.key(message.collapseKey, in: project.rawValue)
         log.append(
             LogEntry(
-                position: placing.position, expires: message.expires, project: project.rawValue, key: kept,
+                position: decision.position, expires: message.expires, project: project.rawValue, key: kept,
                 record: record, ordinal: ordinal, bytes: UInt32(message.event.count), targets: targets,
                 body: message.event))
         return lost
@@ -147,14 +147,14 @@ extension PartitionState {
 
     /// Counts a message without a key. A target at its limit loses all that waited for it.
     private mutating func overflow(
-        _ targets: DeviceSet, _ placing: Placing, _ record: Sequence
+        _ targets: DeviceSet, _ decision: DeliveryDecision, _ record: Sequence
     ) -> DeviceSet {
         var full: [UInt32] = []
         targets.forEach { index in
             guard let (page, place) = devices.find(index) else { return }
             let waiting = page.waiting[place]
             if waiting >= limits.waitingMax,
-                waiting >= limits.waitingHardMax || !placing.exempt.contains(index)
+                waiting >= limits.waitingHardMax || !decision.exempt.contains(index)
             {
                 full.append(index)
             } else {
@@ -164,7 +164,7 @@ extension PartitionState {
         guard !full.isEmpty else { return DeviceSet() }
         let lost = DeviceSet(sorted: full)
         log.drop(lost, upTo: log.last, departure(&devices))
-        let told = Position(placing.position.rawValue - 1)
+        let told = Position(decision.position.rawValue - 1)
         for index in full {
             note(Loss(told: told, record: record), of: index)
             if let (page, place) = devices.find(index) { page.waiting[place] = 1 }

@@ -304,8 +304,8 @@ extension PartitionState {
         let session = try reader.u64()
         let highest = try reader.varint()
         var bits: [UInt64] = []
-        for _ in 0..<Int(RequestWindow.width / 64) { bits.append(try reader.u64()) }
-        windows[session] = RequestWindow(highest: highest, bits: bits)
+        for _ in 0..<Int(DeduplicationWindow.width / 64) { bits.append(try reader.u64()) }
+        windows[session] = DeduplicationWindow(highest: highest, bits: bits)
     }
 
     mutating func readCondition(_ reader: inout ByteReader) throws(DecodeError) {

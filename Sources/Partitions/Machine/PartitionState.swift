@@ -35,7 +35,7 @@ struct PartitionState: ~Copyable {
 
     var outboxes = PartitionMap<Outbox>()
     var marks = PartitionMap<InboxMark>()
-    var windows = RecentMap<UInt64, RequestWindow>()
+    var windows = RecentMap<UInt64, DeduplicationWindow>()
     var conditions: [ConditionTicket: PendingCondition] = [:]
     var fanouts = Fanouts()
     /// The snapshot that is being made. It hears of what it has not written yet before that changes.
@@ -169,13 +169,13 @@ struct PartitionState: ~Copyable {
                 parts += 1
             }
             fanouts.resolve(pending.project, pending.message.id, parts: parts)
-        case .acceptDirect(let key, let project, let index, let message, let placing):
+        case .acceptDirect(let key, let project, let index, let message, let decision):
             insert(key)
-            deliver(project, message, DeviceSet(index), placing, &cursor)
-        case .receive(let from, let history, let entry, let placings):
-            receive(from, history, entry, placings, behind: 0, isLast: true, &cursor)
-        case .receivePart(let from, let history, let entry, let placings, let behind, let isLast):
-            receive(from, history, entry, placings, behind: behind, isLast: isLast, &cursor)
+            deliver(project, message, DeviceSet(index), decision, &cursor)
+        case .receive(let from, let history, let entry, let decisions):
+            receive(from, history, entry, decisions, behind: 0, isLast: true, &cursor)
+        case .receivePart(let from, let history, let entry, let decisions, let behind, let isLast):
+            receive(from, history, entry, decisions, behind: behind, isLast: isLast, &cursor)
         case .acknowledge(let marks):
             for mark in marks { acknowledge(mark) }
         case .read(let cursors):
@@ -225,7 +225,7 @@ struct PartitionState: ~Copyable {
 
     private mutating func insert(_ key: RequestKey?) {
         guard let key else { return }
-        windows[key.session, default: RequestWindow()].insert(key.number)
+        windows[key.session, default: DeduplicationWindow()].insert(key.number)
     }
 
     // MARK: Outboxes
@@ -249,7 +249,7 @@ struct PartitionState: ~Copyable {
     }
 
     private mutating func receive(
-        _ from: PartitionID, _ history: History, _ entry: OutboxEntry, _ placings: [Placing],
+        _ from: PartitionID, _ history: History, _ entry: OutboxEntry, _ decisions: [DeliveryDecision],
         behind: UInt32, isLast: Bool, _ cursor: inout Cursor
     ) {
         var mark = mark(of: from, history)
@@ -260,7 +260,7 @@ struct PartitionState: ~Copyable {
         for item in entry.items {
             switch item {
             case .message(let project, let message, let targets):
-                deliver(project, message, targets, placings[next], &cursor)
+                deliver(project, message, targets, decisions[next], &cursor)
                 next += 1
             case .join(let project, let topic, let indices):
                 fingerprint ^= join(project, topic, from, indices)

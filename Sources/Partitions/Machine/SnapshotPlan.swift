@@ -115,7 +115,7 @@ extension Partition {
         #if DEBUG
             if options.planted.contains(.snapshotVolatile) { return true }
         #endif
-        return covering <= ledger.durable
+        return covering <= pipeline.durable
     }
 
     func onSnapshotPart(_ upload: UInt64, _ token: UInt64, _ effects: inout [PartitionEffect]) {

@@ -43,7 +43,7 @@ final class SnapshotWriter {
     private var blocks: [[LogEntry]]
     private var outboxes: [(partition: PartitionID, outbox: Outbox)] = []
     private var marks: [(partition: PartitionID, mark: InboxMark)] = []
-    private var windows: [(key: UInt64, value: RequestWindow)]
+    private var windows: [(key: UInt64, value: DeduplicationWindow)]
     private var conditions: [(key: ConditionTicket, value: PendingCondition)]
 
     // How far the walk has come.

@@ -13,7 +13,7 @@ extension ByteWriter {
         proof(device.suffix)
     }
 
-    mutating func proof(_ proof: DeviceProof?) {
+    mutating func proof(_ proof: DeviceMAC?) {
         u8(proof == nil ? 0 : 1)
         if let proof {
             u64(proof.high)
@@ -120,8 +120,8 @@ extension ByteReader {
         }
     }
 
-    mutating func proof() throws(DecodeError) -> DeviceProof? {
-        try flag() ? DeviceProof(high: try u64(), low: try u64()) : nil
+    mutating func proof() throws(DecodeError) -> DeviceMAC? {
+        try flag() ? DeviceMAC(high: try u64(), low: try u64()) : nil
     }
 
     mutating func authority() throws(DecodeError) -> Authority {

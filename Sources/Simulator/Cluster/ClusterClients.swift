@@ -10,7 +10,7 @@ struct ClusterClient {
     /// The device has unregistered or is about to, and another client has taken its place.
     var isGone = false
     var registration: Registration?
-    var credential: DeviceProof?
+    var credential: DeviceMAC?
     var listener: Listener?
     var wantsToListen = true
     var lastPosition: UInt64 = 0
@@ -97,7 +97,7 @@ extension ClusterSimulation {
         call("register", .register(project: clients[client].project)) { outcome in
             if case .registered(let new)? = outcome {
                 self.clients[client].registration = new.registration
-                self.clients[client].credential = DeviceProof(high: new.secret, low: 2)
+                self.clients[client].credential = DeviceMAC(high: new.secret, low: 2)
                 self.listen(client)
             }
             self.later(client)

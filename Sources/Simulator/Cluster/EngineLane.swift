@@ -237,7 +237,7 @@ final class SimulatedEngine: EngineConnection {
     }
 }
 
-/// A process's connections to one database, in the place of `DatabaseLane` and the journals' thread.
+/// A process's connections to one database, in the place of `DatabaseConnections` and the journals' thread.
 final class SimulatedLane {
     let lease: EngineLane
     let control: EngineLane

@@ -212,7 +212,7 @@ final class SimulatedLoop {
     }
 
     func listen(
-        _ listener: Listener, _ registration: Registration, _ credential: DeviceProof, resume: EventID?
+        _ listener: Listener, _ registration: Registration, _ credential: DeviceMAC, resume: EventID?
     ) {
         listener.number = core.attach(registration, by: .device(credential), resume: resume)
         listeners[listener.number] = listener

@@ -69,7 +69,8 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         // receiver must assume that it did. A request needs more time than that.
         let oldest = options.links.waitMax + Deadline.handoverMax
         options.routing.deadline = max(options.routing.deadline, oldest + .seconds(1))
-        // A ledger without an account for a loop serves the loop only when another loop's account ends.
+        // Lease accounting without an account for a loop serves the loop only when another loop's account
+        // ends.
         options.quotas.accountCountMax = max(
             options.quotas.accountCountMax, options.nodeCount * options.loopCount)
         options.patience = .seconds(45)

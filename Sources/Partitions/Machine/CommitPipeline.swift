@@ -4,7 +4,7 @@ import Model
 /// Evidence that the journal holds a partition's records up to `upTo`, under an epoch that was confirmed.
 ///
 /// A partition says everything to others (answers, frames, pushes) as `Proven`. A `Proven` cannot be made
-/// without a proof that reaches the record on which the value rests. Only the ledger makes proofs.
+/// without a proof that reaches the record on which the value rests. Only the pipeline makes proofs.
 public struct Proof: Sendable {
     public let upTo: Sequence
     fileprivate init(upTo: Sequence) { self.upTo = upTo }
@@ -63,7 +63,7 @@ struct Answer {
 }
 
 /// The records that a partition is writing: one open, some in flight, the rest durable.
-struct Ledger {
+struct CommitPipeline {
     struct InFlight {
         var sequence: Sequence
         var bytes: Int

@@ -3,98 +3,98 @@ import Model
 #if DEBUG
     /// Bugs that tests plant to show that a checker sees them. Only in debug builds, and only where a
     /// simulation asks.
-    public struct Planted: OptionSet, Sendable {
+    public struct PlantedBug: OptionSet, Sendable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
 
         /// An answer leaves while its record is only in memory (rule: nothing-on-memory-alone).
-        public static let answerBeforeDurable = Planted(rawValue: 1)
+        public static let answerBeforeDurable = PlantedBug(rawValue: 1)
         /// Outbox entries are offered before their record is durable (rule: outbox-order).
-        public static let offerBeforeDurable = Planted(rawValue: 2)
+        public static let offerBeforeDurable = PlantedBug(rawValue: 2)
         /// A receiver acknowledges what it has only in memory (rule: outbox-order).
-        public static let acknowledgeVolatile = Planted(rawValue: 4)
+        public static let acknowledgeVolatile = PlantedBug(rawValue: 4)
         /// A receiver applies an entry that does not follow its mark (rule: outbox-order).
-        public static let skipPredecessor = Planted(rawValue: 8)
+        public static let skipPredecessor = PlantedBug(rawValue: 8)
         /// A new owner forgets how far others' outboxes were applied (rule: outbox-order).
-        public static let forgetMarks = Planted(rawValue: 16)
+        public static let forgetMarks = PlantedBug(rawValue: 16)
         /// A message is pushed before its record is durable (rule: nothing-on-memory-alone).
-        public static let pushBeforeDurable = Planted(rawValue: 32)
+        public static let pushBeforeDurable = PlantedBug(rawValue: 32)
         /// A device's acknowledgement is answered without a record (rule: durable-acknowledgements).
-        public static let acknowledgeUnrecorded = Planted(rawValue: 64)
+        public static let acknowledgeUnrecorded = PlantedBug(rawValue: 64)
         /// A new owner does not offer again what was not acknowledged (rule: devices-decide).
-        public static let forgetOutboxes = Planted(rawValue: 128)
+        public static let forgetOutboxes = PlantedBug(rawValue: 128)
         /// The answer to a change of subscriptions does not wait for T (rule: proven-answers).
-        public static let unprovenRepeat = Planted(rawValue: 256)
+        public static let unprovenRepeat = PlantedBug(rawValue: 256)
         /// A pair whose fingerprints differ is not repaired (rule: fingerprints-repair).
-        public static let noRepair = Planted(rawValue: 1024)
+        public static let noRepair = PlantedBug(rawValue: 1024)
         /// A device is told of a loss that is only in memory (rule: nothing-on-memory-alone).
-        public static let tellVolatileLoss = Planted(rawValue: 2048)
+        public static let tellVolatileLoss = PlantedBug(rawValue: 2048)
         /// A repeated request is taken for a new one (rule: repeats-do-not-double).
-        public static let forgetWindow = Planted(rawValue: 4096)
+        public static let forgetWindow = PlantedBug(rawValue: 4096)
         /// A send whose fate is not known is answered as refused (rule: unknown-is-an-outcome).
-        public static let unknownAsRefused = Planted(rawValue: 16384)
+        public static let unknownAsRefused = PlantedBug(rawValue: 16384)
         /// A snapshot is named before the records that it covers are durable (rule: fenced-snapshots).
-        public static let snapshotVolatile = Planted(rawValue: 8192)
+        public static let snapshotVolatile = PlantedBug(rawValue: 8192)
         /// A stream is taken for live though something waits for it (rule: catch-up-before-live).
-        public static let skipCatchUp = Planted(rawValue: 512)
+        public static let skipCatchUp = PlantedBug(rawValue: 512)
         /// A message whose time to live is over is delivered nevertheless (rule: bounded-fanouts).
-        public static let deliverLate = Planted(rawValue: 32768)
+        public static let deliverLate = PlantedBug(rawValue: 32768)
         /// Bodies that devices wait for are trimmed away (rule: delete-on-durable-only).
-        public static let forgetBodies = Planted(rawValue: 65536)
+        public static let forgetBodies = PlantedBug(rawValue: 65536)
         /// The journal is trimmed to the newest snapshot, so that nobody can read on from the older snapshot
         /// (rule: fenced-snapshots).
-        public static let trimToNewest = Planted(rawValue: 131_072)
+        public static let trimToNewest = PlantedBug(rawValue: 131_072)
         /// Unfinished fan-outs are not bounded (rule: bounded-fanouts).
-        public static let unboundedFanouts = Planted(rawValue: 262_144)
+        public static let unboundedFanouts = PlantedBug(rawValue: 262_144)
         /// A message that a partition has taken over still counts as unfinished (rule: bounded-fanouts).
-        public static let leakFanouts = Planted(rawValue: 524_288)
+        public static let leakFanouts = PlantedBug(rawValue: 524_288)
         /// Numbers of outboxes go on as they were when a database has lost its end
         /// (rule: lost-ends-raise-the-generation).
-        public static let keepNumbers = Planted(rawValue: 2_097_152)
+        public static let keepNumbers = PlantedBug(rawValue: 2_097_152)
         /// In a new generation partitions of different databases are not compared
         /// (rule: lost-ends-raise-the-generation).
-        public static let skipComparison = Planted(rawValue: 4_194_304)
+        public static let skipComparison = PlantedBug(rawValue: 4_194_304)
         /// The windows of a fenced gateway go at once, though the gateway may not have heard of the fence
         /// (rule: repeats-do-not-double).
-        public static let buryAtOnce = Planted(rawValue: 1_048_576)
+        public static let buryAtOnce = PlantedBug(rawValue: 1_048_576)
         /// Of the answers that wait for one record, only the first leaves (rule: proven-answers).
-        public static let forgetAnswers = Planted(rawValue: 8_388_608)
+        public static let forgetAnswers = PlantedBug(rawValue: 8_388_608)
         /// A device that is brought up to date is told of a loss, though nothing was dropped
         /// (rule: losses-are-told).
-        public static let tellLossOfNothing = Planted(rawValue: 16_777_216)
+        public static let tellLossOfNothing = PlantedBug(rawValue: 16_777_216)
         /// A stream takes the place of another, and the replaced stream's gateway is not told
         /// (rule: one-state-on-two-sides).
-        public static let keepReplaced = Planted(rawValue: 33_554_432)
+        public static let keepReplaced = PlantedBug(rawValue: 33_554_432)
         /// A full record takes more facts (rule: bounded-bytes).
-        public static let growRecords = Planted(rawValue: 67_108_864)
+        public static let growRecords = PlantedBug(rawValue: 67_108_864)
     }
 
     extension Partition {
         /// Lets out at once what should wait for the open record, where a planted bug says so.
         func breakRules(_ now: Instant, _ effects: inout [PartitionEffect]) {
-            let proof = ledger.confirmed()
+            let proof = pipeline.confirmed()
             if options.planted.contains(.answerBeforeDurable) {
-                for answer in ledger.gated.answers { release(answer, proof, &effects) }
-                ledger.gated.answers = []
+                for answer in pipeline.gated.answers { release(answer, proof, &effects) }
+                pipeline.gated.answers = []
             }
             if options.planted.contains(.offerBeforeDurable) {
-                for partition in ledger.gated.touched.sorted() {
+                for partition in pipeline.gated.touched.sorted() {
                     guard let entry = state.outboxes[partition]?.unacknowledged.last else { continue }
                     let frame = frame([entry], to: partition)
                     effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
                     offered[partition] = Offered(upTo: entry.number, at: now.monotonic)
                 }
-                ledger.gated.touched.removeAll()
+                pipeline.gated.touched.removeAll()
             }
             if options.planted.contains(.acknowledgeVolatile) {
-                for partition in ledger.gated.applied.sorted() {
+                for partition in pipeline.gated.applied.sorted() {
                     durableMarks[partition] = state.marks[partition]
                     acknowledge(to: partition, proof, &effects)
                 }
             }
             if options.planted.contains(.pushBeforeDurable) {
-                push(ledger.gated.deliveries, proof, &effects)
-                ledger.gated.deliveries = []
+                push(pipeline.gated.deliveries, proof, &effects)
+                pipeline.gated.deliveries = []
             }
         }
     }

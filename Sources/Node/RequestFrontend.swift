@@ -15,7 +15,7 @@ import Routing
 ///
 /// A ticket stands for a request that is under way. The ticket is the place of the request's responder in a
 /// table, so finding the responder again costs nothing.
-final class Front {
+final class RequestFrontend {
     // Safe: the loop owns its front, and a loop lives as long as its node.
     unowned(unsafe) let loop: NodeLoop
     let api: API
@@ -150,12 +150,13 @@ final class Front {
     private func respond(_ wanted: NodeRequest, _ responder: Responder) {
         switch wanted {
         case .health:
-            responder.respond(HTTPResponse(status: 200, fields: Front.text, body: Array("ok\n".utf8)))
+            responder.respond(
+                HTTPResponse(status: 200, fields: RequestFrontend.text, body: Array("ok\n".utf8)))
         case .ready:
             let reason = loop.shared.notReady
             responder.respond(
                 HTTPResponse(
-                    status: reason == nil ? 200 : 503, fields: Front.text,
+                    status: reason == nil ? 200 : 503, fields: RequestFrontend.text,
                     body: Array("\(reason ?? loop.shared.readyWord)\n".utf8)))
         case .metrics: scrape(responder)
         case .quotas(let project): answerQuotas(project, responder)
@@ -243,7 +244,7 @@ final class Front {
         let stream = loop.attach(
             listen.registration, by: .device(listen.credential), resume: listen.resume)
         responder.userTag = stream
-        responder.userNote = Front.note(listen.registration.project, listen.registration.key)
+        responder.userNote = RequestFrontend.note(listen.registration.project, listen.registration.key)
         responders[stream] = responder
     }
 
@@ -291,7 +292,7 @@ final class Front {
     }
 }
 
-extension Front: LoopHost {
+extension RequestFrontend: LoopHost {
     var monotonic: MonotonicTime { Clock.monotonic() }
     var authority: MonotonicTime { loop.shared.authority }
     func pressure(ofLoop number: Int) -> Pressure { loop.mailboxes[number].pressure }
@@ -366,10 +367,10 @@ extension Front: LoopHost {
 
 /// The handler of one listener: the loop's front, and whether the listener is the operator's.
 final class EdgeHandler: RequestHandler {
-    private let front: Front
+    private let front: RequestFrontend
     private let isAdmin: Bool
 
-    init(front: Front, isAdmin: Bool) {
+    init(front: RequestFrontend, isAdmin: Bool) {
         self.front = front
         self.isAdmin = isAdmin
     }

@@ -1,15 +1,18 @@
 import Model
 
-// The laws of a grantor, its ledgers and their accounts between two requests.
+// The laws of a grantor, its accountings and their accounts between two requests.
 
 extension QuotaGrantor {
-    /// The first law that is broken; `nil` where none is. `isWhole`: checks the laws of each ledger also.
+    /// The first law that is broken; `nil` where none is. `isWhole`: checks the laws of each lease accounting
+    /// also.
     public func brokenInvariant(isWhole: Bool) -> String? {
         guard isWhole else { return nil }
         for (number, project) in projects {
-            if project.ledgers.count != QuotaGrantor.kinds.count { return "a kind of tokens has no ledger" }
-            for ledger in project.ledgers {
-                if let broken = ledger.brokenInvariant(bounds) {
+            if project.accountings.count != QuotaGrantor.kinds.count {
+                return "a kind of tokens has no lease accounting"
+            }
+            for accounting in project.accountings {
+                if let broken = accounting.brokenInvariant(bounds) {
                     return "project \(number.rawValue): \(broken)"
                 }
             }
@@ -19,7 +22,7 @@ extension QuotaGrantor {
 
     /// About how many entries a whole check visits.
     public var lawSize: Int {
-        projects.values.reduce(128) { $0 + $1.ledgers.reduce(0) { $0 + 4 * $1.accounts.count } }
+        projects.values.reduce(128) { $0 + $1.accountings.reduce(0) { $0 + 4 * $1.accounts.count } }
     }
 
     /// The projects whose buckets are here.
@@ -33,7 +36,7 @@ extension QuotaGrantor {
     }
 }
 
-extension QuotaLedger {
+extension LeaseAccounting {
     func brokenInvariant(_ bounds: QuotaBounds) -> String? {
         if bucket.units > rate.burstUnits { return "the bucket holds more than its burst" }
         if accounts.count > bounds.accountCountMax { return "more spenders have accounts than may" }

@@ -10,7 +10,7 @@ import TLS
 /// Answers for a node that cannot begin yet, because its database is not there or an operator keeps the node
 /// out. The node is alive and not ready, and says why. All other requests get `UNAVAILABLE`, which clients
 /// repeat.
-final class WaitingRoom: Sendable {
+final class StartupListener: Sendable {
     private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     private let reason: Mutex<String>
 
@@ -41,13 +41,13 @@ final class WaitingRoom: Sendable {
     func close() { try? group.syncShutdownGracefully() }
 
     private struct Handler: Sendable {
-        let room: WaitingRoom
+        let room: StartupListener
         func make() -> any RequestHandler { Answerer(room) }
     }
 
     private final class Answerer: RequestHandler {
-        private let room: WaitingRoom
-        init(_ room: WaitingRoom) { self.room = room }
+        private let room: StartupListener
+        init(_ room: StartupListener) { self.room = room }
 
         func share(of request: HTTPRequest) -> UInt64 { 0 }
 
@@ -63,7 +63,7 @@ final class WaitingRoom: Sendable {
         func admit(_ request: HTTPRequest) -> BodyAdmission { .refused(APIFailure.unavailable(room.current)) }
 
         private func text(_ status: Int, _ line: String) -> HTTPResponse {
-            HTTPResponse(status: status, fields: Front.text, body: Array("\(line)\n".utf8))
+            HTTPResponse(status: status, fields: RequestFrontend.text, body: Array("\(line)\n".utf8))
         }
 
         func cancelled(_ responder: Responder) {}

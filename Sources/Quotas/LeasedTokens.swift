@@ -1,7 +1,7 @@
 import Model
 
 /// What a spender has of one project and kind: two leases at most, and a share.
-struct QuotaPurse: Sendable {
+struct LeasedTokens: Sendable {
     /// Tokens of the first lease, which the spender may spend until `expires`.
     var tokens: UInt64 = 0
     var expires = MonotonicTime(nanoseconds: 0)
@@ -12,16 +12,16 @@ struct QuotaPurse: Sendable {
     private var lowWaterOfFirst: UInt64 = 0
     /// Tokens that operations asked for since the last question.
     var asked: UInt64 = 0
-    /// Leased tokens spent under the present ledger in all.
+    /// Leased tokens spent under the present lease accounting in all.
     var spent: UInt64 = 0
-    /// Leased tokens granted under the present ledger in all. The spender must never spend more.
+    /// Leased tokens granted under the present lease accounting in all. The spender must never spend more.
     var granted: UInt64 = 0
 
     /// A later lease, spent after the first.
     var nextTokens: UInt64 = 0
     var nextExpires = MonotonicTime(nanoseconds: 0)
 
-    var ledger = Epoch(0)
+    var grantorEpoch = Epoch(0)
     var applied: UInt64 = 0
     /// When the grant `applied` came.
     var appliedAt = MonotonicTime(nanoseconds: 0)
@@ -68,7 +68,7 @@ struct QuotaPurse: Sendable {
     var isActive = false
     /// Operations wait, and no `ready` has come for them since.
     var hasWaiting = false
-    /// Since when the purse is not active; meaningful while it is not.
+    /// Since when the leased is not active; meaningful while it is not.
     var inactiveSince = MonotonicTime(nanoseconds: 0)
     /// Ticks since the last operation.
     var quietTicks = 0
@@ -149,7 +149,7 @@ struct QuotaPurse: Sendable {
     }
 
     func isForgettable(_ now: MonotonicTime, _ bounds: QuotaBounds) -> Bool {
-        !isActive && (ledger == Epoch(0) || now.since(inactiveSince) >= bounds.share)
+        !isActive && (grantorEpoch == Epoch(0) || now.since(inactiveSince) >= bounds.share)
     }
 
     var held: UInt64 { tokens + nextTokens }

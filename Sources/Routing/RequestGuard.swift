@@ -6,7 +6,7 @@ import Model
 /// owner, and that owner may own the partition again when the copy comes. The client, whose second copy was
 /// answered, has perhaps asked for the opposite since; the first copy would undo that. So a request names the
 /// owner by its epoch, and no owner of another epoch carries it out (rule: named-owner).
-public struct Mandate: Hashable, Sendable {
+public struct RequestGuard: Hashable, Sendable {
     /// The partition's epoch, as the gateway knew it.
     public var epoch: Epoch
     public var deadline: Deadline

@@ -4,16 +4,17 @@ import Model
 /// (rule: tokens-are-leased).
 ///
 /// The bucket counts what is *known to be spent*, or must count as spent. Tokens that are *out* are not spent
-/// yet, but the ledger must not grant them twice. There are two kinds of them:
+/// yet, but the lease accounting must not grant them twice. There are two kinds of them:
 ///
 /// - *leased* tokens: granted, not reported as spent, not run out;
 /// - *accrued* shares: from the moment of a share's grant, its holder may be spending at the share's rate
 ///   without a report, until the holder reports otherwise or the share has run out.
 ///
-/// The ledger can grant what remains: `level − leased − accrued`. A second bound keeps the sum right where
-/// the bucket is full and loses its refill while shares go on accruing: `burst − leased − (all that shares
-/// can accrue)`. G6 follows from the two: at any moment all that spenders could spend is at most the level,
-/// and the level is at most the burst and rises by the rate. So over any window spenders admit at most burst
+/// The lease accounting can grant what remains: `level − leased − accrued`. A second bound keeps the sum
+/// right where the bucket is full and loses its refill while shares go on accruing: `burst − leased − (all
+/// that shares can accrue)`. G6 follows from the two: at any moment all that spenders could spend is at most
+/// the level, and the level is at most the burst and rises by the rate. So over any window spenders admit at
+/// most burst
 /// + rate × window.
 ///
 /// Only a report frees tokens: spent ones leave the level, unspent ones can be granted again. Where no report
@@ -22,7 +23,7 @@ import Model
 ///
 /// So leases lower what can be granted by at most rate × lease length, where spenders ask for what they need.
 /// An idle project has its whole burst, because nobody holds a lease of it.
-struct QuotaLedger: Sendable {
+struct LeaseAccounting: Sendable {
     var bucket: TokenBucket
     /// In the order in which the spenders came.
     var accounts: [QuotaAccount] = []
@@ -49,15 +50,16 @@ struct QuotaLedger: Sendable {
     // MARK: A request
 
     mutating func receive(
-        _ request: QuotaRequest, ledger: Epoch, _ bounds: QuotaBounds, now: MonotonicTime
+        _ request: QuotaRequest, grantorEpoch: Epoch, _ bounds: QuotaBounds, now: MonotonicTime
     ) -> QuotaGrant? {
         lapse(now, bounds)
-        guard let index = account(of: request, isReport: request.ledger == ledger, bounds, now) else {
+        guard let index = account(of: request, isReport: request.grantorEpoch == grantorEpoch, bounds, now)
+        else {
             return nil
         }
         guard request.number > accounts[index].number else { return nil }
         accounts[index].number = request.number
-        if request.ledger == ledger {
+        if request.grantorEpoch == grantorEpoch {
             report(request, index, bounds, now)
         } else {
             accounts[index].beginCounting(now)
@@ -83,7 +85,7 @@ struct QuotaLedger: Sendable {
                 shareEnd: now.advanced(by: share > 0 ? bounds.share : 0)))
         return QuotaGrant(
             spender: request.spender, project: request.project, kind: request.kind, number: request.number,
-            ledger: ledger, tokens: tokens, leaseLength: lease, shareRate: share,
+            grantorEpoch: grantorEpoch, tokens: tokens, leaseLength: lease, shareRate: share,
             shareLength: bounds.share, retryAfter: isMet ? 0 : retryAfter(bounds, now), rate: rate)
     }
 
@@ -139,7 +141,7 @@ struct QuotaLedger: Sendable {
         return UInt64(clamping: grantable(now) / rate.scale)
     }
 
-    /// Units that the ledger can grant now.
+    /// Units that the lease accounting can grant now.
     func grantable(_ now: MonotonicTime) -> UInt128 {
         let (leased, accrued, accruedMost) = out(now)
         let level = bucket.units
@@ -202,7 +204,7 @@ struct QuotaLedger: Sendable {
         return share
     }
 
-    /// Nanoseconds until the ledger can grant a token, as far as refill alone decides.
+    /// Nanoseconds until the lease accounting can grant a token, as far as refill alone decides.
     private func retryAfter(_ bounds: QuotaBounds, _ now: MonotonicTime) -> UInt64 {
         let (leased, accrued, _) = out(now)
         let delay = bucket.delay(until: rate.scale, beside: leased + accrued, now) ?? bounds.retryMax
@@ -232,14 +234,15 @@ struct QuotaLedger: Sendable {
         bucket.refill(now)
     }
 
-    /// Whether nothing is out and the bucket is full: a new ledger would be the same.
+    /// Whether nothing is out and the bucket is full: a new lease accounting would be the same.
     mutating func isForgettable(_ now: MonotonicTime, _ bounds: QuotaBounds) -> Bool {
         lapse(now, bounds)
         return bucket.units == rate.burstUnits && accounts.allSatisfy { $0.isIdle }
     }
 
-    /// The same ledger on a clock that shows `there` when this ledger's clock shows `here`.
-    func moved(from here: MonotonicTime, to there: MonotonicTime) -> QuotaLedger {
+    /// The same lease accounting on a clock that shows `there` when this lease accounting's clock shows
+    /// `here`.
+    func moved(from here: MonotonicTime, to there: MonotonicTime) -> LeaseAccounting {
         func move(_ time: MonotonicTime) -> MonotonicTime {
             if time > here { return there.advanced(by: time.since(here)) }
             return MonotonicTime(nanoseconds: there.nanoseconds - min(here.since(time), there.nanoseconds))
