@@ -27,10 +27,10 @@ public struct Resolved: Hashable, Sendable {
     public var sequence: Sequence
     public var resolution: Resolution
     /// The machine that made the record. No other machine of the partition may act on the report.
-    public var life: UInt32
+    public var incarnation: UInt32
 
     public init(_ row: Row, _ resolution: Resolution) {
-        (partition, sequence, life) = (row.partition, row.sequence, row.life)
+        (partition, sequence, incarnation) = (row.partition, row.sequence, row.incarnation)
         self.resolution = resolution
     }
 }

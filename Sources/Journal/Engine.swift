@@ -6,13 +6,13 @@ public struct Row: Hashable, Sendable {
     public var sequence: Sequence
     public var payload: [UInt8]
     /// Which of the partition's machines in this process made the row. Not stored; 0 where the row was read.
-    public var life: UInt32
+    public var incarnation: UInt32
 
-    public init(partition: PartitionID, sequence: Sequence, payload: [UInt8], life: UInt32 = 0) {
+    public init(partition: PartitionID, sequence: Sequence, payload: [UInt8], incarnation: UInt32 = 0) {
         self.partition = partition
         self.sequence = sequence
         self.payload = payload
-        self.life = life
+        self.incarnation = incarnation
     }
 }
 

@@ -108,7 +108,7 @@ extension Membership {
     }
 
     /// A small value that all nodes should know soon. Of two facts with one key the higher version holds.
-    public struct Fact: Hashable, Sendable {
+    public struct GossipEntry: Hashable, Sendable {
         public var key: UInt32
         public var version: UInt64
         public var value: UInt64
@@ -131,7 +131,7 @@ extension Membership {
         case seeds([String])
         /// The engine's table, just read.
         case table([Row])
-        case publish(Fact)
+        case publish(GossipEntry)
         /// A new description of this node (`Member.info`).
         case describe([UInt8])
         case leave
@@ -142,7 +142,7 @@ extension Membership {
         /// A packet for the connection to the process, where there is a way.
         case stream([UInt8], to: SessionID)
         case changed(Member)
-        case learned(Fact)
+        case learned(GossipEntry)
         /// `true`: this node hears no other node any more. `false`: this node hears another node again.
         case isolated(Bool)
         /// A packet that makes no sense, with the reason.

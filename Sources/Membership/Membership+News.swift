@@ -27,7 +27,7 @@ extension Membership {
         }
     }
 
-    mutating func adopt(_ fact: Fact) -> Bool {
+    mutating func adopt(_ fact: GossipEntry) -> Bool {
         if let known = facts[fact.key], known.version >= fact.version { return false }
         guard facts[fact.key] != nil || facts.count < options.factsMax else { return false }
         facts[fact.key] = fact
@@ -134,7 +134,7 @@ extension Membership {
             .accusation(session, by: accuser), Update.suspect(session, incarnation, by: accuser).encoded)
     }
 
-    mutating func burySuspects(_ now: MonotonicTime, _ effects: inout [Effect]) {
+    mutating func declareDead(_ now: MonotonicTime, _ effects: inout [Effect]) {
         guard !suspicions.isEmpty else { return }
         for session in suspicions.keys.sorted() {
             guard let suspicion = suspicions[session], suspicion.deadline(options) <= now else { continue }

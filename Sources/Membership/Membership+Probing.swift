@@ -174,7 +174,7 @@ extension Membership {
         var out = Packet.begin(kind, from: own.session, number: number)
         if let target { out.raw(makeMark(for: target).encoded) }
         for piece in first where out.bytes.count + piece.count <= options.packetBytesMax { out.raw(piece) }
-        news.tell(into: &out, bytesMax: options.packetBytesMax, tellings: tellings)
+        news.tell(into: &out, bytesMax: options.packetBytesMax, retransmitLimit: retransmitLimit)
         return out.bytes
     }
 }

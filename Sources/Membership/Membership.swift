@@ -27,7 +27,7 @@ public struct Membership: Sendable {
     var suspicions: [SessionID: Suspicion] = [:]
     var linkDoubts: LinkDoubts
     var news = News()
-    var facts: [UInt32: Fact] = [:]
+    var facts: [UInt32: GossipEntry] = [:]
     var seeds: [String] = []
     /// Questions to seeds without an answer so far, by number, and when each seed answered last. A node's own
     /// address may differ from its address as a seed, so the roster alone cannot tell.
@@ -86,7 +86,7 @@ public struct Membership: Sendable {
     public var ownSession: SessionID { own.session }
     /// Rises with each contradiction and with each new description of this node.
     public var incarnation: UInt32 { own.incarnation }
-    public func fact(_ key: UInt32) -> Fact? { facts[key] }
+    public func fact(_ key: UInt32) -> GossipEntry? { facts[key] }
     public func member(_ session: SessionID) -> Member? { roster[session] }
 
     /// How slow this node seems to be: 0 for not at all. Its timeouts are `localHealth + 1` times as long.
@@ -126,7 +126,7 @@ public struct Membership: Sendable {
         guard !isLeaving else { return }
         advanceProbe(now, &effects)
         nackForRelays(now, &effects)
-        burySuspects(now, &effects)
+        declareDead(now, &effects)
         judgeIsolation(now, &effects)
         if now >= nextHealing { heal(now, &effects) }
         if now >= nextSync { syncRegularly(now, &effects) }
@@ -183,7 +183,7 @@ public struct Membership: Sendable {
     }
 
     /// How many packets carry a piece of news at most.
-    var tellings: Int {
+    var retransmitLimit: Int {
         let others = roster.count + 1
         return options.tellingsFactor * (Int.bitWidth - others.leadingZeroBitCount)
     }

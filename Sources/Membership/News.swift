@@ -38,8 +38,9 @@ struct News: Sendable {
         isSorted = false
     }
 
-    /// Writes the pieces for which there is room, and forgets each piece that was told `tellings` times.
-    mutating func tell(into out: inout ByteWriter, bytesMax: Int, tellings: Int) {
+    /// Writes the pieces for which there is room, and forgets each piece that was told `retransmitLimit`
+    /// times.
+    mutating func tell(into out: inout ByteWriter, bytesMax: Int, retransmitLimit: Int) {
         guard !pieces.isEmpty else { return }
         if !isSorted {
             pieces.sort { ($0.told, $1.order) < ($1.told, $0.order) }
@@ -54,7 +55,7 @@ struct News: Sendable {
             out.raw(pieces[place].bytes)
             pieces[place].told += 1
         }
-        pieces.removeAll { $0.told >= tellings }
+        pieces.removeAll { $0.told >= retransmitLimit }
         // Where every piece was told, the order stands.
         if isUneven { isSorted = false }
     }

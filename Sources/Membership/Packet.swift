@@ -73,7 +73,7 @@ enum Update: Sendable {
     case suspect(SessionID, UInt32, by: SessionID)
     case dead(SessionID, UInt32, by: SessionID)
     case left(SessionID, UInt32)
-    case fact(Membership.Fact)
+    case fact(Membership.GossipEntry)
 
     static let nameBytesMax = 255
     static let infoBytesMax = 800
@@ -136,7 +136,7 @@ enum Update: Sendable {
         case 4: update = .left(SessionID(try body.u64()), try body.u32())
         case 5:
             update = .fact(
-                Membership.Fact(key: try body.u32(), version: try body.u64(), value: try body.u64()))
+                Membership.GossipEntry(key: try body.u32(), version: try body.u64(), value: try body.u64()))
         default: return nil
         }
         return update

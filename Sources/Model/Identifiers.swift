@@ -63,6 +63,19 @@ public struct SessionID: Hashable, Comparable, Sendable {
     public static func < (left: SessionID, right: SessionID) -> Bool { left.rawValue < right.rawValue }
 }
 
+/// One run of a process in frames and ids: 24 bits, on a cluster's node those of its session. No two
+/// processes of a cluster that live at the same time have the same number.
+public struct ProcessID: Hashable, Comparable, Sendable, CustomStringConvertible,
+    ExpressibleByIntegerLiteral
+{
+    public static let max: UInt32 = 0xFF_FFFF
+    public let rawValue: UInt32
+    public init(_ rawValue: UInt32) { self.rawValue = rawValue }
+    public init(integerLiteral value: UInt32) { rawValue = value }
+    public static func < (left: ProcessID, right: ProcessID) -> Bool { left.rawValue < right.rawValue }
+    public var description: String { "\(rawValue)" }
+}
+
 /// Names one append, so that the appender can look up its fate after a lost reply.
 public struct BatchID: Hashable, Sendable {
     public let rawValue: UInt64

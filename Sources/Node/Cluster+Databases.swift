@@ -15,7 +15,7 @@ import SQLiteEngine
 struct DatabaseConnections: Sendable {
     let number: Int
     /// Renews the lease and reads the tables, and does nothing else. Other nodes judge by the lease whether
-    /// this node lives, so the lease must not wait for anything else that this node asks for
+    /// this node processIDs, so the lease must not wait for anything else that this node asks for
     /// (rule: lease-waits-for-nothing).
     let lease: EngineThread
     /// Takes, releases and fences, one after the other. Each may wait long for its commit.
@@ -51,8 +51,8 @@ struct DatabaseConnections: Sendable {
 }
 
 extension Cluster {
-    private func lane(of partition: PartitionID) -> DatabaseConnections {
-        lanes[shared.map.database(of: partition)]
+    private func connections(of partition: PartitionID) -> DatabaseConnections {
+        databaseConnections[shared.map.database(of: partition)]
     }
 
     /// On the event loop.
@@ -60,7 +60,7 @@ extension Cluster {
         let session = shared.session
         let asked = Clock.monotonic()
         let (known, vault) = (catalogVersion, shared.administrator.vault)
-        lanes[0].lease.perform({ engine in
+        databaseConnections[0].lease.perform({ engine in
             let engine = try DatabaseConnections.clusterEngine(engine)
             let poll = try Ownership.Poll(renewing: session, info: info, of: engine)
             if let theirs = try engine.wallClock() { self.tell(.clockRead(Clock.now(), theirs: theirs)) }
@@ -87,9 +87,9 @@ extension Cluster {
         if contents.cordoned.contains(name) { NodeShared.endInOrder() }
     }
 
-    func readTable(_ lane: DatabaseConnections, look: UInt64, registers: Bool) {
-        let (session, node, database) = (shared.session, name, lane.number)
-        lane.lease.perform({ engine in
+    func readTable(_ connections: DatabaseConnections, look: UInt64, registers: Bool) {
+        let (session, node, database) = (shared.session, name, connections.number)
+        connections.lease.perform({ engine in
             let engine = try DatabaseConnections.clusterEngine(engine)
             if registers { try engine.register(session, node: node) }
             // No node judges by this lease. The renewal shows whether the database is still what it was.
@@ -108,7 +108,7 @@ extension Cluster {
     }
 
     func fence(_ session: SessionID, at counter: UInt64) {
-        lanes[0].control.perform({ engine in
+        databaseConnections[0].control.perform({ engine in
             try DatabaseConnections.clusterEngine(engine).fence(session, at: counter)
         }) { result in
             switch result {
@@ -119,9 +119,9 @@ extension Cluster {
         }
     }
 
-    /// Asks the home whether the row's former owner lives.
+    /// Asks the home whether the row's former owner processIDs.
     func ask(_ row: PartitionRow, _ former: SessionID) {
-        lanes[0].control.perform({ engine in try engine.isAlive(former) }) { result in
+        databaseConnections[0].control.perform({ engine in try engine.isAlive(former) }) { result in
             switch result {
             case .success(let isAlive): self.tell(.former(row, former, isAlive: isAlive))
             case .failure(let error): self.tell(.notTaken(row.id, "\(error)"))
@@ -129,9 +129,9 @@ extension Cluster {
         }
     }
 
-    func take(_ row: PartitionRow, burying former: SessionID?) {
+    func take(_ row: PartitionRow, markingDead former: SessionID?) {
         let session = shared.session
-        lane(of: row.id).control.perform({ engine in
+        connections(of: row.id).control.perform({ engine in
             if let former { try engine.fence(former) }
             return try PartitionTransfer.take(row, by: session, of: engine)?.epoch
         }) { result in
@@ -142,10 +142,10 @@ extension Cluster {
         }
     }
 
-    /// Reads a partition for the loop on which it lives: the records behind the mark, or everything.
+    /// Reads a partition for the loop on which it processIDs: the records behind the mark, or everything.
     func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
         let box = boxes[shared.loop(of: id)]
-        lane(of: id).loader.perform({ engine in
+        connections(of: id).loader.perform({ engine in
             try PartitionTransfer.load(id, epoch, behind: mark, from: engine)
         }) { result in
             switch result {
@@ -168,7 +168,7 @@ extension Cluster {
     /// Reads a partition while another node owns it.
     func follow(_ id: PartitionID) {
         let box = boxes[shared.loop(of: id)]
-        lane(of: id).loader.perform({ engine in try StoredPartition(id, from: engine) }) { result in
+        connections(of: id).loader.perform({ engine in try StoredPartition(id, from: engine) }) { result in
             switch result {
             case .success(let loaded): box.post(.engine(.followed(loaded)))
             case .failure: self.tellOwnership(.followFailed(id))
@@ -180,7 +180,7 @@ extension Cluster {
     /// is left in the buckets of its projects for the next owner.
     func gaveUp(_ id: PartitionID, _ epoch: Epoch, left quotas: [ProjectNumber: [UInt64]]) {
         let session = shared.session
-        lane(of: id).control.perform({ engine in
+        connections(of: id).control.perform({ engine in
             let engine = try DatabaseConnections.clusterEngine(engine)
             try PartitionTransfer.giveUp(id, epoch, left: quotas, by: session, of: engine)
         }) { result in

@@ -20,12 +20,12 @@ extension Cluster {
     func end() async {
         tell(.end)
         let session = shared.session
-        try? lanes[0].control.wait { engine in try engine.fence(session) }
+        try? databaseConnections[0].control.wait { engine in try engine.fence(session) }
         try? await eventLoop.flatSubmit { self.socket.close() }.get()
         let away = current.away
-        for lane in lanes where !away.contains(lane.number) {
-            if lane.number > 0 { lane.control.perform({ try $0.fence(session) }) { _ in } }
-            lane.shutdown()
+        for connections in databaseConnections where !away.contains(connections.number) {
+            if connections.number > 0 { connections.control.perform({ try $0.fence(session) }) { _ in } }
+            connections.shutdown()
         }
     }
 
@@ -34,10 +34,10 @@ extension Cluster {
     func abandon() {
         tell(.end)
         let session = shared.session
-        try? lanes[0].control.wait { engine in try engine.fence(session) }
+        try? databaseConnections[0].control.wait { engine in try engine.fence(session) }
         hasEnded.store(true, ordering: .releasing)
         _ = try? eventLoop.flatSubmit { self.socket.close() }.wait()
-        for lane in lanes { lane.shutdown() }
+        for connections in databaseConnections { connections.shutdown() }
         try? group.syncShutdownGracefully()
     }
 

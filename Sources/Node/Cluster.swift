@@ -37,7 +37,7 @@ final class Cluster: @unchecked Sendable {
     let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     let eventLoop: any EventLoop
     /// One for each database, the home first.
-    let lanes: [DatabaseConnections]
+    let databaseConnections: [DatabaseConnections]
     let boxes: [Mailbox]
     private let core: ControlCore
     let socket: GossipSocket
@@ -65,7 +65,7 @@ final class Cluster: @unchecked Sendable {
         self.catalogVersion = catalogVersion
         eventLoop = group.next()
         let onFatal: @Sendable (String) -> Void = { shared.stop($0) }
-        lanes = databases.map { DatabaseConnections($0, onFatal: onFatal) }
+        databaseConnections = databases.map { DatabaseConnections($0, onFatal: onFatal) }
         do {
             socket = try GossipSocket(
                 eventLoop: eventLoop, host: gossip.address.host, port: gossip.address.port,
@@ -74,7 +74,7 @@ final class Cluster: @unchecked Sendable {
                     received: { packet, from in shared.cluster?.heard(packet, from) },
                     refused: { reason, from in shared.cluster?.refused(reason, from) }))
         } catch {
-            for lane in lanes { lane.shutdown() }
+            for connections in databaseConnections { connections.shutdown() }
             try? group.syncShutdownGracefully()
             throw error
         }
@@ -121,17 +121,17 @@ final class Cluster: @unchecked Sendable {
         switch effect {
         case .poll(let info): poll(info)
         case .readTable(let database, let look, let registers):
-            readTable(lanes[database], look: look, registers: registers)
+            readTable(databaseConnections[database], look: look, registers: registers)
         case .fence(let session, let counter): fence(session, at: counter)
-        case .bury(let session, let database):
-            lanes[database].control.perform({ engine in try engine.fence(session) }) { _ in }
+        case .markDead(let session, let database):
+            databaseConnections[database].control.perform({ engine in try engine.fence(session) }) { _ in }
         case .askFormer(let row, let former): ask(row, former)
-        case .take(let row, let former): take(row, burying: former)
+        case .take(let row, let former): take(row, markingDead: former)
         case .follow(let id): follow(id)
         case .order(let order, let id): boxes[shared.loop(of: id)].post(.order(order))
         case .orderAll(let order): for box in boxes { box.post(.order(order)) }
-        case .say(let message, let lives): boxes[0].post(.order(.say(message, to: lives)))
-        case .formerBuilds(let lives): shared.formerBuilds.withLock { $0 = lives }
+        case .say(let message, let processIDs): boxes[0].post(.order(.say(message, to: processIDs)))
+        case .formerBuilds(let processIDs): shared.formerBuilds.withLock { $0 = processIDs }
         case .peers(let addresses):
             let known = addresses.compactMapValues { PeerConnections.Address($0) }
             for box in boxes { box.run { $0.peers?.adopt(known) } }

@@ -21,7 +21,7 @@ struct Engines: Sendable {
 
     func database(of partition: PartitionID) -> Int { Int(partition.rawValue) % all.count }
 
-    /// The engine of the database in which the partition lives.
+    /// The engine of the database in which the partition processIDs.
     subscript(_ partition: PartitionID) -> EngineThread { all[database(of: partition)] }
 
     func begin(_ session: SessionID) { for engine in all { engine.begin(session) } }

@@ -31,10 +31,10 @@ final class Mailbox: Sendable {
     func post(_ message: LoopMessage) { add { $0.inbox.post(message) } }
 
     /// Posts what a frame of another process has for the loop. False where the full inbox left it out.
-    func post(_ messages: [LoopMessage], from life: UInt32) -> Bool {
+    func post(_ messages: [LoopMessage], from processID: ProcessID) -> Bool {
         guard !messages.isEmpty else { return true }
         var isTaken = true
-        add { isTaken = $0.inbox.post(messages, from: life) }
+        add { isTaken = $0.inbox.post(messages, from: processID) }
         return isTaken
     }
 

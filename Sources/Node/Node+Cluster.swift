@@ -159,22 +159,23 @@ extension Node {
         let (clusterID, gossipKey) = try shared.engines.home.wait { engine in
             try Node.clusterSecrets(engine, Vault(configuration.secrets), log)
         }
-        let identity = PeerIdentity(cluster: clusterID, life: shared.life, name: configuration.name)
+        let identity = PeerIdentity(cluster: clusterID, processID: shared.processID, name: configuration.name)
         let events = PeerEvents(
             now: { Clock.monotonic() },
-            received: { life, bytes, after in Node.receive(bytes, from: life, after, shared, boxes) },
-            reset: { life in
-                for box in boxes { box.post(.linkReset(life)) }
-                shared.cluster?.tell(.linkReset(life))
+            received: { processID, bytes, after in Node.receive(bytes, from: processID, after, shared, boxes)
             },
-            renewed: { life in for box in boxes { box.post(.linkReset(life)) } },
+            reset: { processID in
+                for box in boxes { box.post(.linkReset(processID)) }
+                shared.cluster?.tell(.linkReset(processID))
+            },
+            renewed: { processID in for box in boxes { box.post(.linkReset(processID)) } },
             refused: { reason in
                 shared.counters.peerMessagesBad.add(1, ordering: .relaxed)
                 let isNew = shared.refusalsTold.withLock { $0.pass(reason, now: Clock.monotonic()) != nil }
                 if isNew { log.warning("a peer was refused", metadata: ["reason": "\(reason)"]) }
             },
-            link: { life, loop, report in
-                shared.cluster?.tell(.link(life, loop: loop, LinkReport(report)))
+            link: { processID, loop, report in
+                shared.cluster?.tell(.link(processID, loop: loop, LinkReport(report)))
             })
         guard let key = GreetingKey(gossipKey: gossipKey, cluster: clusterID) else {
             throw NodeError("libcrypto derives no key from the cluster's")
@@ -182,7 +183,7 @@ extension Node {
         let isSharingAllowed = settings.allowsSharedPeerCert
         let trust = PeerTrust(
             key: key, wantsNames: { !isSharingAllowed && tls?.isNamed == true },
-            mayOmitProof: { life in shared.formerBuilds.withLock { $0.contains(life) } })
+            mayOmitProof: { processID in shared.formerBuilds.withLock { $0.contains(processID) } })
         let server = try PeerServer(
             group: loops[0].eventLoop, host: settings.peer.host, port: settings.peer.port, identity: identity,
             trust: trust, tls: tls, gate: gate, events: events)
@@ -225,16 +226,17 @@ extension Node {
 
     /// Passes a peer's messages to the loops that serve them. On the connection's event loop.
     private static func receive(
-        _ bytes: [UInt8], from life: UInt32, _ after: MonotonicTime, _ shared: NodeShared, _ boxes: [Mailbox]
+        _ bytes: [UInt8], from processID: ProcessID, _ after: MonotonicTime, _ shared: NodeShared,
+        _ boxes: [Mailbox]
     ) {
-        let frame = PeerFrame(bytes, from: life, after: after, shared.map)
+        let frame = PeerFrame(bytes, from: processID, after: after, shared.map)
         if let mistake = frame.mistake {
             shared.counters.peerMessagesBad.add(1, ordering: .relaxed)
             shared.log.error(
-                "a peer's message cannot be read", metadata: ["from": "\(life)", "error": "\(mistake)"])
+                "a peer's message cannot be read", metadata: ["from": "\(processID)", "error": "\(mistake)"])
         }
-        for word in frame.words { shared.cluster?.tell(.peer(life, word)) }
-        for (box, batch) in zip(boxes, frame.batches) where !box.post(batch, from: life) {
+        for word in frame.words { shared.cluster?.tell(.peer(processID, word)) }
+        for (box, batch) in zip(boxes, frame.batches) where !box.post(batch, from: processID) {
             shared.counters.leftOut.add(1, ordering: .relaxed)
         }
     }

@@ -57,7 +57,7 @@ final class NodeLoop: @unchecked Sendable {
         var options = LoopOptions(
             map: shared.map, session: shared.session, histories: shared.histories, partition: shared.options)
         options.number = number
-        options.life = shared.life
+        options.processID = shared.processID
         options.isClustered = shared.isClustered
         options.epochs = shared.epochs
         options.formerQuotas = shared.formerQuotas
@@ -144,8 +144,8 @@ final class NodeLoop: @unchecked Sendable {
         case .finish(let ticket, let outcome): front.finish(ticket, outcome)
         case .levels(let levels, let question): front.answer(question, levels)
         case .post(let loop): core.takeMessages(for: loop) { mailboxes[loop].post($0) }
-        case .send(let bytes, let life):
-            core.sent(to: life, isTaken: peers?.send(bytes, to: life) ?? false)
+        case .send(let bytes, let processID):
+            core.sent(to: processID, isTaken: peers?.send(bytes, to: processID) ?? false)
         case .open(let id, let next):
             shared.forgetDoubts(of: id)
             shared.engines.open(id, next: next)

@@ -20,7 +20,7 @@ final class NodeShared: Sendable {
     let counters = NodeCounters()
     let metrics = NodeMetrics()
     /// The process id in a cluster, 24 bits; 0 on a node of its own.
-    let life: UInt32
+    let processID: ProcessID
     private let clusterBox = Mutex<Cluster?>(nil)
     var cluster: Cluster? { isClustered ? clusterBox.withLock { $0 } : nil }
     let isClustered: Bool
@@ -36,7 +36,7 @@ final class NodeShared: Sendable {
     /// Limits the lines about refused peers to one a minute for each reason.
     let refusalsTold = Mutex(LogLimit<String>())
     /// Processes of former builds, which may leave the proof out of their greetings.
-    let formerBuilds = Mutex<Set<UInt32>>([])
+    let formerBuilds = Mutex<Set<ProcessID>>([])
 
     init(
         partitions: [OwnedPartition], loopCount: Int, session: SessionID, engines: Engines,
@@ -53,7 +53,7 @@ final class NodeShared: Sendable {
         epochs = partitions.map(\.epoch)
         self.session = session
         self.isClustered = isClustered
-        life = isClustered ? session.life : 0
+        processID = isClustered ? session.processID : ProcessID(0)
         self.engines = engines
         self.options = options
         self.log = log

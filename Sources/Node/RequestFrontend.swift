@@ -16,7 +16,7 @@ import Routing
 /// A ticket stands for a request that is under way. The ticket is the place of the request's responder in a
 /// table, so finding the responder again costs nothing.
 final class RequestFrontend {
-    // Safe: the loop owns its front, and a loop lives as long as its node.
+    // Safe: the loop owns its front, and a loop processIDs as long as its node.
     unowned(unsafe) let loop: NodeLoop
     let api: API
     private struct Ticket {
@@ -296,7 +296,7 @@ extension RequestFrontend: LoopHost {
     var monotonic: MonotonicTime { Clock.monotonic() }
     var authority: MonotonicTime { loop.shared.authority }
     func pressure(ofLoop number: Int) -> Pressure { loop.mailboxes[number].pressure }
-    func pressure(ofPeer life: UInt32) -> Pressure { loop.peers?.pressure(of: life) ?? .none }
+    func pressure(ofPeer processID: ProcessID) -> Pressure { loop.peers?.pressure(of: processID) ?? .none }
 
     func event(_ body: [UInt8], position: Position, history: History) -> SharedBytes {
         SharedBytes(

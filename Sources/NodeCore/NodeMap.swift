@@ -34,15 +34,6 @@ public struct NodeMap: Hashable, Sendable {
     public func loop(ofBuckets project: ProjectNumber) -> Int { loop(of: home(of: project)) }
 }
 
-extension GatewayID {
-    /// The gateway of one loop: 24 bits name the process, 8 bits the loop.
-    public init(life: UInt32, loop: Int) { self.init(life << 8 | UInt32(loop)) }
-    /// The process id.
-    public var life: UInt32 { rawValue >> 8 }
-    /// The loop's number in its process.
-    public var loop: Int { Int(rawValue & 0xFF) }
-}
-
 extension SpenderID {
     /// The id holds the gateway, so that a grant finds its way; `incarnation` tells this spender from former
     /// ones of the same gateway.

@@ -28,18 +28,18 @@ public struct PeerFrame: Sendable {
     public private(set) var mistake: DecodeError?
 
     /// - Parameter after: the frame was sent after this moment.
-    public init(_ bytes: [UInt8], from life: UInt32, after: MonotonicTime, _ map: NodeMap) {
+    public init(_ bytes: [UInt8], from processID: ProcessID, after: MonotonicTime, _ map: NodeMap) {
         batches = Array(repeating: [], count: map.loopCount)
         var reader = ByteReader(bytes)
         do throws(DecodeError) {
-            while !reader.isAtEnd { sort(try PeerMessage.decode(from: &reader), from: life, after, map) }
+            while !reader.isAtEnd { sort(try PeerMessage.decode(from: &reader), from: processID, after, map) }
         } catch {
             mistake = error
         }
     }
 
     private mutating func sort(
-        _ message: PeerMessage, from life: UInt32, _ after: MonotonicTime, _ map: NodeMap
+        _ message: PeerMessage, from processID: ProcessID, _ after: MonotonicTime, _ map: NodeMap
     ) {
         switch message {
         case .partition(let id, let event):
@@ -49,11 +49,11 @@ public struct PeerFrame: Sendable {
             if map.contains(id) { put(.request(id, asked, request, requestGuard), map.loop(of: id)) }
         case .reply(let id, let reply): put(.reply(id, reply), id.gateway.loop)
         case .stream(let from, let to, let frame):
-            if map.contains(from) { put(.peerStream(life: life, from: from, frame), to.loop) }
+            if map.contains(from) { put(.peerStream(processID: processID, from: from, frame), to.loop) }
         case .quotaRequest(let request): put(.quotaRequest(request), map.loop(ofBuckets: request.project))
         case .quotaGrant(let grant): put(.quotaGrant(grant), grant.spender.gateway.loop)
         case .quotaRefusal(let id, let refusal): put(.quotaRefusal(id, refusal), id.gateway.loop)
-        case .missed: for loop in batches.indices { put(.missed(by: life), loop) }
+        case .gap: for loop in batches.indices { put(.gap(from: processID), loop) }
         case .nudge: words.append(.nudge)
         case .leave: words.append(.leave)
         case .gossip(let packet): words.append(.gossip(packet))

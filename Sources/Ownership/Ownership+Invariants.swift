@@ -58,8 +58,8 @@ extension Ownership {
 extension PeerLinks {
     /// The first law that does not hold; `nil` where all do.
     public var brokenInvariant: String? {
-        for (life, link) in links {
-            if link.session.life != life { return "a link stands in the place of another" }
+        for (processID, link) in links {
+            if link.session.processID != processID { return "a link stands in the place of another" }
             if (link.downSince == nil) != link.reasons.isEmpty { return "a link is down for no reason" }
             if link.reasons.keys.contains(where: { link.standing.contains($0) }) {
                 return "a connection stands, and cannot be made"

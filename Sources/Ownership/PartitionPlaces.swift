@@ -3,14 +3,14 @@ import Model
 
 extension SessionID {
     /// The process id, which stands in the ids of the process's gateways: 24 bits.
-    public var life: UInt32 { UInt32(truncatingIfNeeded: rawValue) & 0xFF_FFFF }
+    public var processID: ProcessID { ProcessID(UInt32(truncatingIfNeeded: rawValue) & ProcessID.max) }
 }
 
 /// Where a partition is served, as a loop knows it.
 public enum PartitionPlace: Hashable, Sendable {
     case here
     /// By another process, named by its process id.
-    case peer(UInt32)
+    case peer(ProcessID)
     case nowhere
 }
 
@@ -27,7 +27,7 @@ public struct PartitionPlaces: Sendable {
         for route in routes {
             switch route?.session {
             case own?: places.append(.here)
-            case let owner? where living.contains(owner): places.append(.peer(owner.life))
+            case let owner? where living.contains(owner): places.append(.peer(owner.processID))
             default: places.append(.nowhere)
             }
             epochs.append(route?.epoch ?? Epoch(0))
@@ -59,8 +59,8 @@ public struct PartitionPlaces: Sendable {
     }
 
     /// By partition number, whether the process serves the partition; `nil` where the process serves none.
-    public func served(by life: UInt32) -> [Bool]? {
-        let served = places.map { $0 == .peer(life) }
+    public func served(by processID: ProcessID) -> [Bool]? {
+        let served = places.map { $0 == .peer(processID) }
         return served.contains(true) ? served : nil
     }
 }

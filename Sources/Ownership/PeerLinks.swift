@@ -37,7 +37,7 @@ public struct PeerLinks: Sendable {
     public static let patience: UInt64 = .seconds(5)
     private static let reasonLengthMax = 200
 
-    var links: [UInt32: Link] = [:]
+    var links: [ProcessID: Link] = [:]
     /// When the node could last serve something.
     private var lastAble: MonotonicTime?
 
@@ -45,18 +45,18 @@ public struct PeerLinks: Sendable {
 
     /// The other processes that are members now.
     public mutating func adopt(_ peers: [SessionID]) {
-        let lives = Set(peers.map(\.life))
-        links = links.filter { lives.contains($0.key) }
-        for peer in peers where links[peer.life] == nil { links[peer.life] = Link(session: peer) }
+        let processIDs = Set(peers.map(\.processID))
+        links = links.filter { processIDs.contains($0.key) }
+        for peer in peers where links[peer.processID] == nil { links[peer.processID] = Link(session: peer) }
     }
 
     // MARK: Reports
 
-    public mutating func stands(_ life: UInt32, loop: Int, now: MonotonicTime) -> News? {
-        guard var link = links[life] else { return nil }
+    public mutating func stands(_ processID: ProcessID, loop: Int, now: MonotonicTime) -> News? {
+        guard var link = links[processID] else { return nil }
         link.standing.insert(loop)
         link.reasons[loop] = nil
-        defer { links[life] = link }
+        defer { links[processID] = link }
         guard link.reasons.isEmpty, let since = link.downSince else { return nil }
         link.downSince = nil
         guard link.wasTold else { return nil }
@@ -65,20 +65,22 @@ public struct PeerLinks: Sendable {
     }
 
     /// A connection that stood has ended. The loop tries again at once, so there is nothing to log yet.
-    public mutating func broke(_ life: UInt32, loop: Int, now: MonotonicTime) {
-        links[life]?.standing.remove(loop)
-        links[life]?.reasons[loop] = "the connection ended"
-        if links[life]?.downSince == nil { links[life]?.downSince = now }
+    public mutating func broke(_ processID: ProcessID, loop: Int, now: MonotonicTime) {
+        links[processID]?.standing.remove(loop)
+        links[processID]?.reasons[loop] = "the connection ended"
+        if links[processID]?.downSince == nil { links[processID]?.downSince = now }
     }
 
     /// A connection could not be made.
-    public mutating func failed(_ life: UInt32, loop: Int, reason: String, now: MonotonicTime) -> News? {
-        guard var link = links[life] else { return nil }
+    public mutating func failed(_ processID: ProcessID, loop: Int, reason: String, now: MonotonicTime)
+        -> News?
+    {
+        guard var link = links[processID] else { return nil }
         let reason = String(reason.prefix(PeerLinks.reasonLengthMax))
         link.standing.remove(loop)
         link.reasons[loop] = reason
         if link.downSince == nil { link.downSince = now }
-        defer { links[life] = link }
+        defer { links[processID] = link }
         if let told = link.toldAt, now.since(told) < PeerLinks.tellingInterval { return nil }
         link.toldAt = now
         link.wasTold = true
@@ -98,7 +100,7 @@ public struct PeerLinks: Sendable {
     }
 
     public func isUp(_ session: SessionID) -> Bool {
-        guard let link = links[session.life] else { return false }
+        guard let link = links[session.processID] else { return false }
         return !link.standing.isEmpty && link.reasons.isEmpty
     }
 
@@ -131,7 +133,7 @@ public struct PeerLinks: Sendable {
         var parts = owners.prefix(PeerLinks.namedMax).map { owner -> String in
             let member = members.first { $0.session == owner }
             let name = member.map { "\($0.name) (\($0.info.peer))" } ?? "session \(owner.rawValue)"
-            let reasons = links[owner.life]?.reasons
+            let reasons = links[owner.processID]?.reasons
             return "\(name): \(reasons?.min { $0.key < $1.key }?.value ?? "not connected yet")"
         }
         if owners.count > parts.count { parts.append("and \(owners.count - parts.count) more") }

@@ -1,4 +1,5 @@
 import Bytes
+import Model
 import TLS
 
 /// The proofs that a node demands of the other end of a connection.
@@ -6,13 +7,13 @@ public struct PeerTrust: Sendable {
     let key: GreetingKey
     /// Whether the process with that id may leave the proof out: only where the database shows it as one of a
     /// former build.
-    let mayOmitProof: @Sendable (_ life: UInt32) -> Bool
+    let mayOmitProof: @Sendable (_ processID: ProcessID) -> Bool
     /// Whether the node refuses a certificate that names no node.
     let wantsNames: @Sendable () -> Bool
 
     public init(
         key: GreetingKey, wantsNames: @escaping @Sendable () -> Bool = { false },
-        mayOmitProof: @escaping @Sendable (_ life: UInt32) -> Bool
+        mayOmitProof: @escaping @Sendable (_ processID: ProcessID) -> Bool
     ) {
         self.key = key
         self.wantsNames = wantsNames
@@ -98,7 +99,7 @@ struct Greeting {
     private let identity: PeerIdentity
     private let side: Side
     /// The process id that the connecting side wants to reach.
-    private let expected: UInt32?
+    private let expected: ProcessID?
     private let trust: PeerTrust
     /// This side's greeting, encoded.
     let words: [UInt8]
@@ -106,7 +107,7 @@ struct Greeting {
     /// The dialect in which both ends write frames from now on.
     private(set) var dialect = Dialect.greeting
 
-    init(_ identity: PeerIdentity, _ side: Side, expected: UInt32?, trust: PeerTrust) {
+    init(_ identity: PeerIdentity, _ side: Side, expected: ProcessID?, trust: PeerTrust) {
         self.identity = identity
         self.side = side
         self.expected = expected
@@ -149,7 +150,7 @@ struct Greeting {
             throw Refusal(
                 "node \(hello.name) is of another cluster: check the database and the addresses of both")
         }
-        if let expected, hello.life != expected {
+        if let expected, hello.processID != expected {
             // A new process has the address; the database will say so soon.
             throw Refusal("node \(hello.name) has been started anew")
         }
@@ -161,7 +162,7 @@ struct Greeting {
         dialect = common
         if let nodes = channel.nodes { try check(nodes, of: hello.name) }
         guard common.hasProofs else {
-            guard trust.mayOmitProof(hello.life) else {
+            guard trust.mayOmitProof(hello.processID) else {
                 throw Refusal(
                     "node \(hello.name) does not prove that it has this cluster's key, and the database does"
                         + " not show it as one of a former build")

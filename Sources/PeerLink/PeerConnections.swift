@@ -37,7 +37,7 @@ public final class PeerConnections {
         var dialect = Dialect.greeting
         var isConnecting = false
         /// Of the connection that was begun last. A former connection may still end, or greet.
-        var turn: UInt64 = 0
+        var connectionNumber: UInt64 = 0
         /// Why the connection that is being made will fail, where this side already knows the reason.
         var failure: String?
         /// The last try failed. The next try comes after the back-off, however many frames wait.
@@ -60,10 +60,10 @@ public final class PeerConnections {
     /// process knows which others it can reach.
     private let isEager: Bool
     private let bound: Backlog.Bound
-    private var peers: [UInt32: Peer] = [:]
+    private var peers: [ProcessID: Peer] = [:]
     private var isClosed = false
     /// How many connections this loop has begun, to all processes together.
-    private var turns: UInt64 = 0
+    private var lastNumber: UInt64 = 0
 
     public init(
         eventLoop: any EventLoop, identity: PeerIdentity, trust: PeerTrust, tls: PeerTLS? = nil,
@@ -80,51 +80,52 @@ public final class PeerConnections {
     }
 
     /// Sets the processes that are members now, and closes the connections to all others.
-    public func adopt(_ addresses: [UInt32: Address]) {
+    public func adopt(_ addresses: [ProcessID: Address]) {
         guard !isClosed else { return }
-        for (life, peer) in peers where addresses[life] != peer.address {
+        for (processID, peer) in peers where addresses[processID] != peer.address {
             peer.channel?.close(promise: nil)
-            peers[life] = nil
+            peers[processID] = nil
         }
-        for (life, address) in addresses where peers[life] == nil && life != identity.life {
-            peers[life] = Peer(address: address, backlog: Backlog(bound))
-            if isEager { connect(life) }
+        for (processID, address) in addresses where peers[processID] == nil && processID != identity.processID
+        {
+            peers[processID] = Peer(address: address, backlog: Backlog(bound))
+            if isEager { connect(processID) }
         }
     }
 
     /// How far the process is behind with the frames that this loop has for it.
-    public func pressure(of life: UInt32) -> Pressure { peers[life]?.backlog.pressure ?? .none }
+    public func pressure(of processID: ProcessID) -> Pressure { peers[processID]?.backlog.pressure ?? .none }
 
     /// Sends messages in one frame. False means that the frame is lost: the process is unknown, its
     /// connection has just ended, the frame is too long, or too much waits. A connection on which too much
     /// waits is closed, and both ends ask again for what is lost with it.
-    public func send(_ payload: [UInt8], to life: UInt32) -> Bool {
-        guard let peer = peers[life], payload.count <= Frame.payloadBytesMax else { return false }
+    public func send(_ payload: [UInt8], to processID: ProcessID) -> Bool {
+        guard let peer = peers[processID], payload.count <= Frame.payloadBytesMax else { return false }
         guard peer.channel?.isActive ?? true else { return false }
-        let isTaken = peers[life]?.backlog.take(bytes: payload.count) ?? false
+        let isTaken = peers[processID]?.backlog.take(bytes: payload.count) ?? false
         guard let channel = peer.channel else {
             guard isTaken else { return false }
-            if peer.waiting.isEmpty { peers[life]?.waitingSince = events.now() }
-            peers[life]?.waiting.append(payload)
-            connect(life)
+            if peer.waiting.isEmpty { peers[processID]?.waitingSince = events.now() }
+            peers[processID]?.waiting.append(payload)
+            connect(processID)
             return true
         }
         guard isTaken else {
-            cutOff(channel, peer, life)
+            cutOff(channel, peer, processID)
             return false
         }
-        write(payload, channel, peer.dialect, life)
+        write(payload, channel, peer.dialect, processID)
         return true
     }
 
-    private func cutOff(_ channel: any Channel, _ peer: Peer, _ life: UInt32) {
+    private func cutOff(_ channel: any Channel, _ peer: Peer, _ processID: ProcessID) {
         let waiting = "\(peer.backlog.entries) frames, \(peer.backlog.bytes) bytes, wait for it"
-        events.link(life, Int(identity.loop), .cutOff("it does not take what it is sent: \(waiting)"))
+        events.link(processID, Int(identity.loop), .cutOff("it does not take what it is sent: \(waiting)"))
         channel.close(promise: nil)
     }
 
     private func write(
-        _ payload: [UInt8], _ channel: any Channel, _ dialect: Dialect, _ life: UInt32
+        _ payload: [UInt8], _ channel: any Channel, _ dialect: Dialect, _ processID: ProcessID
     ) {
         var buffer = channel.allocator.buffer(capacity: payload.count + Frame.headerBytes)
         Frame.write(.data, payload, in: dialect, to: &buffer)
@@ -132,23 +133,23 @@ public final class PeerConnections {
         let count = payload.count
         channel.writeAndFlush(buffer).whenComplete { _ in
             // The backlog of a connection that is gone has been cleared with the connection.
-            guard box.value.peers[life]?.channel === channel else { return }
-            box.value.peers[life]?.backlog.remove(bytes: count)
+            guard box.value.peers[processID]?.channel === channel else { return }
+            box.value.peers[processID]?.backlog.remove(bytes: count)
         }
     }
 
-    private func connect(_ life: UInt32) {
-        guard let peer = peers[life], !peer.isConnecting, !peer.isBackingOff, peer.channel == nil else {
+    private func connect(_ processID: ProcessID) {
+        guard let peer = peers[processID], !peer.isConnecting, !peer.isBackingOff, peer.channel == nil else {
             return
         }
-        peers[life]?.isConnecting = true
-        peers[life]?.failure = nil
+        peers[processID]?.isConnecting = true
+        peers[processID]?.failure = nil
         let box = NIOLoopBound(self, eventLoop: eventLoop)
-        turns += 1
-        peers[life]?.turn = turns
+        lastNumber += 1
+        peers[processID]?.connectionNumber = lastNumber
         var greeting = identity
-        greeting.turn = turns
-        let (identity, turn) = (greeting, turns)
+        greeting.connectionNumber = lastNumber
+        let (identity, connectionNumber) = (greeting, lastNumber)
         let events = events
         let (tls, trust) = (tls, trust)
         ClientBootstrap(group: eventLoop)
@@ -166,49 +167,54 @@ public final class PeerConnections {
                     }
                     try channel.pipeline.syncOperations.addHandler(
                         PeerHandler(
-                            identity: identity, expected: life, trust: trust, tls: handler, events: events,
-                            connected: { box.value.connected($0, $1, life, turn) },
-                            failed: { box.value.failed($0, life, turn) }))
+                            identity: identity, expected: processID, trust: trust, tls: handler,
+                            events: events,
+                            connected: { box.value.connected($0, $1, processID, connectionNumber) },
+                            failed: { box.value.failed($0, processID, connectionNumber) }))
                 }
             }
             .connect(host: peer.address.host, port: peer.address.port)
             .whenComplete { result in
                 switch result {
                 case .success(let channel):
-                    channel.closeFuture.whenComplete { _ in box.value.closed(life, turn) }
+                    channel.closeFuture.whenComplete { _ in box.value.closed(processID, connectionNumber) }
                 case .failure(let error):
-                    box.value.failed(ConnectFailure.reason(error), life, turn)
-                    box.value.closed(life, turn)
+                    box.value.failed(ConnectFailure.reason(error), processID, connectionNumber)
+                    box.value.closed(processID, connectionNumber)
                 }
             }
     }
 
     /// The other side has greeted, and is the process that this loop wanted to reach.
-    private func connected(_ channel: any Channel, _ dialect: Dialect, _ life: UInt32, _ turn: UInt64) {
-        guard var peer = peers[life], peer.turn == turn else { return channel.close(promise: nil) }
+    private func connected(
+        _ channel: any Channel, _ dialect: Dialect, _ processID: ProcessID, _ connectionNumber: UInt64
+    ) {
+        guard var peer = peers[processID], peer.connectionNumber == connectionNumber else {
+            return channel.close(promise: nil)
+        }
         (peer.channel, peer.dialect) = (channel, dialect)
         peer.isConnecting = false
         peer.backoff = PeerTiming.backoffMin
-        events.link(life, Int(identity.loop), .stands)
+        events.link(processID, Int(identity.loop), .stands)
         let waiting = peer.waiting
         peer.waiting = []
         // The other side takes no frame for older than `waitMax`; a process that slept may hold older ones.
         let waited = events.now().since(peer.waitingSince)
         if !waiting.isEmpty, waited > UInt64(PeerTiming.waitMax.nanoseconds) {
             peer.backlog.clear()
-            peers[life] = peer
-            return events.renewed(life)
+            peers[processID] = peer
+            return events.renewed(processID)
         }
-        peers[life] = peer
-        for payload in waiting { write(payload, channel, dialect, life) }
+        peers[processID] = peer
+        for payload in waiting { write(payload, channel, dialect, processID) }
     }
 
-    private func failed(_ reason: String, _ life: UInt32, _ turn: UInt64) {
-        if peers[life]?.turn == turn { peers[life]?.failure = reason }
+    private func failed(_ reason: String, _ processID: ProcessID, _ connectionNumber: UInt64) {
+        if peers[processID]?.connectionNumber == connectionNumber { peers[processID]?.failure = reason }
     }
 
-    private func closed(_ life: UInt32, _ turn: UInt64) {
-        guard var peer = peers[life], peer.turn == turn else { return }
+    private func closed(_ processID: ProcessID, _ connectionNumber: UInt64) {
+        guard var peer = peers[processID], peer.connectionNumber == connectionNumber else { return }
         let hadMessages = !peer.waiting.isEmpty
         let report: PeerEvents.Report =
             peer.channel == nil
@@ -222,14 +228,14 @@ public final class PeerConnections {
         peer.backlog.clear()
         let wait = peer.backoff
         peer.backoff = min(PeerTiming.backoffMax, TimeAmount.nanoseconds(wait.nanoseconds * 2))
-        peers[life] = peer
-        events.link(life, Int(identity.loop), report)
+        peers[processID] = peer
+        events.link(processID, Int(identity.loop), report)
         // No connection broke, but the frames that waited are lost.
-        if hadMessages { events.renewed(life) }
+        if hadMessages { events.renewed(processID) }
         let box = NIOLoopBound(self, eventLoop: eventLoop)
         eventLoop.scheduleTask(in: wait) {
-            box.value.peers[life]?.isBackingOff = false
-            box.value.connect(life)
+            box.value.peers[processID]?.isBackingOff = false
+            box.value.connect(processID)
         }
     }
 

@@ -31,7 +31,7 @@ final class PeerHandler: ChannelInboundHandler {
     private var pongs = 0
 
     init(
-        identity: PeerIdentity, expected: UInt32?, newest: NewestConnections? = nil, trust: PeerTrust,
+        identity: PeerIdentity, expected: ProcessID?, newest: NewestConnections? = nil, trust: PeerTrust,
         tls: TLSHandler? = nil, events: PeerEvents,
         connected: @escaping (any Channel, Dialect) -> Void,
         failed: @escaping (String) -> Void = { _ in }
@@ -119,7 +119,7 @@ final class PeerHandler: ChannelInboundHandler {
                 isOver = true
                 return context.close(promise: nil)
             }
-            events.received(peer.life, frame.payload, answered)
+            events.received(peer.processID, frame.payload, answered)
         case .ping: pong(peer, context)
         case .pong: if !pings.isEmpty { answered = pings.removeFirst() }
         case .hello: refuse("\(peer.name) greeted twice", context)
@@ -129,7 +129,7 @@ final class PeerHandler: ChannelInboundHandler {
 
     private func pong(_ peer: PeerIdentity, _ context: ChannelHandlerContext) {
         guard pongs < PeerTiming.pongsMax else {
-            return refuse("node \(peer.name) asks for signs of life and does not read them", context)
+            return refuse("node \(peer.name) asks for signs of processID and does not read them", context)
         }
         pongs += 1
         var buffer = context.channel.allocator.buffer(capacity: 32)
@@ -171,7 +171,7 @@ final class PeerHandler: ChannelInboundHandler {
             return refuse("node \(hello.name) has connected anew meanwhile", context)
         }
         peer = hello
-        if newest != nil { events.renewed(hello.life) }
+        if newest != nil { events.renewed(hello.processID) }
         connected(context.channel, dialect)
         ping(context.channel)
     }
@@ -198,7 +198,7 @@ final class PeerHandler: ChannelInboundHandler {
         isOver = true
         watch?.cancel()
         watch = nil
-        if let peer { events.reset(peer.life) }
+        if let peer { events.reset(peer.processID) }
         context.fireChannelInactive()
     }
 }

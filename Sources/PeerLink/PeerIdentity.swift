@@ -1,4 +1,5 @@
 import Bytes
+import Model
 
 /// How two ends write frames to each other.
 ///
@@ -38,20 +39,21 @@ public struct PeerIdentity: Hashable, Sendable {
     /// 16 random bytes that a cluster got when it was made.
     public var cluster: [UInt8]
     /// The process id, 24 bits: one run of a process.
-    public var life: UInt32
+    public var processID: ProcessID
     public var name: String
-    /// The loop that speaks, and `turn`, the number of the connection among all that the loop has begun. The
-    /// listening side closes a connection with a lower turn than the loop's newest one.
+    /// The loop that speaks, and `connectionNumber`, the number of the connection among all that the loop has
+    /// begun. The listening side closes a connection with a lower connectionNumber than the loop's newest
+    /// one.
     public var loop: UInt16 = 0
-    var turn: UInt64 = 0
+    var connectionNumber: UInt64 = 0
     var versions = Dialect.versions
     var features = Dialect.features
     /// New for each connection; empty before version 3.
     var nonce: [UInt8] = []
 
-    public init(cluster: [UInt8], life: UInt32, name: String) {
+    public init(cluster: [UInt8], processID: ProcessID, name: String) {
         self.cluster = cluster
-        self.life = life
+        self.processID = processID
         self.name = name
     }
 
@@ -72,10 +74,10 @@ public struct PeerIdentity: Hashable, Sendable {
     var encoded: [UInt8] {
         var out = ByteWriter()
         out.string(cluster)
-        out.u32(life)
+        out.u32(processID.rawValue)
         out.string(name.utf8)
         out.u16(loop)
-        out.u64(turn)
+        out.u64(connectionNumber)
         out.u8(versions.lowerBound)
         out.u8(versions.upperBound)
         out.u32(features.rawValue)
@@ -88,10 +90,10 @@ public struct PeerIdentity: Hashable, Sendable {
         var reader = ByteReader(bytes)
         do {
             cluster = try reader.string(max: 16)
-            life = try reader.u32()
+            processID = ProcessID(try reader.u32())
             name = String(decoding: try reader.string(max: 1024), as: UTF8.self)
             loop = try reader.u16()
-            turn = try reader.u64()
+            connectionNumber = try reader.u64()
             // A greeting of the first version ends here.
             guard !reader.isAtEnd else {
                 (versions, features) = (1...1, [])

@@ -13,18 +13,18 @@ public struct PeerEvents: Sendable {
     /// Messages of another process, in the order in which one of its loops sent them. That loop handed them
     /// over later than `after`, a moment on this process's clock, however long they lay on the way
     /// (rule: deadlines-travel).
-    public var received: @Sendable (_ from: UInt32, [UInt8], _ after: MonotonicTime) -> Void
+    public var received: @Sendable (_ from: ProcessID, [UInt8], _ after: MonotonicTime) -> Void
     /// A connection to or from the process has ended after its greeting. What was under way is lost.
-    public var reset: @Sendable (_ life: UInt32) -> Void
+    public var reset: @Sendable (_ processID: ProcessID) -> Void
     /// The process has connected again, and its earlier messages may be lost, even where this side saw no
     /// connection break. A connection that the process gave up may still look alive here, and frames that
     /// waited there for a connection may be gone. Called before anything that comes over the new connection.
     /// Also called where this side has dropped frames that waited for the process.
-    public var renewed: @Sendable (_ life: UInt32) -> Void
+    public var renewed: @Sendable (_ processID: ProcessID) -> Void
     /// This side has refused a connection, for a reason that is a sentence for the log.
     public var refused: @Sendable (String) -> Void
     /// The state of the connection that a loop of this process makes to another process.
-    public var link: @Sendable (_ life: UInt32, _ loop: Int, Report) -> Void
+    public var link: @Sendable (_ processID: ProcessID, _ loop: Int, Report) -> Void
 
     public enum Report: Hashable, Sendable {
         /// The other side has greeted.
@@ -39,11 +39,11 @@ public struct PeerEvents: Sendable {
 
     public init(
         now: @escaping @Sendable () -> MonotonicTime,
-        received: @escaping @Sendable (UInt32, [UInt8], MonotonicTime) -> Void,
-        reset: @escaping @Sendable (UInt32) -> Void,
-        renewed: @escaping @Sendable (UInt32) -> Void = { _ in },
+        received: @escaping @Sendable (ProcessID, [UInt8], MonotonicTime) -> Void,
+        reset: @escaping @Sendable (ProcessID) -> Void,
+        renewed: @escaping @Sendable (ProcessID) -> Void = { _ in },
         refused: @escaping @Sendable (String) -> Void,
-        link: @escaping @Sendable (UInt32, Int, Report) -> Void = { _, _, _ in }
+        link: @escaping @Sendable (ProcessID, Int, Report) -> Void = { _, _, _ in }
     ) {
         self.now = now
         self.link = link
@@ -76,27 +76,30 @@ public enum PeerTiming {
 /// long, while its messages are asked again and answered. This process must not act on that frame then.
 final class NewestConnections: Sendable {
     private struct Speaker: Hashable {
-        var life: UInt32
+        var processID: ProcessID
         var loop: UInt16
     }
     static let speakersMax = 16_384
-    private let turns = Mutex<[Speaker: UInt64]>([:])
+    private let connectionNumbers = Mutex<[Speaker: UInt64]>([:])
 
     /// False where a newer connection of the same loop is known.
     func adopt(_ hello: PeerIdentity) -> Bool {
-        turns.withLock { turns in
-            let speaker = Speaker(life: hello.life, loop: hello.loop)
-            guard hello.turn >= turns[speaker] ?? 0 else { return false }
-            if turns.count >= NewestConnections.speakersMax, let oldest = turns.keys.map(\.life).min() {
-                turns = turns.filter { $0.key.life != oldest }
+        connectionNumbers.withLock { connectionNumbers in
+            let speaker = Speaker(processID: hello.processID, loop: hello.loop)
+            guard hello.connectionNumber >= connectionNumbers[speaker] ?? 0 else { return false }
+            if connectionNumbers.count >= NewestConnections.speakersMax,
+                let oldest = connectionNumbers.keys.map(\.processID).min()
+            {
+                connectionNumbers = connectionNumbers.filter { $0.key.processID != oldest }
             }
-            turns[speaker] = hello.turn
+            connectionNumbers[speaker] = hello.connectionNumber
             return true
         }
     }
 
     func isNewest(_ hello: PeerIdentity) -> Bool {
-        turns.withLock { $0[Speaker(life: hello.life, loop: hello.loop)] ?? 0 } <= hello.turn
+        connectionNumbers.withLock { $0[Speaker(processID: hello.processID, loop: hello.loop)] ?? 0 }
+            <= hello.connectionNumber
     }
 }
 

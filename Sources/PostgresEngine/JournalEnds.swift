@@ -27,7 +27,7 @@ public final class JournalEnds: Sendable {
 extension PostgresEngine {
     private static let lossKey = "loss"
 
-    func lossSeen(_ connection: Connection) throws(Fault) -> UInt64 {
+    func lossSeen(_ connection: PostgresConnection) throws(Fault) -> UInt64 {
         guard let value = try get(.setting, PostgresEngine.lossKey, connection) else { return 0 }
         var reader = ByteReader(value)
         guard let seen = try? reader.u64() else {
@@ -37,7 +37,7 @@ extension PostgresEngine {
     }
 
     /// Another node may have seen that the database went back.
-    func checkLoss(_ connection: Connection) throws(Fault) {
+    func checkLoss(_ connection: PostgresConnection) throws(Fault) {
         let seen = try lossSeen(connection)
         if let known = lastLossSeen ?? options.knownPast?.lossSeen, known != seen {
             throw distrust(
@@ -49,7 +49,7 @@ extension PostgresEngine {
 
     /// The database went back. This tells every process that connects later; all processes that see the loss
     /// in this life of the server write the same value.
-    func noteLoss(_ connection: Connection) throws(Fault) {
+    func noteLoss(_ connection: PostgresConnection) throws(Fault) {
         let reply = try connection.run(
             "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8")
         var value = ByteWriter()
@@ -58,7 +58,7 @@ extension PostgresEngine {
     }
 
     /// All records may be trimmed; the floor still tells how far a journal had come.
-    func checkEnds(_ connection: Connection) throws(Fault) {
+    func checkEnds(_ connection: PostgresConnection) throws(Fault) {
         let known = options.ends.all
         guard !known.isEmpty else { return }
         let reply = try connection.run(

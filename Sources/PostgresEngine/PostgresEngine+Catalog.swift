@@ -11,7 +11,7 @@ extension PostgresEngine {
     }
 
     func put(
-        _ table: CatalogTable, _ key: String, _ value: [UInt8], _ connection: Connection
+        _ table: CatalogTable, _ key: String, _ value: [UInt8], _ connection: PostgresConnection
     ) throws(Fault) {
         let sealed = PostgresEngine.seal(table.rawValue, key, value)
         _ = try connection.run(
@@ -73,7 +73,8 @@ extension PostgresEngine {
         return try ask { connection throws(Fault) in try get(table, key, connection) }
     }
 
-    func get(_ table: CatalogTable, _ key: String, _ connection: Connection) throws(Fault) -> [UInt8]? {
+    func get(_ table: CatalogTable, _ key: String, _ connection: PostgresConnection) throws(Fault) -> [UInt8]?
+    {
         let reply = try connection.run(
             "SELECT value FROM tidecast.\(table.rawValue) WHERE key = $1::text", [.text(key)])
         guard reply.count == 1 else { return nil }

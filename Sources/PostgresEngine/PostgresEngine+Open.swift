@@ -14,8 +14,8 @@ extension PostgresEngine {
     /// The engine leaves no transaction open while it thinks. The server ends one that idles for this long.
     private static let idleTransactionSeconds = 5
 
-    func open() throws(Fault) -> Connection {
-        let connection = try Connection(
+    func open() throws(Fault) -> PostgresConnection {
+        let connection = try PostgresConnection(
             conninfo, defaults: PostgresEngine.defaults, silenceMax: options.silenceMilliseconds)
         guard connection.serverVersion >= PostgresEngine.serverVersionMin else {
             throw .engine(
@@ -49,7 +49,7 @@ extension PostgresEngine {
     /// These settings hold whatever the role's or the database's own settings are. There is no statement
     /// timeout: a commit that is cancelled while it waits for a standby is visible and not replicated. Every
     /// statement finds its rows by an index, also before the database has statistics of a young table.
-    private func configure(_ connection: Connection) throws(Fault) {
+    private func configure(_ connection: PostgresConnection) throws(Fault) {
         var settings = [
             "lock_timeout = \(max(1, options.lockMilliseconds))",
             "idle_in_transaction_session_timeout = '\(PostgresEngine.idleTransactionSeconds)s'",
@@ -62,7 +62,7 @@ extension PostgresEngine {
         try connection.execute(settings.map { "SET \($0);" }.joined(separator: " "))
     }
 
-    func readSettings(_ connection: Connection) throws(Fault) -> PostgresSettings {
+    func readSettings(_ connection: PostgresConnection) throws(Fault) -> PostgresSettings {
         let reply = try connection.run("SELECT \(PostgresSettings.columns)")
         guard reply.count == 1 else { throw .engine(.corrupt("the database does not tell its settings")) }
         return try PostgresSettings(reply, from: 0)
@@ -70,7 +70,7 @@ extension PostgresEngine {
 
     // MARK: Tables
 
-    private func migrate(_ connection: Connection) throws(Fault) {
+    private func migrate(_ connection: PostgresConnection) throws(Fault) {
         if try version(connection) == Schema.version { return }
         let encoding = try connection.run("SELECT current_setting('server_encoding')").text(0, 0)
         guard encoding == "UTF8" else {
@@ -96,7 +96,7 @@ extension PostgresEngine {
 
     /// 0 where there are no tables yet. The catalog's tables answer: functions like `to_regclass` answer from
     /// a cache, which a wait for an advisory lock does not refresh.
-    private func version(_ connection: Connection) throws(Fault) -> Int {
+    private func version(_ connection: PostgresConnection) throws(Fault) -> Int {
         let found = try connection.run(
             """
             SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'tidecast'), EXISTS (

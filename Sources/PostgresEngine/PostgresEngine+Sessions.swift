@@ -35,12 +35,12 @@ extension PostgresEngine {
 
     /// Fences the node's former sessions and makes the new one in one statement. The statement also deletes
     /// the leases of sessions that were dead already, so that the table of leases stays small.
-    private static func begin(_ node: String, _ connection: Connection) throws(Fault) -> UInt64? {
+    private static func begin(_ node: String, _ connection: PostgresConnection) throws(Fault) -> UInt64? {
         let reply = try connection.run(
             """
             WITH fenced AS (
                 UPDATE tidecast.session SET alive = false WHERE node = $1::text AND alive RETURNING id),
-            buried AS (
+            removed AS (
                 DELETE FROM tidecast.lease l USING tidecast.session s
                 WHERE s.id = l.session AND s.node = $1 AND NOT s.alive),
             born AS (
@@ -54,7 +54,7 @@ extension PostgresEngine {
     /// The statement writes also where the session is dead already. So the answer means that the session is
     /// dead for good, whatever fails over.
     public func fence(_ session: SessionID) throws(EngineError) {
-        guard options.share.isHome else { return try bury(session) }
+        guard options.share.isHome else { return try markDead(session) }
         _ = try ask { connection throws(Fault) in
             try connection.run(
                 "UPDATE tidecast.session SET alive = false WHERE id = $1::int8", [.uint(session.rawValue)])
@@ -98,7 +98,7 @@ extension PostgresEngine {
     }
 
     private func hasPartitions(
-        _ count: Int, _ histories: [History], _ connection: Connection
+        _ count: Int, _ histories: [History], _ connection: PostgresConnection
     ) throws(Fault) -> Bool {
         let rows = Int(try connection.run("SELECT count(*) FROM tidecast.partition").int(0, 0))
         let share = options.share

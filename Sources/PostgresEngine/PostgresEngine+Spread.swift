@@ -76,7 +76,7 @@ extension PostgresEngine {
     }
 
     /// Marks a session dead, also one that this database never knew.
-    func bury(_ session: SessionID) throws(EngineError) {
+    func markDead(_ session: SessionID) throws(EngineError) {
         _ = try ask { connection throws(Fault) in
             try connection.run(
                 """
@@ -87,7 +87,7 @@ extension PostgresEngine {
     }
 
     /// Whether this is the database that the configuration means.
-    func checkIdentity(_ connection: Connection) throws(Fault) {
+    func checkIdentity(_ connection: PostgresConnection) throws(Fault) {
         guard let identity = options.identity else { return }
         var found: DatabaseIdentity?
         if let value = try get(.setting, DatabaseIdentity.key, connection) {

@@ -60,7 +60,7 @@ public final class PostgresEngine: ClusterEngine {
     var lastRenewal: (session: SessionID, counter: UInt64)?
     let conninfo: String
     let options: Options
-    private var current: Connection?
+    private var current: PostgresConnection?
 
     /// Connects, and makes or migrates the tables. Throws `refused` with a sentence where that is impossible.
     /// `conninfo` as libpq takes it: `postgres://user@one,two/database` or `host=one,two dbname=database`.
@@ -92,7 +92,7 @@ public final class PostgresEngine: ClusterEngine {
     }
 
     /// The connection, made again if need be.
-    func connection() throws(Fault) -> Connection {
+    func connection() throws(Fault) -> PostgresConnection {
         try works()
         if let current, !current.isOver { return current }
         current = nil
@@ -111,7 +111,7 @@ public final class PostgresEngine: ClusterEngine {
 
     /// Asks the database, and once more if the connection was lost or the answer is not certain. `body` must
     /// have the same effect when it runs twice.
-    func ask<Result>(_ body: (Connection) throws(Fault) -> Result) throws(EngineError) -> Result {
+    func ask<Result>(_ body: (PostgresConnection) throws(Fault) -> Result) throws(EngineError) -> Result {
         var isRepeat = false
         while true {
             do throws(Fault) {

@@ -35,7 +35,7 @@ public struct GatewayStreams {
         var partition: PartitionID
         var device: DeviceIndex
         /// The number of the present attachment: how often the gateway has told the stream to its partition.
-        var turn: UInt32 = 1
+        var attachment: UInt32 = 1
         var written = Position.zero
         var isBehind = false
         /// The stream has fallen behind, and the gateway has not yet asked the partition to bring it up to
@@ -133,13 +133,13 @@ public struct GatewayStreams {
             guard let stream = streams[id.number] else { return commands.append(.detach(id, device)) }
             // A frame for an earlier attachment is not for this one: it would make the stream live while the
             // partition does not push to it.
-            guard id.turn == stream.turn else { return }
+            guard id.attachment == stream.attachment else { return }
             let written = max(written(id.number, stream), from)
             streams[id.number]?.written = written
             unplace(id.number, stream)
             sink.open(id.number)
         case .refused(let id, let reason):
-            if streams[id.number]?.turn == id.turn, forget(id.number) != nil {
+            if streams[id.number]?.attachment == id.attachment, forget(id.number) != nil {
                 sink.refuse(id.number, refusal(reason))
             }
         case .replaced(let id, _):
@@ -224,7 +224,7 @@ public struct GatewayStreams {
             guard let listener = listeners[number] else { continue }
             stream.written = written(number, stream)
             (stream.isBehind, stream.isWaiting) = (false, false)
-            stream.turn &+= 1
+            stream.attachment &+= 1
             streams[number] = stream
             unplace(number, stream)
             commands.append(
@@ -241,7 +241,7 @@ public struct GatewayStreams {
     }
 
     private func id(_ number: UInt64, _ stream: Stream) -> StreamID {
-        StreamID(gateway: gateway, number: number, turn: stream.turn)
+        StreamID(gateway: gateway, number: number, attachment: stream.attachment)
     }
 
     private func isPlaced(_ number: UInt64, _ stream: Stream) -> Bool {
@@ -256,7 +256,7 @@ public struct GatewayStreams {
         _ events: [StreamFrame.Event], _ after: Position, _ deleted: Position?, to id: StreamID,
         _ device: DeviceIndex, _ partition: PartitionID, _ sink: Sink, _ commands: inout [StreamCommand]
     ) {
-        guard var stream = streams[id.number], id.turn == stream.turn else { return }
+        guard var stream = streams[id.number], id.attachment == stream.attachment else { return }
         stream.written = written(id.number, stream)
         // The partition sent these events before it knew that the stream has fallen behind. Something is
         // missing between the two positions, and the partition will send it again.

@@ -23,7 +23,7 @@ public enum PeerMessage: Sendable {
     case gossip([UInt8])
     /// A gap notice: frames between the two processes were lost. The receiver asks again for the answers that
     /// it waits for, and attaches its streams again.
-    case missed
+    case gap
     /// The receiver is about to inherit the partition, and should read it.
     case follow(PartitionID)
     /// The sender has read the partition.
@@ -65,7 +65,7 @@ public enum PeerMessage: Sendable {
         case .gossip(let packet):
             out.u8(9)
             out.string(packet)
-        case .missed: out.u8(10)
+        case .gap: out.u8(10)
         case .follow(let partition):
             out.u8(11)
             out.u16(partition.rawValue)
@@ -105,7 +105,7 @@ public enum PeerMessage: Sendable {
         case 7: return .nudge
         case 8: return .leave
         case 9: return .gossip(try reader.string(max: gossipBytesMax))
-        case 10: return .missed
+        case 10: return .gap
         case 11: return .follow(try partition(&reader))
         case 12: return .followed(try partition(&reader))
         case 13:

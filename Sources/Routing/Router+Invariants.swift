@@ -14,7 +14,7 @@ extension Router {
     }
 
     /// How many entries a whole look visits, about.
-    public var lawSize: Int { pending.slots.count + lanes.count + lines.count + admission.lawSize }
+    public var lawSize: Int { pending.slots.count + waitingRequests.count + lines.count + admission.lawSize }
 
     func checkInvariants() {
         #if DEBUG
@@ -32,10 +32,12 @@ extension Router {
             return "deadlines are out of order"
         }
         if options.isClustered, pending.count > 0, retryAt == nil { return "nobody is woken to ask again" }
-        for (partition, lane) in lanes {
-            if case .refusing = lane.service, lane.hasUnseen { return "a refusal that is known is not told" }
-            guard let due = lane.due else {
-                if lane.isEmpty { continue }
+        for (partition, waiting) in waitingRequests {
+            if case .refusing = waiting.service, waiting.hasUnseen {
+                return "a refusal that is known is not told"
+            }
+            guard let due = waiting.due else {
+                if waiting.isEmpty { continue }
                 return "nothing is asked of partition \(partition.rawValue) again"
             }
             if retryAt.map({ $0 > due }) ?? true {
@@ -47,7 +49,7 @@ extension Router {
 
     private var brokenInRequests: String? {
         var waiting: [PartitionID: Set<UInt64>] = [:]
-        for (partition, lane) in lanes { waiting[partition] = Set(lane.numbers) }
+        for (partition, queue) in waitingRequests { waiting[partition] = Set(queue.numbers) }
         var partsLeft: [UInt64: Int] = [:]
         var wholes: [UInt64: Int] = [:]
         for number in pending.numbers(upTo: .max) {

@@ -14,7 +14,7 @@ extension Router {
 
     /// The process that was asked does not own the partition; maybe none does at the moment.
     func wait(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
-        if let partition = pending[number]?.partition { lanes[partition]?.service = .unknown }
+        if let partition = pending[number]?.partition { waitingRequests[partition]?.service = .unknown }
         enter(number, now, &effects)
     }
 
@@ -27,19 +27,19 @@ extension Router {
     ) {
         guard let partition = pending[number]?.partition else { return }
         enter(number, now, &effects)
-        lanes[partition]?.service = .refusing(refusal)
-        while let waiting = lanes[partition]?.nextUnseen() {
+        waitingRequests[partition]?.service = .refusing(refusal)
+        while let waiting = waitingRequests[partition]?.nextUnseen() {
             if pending[waiting]?.isWaiting ?? false { settle(waiting, .refused(refusal), now, &effects) }
         }
     }
 
-    /// A new request to a partition for which other requests wait enters the lane behind them, whose numbers
-    /// are lower, or gets the refusal that the lane knows already. Returns whether it did either.
+    /// A new request to a partition for which other requests wait enters the queue behind them, whose numbers
+    /// are lower, or gets the refusal that the queue knows already. Returns whether it did either.
     func waits(
         _ number: UInt64, for partition: PartitionID, _ now: Instant, _ effects: inout [RouterEffect]
     ) -> Bool {
-        guard let lane = lanes[partition], !lane.isEmpty else { return false }
-        guard case .refusing(let refusal) = lane.service else {
+        guard let waiting = waitingRequests[partition], !waiting.isEmpty else { return false }
+        guard case .refusing(let refusal) = waiting.service else {
             pending[number]?.unanswered = 0
             enter(number, now, &effects)
             return true
@@ -52,16 +52,16 @@ extension Router {
     func enter(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
         guard let asked = pending[number], !asked.isWaiting else { return }
         pending[number]?.isWaiting = true
-        var lane = lanes.removeValue(forKey: asked.partition) ?? WaitingLane()
-        lane.add(number, isRepeated: asked.isRepeated)
-        if lane.due == nil { lane.due = due(&lane, now) }
-        lane.due.map { wakeRetry(at: $0, &effects) }
-        lanes[asked.partition] = lane
+        var waiting = waitingRequests.removeValue(forKey: asked.partition) ?? WaitingRequests()
+        waiting.add(number, isRepeated: asked.isRepeated)
+        if waiting.due == nil { waiting.due = due(&waiting, now) }
+        waiting.due.map { wakeRetry(at: $0, &effects) }
+        waitingRequests[asked.partition] = waiting
     }
 
-    private func due(_ lane: inout WaitingLane, _ now: Instant) -> MonotonicTime {
-        lane.tries = lane.tries == .max ? .max : lane.tries + 1
-        let step = min(options.bounds.retryMax, options.bounds.retryMin << UInt64(min(lane.tries, 5)))
+    private func due(_ waiting: inout WaitingRequests, _ now: Instant) -> MonotonicTime {
+        waiting.tries = waiting.tries == .max ? .max : waiting.tries + 1
+        let step = min(options.bounds.retryMax, options.bounds.retryMin << UInt64(min(waiting.tries, 5)))
         return now.monotonic.advanced(by: step / 2 + random.next(upperBound: step / 2 + 1))
     }
 
@@ -80,44 +80,44 @@ extension Router {
         defer { checkInvariants() }
         guard let at = retryAt, at <= now.monotonic else { return }
         retryAt = nil
-        for partition in lanes.keys.sorted() {
-            guard let due = lanes[partition]?.due, due <= now.monotonic else { continue }
+        for partition in waitingRequests.keys.sorted() {
+            guard let due = waitingRequests[partition]?.due, due <= now.monotonic else { continue }
             askWaiting(partition, now, &effects)
         }
-        if let next = lanes.values.compactMap(\.due).min() { wakeRetry(at: next, &effects) }
+        if let next = waitingRequests.values.compactMap(\.due).min() { wakeRetry(at: next, &effects) }
         askTheSilent(now, &effects)
         if pending.count > 0 { listenForSilence(now, &effects) }
     }
 
-    /// The partition's owner has looked at a request: the requests in the lane need not wait for the next
+    /// The partition's owner has looked at a request: the requests in the queue need not wait for the next
     /// try.
     func heard(from partition: PartitionID, _ now: Instant, _ effects: inout [RouterEffect]) {
-        guard let lane = lanes[partition], !lane.isServed else { return }
-        lanes[partition]?.service = .served
+        guard let waiting = waitingRequests[partition], !waiting.isServed else { return }
+        waitingRequests[partition]?.service = .served
         askWaiting(partition, now, &effects)
     }
 
-    /// Asks the first requests of a lane: those that an owner may have carried out, in the order of their
+    /// Asks the first requests of a queue: those that an owner may have carried out, in the order of their
     /// numbers, and then those that no owner has looked at, in the order in which they came. So a partition
     /// meets no number that is far below one that it knows.
     private func askWaiting(_ partition: PartitionID, _ now: Instant, _ effects: inout [RouterEffect]) {
-        guard var lane = lanes.removeValue(forKey: partition) else { return }
+        guard var waiting = waitingRequests.removeValue(forKey: partition) else { return }
         var due: [UInt64] = []
-        let limit = lane.isServed ? options.bounds.retriesAtOnce : 1
-        while due.count < limit, let number = lane.next(sendNumber) {
+        let limit = waiting.isServed ? options.bounds.retriesAtOnce : 1
+        while due.count < limit, let number = waiting.next(sendNumber) {
             if pending[number]?.isWaiting ?? false { due.append(number) }
         }
-        if lane.isEmpty {
-            lane.due = nil
-        } else if lane.isServed {
-            lane.due = now.monotonic.advanced(by: options.bounds.retryPause)
+        if waiting.isEmpty {
+            waiting.due = nil
+        } else if waiting.isServed {
+            waiting.due = now.monotonic.advanced(by: options.bounds.retryPause)
         } else {
-            lane.due = self.due(&lane, now)
+            waiting.due = self.due(&waiting, now)
         }
-        // An empty lane stays until its partition's owner is heard, so that the pause between two tries
+        // An empty queue stays until its partition's owner is heard, so that the pause between two tries
         // grows.
-        if !lane.isEmpty || !lane.isServed { lanes[partition] = lane }
-        lane.due.map { wakeRetry(at: $0, &effects) }
+        if !waiting.isEmpty || !waiting.isServed { waitingRequests[partition] = waiting }
+        waiting.due.map { wakeRetry(at: $0, &effects) }
         for number in due { askAgain(number, now, &effects) }
     }
 
@@ -157,7 +157,7 @@ extension Router {
             enter(number, now, &effects)
         }
         for partition in partitions {
-            lanes[partition]?.service = .served
+            waitingRequests[partition]?.service = .served
             askWaiting(partition, now, &effects)
         }
     }
@@ -216,7 +216,7 @@ extension Router {
 
 /// The requests that wait for a partition that has no owner, or none that serves it. One request at a time
 /// asks for an owner, and the others follow when an owner has looked at it.
-struct WaitingLane {
+struct WaitingRequests {
     /// The state of the partition's owner, as far as the router knows it.
     enum Service {
         /// Nobody knows whether there is an owner: one request asks, the others wait behind it.
@@ -234,7 +234,7 @@ struct WaitingLane {
     private var unseen: [UInt64] = []
     /// How many of `unseen` are gone already.
     private var head = 0
-    /// When the lane asks next; `nil` where no request waits.
+    /// When the queue asks next; `nil` where no request waits.
     var due: MonotonicTime?
     var tries: UInt8 = 0
     var service = Service.unknown

@@ -15,7 +15,7 @@ extension Router {
                 if asked.isRepeated, asked.isSend, case .refused(let refusal) = reply, refusal.isOfNow {
                     return postpone(number, refusal, now, &effects)
                 }
-                if !lanes.isEmpty, !isKnown(reply, of: asked.partition) {
+                if !waitingRequests.isEmpty, !isKnown(reply, of: asked.partition) {
                     heard(from: asked.partition, now, &effects)
                 }
             }
@@ -63,7 +63,7 @@ extension Router {
 
     /// Whether the requests that wait for the partition have got the same refusal.
     private func isKnown(_ reply: Reply, of partition: PartitionID) -> Bool {
-        guard case .refused(.unavailable) = reply, case .refusing = lanes[partition]?.service else {
+        guard case .refused(.unavailable) = reply, case .refusing = waitingRequests[partition]?.service else {
             return false
         }
         return true

@@ -65,7 +65,7 @@ public final class Router {
     var fullUntil: [UInt32: MonotonicTime] = [:]
     var wakeAt: MonotonicTime?
     /// Requests that wait for their partition to have an owner, by partition.
-    var lanes: [PartitionID: WaitingLane] = [:]
+    var waitingRequests: [PartitionID: WaitingRequests] = [:]
     var retryAt: MonotonicTime?
     var lines: [LineKey: WaitingLine] = [:]
     public var laws = LawWatch()
@@ -102,7 +102,7 @@ public final class Router {
         /// its highest it stays there.
         var unanswered: UInt8 = 1
         var isSend: Bool { if case .send = kind { true } else { false } }
-        /// No process has the request now: it waits in its partition's lane.
+        /// No process has the request now: it waits in its partition's waiting.
         var isWaiting = false
     }
 
@@ -296,7 +296,7 @@ public final class Router {
         note(number, now, &effects)
         if options.isClustered {
             listenForSilence(now, &effects)
-            if !lanes.isEmpty, waits(number, for: partition, now, &effects) { return }
+            if !waitingRequests.isEmpty, waits(number, for: partition, now, &effects) { return }
         }
         effects.append(
             .ask(partition, RequestID(gateway: options.gateway, number: number), request, deadline))

@@ -19,8 +19,8 @@ public struct RouterBounds: Hashable, Sendable {
     /// first to the last.
     public var retryMin: UInt64 = .milliseconds(10)
     public var retryMax: UInt64 = .milliseconds(250)
-    /// How many requests of a lane the router asks again in one go, and nanoseconds between two goes: however
-    /// many wait, the loop has time for new requests.
+    /// How many requests of a queue the router asks again in one go, and nanoseconds between two goes:
+    /// however many wait, the loop has time for new requests.
     public var retriesAtOnce = 1024
     public var retryPause: UInt64 = .milliseconds(5)
     /// Nanoseconds of silence after which the router asks again; then it waits twice as long each time.

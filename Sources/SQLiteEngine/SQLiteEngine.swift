@@ -27,7 +27,7 @@ public final class SQLiteEngine: Engine {
     public let folder: String
     let snapshotFolder: String
     let snapshotEntries: OpenFolder
-    let database: Connection
+    let database: SQLiteConnection
     /// The owner of each partition, as far as this engine has read or written it.
     var owners: [PartitionID: SessionID] = [:]
     /// Uploads of snapshots under way, and the number of the last one.
@@ -51,7 +51,7 @@ public final class SQLiteEngine: Engine {
         let path = folder + "/" + SQLiteEngine.fileName
         try Files.makeFile(path)
         let log = LogCheck(path: path + "-wal")
-        database = try Connection(path: path)
+        database = try SQLiteConnection(path: path)
         try checkIdentity()
         try configure()
         if let damage = log.damage(pagesBelieved: try database.pagesRecovered()) {

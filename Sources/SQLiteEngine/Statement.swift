@@ -4,9 +4,9 @@ import Journal
 /// A prepared statement, kept for the life of its connection. Use: bind, step until there is no row, reset.
 final class Statement {
     let pointer: OpaquePointer
-    unowned let connection: Connection
+    unowned let connection: SQLiteConnection
 
-    init(_ pointer: OpaquePointer, of connection: Connection) {
+    init(_ pointer: OpaquePointer, of connection: SQLiteConnection) {
         self.pointer = pointer
         self.connection = connection
     }

@@ -50,8 +50,8 @@ public final class Simulation {
         case partition(PartitionID, PartitionEvent)
         case frame(from: PartitionID, StreamFrame)
         case operate(client: Int)
-        case appended(PartitionID, life: UInt64, Sequence, [UInt8], Fate)
-        case recovered(PartitionID, life: UInt64)
+        case appended(PartitionID, incarnation: UInt64, Sequence, [UInt8], Fate)
+        case recovered(PartitionID, incarnation: UInt64)
         case snapshot(PartitionID, covering: Sequence, SnapshotPart, token: UInt64)
         case crash
         case listen(device: Int)
@@ -78,7 +78,7 @@ public final class Simulation {
     var partitions: [Partition?] = []
     /// The number of each partition's machine, over crashes and losses. An append of a former machine has no
     /// effect.
-    var lives: [UInt64]
+    var incarnations: [UInt64]
     /// When each partition's last append is answered: the next one must not be answered earlier.
     var appendTimes: [UInt64]
     var streams: GatewayStreams
@@ -87,7 +87,7 @@ public final class Simulation {
     var lost: [UInt64: () -> Void] = [:]
     var incarnation: UInt64 = 0
     var frameTimes: [PartitionID: UInt64] = [:]
-    /// The gateway's numbers of sends to each partition, in this life.
+    /// The gateway's numbers of sends to each partition, in this run.
     var sendNumbers: [PartitionID: UInt64] = [:]
     var fingerprintDifferences = 0
     /// How many bodies a device waited for and no journal had.
@@ -117,7 +117,7 @@ public final class Simulation {
         self.options = options
         random = SeededGenerator(seed: options.seed)
         journal = Array(repeating: [], count: options.partitionCount)
-        lives = Array(repeating: 0, count: options.partitionCount)
+        incarnations = Array(repeating: 0, count: options.partitionCount)
         appendTimes = Array(repeating: 0, count: options.partitionCount)
         snapshots = Array(repeating: [], count: options.partitionCount)
         past = journal
@@ -172,10 +172,10 @@ public final class Simulation {
     func handle(_ event: Event) {
         switch event {
         case .partition(let id, let event): feed(id, event)
-        case .appended(let id, let life, let sequence, let body, let fate):
-            if lives[Int(id.rawValue)] == life { finishAppend(id, sequence, body, fate) }
-        case .recovered(let id, let life):
-            if lives[Int(id.rawValue)] == life { recover(id) }
+        case .appended(let id, let incarnation, let sequence, let body, let fate):
+            if incarnations[Int(id.rawValue)] == incarnation { finishAppend(id, sequence, body, fate) }
+        case .recovered(let id, let incarnation):
+            if incarnations[Int(id.rawValue)] == incarnation { recover(id) }
         case .snapshot(let id, let covering, let part, let token): store(id, covering, part, token)
         case .frame(let from, let frame): receive(frame, from)
         case .operate(let client): operate(client)
@@ -237,10 +237,11 @@ public final class Simulation {
             record(number, sequence, body)
             do { try partition.replay(sequence, body) } catch { preconditionFailure("a barrier folds") }
             partitions.append(partition)
-            lives[number] += 1
+            incarnations[number] += 1
             appendTimes[number] = 0
             var effects: [PartitionEffect] = []
-            partition.begin(now: instant, life: UInt32(truncatingIfNeeded: lives[number]), into: &effects)
+            partition.begin(
+                now: instant, incarnation: UInt32(truncatingIfNeeded: incarnations[number]), into: &effects)
             carryOut(effects, of: id)
         }
     }
@@ -287,8 +288,8 @@ public final class Simulation {
         for number in 0..<options.partitionCount {
             for (_, (born, event)) in queue.sorted {
                 guard born == incarnation,
-                    case .appended(let id, let life, let sequence, let body, let fate) = event,
-                    Int(id.rawValue) == number, life == lives[number]
+                    case .appended(let id, let incarnation, let sequence, let body, let fate) = event,
+                    Int(id.rawValue) == number, incarnation == incarnations[number]
                 else { continue }
                 if case .refused = fate { break }
                 if random.next(upperBound: UInt64(2)) == 0 { break }

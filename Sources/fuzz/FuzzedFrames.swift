@@ -25,7 +25,7 @@ enum FuzzedFrames {
             precondition(second?.kind == frame.kind && second?.payload == frame.payload)
             if let peer = PeerIdentity(decoding: frame.payload) {
                 precondition(PeerIdentity(decoding: peer.encoded) == peer)
-                _ = Dialect.common(peer, PeerIdentity(cluster: [1], life: 1, name: "a"))
+                _ = Dialect.common(peer, PeerIdentity(cluster: [1], processID: 1, name: "a"))
             }
         }
     }

@@ -4,7 +4,7 @@ import Testing
 @testable import Edge
 
 /// A queue of numbers. The clock stands still until a test moves it.
-private struct Desk {
+private struct QueueHarness {
     var queue: FairQueue<Int>
     var now: UInt64 = 1_000_000_000
     private(set) var turns: [[Int]] = []
@@ -54,25 +54,25 @@ private func same<Value: Equatable>(
 struct FairQueueTests {
     @Test("need not where nobody does and the turn has room")
     func atOnce() {
-        var desk = Desk()
-        for _ in 1...16 { same(desk.takes(), true) }
-        same(desk.takes(), false)
-        desk.queue.endReading()
-        same(desk.takes(), true)
-        desk.add([1], of: 7)
-        same(desk.takes(), false)
-        same(desk.turn(), [1])
-        desk.queue.endReading()
-        same(desk.takes(), true)
+        var harness = QueueHarness()
+        for _ in 1...16 { same(harness.takes(), true) }
+        same(harness.takes(), false)
+        harness.queue.endReading()
+        same(harness.takes(), true)
+        harness.add([1], of: 7)
+        same(harness.takes(), false)
+        same(harness.turn(), [1])
+        harness.queue.endReading()
+        same(harness.takes(), true)
     }
 
     @Test("wait behind a quantum of each other project, however many wait there")
     func quantum() throws {
         for others in 1...4 {
-            var desk = Desk { $0.turn = 1000 }
-            for other in 0..<others { desk.add((0..<1000).map { _ in other }, of: UInt64(other)) }
-            desk.add([-1], of: 99)
-            let served = desk.turn()
+            var harness = QueueHarness { $0.turn = 1000 }
+            for other in 0..<others { harness.add((0..<1000).map { _ in other }, of: UInt64(other)) }
+            harness.add([-1], of: 99)
+            let served = harness.turn()
             let place = try #require(served.firstIndex(of: -1))
             #expect(place <= 4 * others)
         }
@@ -80,10 +80,10 @@ struct FairQueueTests {
 
     @Test("wait behind a quantum and one request of the largest, where others' are large")
     func large() throws {
-        var desk = Desk { $0.turn = 1000 }
-        desk.add(0..<50, of: 1, bytes: 29)
-        desk.add(100..<200, of: 2)
-        let served = desk.turn()
+        var harness = QueueHarness { $0.turn = 1000 }
+        harness.add(0..<50, of: 1, bytes: 29)
+        harness.add(100..<200, of: 2)
+        let served = harness.turn()
         // A request with 30 of work needs eight quanta of 4: share 2 gets 28 numbers first, then both go at
         // one rate.
         let first = try #require(served.firstIndex(of: 0))
@@ -94,112 +94,112 @@ struct FairQueueTests {
 
     @Test("keep their order within a project, over turns too")
     func order() {
-        var desk = Desk()
-        desk.add(0..<40, of: 1)
-        desk.add(100..<140, of: 2)
+        var harness = QueueHarness()
+        harness.add(0..<40, of: 1)
+        harness.add(100..<140, of: 2)
         var served: [Int] = []
-        while desk.queue.count > 0 { served += desk.turn() }
+        while harness.queue.count > 0 { served += harness.turn() }
         #expect(served.filter { $0 < 100 } == Array(0..<40))
         #expect(served.filter { $0 >= 100 } == Array(100..<140))
-        #expect(desk.queue.lines.isEmpty)
+        #expect(harness.queue.lines.isEmpty)
     }
 
     @Test("are begun so far as a turn goes, and the next turn goes on where it ended")
     func turns() {
-        var desk = Desk()
-        desk.add(0..<30, of: 1)
-        desk.add(100..<130, of: 2)
-        same(desk.turn(), [0, 1, 2, 3, 100, 101, 102, 103, 4, 5, 6, 7, 104, 105, 106, 107])
-        same(Array(desk.turn().prefix(5)), [8, 9, 10, 11, 108])
-        #expect(desk.queue.turnsCut == 2)
+        var harness = QueueHarness()
+        harness.add(0..<30, of: 1)
+        harness.add(100..<130, of: 2)
+        same(harness.turn(), [0, 1, 2, 3, 100, 101, 102, 103, 4, 5, 6, 7, 104, 105, 106, 107])
+        same(Array(harness.turn().prefix(5)), [8, 9, 10, 11, 108])
+        #expect(harness.queue.turnsCut == 2)
     }
 
     @Test("of one project alone have a longer turn, until others' were there for a moment")
     func alone() {
-        var desk = Desk { ($0.turnAlone, $0.alone) = (32, 100) }
-        desk.add(0..<100, of: 1)
-        same(desk.turn().count, 32)
-        desk.add([-1], of: 2)
-        same(desk.turn().count, 16)
-        desk.now += 99
-        same(desk.turn().count, 16)
-        desk.now += 1
-        same(desk.turn().count, 32)
+        var harness = QueueHarness { ($0.turnAlone, $0.alone) = (32, 100) }
+        harness.add(0..<100, of: 1)
+        same(harness.turn().count, 32)
+        harness.add([-1], of: 2)
+        same(harness.turn().count, 16)
+        harness.now += 99
+        same(harness.turn().count, 16)
+        harness.now += 1
+        same(harness.turn().count, 32)
     }
 
     @Test("are told how many turns they waited")
     func waited() {
-        var desk = Desk()
-        desk.add(0..<20, of: 1)
-        desk.turn()
-        desk.queue.beginTurn(now: desk.now)
-        let served = desk.queue.next(now: desk.now)
+        var harness = QueueHarness()
+        harness.add(0..<20, of: 1)
+        harness.turn()
+        harness.queue.beginTurn(now: harness.now)
+        let served = harness.queue.next(now: harness.now)
         #expect(served?.item == 16)
         #expect(served?.turns == 2)
-        #expect(served?.since == desk.now)
+        #expect(served?.since == harness.now)
     }
 
     @Test("save nothing up while none is there")
     func idle() {
-        var desk = Desk { $0.turn = 8 }
-        desk.add([1], of: 1)
-        desk.turn()
-        desk.add(100..<120, of: 2)
-        desk.add(0..<20, of: 1)
-        same(desk.turn(), [100, 101, 102, 103, 0, 1, 2, 3])
+        var harness = QueueHarness { $0.turn = 8 }
+        harness.add([1], of: 1)
+        harness.turn()
+        harness.add(100..<120, of: 2)
+        harness.add(0..<20, of: 1)
+        same(harness.turn(), [100, 101, 102, 103, 0, 1, 2, 3])
     }
 
     @Test("are too many at a bound of their project's and at one of all")
     func bounds() {
-        var desk = Desk()
-        same(desk.add(0..<100, of: 1), .waits)
-        same(desk.add([100], of: 1), .waitsAndIsFull)
-        #expect(!desk.queue.hasRoom(1))
-        #expect(desk.queue.hasRoom(2))
-        same(desk.add(101..<2000, of: 1), .waitsAndIsFull)
-        same(desk.add([2000], of: 1), .refused)
-        same(desk.add(0..<2000, of: 2), .waitsAndIsFull)
-        same(desk.add(0..<1001, of: 3), .refused)
-        #expect(desk.queue.refused == 2)
-        for _ in 0..<500 { desk.turn() }
-        #expect(desk.queue.count == 0)
-        #expect(desk.queue.hasRoom(1))
+        var harness = QueueHarness()
+        same(harness.add(0..<100, of: 1), .waits)
+        same(harness.add([100], of: 1), .waitsAndIsFull)
+        #expect(!harness.queue.hasRoom(1))
+        #expect(harness.queue.hasRoom(2))
+        same(harness.add(101..<2000, of: 1), .waitsAndIsFull)
+        same(harness.add([2000], of: 1), .refused)
+        same(harness.add(0..<2000, of: 2), .waitsAndIsFull)
+        same(harness.add(0..<1001, of: 3), .refused)
+        #expect(harness.queue.refused == 2)
+        for _ in 0..<500 { harness.turn() }
+        #expect(harness.queue.count == 0)
+        #expect(harness.queue.hasRoom(1))
     }
 
     @Test("are taken in where lines of others are as long as they may be")
     func room() {
-        var desk = Desk { ($0.lineMax, $0.longMax, $0.allMax) = (100, 160, 256) }
-        for stranger in UInt64(1)...16 { desk.add(0..<100, of: stranger) }
+        var harness = QueueHarness { ($0.lineMax, $0.longMax, $0.allMax) = (100, 160, 256) }
+        for stranger in UInt64(1)...16 { harness.add(0..<100, of: stranger) }
         // Two long lines have 160 of work together, and 14 lines have a quantum each.
-        same(desk.queue.work, 160 + 14 * 4)
+        same(harness.queue.work, 160 + 14 * 4)
         // A new line takes one request of any size, or small requests up to a quantum.
-        same(desk.add([0], of: 98, bytes: 19), .waits)
-        same(desk.add(0..<4, of: 99), .waits)
-        same(desk.add([4], of: 99), .refused)
-        for project in UInt64(100)..<110 { desk.add([0], of: project) }
-        same(desk.add([0], of: 111, bytes: 5), .waits)
-        same(desk.queue.work, 256)
-        same(desk.add([0], of: 112), .refused)
+        same(harness.add([0], of: 98, bytes: 19), .waits)
+        same(harness.add(0..<4, of: 99), .waits)
+        same(harness.add([4], of: 99), .refused)
+        for project in UInt64(100)..<110 { harness.add([0], of: project) }
+        same(harness.add([0], of: 111, bytes: 5), .waits)
+        same(harness.queue.work, 256)
+        same(harness.add([0], of: 112), .refused)
     }
 
     @Test("are held where too many were refused, and go on when half of what is owed is over")
     func held() {
-        var desk = Desk { ($0.refusal, $0.debt) = (10, 100) }
-        desk.add(0..<40, of: 1)
+        var harness = QueueHarness { ($0.refusal, $0.debt) = (10, 100) }
+        harness.add(0..<40, of: 1)
         // With the eleventh refusal the line owes more than it may.
-        same(desk.turn(refusing: 1), Array(0...10))
-        #expect(desk.queue.holds == 1)
-        #expect(!desk.queue.isReady)
-        #expect(desk.queue.heldUntil == desk.now + 60)
-        same(desk.takes(), false)
-        desk.add([100, 101], of: 2)
-        same(desk.turn(), [100, 101])
-        desk.now += 59
-        same(desk.turn(), [])
-        desk.now += 1
-        same(desk.turn(refusing: 1), [11, 12, 13, 14, 15, 16])
-        desk.now += 1_000
-        same(desk.turn(), Array(17...32))
+        same(harness.turn(refusing: 1), Array(0...10))
+        #expect(harness.queue.holds == 1)
+        #expect(!harness.queue.isReady)
+        #expect(harness.queue.heldUntil == harness.now + 60)
+        same(harness.takes(), false)
+        harness.add([100, 101], of: 2)
+        same(harness.turn(), [100, 101])
+        harness.now += 59
+        same(harness.turn(), [])
+        harness.now += 1
+        same(harness.turn(refusing: 1), [11, 12, 13, 14, 15, 16])
+        harness.now += 1_000
+        same(harness.turn(), Array(17...32))
     }
 
     @Test("makes who is refused owe more for a long body than for a short one")
@@ -212,24 +212,24 @@ struct FairQueueTests {
 
     @Test("of a project that is refused are answered at its pace, and others' at once")
     func pace() {
-        var desk = Desk { ($0.refusal, $0.debt, $0.turn) = (200_000, 20_000_000, 256) }
+        var harness = QueueHarness { ($0.refusal, $0.debt, $0.turn) = (200_000, 20_000_000, 256) }
         var refused = 0
         for turn in 0..<10_000 {
-            if desk.queue.count < 200 { desk.add((0..<100).map { _ in 0 }, of: 1) }
-            desk.add([turn + 1], of: 2)
-            desk.queue.beginTurn(now: desk.now)
+            if harness.queue.count < 200 { harness.add((0..<100).map { _ in 0 }, of: 1) }
+            harness.add([turn + 1], of: 2)
+            harness.queue.beginTurn(now: harness.now)
             var isServed = false
-            while let next = desk.queue.next(now: desk.now) {
+            while let next = harness.queue.next(now: harness.now) {
                 if next.item == 0 {
                     refused += 1
-                    desk.queue.noteRefused(1, now: desk.now)
+                    harness.queue.noteRefused(1, now: harness.now)
                 } else {
                     isServed = next.item == turn + 1
                     #expect(next.turns == 1)
                 }
             }
             #expect(isServed)
-            desk.now += 100_000
+            harness.now += 100_000
         }
         // One second has room for 5,000 refusals, and the line may owe for 100 more at its end.
         #expect((4_900...5_102).contains(refused))
@@ -237,34 +237,34 @@ struct FairQueueTests {
 
     @Test("of a held project count no turns, until it owes nothing")
     func paced() {
-        var desk = Desk { ($0.refusal, $0.debt) = (10, 100) }
-        desk.add(0..<20, of: 1)
-        desk.turn(refusing: 1)
-        desk.now += 60
-        desk.queue.beginTurn(now: desk.now)
-        same(desk.queue.next(now: desk.now)?.turns, nil)
-        desk.now += 100
-        desk.queue.beginTurn(now: desk.now)
-        same(desk.queue.next(now: desk.now)?.turns, 3)
+        var harness = QueueHarness { ($0.refusal, $0.debt) = (10, 100) }
+        harness.add(0..<20, of: 1)
+        harness.turn(refusing: 1)
+        harness.now += 60
+        harness.queue.beginTurn(now: harness.now)
+        same(harness.queue.next(now: harness.now)?.turns, nil)
+        harness.now += 100
+        harness.queue.beginTurn(now: harness.now)
+        same(harness.queue.next(now: harness.now)?.turns, 3)
     }
 
     @Test("come and go without end, and what is kept of projects does not grow")
     func forgotten() {
-        var desk = Desk { ($0.refusal, $0.debt) = (10, 15) }
+        var harness = QueueHarness { ($0.refusal, $0.debt) = (10, 15) }
         for share in UInt64(0)..<1000 {
-            desk.add([1, 2, 3], of: share)
-            desk.turn(refusing: share)
-            desk.now += 1000
-            desk.turn()
+            harness.add([1, 2, 3], of: share)
+            harness.turn(refusing: share)
+            harness.now += 1000
+            harness.turn()
         }
-        #expect(desk.queue.lines.count <= 1)
+        #expect(harness.queue.lines.count <= 1)
     }
 
     @Test("keep the laws, whatever comes in which order", arguments: 1...20)
     func random(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         func next(_ bound: Int) -> Int { Int.random(in: 0..<bound, using: &random) }
-        var desk = Desk { ($0.refusal, $0.debt, $0.turn, $0.full) = (10, 60, 20, 10) }
+        var harness = QueueHarness { ($0.refusal, $0.debt, $0.turn, $0.full) = (10, 60, 20, 10) }
         /// The last number that the queue served, by share.
         var last: [Int: Int] = [:]
         var number = 0
@@ -273,29 +273,29 @@ struct FairQueueTests {
             case 0...2:
                 number += 1
                 let share = next(5)
-                desk.add([number * 8 + share], of: UInt64(share), bytes: next(10))
-            case 3: _ = desk.takes()
-            case 4: desk.now += UInt64(next(40))
+                harness.add([number * 8 + share], of: UInt64(share), bytes: next(10))
+            case 3: _ = harness.takes()
+            case 4: harness.now += UInt64(next(40))
             default:
-                desk.queue.beginTurn(now: desk.now)
+                harness.queue.beginTurn(now: harness.now)
                 var work = 0
-                while let served = desk.queue.next(now: desk.now) {
+                while let served = harness.queue.next(now: harness.now) {
                     work += 1
-                    if next(3) == 0 { desk.queue.noteRefused(UInt64(next(5)), now: desk.now) }
+                    if next(3) == 0 { harness.queue.noteRefused(UInt64(next(5)), now: harness.now) }
                     #expect(served.item > last[served.item % 8] ?? 0)
                     last[served.item % 8] = served.item
                 }
                 #expect(work <= 20)
             }
-            #expect(desk.queue.brokenInvariant(isWhole: true) == nil)
+            #expect(harness.queue.brokenInvariant(isWhole: true) == nil)
         }
-        desk.now += 1_000_000
-        while desk.queue.count > 0 { desk.turn() }
-        #expect(desk.queue.work == 0)
+        harness.now += 1_000_000
+        while harness.queue.count > 0 { harness.turn() }
+        #expect(harness.queue.work == 0)
     }
 }
 
-extension Desk {
+extension QueueHarness {
     fileprivate mutating func takes() -> Bool { queue.takesAtOnce(queue.cost(bodyBytes: 0)) }
 }
 

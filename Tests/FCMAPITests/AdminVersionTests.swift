@@ -7,12 +7,12 @@ import Testing
 /// A command line of one build may ask a server of another build.
 @Suite("The admin socket's version") struct AdminVersionTests {
     private func answer(_ version: String?) -> APIAction {
-        let bench = Bench()
+        let harness = APIHarness()
         var fields = HTTPFields()
         if let version { fields.append(name: "tidecast-admin".utf8, value: version.utf8) }
         let request = HTTPRequest(
             method: .get, target: Array("/admin/projects".utf8), fields: fields, body: [])
-        return bench.api.route(request, isAdmin: true, now: bench.now, id: MessageID(time: 1, random: 2))
+        return harness.api.route(request, isAdmin: true, now: harness.now, id: MessageID(time: 1, random: 2))
     }
 
     @Test(arguments: [nil, "1"] as [String?]) func thisOneAndTheFirstAreServed(_ version: String?) {

@@ -28,16 +28,16 @@ struct AssertionTests {
     /// A spare key, which tests give to the same account or to an account of another project.
     private static let spare = ServiceAccountKey.make()
 
-    private static func bench() throws -> Bench {
-        let bench = Bench()
+    private static func harness() throws -> APIHarness {
+        let harness = APIHarness()
         let file = try #require(file)
-        bench.api.directory.accounts[file.keyID] = .init(
-            project: bench.project.number, email: file.email, publicKey: file.publicKey)
-        return bench
+        harness.api.directory.accounts[file.keyID] = .init(
+            project: harness.project.number, email: file.email, publicKey: file.publicKey)
+        return harness
     }
 
     private func exchange(
-        _ claims: String, header: String? = nil, by secret: String? = nil, at bench: Bench? = nil
+        _ claims: String, header: String? = nil, by secret: String? = nil, at harness: APIHarness? = nil
     ) throws -> HTTPResponse {
         let file = try #require(AssertionTests.file)
         let head = header ?? "{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":\"\(file.keyID)\"}"
@@ -46,13 +46,14 @@ struct AssertionTests {
         let signature = try #require(Crypto.signRS256(signed, privateKey: secret ?? own))
         let assertion = String(
             decoding: signed + [UInt8(ascii: ".")] + Base64URL.encode(signature), as: UTF8.self)
-        return try present(assertion, at: bench ?? AssertionTests.bench())
+        return try present(assertion, at: harness ?? AssertionTests.harness())
     }
 
-    private func present(_ assertion: String, at bench: Bench) throws -> HTTPResponse {
+    private func present(_ assertion: String, at harness: APIHarness) throws -> HTTPResponse {
         let grant = "urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer"
         return try #require(
-            bench.route(.post, "/token", "assertion=\(assertion)&grant_type=\(grant)", bearer: nil).response)
+            harness.route(.post, "/token", "assertion=\(assertion)&grant_type=\(grant)", bearer: nil).response
+        )
     }
 
     private func text(_ claims: [String: Any]) throws -> String {
@@ -63,15 +64,15 @@ struct AssertionTests {
 
     @Test("#34 that is right is exchanged for a token that sends")
     func right() throws {
-        let bench = try AssertionTests.bench()
-        let response = try exchange(try text(good()), at: bench)
+        let harness = try AssertionTests.harness()
+        let response = try exchange(try text(good()), at: harness)
         let reply = object(response.body)
         #expect(response.status == 200 && reply["token_type"] as? String == "Bearer")
         #expect(reply["expires_in"] as? Int == 3599)
         let token = try #require(reply["access_token"] as? String)
         let path = "/v1/projects/shop/messages:send"
-        #expect(bench.route(.post, path, #"{"message":{"topic":"a"}}"#, bearer: token).sent != nil)
-        let other = bench.route(
+        #expect(harness.route(.post, path, #"{"message":{"topic":"a"}}"#, bearer: token).sent != nil)
+        let other = harness.route(
             .post, "/v1/projects/other/messages:send", #"{"message":{"topic":"a"}}"#, bearer: token)
         #expect(error(other.response).status == "PERMISSION_DENIED")
     }
@@ -159,20 +160,20 @@ struct AssertionTests {
     @Test("without kid is tried against each key of its issuer, and against nobody else's")
     func severalKeys() throws {
         let (file, spare) = (try #require(AssertionTests.file), try #require(AssertionTests.spare))
-        let bench = try AssertionTests.bench()
+        let harness = try AssertionTests.harness()
         let header = "{\"alg\":\"RS256\"}"
         let claims = try text(good())
-        bench.api.directory.accounts["other"] = .init(
+        harness.api.directory.accounts["other"] = .init(
             project: ProjectNumber(6), email: "other@x", publicKey: spare.open)
-        var response = try exchange(claims, header: header, by: spare.secret, at: bench)
+        var response = try exchange(claims, header: header, by: spare.secret, at: harness)
         #expect(object(response.body)["error_description"] as? String == "Invalid JWT Signature.")
-        bench.api.directory.accounts["spare"] = .init(
-            project: bench.project.number, email: file.email, publicKey: spare.open)
-        response = try exchange(claims, header: header, by: spare.secret, at: bench)
+        harness.api.directory.accounts["spare"] = .init(
+            project: harness.project.number, email: file.email, publicKey: spare.open)
+        response = try exchange(claims, header: header, by: spare.secret, at: harness)
         #expect(response.status == 200)
-        #expect(try exchange(claims, header: header, at: bench).status == 200)
-        bench.api.directory.accounts["spare"] = nil
-        response = try exchange(claims, header: header, by: spare.secret, at: bench)
+        #expect(try exchange(claims, header: header, at: harness).status == 200)
+        harness.api.directory.accounts["spare"] = nil
+        response = try exchange(claims, header: header, by: spare.secret, at: harness)
         #expect(object(response.body)["error"] as? String == "invalid_grant", "the key was taken away")
     }
 
@@ -191,18 +192,18 @@ struct AssertionTests {
 
     @Test("costs the reading of a key once, however many come")
     func keysAreKept() throws {
-        let bench = try AssertionTests.bench()
+        let harness = try AssertionTests.harness()
         for header in [nil, "{\"alg\":\"RS256\"}", nil] {
-            #expect(try exchange(try text(good()), header: header, at: bench).status == 200)
+            #expect(try exchange(try text(good()), header: header, at: harness).status == 200)
         }
         let forged = try #require(AssertionTests.spare).secret
-        #expect(try exchange(try text(good()), by: forged, at: bench).status == 400)
-        #expect(bench.api.accountKeys.readCount == 1)
+        #expect(try exchange(try text(good()), by: forged, at: harness).status == 400)
+        #expect(harness.api.accountKeys.readCount == 1)
     }
 
     @Test("that is too long is not even split", arguments: [16_385, 30_000])
     func tooLong(count: Int) throws {
-        let response = try present(String(repeating: ".", count: count), at: try AssertionTests.bench())
+        let response = try present(String(repeating: ".", count: count), at: try AssertionTests.harness())
         #expect(object(response.body)["error"] as? String == "invalid_grant")
         #expect(
             object(response.body)["error_description"] as? String

@@ -10,7 +10,7 @@ import Testing
 /// Forms that SDKs and hand-written clients send and read, beyond FCM's documents.
 @Suite("Forms of real clients")
 struct ClientFormTests {
-    let bench = Bench()
+    let harness = APIHarness()
 
     /// `error` of an answer in the v1 envelope.
     private func envelope(_ response: HTTPResponse?) -> [String: Any] {
@@ -29,7 +29,7 @@ struct ClientFormTests {
             ("{}", "Recipient of the message is not set."),
         ])
     func messages(message: String, wanted: String) {
-        let error = envelope(bench.send(message).response)
+        let error = envelope(harness.send(message).response)
         #expect(error["message"] as? String == wanted)
         let details = error["details"] as? [[String: Any]]
         let violations = details?.first?["fieldViolations"] as? [[String: Any]]
@@ -38,9 +38,9 @@ struct ClientFormTests {
 
     @Test("a refusal for the quota of sends says it for a minute, as FCM does and as it is set")
     func sendQuota() {
-        let form = ResponseForm(kind: .send, project: bench.project)
+        let form = ResponseForm(kind: .send, project: harness.project)
         let refusal = QuotaRefusal(kind: .sends, limit: 5, retryDelay: .seconds(12))
-        let error = envelope(bench.api.render(.refused(.quota(refusal)), form))
+        let error = envelope(harness.api.render(.refused(.quota(refusal)), form))
         let details = error["details"] as? [[String: Any]] ?? []
         func detail(_ type: String) -> [String: Any] {
             details.first { ($0["@type"] as? String)?.hasSuffix(type) ?? false } ?? [:]
@@ -56,35 +56,35 @@ struct ClientFormTests {
 
     @Test("a message that was only validated has FCM's id for such, whatever its target")
     func fakeID() {
-        let form = ResponseForm(kind: .send, project: bench.project)
-        let name = object(bench.api.render(.done, form).body)["name"] as? String
+        let form = ResponseForm(kind: .send, project: harness.project)
+        let name = object(harness.api.render(.done, form).body)["name"] as? String
         #expect(name == "projects/shop/messages/fake_message_id")
     }
 
     @Test("a send that is refused for what it says costs its project a token, as at FCM")
     func refusedSend() throws {
-        let other = bench.token(project: 6)
+        let other = harness.token(project: 6)
         for (message, status) in [("{", 400), (#"{"topic":"a b"}"#, 400), ("{\"token\":\"\(other)\"}", 403)] {
-            guard case .operation(.refusedSend(let project), let form) = bench.send(message) else {
+            guard case .operation(.refusedSend(let project), let form) = harness.send(message) else {
                 Issue.record("\(message)")
                 continue
             }
-            #expect(project == bench.project.number)
-            #expect(bench.api.render(.done, form).status == status)
+            #expect(project == harness.project.number)
+            #expect(harness.api.render(.done, form).status == status)
             let quota = QuotaRefusal(kind: .sends, limit: 5, retryDelay: .seconds(12))
-            let refused = error(bench.api.render(.refused(.quota(quota)), form))
+            let refused = error(harness.api.render(.refused(.quota(quota)), form))
             #expect(refused.http == 429 && refused.fcm == "QUOTA_EXCEEDED")
         }
         // A client without a right to a project cannot spend the project's tokens.
         for bearer in [nil, "nonsense"] {
-            let action = bench.route(.post, "/v1/projects/shop/messages:send", "{", bearer: bearer)
+            let action = harness.route(.post, "/v1/projects/shop/messages:send", "{", bearer: bearer)
             if case .respond(let response) = action {
                 #expect(response.status == 401)
             } else {
                 Issue.record("\(action)")
             }
         }
-        let action = bench.route(.post, "/v1/projects/other/messages:send", "{")
+        let action = harness.route(.post, "/v1/projects/other/messages:send", "{")
         if case .respond(let response) = action {
             #expect(response.status == 403)
         } else {
@@ -112,7 +112,7 @@ struct ClientFormTests {
             #"{"message":{"topic":"a","android":{"notification":{"vibrate_timings":["1s","2s" , ]}}}}"#,
         ])
     func trailingCommas(body: String) throws {
-        let send = try #require(bench.route(.post, "/v1/projects/shop/messages:send", body).sent)
+        let send = try #require(harness.route(.post, "/v1/projects/shop/messages:send", body).sent)
         let event = object(send.message.event)
         if let data = event["data"] as? [String: String] { #expect(data == ["k": ",}", "l": "\",]"]) }
         if let shown = event["notification"] as? [String: String] {
@@ -130,7 +130,7 @@ struct ClientFormTests {
             "",
         ])
     func otherCommas(body: String) {
-        let response = bench.route(.post, "/v1/projects/shop/messages:send", body).response
+        let response = harness.route(.post, "/v1/projects/shop/messages:send", body).response
         #expect(error(response).http == 400)
     }
 
@@ -138,7 +138,7 @@ struct ClientFormTests {
     func gzip() {
         let fields = [("content-encoding", "gzip"), ("access_token_auth", "true")]
         for path in ["/v1/projects/shop/messages:send", "/iid/v1:batchAdd", "/token"] {
-            let response = bench.route(.post, path, "\u{1f}\u{8}\0\0", headers: fields).response
+            let response = harness.route(.post, path, "\u{1f}\u{8}\0\0", headers: fields).response
             #expect(response?.status == 415, "\(path)")
             #expect(response?.fields.contains { $0 == ("accept-encoding", "identity") } ?? false)
             let text = String(decoding: response?.body ?? [], as: UTF8.self)
@@ -146,8 +146,8 @@ struct ClientFormTests {
         }
         let plain = [("content-encoding", "identity")]
         let body = #"{"message":{"topic":"a"}}"#
-        #expect(bench.route(.post, "/v1/projects/shop/messages:send", body, headers: plain).sent != nil)
-        let response = bench.route(.post, "/v1/projects/shop/messages:send", "{", headers: plain).response
+        #expect(harness.route(.post, "/v1/projects/shop/messages:send", body, headers: plain).sent != nil)
+        let response = harness.route(.post, "/v1/projects/shop/messages:send", "{", headers: plain).response
         #expect(error(response).http == 400)
     }
 
@@ -156,7 +156,7 @@ struct ClientFormTests {
     func stringsForNumbers() throws {
         let fields = #"{"notification_count":"5","sticky":"true","local_only":"false"}"#
         let send = try #require(
-            bench.send(
+            harness.send(
                 "{\"topic\":\"a\",\"android\":{\"notification\":\(fields)}}",
                 extra: ",\"validate_only\":\"true\""
             ).sent)
@@ -168,16 +168,16 @@ struct ClientFormTests {
             #""notification_count":"2147483648""#, #""notification_count":"-1""#, #""sticky":"yes""#,
             #""sticky":"""#, #""sticky":"TRUE""#, #""notification_count":"+5""#, #""notification_count":[5]"#,
         ] {
-            let got = bench.send("{\"topic\":\"a\",\"android\":{\"notification\":{\(wrong)}}}").response
+            let got = harness.send("{\"topic\":\"a\",\"android\":{\"notification\":{\(wrong)}}}").response
             #expect(error(got).http == 400, "\(wrong)")
         }
     }
 
     @Test("the web SDK's header has FIS before the credential", arguments: ["", "FIS "])
     func installationAuth(prefix: String) {
-        let credential = String(decoding: bench.keys.credential(secret: 99), as: UTF8.self)
-        let path = "/v1/projects/shop/registrations/\(bench.token())/topicSubscriptions/a:subscribe"
-        let action = bench.route(
+        let credential = String(decoding: harness.keys.credential(secret: 99), as: UTF8.self)
+        let path = "/v1/projects/shop/registrations/\(harness.token())/topicSubscriptions/a:subscribe"
+        let action = harness.route(
             .post, path, bearer: nil, headers: [("x-goog-firebase-installations-auth", prefix + credential)])
         guard case .device? = action.change?.caller else {
             Issue.record("\(action)")
@@ -188,18 +188,18 @@ struct ClientFormTests {
     @Test("the colon of a path's verb may be percent-encoded", arguments: ["%3A", "%3a"])
     func encodedColon(colon: String) {
         let body = #"{"message":{"topic":"a"}}"#
-        #expect(bench.route(.post, "/v1/projects/shop/messages\(colon)send?alt=json", body).sent != nil)
-        let batch = "{\"to\":\"/topics/a\",\"registration_tokens\":[\"\(bench.token())\"]}"
+        #expect(harness.route(.post, "/v1/projects/shop/messages\(colon)send?alt=json", body).sent != nil)
+        let batch = "{\"to\":\"/topics/a\",\"registration_tokens\":[\"\(harness.token())\"]}"
         let sign = [("access_token_auth", "true")]
-        #expect(bench.route(.post, "/iid/v1\(colon)batchAdd", batch, headers: sign).change != nil)
-        let device = "/v1/projects/shop/registrations/\(bench.token())"
-        #expect(bench.route(.post, "\(device)/topicSubscriptions/a\(colon)subscribe").change != nil)
+        #expect(harness.route(.post, "/iid/v1\(colon)batchAdd", batch, headers: sign).change != nil)
+        let device = "/v1/projects/shop/registrations/\(harness.token())"
+        #expect(harness.route(.post, "\(device)/topicSubscriptions/a\(colon)subscribe").change != nil)
         for path in [
             "/v1/projects/shop/messages\(colon)\(colon)send", "/a\(colon)b", "/v1/projects\(colon)x",
         ] {
-            #expect(error(bench.route(.post, path, body).response).http == 404, "\(path)")
+            #expect(error(harness.route(.post, path, body).response).http == 404, "\(path)")
         }
         let many = "/iid/" + String(repeating: colon, count: 5000)
-        #expect(bench.route(.post, many, body).response?.status == 404)
+        #expect(harness.route(.post, many, body).response?.status == 404)
     }
 }

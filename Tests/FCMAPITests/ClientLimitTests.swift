@@ -10,16 +10,16 @@ private func address(_ text: String) -> ClientAddress? { ClientAddress(text: tex
 
 @Suite("What one client's address may do")
 struct ClientLimitTests {
-    private func bench(_ change: (inout ClientLimits.Settings) -> Void) -> Bench {
+    private func harness(_ change: (inout ClientLimits.Settings) -> Void) -> APIHarness {
         var settings = APISettings()
         var limits = ClientLimits.Settings()
         change(&limits)
         settings.clients = ClientLimits(limits, salt: 3)
-        return Bench(settings)
+        return APIHarness(settings)
     }
 
     private func ask(
-        _ bench: Bench, _ path: String, _ body: String = "{}", from client: String?,
+        _ harness: APIHarness, _ path: String, _ body: String = "{}", from client: String?,
         _ headers: [(String, String)] = []
     ) -> HTTPResponse? {
         var fields = HTTPFields()
@@ -27,25 +27,25 @@ struct ClientLimitTests {
         let request = HTTPRequest(
             method: .post, target: Array(path.utf8), fields: fields, body: Array(body.utf8),
             client: client.flatMap(address))
-        let action = bench.api.route(
-            request, isAdmin: false, now: bench.now, id: MessageID(time: 1, random: 2))
+        let action = harness.api.route(
+            request, isAdmin: false, now: harness.now, id: MessageID(time: 1, random: 2))
         if case .respond(let response) = action { return response }
         return nil
     }
 
-    private func register(_ bench: Bench, from client: String?, _ more: [(String, String)] = [])
+    private func register(_ harness: APIHarness, from client: String?, _ more: [(String, String)] = [])
         -> HTTPResponse?
     {
         ask(
-            bench, "/v1/projects/shop/registrations", from: client,
+            harness, "/v1/projects/shop/registrations", from: client,
             [("x-goog-api-key", "tck_app")] + more)
     }
 
     @Test("are so many registrations with the app's key; then 429 says which limit it was")
     func registrations() throws {
-        let bench = bench { $0.registrationsPerMinute = 2 }
-        for _ in 0..<2 { #expect(register(bench, from: "192.0.2.1") == nil) }
-        let refused = try #require(register(bench, from: "192.0.2.1"))
+        let harness = harness { $0.registrationsPerMinute = 2 }
+        for _ in 0..<2 { #expect(register(harness, from: "192.0.2.1") == nil) }
+        let refused = try #require(register(harness, from: "192.0.2.1"))
         #expect(refused.status == 429)
         let text = String(decoding: refused.body, as: UTF8.self)
         for wanted in [
@@ -56,67 +56,67 @@ struct ClientLimitTests {
         }
         #expect(refused.fields.contains { $0.name == "retry-after" && $0.value == "30" })
         #expect(refused.fields.contains { $0.name == "access-control-allow-origin" })
-        #expect(bench.api.settings.clients.registrationsRefused == 1)
+        #expect(harness.api.settings.clients.registrationsRefused == 1)
         // The limit leaves out other addresses, and clients that show more than the app's key.
-        #expect(register(bench, from: "192.0.2.2") == nil)
-        #expect(register(bench, from: nil) == nil)
-        #expect(register(bench, from: "192.0.2.1", [("authorization", "Bearer tcb_secret")]) == nil)
-        bench.api.moment = MonotonicTime(nanoseconds: .seconds(31))
-        #expect(register(bench, from: "192.0.2.1") == nil)
+        #expect(register(harness, from: "192.0.2.2") == nil)
+        #expect(register(harness, from: nil) == nil)
+        #expect(register(harness, from: "192.0.2.1", [("authorization", "Bearer tcb_secret")]) == nil)
+        harness.api.moment = MonotonicTime(nanoseconds: .seconds(31))
+        #expect(register(harness, from: "192.0.2.1") == nil)
     }
 
     @Test("are so many subscription changes with what looks like a device's credential")
     func changes() throws {
-        let bench = bench { $0.changesPerMinute = 2 }
-        let path = "/v1/projects/shop/registrations/\(bench.token())/topicSubscriptions/news:subscribe"
+        let harness = harness { $0.changesPerMinute = 2 }
+        let path = "/v1/projects/shop/registrations/\(harness.token())/topicSubscriptions/news:subscribe"
         let credential = ("authorization", "Bearer AAAAAAAAAAAAAAAAAAAAAA")
         func change(_ client: String, _ header: (String, String)) -> HTTPResponse? {
-            ask(bench, path, from: client, [header])
+            ask(harness, path, from: client, [header])
         }
         for _ in 0..<2 { #expect(change("192.0.2.1", credential) == nil) }
         let refused = try #require(change("192.0.2.1", credential))
         #expect(refused.status == 429)
         let text = String(decoding: refused.body, as: UTF8.self)
         #expect(text.contains("SubscriptionChangesPerMinutePerAddress"))
-        let form = "token=\(bench.token())&X-gcm.topic=/topics/news"
+        let form = "token=\(harness.token())&X-gcm.topic=/topics/news"
         let login = ("authorization", "AidLogin 1:AAAAAAAAAAAAAAAAAAAAAA")
-        let classic = ask(bench, "/iid/register", form, from: "192.0.2.1", [login])
+        let classic = ask(harness, "/iid/register", form, from: "192.0.2.1", [login])
         #expect(classic.map { String(decoding: $0.body, as: UTF8.self) } == "Error=QUOTA_EXCEEDED")
-        #expect(bench.api.settings.clients.changesRefused == 2)
+        #expect(harness.api.settings.clients.changesRefused == 2)
         #expect(change("192.0.2.2", credential) == nil)
         #expect(change("192.0.2.1", ("authorization", "Bearer tcb_secret")) == nil)
-        let none = self.bench { $0.changesPerMinute = 0 }
+        let none = self.harness { $0.changesPerMinute = 0 }
         for _ in 0..<4000 { #expect(ask(none, path, from: "192.0.2.1", [credential]) == nil) }
     }
 
     @Test("are a day's registrations, too; a key that is none costs nothing")
     func day() throws {
-        let bench = bench { $0.registrationsPerDay = 1 }
+        let harness = harness { $0.registrationsPerDay = 1 }
         for _ in 0..<5 {
             #expect(
                 ask(
-                    bench, "/v1/projects/shop/registrations", from: "192.0.2.1", [("x-goog-api-key", "no")]
+                    harness, "/v1/projects/shop/registrations", from: "192.0.2.1", [("x-goog-api-key", "no")]
                 )?.status == 401)
         }
-        #expect(register(bench, from: "192.0.2.1") == nil)
-        let text = try #require(register(bench, from: "192.0.2.1")).body
+        #expect(register(harness, from: "192.0.2.1") == nil)
+        let text = try #require(register(harness, from: "192.0.2.1")).body
         #expect(String(decoding: text, as: UTF8.self).contains("RegistrationsPerDayPerAddress"))
     }
 
     @Test("is not bounded for this machine's own addresses unless that is said, nor where the bound is 0")
     func exempt() {
-        let standard = bench { _ in }
+        let standard = harness { _ in }
         for _ in 0..<2000 { #expect(register(standard, from: "127.0.0.1") == nil) }
-        let none = bench { ($0.registrationsPerMinute, $0.registrationsPerDay) = (0, 0) }
+        let none = harness { ($0.registrationsPerMinute, $0.registrationsPerDay) = (0, 0) }
         for _ in 0..<11_000 { #expect(register(none, from: "192.0.2.1") == nil) }
     }
 
     @Test("is counted for whom a proxy speaks, by what the proxy itself wrote")
     func proxies() throws {
         let range = try #require(AddressRange(text: "10.0.0.0/8"))
-        let bench = bench { ($0.registrationsPerMinute, $0.proxies) = (1, [range]) }
+        let harness = harness { ($0.registrationsPerMinute, $0.proxies) = (1, [range]) }
         func status(_ peer: String, _ forwarded: String...) -> Int? {
-            register(bench, from: peer, forwarded.map { ("x-forwarded-for", $0) })?.status
+            register(harness, from: peer, forwarded.map { ("x-forwarded-for", $0) })?.status
         }
         #expect(status("10.1.2.3", "192.0.2.1") == nil)
         #expect(status("10.9.9.9", "192.0.2.7, 192.0.2.1") == 429)
@@ -133,11 +133,11 @@ struct ClientLimitTests {
     @Test("is named by its address alone, whatever else a proxy passes on")
     func forwarded() throws {
         let range = try #require(AddressRange(text: "10.0.0.0/8"))
-        let bench = bench { $0.proxies = [range] }
+        let harness = harness { $0.proxies = [range] }
         func name(_ forwarded: String, by peer: String = "10.1.2.3") -> String? {
             var fields = HTTPFields()
             fields.append(name: "x-forwarded-for".utf8, value: forwarded.utf8)
-            return bench.api.forwarded(
+            return harness.api.forwarded(
                 HTTPRequest(method: .get, target: [], fields: fields, body: [], client: address(peer)))
         }
         #expect(name("192.0.2.7, \t192.0.2.1:4711 ") == "192.0.2.1")
@@ -149,19 +149,19 @@ struct ClientLimitTests {
 
     @Test("are so many assertions that are refused; then none is looked at, and other addresses go on")
     func assertions() throws {
-        let bench = bench { $0.badAssertionsPerMinute = 3 }
+        let harness = harness { $0.badAssertionsPerMinute = 3 }
         let form = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=a.b.c"
-        for _ in 0..<3 { #expect(ask(bench, "/token", form, from: "192.0.2.1")?.status == 400) }
+        for _ in 0..<3 { #expect(ask(harness, "/token", form, from: "192.0.2.1")?.status == 400) }
         for _ in 0..<3 {
-            let refused = try #require(ask(bench, "/token", form, from: "192.0.2.1"))
+            let refused = try #require(ask(harness, "/token", form, from: "192.0.2.1"))
             #expect(refused.status == 429)
             #expect(String(decoding: refused.body, as: UTF8.self).contains("temporarily_unavailable"))
             #expect(refused.fields.contains { $0.name == "retry-after" && $0.value == "21" })
         }
-        #expect(bench.api.settings.clients.assertionsRefused == 3)
-        #expect(ask(bench, "/token", form, from: "192.0.2.2")?.status == 400)
-        bench.api.moment = MonotonicTime(nanoseconds: .seconds(21))
-        #expect(ask(bench, "/token", form, from: "192.0.2.1")?.status == 400)
+        #expect(harness.api.settings.clients.assertionsRefused == 3)
+        #expect(ask(harness, "/token", form, from: "192.0.2.2")?.status == 400)
+        harness.api.moment = MonotonicTime(nanoseconds: .seconds(21))
+        #expect(ask(harness, "/token", form, from: "192.0.2.1")?.status == 400)
     }
 
     @Test("ranges of addresses are read as they are written")

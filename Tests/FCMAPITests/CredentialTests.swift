@@ -10,25 +10,26 @@ private let path = "/v1/projects/shop/messages:send"
 private let body = #"{"message":{"topic":"a"}}"#
 
 @Suite("A credential that ends") struct EndingCredentialTests {
-    private func bench(end: Int64?, isPlain: Bool = false) -> Bench {
-        let bench = Bench()
-        let end = end.map { WallTime(milliseconds: bench.now.milliseconds + $0) }
-        var directory = bench.api.directory
+    private func harness(end: Int64?, isPlain: Bool = false) -> APIHarness {
+        let harness = APIHarness()
+        let end = end.map { WallTime(milliseconds: harness.now.milliseconds + $0) }
+        var directory = harness.api.directory
         directory.keys[KeyHash.of("tcb_secret".utf8)]?.end = end
         directory.keys[KeyHash.of("tck_app".utf8)]?.end = end
         directory.accounts["0a"] = .init(
-            project: bench.project.number, email: "e", publicKey: "", end: end, isPlain: isPlain)
-        bench.api.directory = directory
-        return bench
+            project: harness.project.number, email: "e", publicKey: "", end: end, isPlain: isPlain)
+        harness.api.directory = directory
+        return harness
     }
 
-    private func token(_ bench: Bench, key: String?) -> String {
-        let made = bench.api.authenticator.makeAccessToken(bench.project.number, key: key, now: bench.now)
+    private func token(_ harness: APIHarness, key: String?) -> String {
+        let made = harness.api.authenticator.makeAccessToken(
+            harness.project.number, key: key, now: harness.now)
         return String(decoding: made.token, as: UTF8.self)
     }
 
-    private func registers(_ bench: Bench) -> Bool {
-        let action = bench.route(
+    private func registers(_ harness: APIHarness) -> Bool {
+        let action = harness.route(
             .post, "/v1/projects/shop/registrations", bearer: nil, headers: [("x-goog-api-key", "tck_app")])
         if case .operation = action { return true }
         return false
@@ -36,80 +37,80 @@ private let body = #"{"message":{"topic":"a"}}"#
 
     @Test("counts until then", arguments: [nil, 1] as [Int64?])
     func counts(end: Int64?) {
-        let bench = bench(end: end)
-        #expect(bench.route(.post, path, body).sent != nil)
-        #expect(bench.route(.post, path, body, bearer: token(bench, key: "0a")).sent != nil)
-        #expect(registers(bench))
+        let harness = harness(end: end)
+        #expect(harness.route(.post, path, body).sent != nil)
+        #expect(harness.route(.post, path, body, bearer: token(harness, key: "0a")).sent != nil)
+        #expect(registers(harness))
     }
 
     @Test("counts no more from then on", arguments: [0, -1] as [Int64])
     func ended(end: Int64) {
-        let bench = bench(end: end)
-        #expect(error(bench.route(.post, path, body).response).http == 401)
-        #expect(bench.route(.post, path, body, bearer: token(bench, key: "0a")).sent == nil)
-        #expect(!registers(bench))
+        let harness = harness(end: end)
+        #expect(error(harness.route(.post, path, body).response).http == 401)
+        #expect(harness.route(.post, path, body, bearer: token(harness, key: "0a")).sent == nil)
+        #expect(!registers(harness))
     }
 
     @Test("counts no more while what was verified is still remembered")
     func remembered() {
-        let bench = bench(end: 1000)
-        let later = WallTime(milliseconds: bench.now.milliseconds + 1000)
-        for shown in ["tcb_secret", token(bench, key: "0a")] {
+        let harness = harness(end: 1000)
+        let later = WallTime(milliseconds: harness.now.milliseconds + 1000)
+        for shown in ["tcb_secret", token(harness, key: "0a")] {
             let request = HTTPRequest(method: .get, target: [])
             request.fields.append(name: "authorization".utf8, value: "Bearer \(shown)".utf8)
             func principal(_ now: WallTime) -> Principal? {
-                bench.api.authenticator.principal(request, bench.api.directory, now: now)
+                harness.api.authenticator.principal(request, harness.api.directory, now: now)
             }
-            #expect(principal(bench.now) == .project(bench.project.number))
+            #expect(principal(harness.now) == .project(harness.project.number))
             #expect(principal(later) == nil)
         }
     }
 
     @Test("takes its access tokens with it at once when it is revoked")
     func revoked() {
-        let bench = bench(end: nil)
-        let shown = token(bench, key: "0a")
-        #expect(bench.route(.post, path, body, bearer: shown).sent != nil)
-        var life = Credential(kind: .serviceAccount, project: bench.project.number)
-        life.revoked = bench.now
-        bench.api.directory.apply("0a", life)
-        #expect(error(bench.route(.post, path, body, bearer: shown).response).http == 401)
+        let harness = harness(end: nil)
+        let shown = token(harness, key: "0a")
+        #expect(harness.route(.post, path, body, bearer: shown).sent != nil)
+        var life = Credential(kind: .serviceAccount, project: harness.project.number)
+        life.revoked = harness.now
+        harness.api.directory.apply("0a", life)
+        #expect(error(harness.route(.post, path, body, bearer: shown).response).http == 401)
         // A token that names no key may be another key's, so it still counts.
-        #expect(bench.route(.post, path, body, bearer: token(bench, key: nil)).sent != nil)
+        #expect(harness.route(.post, path, body, bearer: token(harness, key: nil)).sent != nil)
     }
 
     @Test("of before keys were told apart takes what was got until then")
     func plain() {
-        let bench = bench(end: nil, isPlain: true)
-        let before = token(bench, key: nil)
-        let other = token(bench, key: "0a")
-        bench.api.directory.plainEnds[bench.project.number] = bench.now
-        #expect(bench.route(.post, path, body, bearer: before).sent == nil)
-        #expect(bench.route(.post, path, body, bearer: other).sent != nil)
-        let earlier = WallTime(milliseconds: bench.now.milliseconds - 1)
-        bench.api.directory.plainEnds[bench.project.number] = earlier
-        #expect(bench.route(.post, path, body, bearer: before).sent != nil)
+        let harness = harness(end: nil, isPlain: true)
+        let before = token(harness, key: nil)
+        let other = token(harness, key: "0a")
+        harness.api.directory.plainEnds[harness.project.number] = harness.now
+        #expect(harness.route(.post, path, body, bearer: before).sent == nil)
+        #expect(harness.route(.post, path, body, bearer: other).sent != nil)
+        let earlier = WallTime(milliseconds: harness.now.milliseconds - 1)
+        harness.api.directory.plainEnds[harness.project.number] = earlier
+        #expect(harness.route(.post, path, body, bearer: before).sent != nil)
     }
 
     @Test("speaks for its own project only, whatever its token says")
     func foreign() {
-        let bench = bench(end: nil)
-        let made = bench.api.authenticator.makeAccessToken(ProjectNumber(6), key: "0a", now: bench.now)
+        let harness = harness(end: nil)
+        let made = harness.api.authenticator.makeAccessToken(ProjectNumber(6), key: "0a", now: harness.now)
         let text = String(decoding: made.token, as: UTF8.self)
-        let sent = bench.route(.post, "/v1/projects/other/messages:send", body, bearer: text)
+        let sent = harness.route(.post, "/v1/projects/other/messages:send", body, bearer: text)
         #expect(error(sent.response).http == 401)
     }
 
     @Test("is noted when it is used")
     func uses() {
-        let bench = bench(end: nil)
-        _ = bench.route(.post, path, body)
-        _ = bench.route(.post, path, body, bearer: token(bench, key: "0a"))
-        _ = registers(bench)
+        let harness = harness(end: nil)
+        _ = harness.route(.post, path, body)
+        _ = harness.route(.post, path, body, bearer: token(harness, key: "0a"))
+        _ = registers(harness)
         let names = [KeyHash.of("tcb_secret".utf8), KeyHash.of("tck_app".utf8), "0a"]
-        #expect(Set(bench.api.takeUses(now: bench.now).keys) == Set(names))
-        _ = bench.route(.post, path, body)
-        #expect(bench.api.takeUses(now: bench.now).isEmpty)
+        #expect(Set(harness.api.takeUses(now: harness.now).keys) == Set(names))
+        _ = harness.route(.post, path, body)
+        #expect(harness.api.takeUses(now: harness.now).isEmpty)
     }
 }
 
@@ -149,11 +150,11 @@ private let body = #"{"message":{"topic":"a"}}"#
 
 @Suite("What is asked of credentials") struct CredentialRequestTests {
     private func ask(_ method: HTTPMethod, _ target: String, _ body: String = "{}") -> APIAction {
-        let bench = Bench()
+        let harness = APIHarness()
         let request = HTTPRequest(
             method: method, target: Array("/admin\(target)".utf8), fields: HTTPFields(),
             body: Array(body.utf8))
-        return bench.api.route(request, isAdmin: true, now: bench.now, id: MessageID(time: 1, random: 2))
+        return harness.api.route(request, isAdmin: true, now: harness.now, id: MessageID(time: 1, random: 2))
     }
 
     private func wanted(_ action: APIAction) -> CredentialRequest? {
@@ -161,7 +162,7 @@ private let body = #"{"message":{"topic":"a"}}"#
     }
 
     @Test func isUnderstood() throws {
-        let now = Bench().now.milliseconds
+        let now = APIHarness().now.milliseconds
         guard case .list(nil) = wanted(ask(.get, "/keys")),
             case .list(.some) = wanted(ask(.get, "/keys?project=shop")),
             case .revoke("a") = wanted(ask(.post, "/keys/a/revoke")),
@@ -240,12 +241,12 @@ private let body = #"{"message":{"topic":"a"}}"#
 }
 
 @Suite("An operator over the network") struct OperatorTests {
-    private func bench(_ role: OperatorRole, end: Int64? = nil) -> Bench {
-        let bench = Bench()
+    private func harness(_ role: OperatorRole, end: Int64? = nil) -> APIHarness {
+        let harness = APIHarness()
         var life = Credential(kind: .operatorToken, project: nil, label: "ci", role: role)
-        life.expires = end.map { WallTime(milliseconds: bench.now.milliseconds + $0) }
-        bench.api.directory.apply(KeyHash.of("tco_ci".utf8), life)
-        return bench
+        life.expires = end.map { WallTime(milliseconds: harness.now.milliseconds + $0) }
+        harness.api.directory.apply(KeyHash.of("tco_ci".utf8), life)
+        return harness
     }
 
     private func request(
@@ -260,9 +261,9 @@ private let body = #"{"message":{"topic":"a"}}"#
     }
 
     /// The status of a refusal, or 0.
-    private func ask(_ bench: Bench, _ request: HTTPRequest) -> Int {
-        let action = bench.api.route(
-            request, isAdmin: false, now: bench.now, id: MessageID(time: 1, random: 2))
+    private func ask(_ harness: APIHarness, _ request: HTTPRequest) -> Int {
+        let action = harness.api.route(
+            request, isAdmin: false, now: harness.now, id: MessageID(time: 1, random: 2))
         return action.response?.status ?? 0
     }
 
@@ -290,62 +291,62 @@ private let body = #"{"message":{"topic":"a"}}"#
     func roles(
         row: (method: HTTPMethod, target: String, body: String, needed: OperatorRole), role: OperatorRole
     ) {
-        let status = ask(bench(role), request(row.method, row.target, row.body))
+        let status = ask(harness(role), request(row.method, row.target, row.body))
         #expect(status == (role >= row.needed ? 0 : 403), "\(row.target) by \(role)")
     }
 
     @Test("is nobody in clear text, except on the machine itself")
     func clearText() {
         for (method, target, body, _) in OperatorTests.rows {
-            let bench = bench(.admin)
-            #expect(ask(bench, request(method, target, body, isSecure: false)) == 403, "\(target)")
+            let harness = harness(.admin)
+            #expect(ask(harness, request(method, target, body, isSecure: false)) == 403, "\(target)")
             let near = request(method, target, body, isSecure: false, isLoopback: true)
-            #expect(ask(bench, near) == 0, "\(target)")
+            #expect(ask(harness, near) == 0, "\(target)")
         }
     }
 
     @Test("is nobody any more when the token has ended", arguments: [0, -1] as [Int64])
     func ended(end: Int64) {
         for (method, target, body, _) in OperatorTests.rows {
-            #expect(ask(bench(.admin, end: end), request(method, target, body)) == 401, "\(target)")
+            #expect(ask(harness(.admin, end: end), request(method, target, body)) == 401, "\(target)")
         }
     }
 
     @Test("is nobody else")
     func others() {
         for (method, target, body, _) in OperatorTests.rows where target.hasPrefix("/admin") {
-            let bench = bench(.admin)
+            let harness = harness(.admin)
             // A client without a token does not learn that the path exists.
-            #expect(ask(bench, request(method, target, body, bearer: nil)) == 404, "\(target)")
+            #expect(ask(harness, request(method, target, body, bearer: nil)) == 404, "\(target)")
             for bearer in ["tco_other", "tck_app", "owner", "", "tco_ci "] {
                 #expect(
-                    ask(bench, request(method, target, body, bearer: bearer)) == 401, "\(target) \(bearer)")
+                    ask(harness, request(method, target, body, bearer: bearer)) == 401, "\(target) \(bearer)")
             }
             let isOfBackends = method == .get && target.hasSuffix("quotas")
             #expect(
-                ask(bench, request(method, target, body, bearer: "tcb_secret")) == (isOfBackends ? 0 : 401))
+                ask(harness, request(method, target, body, bearer: "tcb_secret")) == (isOfBackends ? 0 : 401))
         }
     }
 
     @Test("is named for the audit log")
     func author() {
-        let bench = bench(.read)
-        let name = bench.api.author(of: request(.get, "/admin/keys"), now: bench.now)
+        let harness = harness(.read)
+        let name = harness.api.author(of: request(.get, "/admin/keys"), now: harness.now)
         #expect(name == "operator ci (\(Credential.id(of: KeyHash.of("tco_ci".utf8))))")
-        #expect(bench.api.author(of: request(.get, "/", bearer: nil), now: bench.now) == "unknown")
+        #expect(harness.api.author(of: request(.get, "/", bearer: nil), now: harness.now) == "unknown")
     }
 
     /// The command line uses paths under /admin for operations that a backend may do.
     @Test("is not needed for a backend's own subscriptions")
     func backends() {
-        let bench = bench(.read)
+        let harness = harness(.read)
         for verb in ["subscribe", "unsubscribe"] {
-            let body = "{\"to\":\"/topics/a\",\"registration_tokens\":[\"\(bench.token())\"]}"
+            let body = "{\"to\":\"/topics/a\",\"registration_tokens\":[\"\(harness.token())\"]}"
             let own = request(.post, "/admin/projects/shop/\(verb)", body, bearer: "tcb_secret")
-            #expect(ask(bench, own) == 0)
+            #expect(ask(harness, own) == 0)
             let other = request(.post, "/admin/projects/other/\(verb)", body, bearer: "tcb_secret")
-            #expect(ask(bench, other) == 401)
-            #expect(ask(bench, request(.post, "/admin/projects/other/\(verb)", body)) == 403)
+            #expect(ask(harness, other) == 401)
+            #expect(ask(harness, request(.post, "/admin/projects/other/\(verb)", body)) == 403)
         }
     }
 
@@ -356,6 +357,6 @@ private let body = #"{"message":{"topic":"a"}}"#
             #"{"kind":"operator","role":"read","project":"shop"}"#,
         ])
     func made(body: String) {
-        #expect(ask(bench(.admin), request(.post, "/admin/keys", body)) == 400)
+        #expect(ask(harness(.admin), request(.post, "/admin/keys", body)) == 400)
     }
 }

@@ -57,8 +57,8 @@ struct DevHostTests {
         }
     }
 
-    private func status(_ bench: Bench, _ method: HTTPMethod, _ headers: [(String, String)]) -> Int? {
-        let action = bench.route(
+    private func status(_ harness: APIHarness, _ method: HTTPMethod, _ headers: [(String, String)]) -> Int? {
+        let action = harness.route(
             method, "/v1/projects/any/registrations", "{}", bearer: nil, headers: headers)
         guard case .respond(let response) = action else { return nil }
         return response.status
@@ -67,9 +67,9 @@ struct DevHostTests {
     @Test("is refused with a sentence, the preflight too; a server in earnest asks nobody whose page it is")
     func routes() {
         let page = [("origin", "https://evil.example")]
-        #expect(status(Bench(isDev: true), .post, page) == 403)
-        #expect(status(Bench(isDev: true), .options, page) == 403)
-        #expect(status(Bench(isDev: true), .post, []) == nil)
-        #expect(status(Bench(), .options, page) == 204)
+        #expect(status(APIHarness(isDev: true), .post, page) == 403)
+        #expect(status(APIHarness(isDev: true), .options, page) == 403)
+        #expect(status(APIHarness(isDev: true), .post, []) == nil)
+        #expect(status(APIHarness(), .options, page) == 204)
     }
 }

@@ -7,13 +7,13 @@ import Testing
 @testable import FCMAPI
 
 @Suite("A development server's emulator") struct EmulatorTests {
-    private let bench: Bench
+    private let harness: APIHarness
 
     init() {
         var settings = APISettings()
         settings.isDev = true
         settings.emulator = Emulator()
-        bench = Bench(settings)
+        harness = APIHarness(settings)
     }
 
     private func json(_ action: APIAction) throws -> NSDictionary {
@@ -35,7 +35,7 @@ import Testing
     }
 
     private func messages(of project: String = "shop") throws -> [NSDictionary] {
-        let answer = try json(bench.route(.get, "/emulator/v1/projects/\(project)/messages", bearer: nil))
+        let answer = try json(harness.route(.get, "/emulator/v1/projects/\(project)/messages", bearer: nil))
         return try #require(answer["messages"] as? [NSDictionary])
     }
 
@@ -47,19 +47,19 @@ import Testing
 
     @Test("tells what was accepted, and only that")
     func tellsMessages() throws {
-        let action = bench.send(#"{"topic":"news","data":{"a":"\u00e4"},}"#)
+        let action = harness.send(#"{"topic":"news","data":{"a":"\u00e4"},}"#)
         guard case .operation(_, let form) = action else { throw TestError() }
         #expect(try messages().isEmpty)
-        _ = bench.api.render(.refused(.unavailable("not now")), form)
+        _ = harness.api.render(.refused(.unavailable("not now")), form)
         #expect(try messages().isEmpty)
-        _ = bench.api.render(.accepted(MessageID(time: 1, random: 2)), form)
+        _ = harness.api.render(.accepted(MessageID(time: 1, random: 2)), form)
         let sent = try messages()
         #expect(sent.count == 1)
         #expect(sent[0]["message"] as? NSDictionary == ["topic": "news", "data": ["a": "ä"]])
         #expect((sent[0]["name"] as? String)?.hasPrefix("projects/shop/messages/") == true)
-        #expect(sent[0]["sentTime"] as? Int64 == bench.now.milliseconds)
+        #expect(sent[0]["sentTime"] as? Int64 == harness.now.milliseconds)
         #expect(try messages(of: "other").isEmpty)
-        _ = bench.route(.delete, "/emulator/v1/projects/shop/messages", bearer: nil)
+        _ = harness.route(.delete, "/emulator/v1/projects/shop/messages", bearer: nil)
         #expect(try messages().isEmpty)
     }
 
@@ -69,7 +69,7 @@ import Testing
         let count = Emulator.messagesMax + 5
         for number in 0..<count {
             let id = MessageID(time: UInt64(number), random: 7)
-            emulator.asked(.init(id: id, time: bench.now, message: []), of: "shop")
+            emulator.asked(.init(id: id, time: harness.now, message: []), of: "shop")
             emulator.accepted(id)
         }
         #expect(emulator.messages(of: "shop").map(\.id.time) == (5..<UInt64(count)).map { $0 })
@@ -87,29 +87,29 @@ import Testing
     @Test("gives every error of FCM's table, as often as it is asked to", arguments: Fault.Answer.allCases)
     func answers(answer: Fault.Answer) throws {
         let body = "{\"error\":\"\(answer.rawValue)\",\"times\":2}"
-        #expect(status(bench.route(.post, "/emulator/v1/projects/shop/faults", body, bearer: nil)) == 200)
-        for _ in 1...2 { #expect(status(bench.send(#"{"topic":"news"}"#)) == answer.error.code) }
-        #expect(isSend(bench.send(#"{"topic":"news"}"#)))
+        #expect(status(harness.route(.post, "/emulator/v1/projects/shop/faults", body, bearer: nil)) == 200)
+        for _ in 1...2 { #expect(status(harness.send(#"{"topic":"news"}"#)) == answer.error.code) }
+        #expect(isSend(harness.send(#"{"topic":"news"}"#)))
     }
 
     @Test("keeps a fault for the device that it is meant for, and for ever where it says so")
     func meantFor() throws {
-        let token = bench.token()
+        let token = harness.token()
         let body = "{\"error\":\"UNREGISTERED\",\"times\":0,\"device\":\"\(token)\"}"
-        _ = bench.route(.post, "/emulator/v1/projects/shop/faults", body, bearer: nil)
-        #expect(isSend(bench.send(#"{"topic":"news"}"#)))
-        for _ in 1...3 { #expect(status(bench.send("{\"token\":\"\(token)\"}")) == 404) }
-        let kept = try json(bench.route(.get, "/emulator/v1/projects/shop/faults", bearer: nil))
+        _ = harness.route(.post, "/emulator/v1/projects/shop/faults", body, bearer: nil)
+        #expect(isSend(harness.send(#"{"topic":"news"}"#)))
+        for _ in 1...3 { #expect(status(harness.send("{\"token\":\"\(token)\"}")) == 404) }
+        let kept = try json(harness.route(.get, "/emulator/v1/projects/shop/faults", bearer: nil))
         #expect((kept["faults"] as? [NSDictionary])?.first?["device"] as? String == token)
-        _ = bench.route(.delete, "/emulator/v1/projects/shop/faults", bearer: nil)
-        #expect(isSend(bench.send("{\"token\":\"\(token)\"}")))
+        _ = harness.route(.delete, "/emulator/v1/projects/shop/faults", bearer: nil)
+        #expect(isSend(harness.send("{\"token\":\"\(token)\"}")))
     }
 
     @Test("makes a send wait, with an answer or without")
     func waits() throws {
         for body in [#"{"delay":"1.5s"}"#, #"{"delay":"1.5s","error":"UNAVAILABLE"}"#] {
-            _ = bench.route(.post, "/emulator/v1/projects/shop/faults", body, bearer: nil)
-            guard case .later(let delay, let action) = bench.send(#"{"topic":"news"}"#) else {
+            _ = harness.route(.post, "/emulator/v1/projects/shop/faults", body, bearer: nil)
+            guard case .later(let delay, let action) = harness.send(#"{"topic":"news"}"#) else {
                 Issue.record("nothing waits")
                 continue
             }
@@ -120,10 +120,10 @@ import Testing
 
     @Test("takes a fault from a field of any request")
     func field() {
-        let batch = bench.route(
+        let batch = harness.route(
             .post, "/iid/v1:batchAdd", "{}", headers: [("x-tidecast-fault", "INTERNAL")])
         #expect(status(batch) == 500)
-        let send = bench.route(
+        let send = harness.route(
             .post, "/v1/projects/shop/messages:send", "{}", headers: [("x-tidecast-fault", "delay=0.2s")])
         guard case .later(200_000_000, let action) = send else {
             Issue.record("nothing waits")
@@ -139,13 +139,13 @@ import Testing
             #"{"delay":"601s"}"#, #"{"error":"INTERNAL","times":-1}"#, #"{"error":"INTERNAL","often":1}"#,
         ])
     func malformed(body: String) {
-        #expect(status(bench.route(.post, "/emulator/v1/projects/shop/faults", body, bearer: nil)) == 400)
-        #expect(isSend(bench.send(#"{"topic":"news"}"#)))
+        #expect(status(harness.route(.post, "/emulator/v1/projects/shop/faults", body, bearer: nil)) == 400)
+        #expect(isSend(harness.send(#"{"topic":"news"}"#)))
     }
 
     @Test func fieldOfNothing() {
         for field in ["", "TEAPOT", "delay=", "delay=x", ";;", "INTERNAL; delay=1"] {
-            let action = bench.route(
+            let action = harness.route(
                 .post, "/v1/projects/shop/messages:send", #"{"message":{"topic":"news"}}"#,
                 headers: [("x-tidecast-fault", field)])
             #expect(status(action) == 400, "\(field)")
@@ -156,7 +156,7 @@ import Testing
 
     @Test("is there on a development server only")
     func devOnly() {
-        let plain = Bench()
+        let plain = APIHarness()
         for path in ["messages", "faults"] {
             #expect(status(plain.route(.get, "/emulator/v1/projects/shop/\(path)")) == 404)
         }
@@ -168,12 +168,12 @@ import Testing
 
     @Test("forgets a project with all that it has")
     func resets() throws {
-        guard case .admin(.deleteProject(let project)) = bench.route(.delete, "/emulator/v1/projects/shop")
+        guard case .admin(.deleteProject(let project)) = harness.route(.delete, "/emulator/v1/projects/shop")
         else { throw TestError() }
         #expect(project.id == "shop")
-        #expect(status(bench.route(.delete, "/emulator/v1/projects/nobody")) == 200)
+        #expect(status(harness.route(.delete, "/emulator/v1/projects/nobody")) == 200)
         for path in ["shop/what", "shop/messages/1", "No!/messages", "shop/messages?x=%zz"] {
-            let found = status(bench.route(.put, "/emulator/v1/projects/\(path)"))
+            let found = status(harness.route(.put, "/emulator/v1/projects/\(path)"))
             #expect(found == 404, "\(path)")
         }
     }

@@ -7,11 +7,11 @@ import Testing
 /// Bodies that are valid JSON and were made to do harm.
 @Suite("Hostile bodies")
 struct HostileTests {
-    let bench = Bench()
+    let harness = APIHarness()
 
     /// The canonical event as text.
     private func event(_ message: String) -> String {
-        String(decoding: bench.send(message).sent?.message.event ?? [], as: UTF8.self)
+        String(decoding: harness.send(message).sent?.message.event ?? [], as: UTF8.self)
     }
 
     @Test(
@@ -29,7 +29,7 @@ struct HostileTests {
         "a number where another type is wanted is shown as it was",
         arguments: ["18446744073709551615", "9223372036854775808", "-9223372036854775808", "1.5"])
     func shownNumbers(text: String) {
-        let response = bench.send("{\"topic\":\"a\",\"data\":{\"k\":\(text)}}").response
+        let response = harness.send("{\"topic\":\"a\",\"data\":{\"k\":\(text)}}").response
         let reply = response.map { String(decoding: $0.body, as: UTF8.self) } ?? ""
         #expect(reply.contains("(TYPE_STRING), \(text)"))
     }
@@ -41,7 +41,7 @@ struct HostileTests {
             ("1800000000", 0), ("99999999999999999999", 2_419_200), ("soon", 2_419_200),
         ])
     func expiry(text: String, seconds: Int) {
-        let send = bench.send("{\"topic\":\"a\",\"apns\":{\"headers\":{\"APNS-Expiration\":\"\(text)\"}}}")
+        let send = harness.send("{\"topic\":\"a\",\"apns\":{\"headers\":{\"APNS-Expiration\":\"\(text)\"}}}")
             .sent
         #expect(send?.message.ttlSeconds == UInt32(seconds))
     }
@@ -54,11 +54,11 @@ struct HostileTests {
             "{\"topic\":\"a\",\"webpush\":{\"notification\":{\(names)}}}",
             "{\"topic\":\"a\",\"apns\":{\"payload\":{\(names)}}}",
         ] {
-            #expect(error(bench.send(body).response).fcm == "INVALID_ARGUMENT")
+            #expect(error(harness.send(body).response).fcm == "INVALID_ARGUMENT")
         }
         let headers = (0..<10_000).map { "\"h\($0)\":\"\"" }.joined(separator: ",")
         #expect(
-            error(bench.send("{\"topic\":\"a\",\"apns\":{\"headers\":{\(headers)}}}").response).fcm
+            error(harness.send("{\"topic\":\"a\",\"apns\":{\"headers\":{\(headers)}}}").response).fcm
                 == "INVALID_ARGUMENT", "the bound of the whole event")
     }
 
@@ -76,8 +76,9 @@ struct HostileTests {
     func escapes() {
         let control = String(repeating: "\\u0001", count: 4090)
         let data = "\"data\":{\"k\":\"\(control)\"}"
-        #expect(bench.send("{\"topic\":\"a\",\(data),\"android\":{\(data)}}").sent != nil)
-        let got = bench.send("{\"topic\":\"a\",\(data),\"android\":{\(data)},\"webpush\":{\(data)}}").response
+        #expect(harness.send("{\"topic\":\"a\",\(data),\"android\":{\(data)}}").sent != nil)
+        let got = harness.send("{\"topic\":\"a\",\(data),\"android\":{\(data)},\"webpush\":{\(data)}}")
+            .response
         #expect(error(got).fcm == "INVALID_ARGUMENT")
     }
 
@@ -85,7 +86,7 @@ struct HostileTests {
     func lines() throws {
         let text = "\\n\\r\\u0000\\u2028\\u0085\\\"\\\\/\\u007f\\ud83d\\ude00"
         let send = try #require(
-            bench.send(
+            harness.send(
                 "{\"topic\":\"a\",\"data\":{\"\(text)\":\"\(text)\"},\"apns\":{\"payload\":{\"\(text)\":1}}}"
             )
             .sent)
@@ -100,14 +101,14 @@ struct HostileTests {
             "{\"topic\":\"a\",\"apns\":{\"payload\":{\"x\":" + String(repeating: "[", count: depth)
                 + String(repeating: "]", count: depth) + "}}}"
         }
-        #expect(bench.send(nested(40)).sent != nil)
-        #expect(error(bench.send(nested(64)).response).http == 400)
+        #expect(harness.send(nested(40)).sent != nil)
+        #expect(error(harness.send(nested(64)).response).http == 400)
     }
 
     @Test("a list of tokens is not read beyond the thousandth")
     func manyTokens() {
         let tokens = Array(repeating: "\"x\"", count: 100_000).joined(separator: ",")
-        let response = bench.route(
+        let response = harness.route(
             .post, "/iid/v1:batchAdd", "{\"to\":\"/topics/a\",\"registration_tokens\":[\(tokens)]}",
             headers: [("access_token_auth", "true")]
         ).response
@@ -119,13 +120,13 @@ struct HostileTests {
         let many = String(repeating: "a=b&", count: 255) + "grant_type=x&assertion=y"
         let long = "grant_type=x&assertion=" + String(repeating: ".", count: 32_768)
         for body in [many, long, String(repeating: "a&", count: 30_000), String(repeating: "&", count: 300)] {
-            let reply = object(bench.route(.post, "/token", body, bearer: nil).response?.body ?? [])
+            let reply = object(harness.route(.post, "/token", body, bearer: nil).response?.body ?? [])
             #expect(reply["error"] as? String == "invalid_request", "\(reply)")
         }
-        let token = bench.token()
+        let token = harness.token()
         let device = "sender=\(token)&X-gcm.topic=%2Ftopics%2Fa&delete=true"
         func register(_ body: String) -> APIAction {
-            bench.route(.post, "/iid/register", body, headers: [("authorization", "AidLogin 1:2")])
+            harness.route(.post, "/iid/register", body, headers: [("authorization", "AidLogin 1:2")])
         }
         for body in [many + "&" + device, device + "&" + many] {
             let text = register(body).response.map { String(decoding: $0.body, as: UTF8.self) }
@@ -139,7 +140,7 @@ struct HostileTests {
             "grant_type=x&grant%5Ftype=urn:ietf:params:oauth:grant-type:jwt-bearer",
             "&&grant_type=urn%3aietf%3Aparams%3aoauth%3Agrant-type%3Ajwt-bearer&=&x&",
         ] {
-            let reply = object(bench.route(.post, "/token", body, bearer: nil).response?.body ?? [])
+            let reply = object(harness.route(.post, "/token", body, bearer: nil).response?.body ?? [])
             #expect(reply["error_description"] as? String == "The assertion is missing.", "\(reply)")
         }
     }
@@ -152,7 +153,7 @@ struct HostileTests {
             "{\"message\":{\"data\":{\(names)}}}", "{\(names)}", "[\(arrays)]",
             "{\"message\":{\"topic\":\"a\",\"apns\":{\"payload\":{\"x\":[\(arrays)]}}}}",
         ] {
-            let response = bench.route(.post, "/v1/projects/shop/messages:send", body).response
+            let response = harness.route(.post, "/v1/projects/shop/messages:send", body).response
             #expect(error(response).fcm == "INVALID_ARGUMENT")
             let message = (object(response?.body ?? [])["error"] as? [String: Any])?["message"] as? String
             #expect(message == "Invalid JSON payload received. It has more than 8192 names and values.")
@@ -164,6 +165,6 @@ struct HostileTests {
         let data = (0..<1000).map { "\"\($0)\":\"\"" }.joined(separator: ",")
         let all = ["android", "webpush"].map { "\"\($0)\":{\"data\":{\(data)}}" }.joined(separator: ",")
         let apns = "\"apns\":{\"payload\":{\(data)}}"
-        #expect(bench.send("{\"topic\":\"a\",\"data\":{\(data)},\(all),\(apns)}").sent != nil)
+        #expect(harness.send("{\"topic\":\"a\",\"data\":{\(data)},\(all),\(apns)}").sent != nil)
     }
 }

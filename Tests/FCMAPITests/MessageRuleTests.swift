@@ -7,9 +7,9 @@ import Testing
 /// The rules of FCM's message schema (fcm-wire §3), each with fields that keep it and fields that break it.
 @Suite("The rules of a message")
 struct MessageRuleTests {
-    let bench = Bench()
+    let harness = APIHarness()
 
-    private func send(_ rest: String) -> APIAction { bench.send("{\"topic\":\"a\",\(rest)}") }
+    private func send(_ rest: String) -> APIAction { harness.send("{\"topic\":\"a\",\(rest)}") }
 
     struct Rule: Sendable {
         /// Fields beside the topic that keep the rule.
@@ -235,7 +235,7 @@ struct MessageRuleTests {
     func topicLimit() {
         var settings = APISettings()
         settings.limits.topicPayloadBytesMax = 2048
-        let strict = Bench(settings)
+        let strict = APIHarness(settings)
         func body(_ target: String, _ count: Int) -> String {
             "{\(target),\"data\":{\"k\":\"\(String(repeating: "x", count: count - 1))\"}}"
         }
@@ -247,17 +247,17 @@ struct MessageRuleTests {
 
     @Test("#7 exactly one target, and null is none")
     func targets() {
-        #expect(bench.send(#"{"topic":"a","token":null}"#).sent != nil)
+        #expect(harness.send(#"{"topic":"a","token":null}"#).sent != nil)
         for message in [
             #"{"topic":null}"#, #"{"topic":"a","condition":"'a' in topics"}"#, #"{"fid":"a","token":"b"}"#,
             #"{"topic":""}"#, #"{"condition":""}"#, #"{"token":""}"#,
         ] {
-            #expect(error(bench.send(message).response).fcm == "INVALID_ARGUMENT", "\(message)")
+            #expect(error(harness.send(message).response).fcm == "INVALID_ARGUMENT", "\(message)")
         }
         for body in [
             "{}", "[]", #"{"message":null}"#, #"{"message":[]}"#, #"{"message":{"topic":"a"},"x":1}"#,
         ] {
-            let got = error(bench.route(.post, "/v1/projects/shop/messages:send", body).response)
+            let got = error(harness.route(.post, "/v1/projects/shop/messages:send", body).response)
             #expect(got.http == 400, "\(body)")
         }
     }
@@ -267,27 +267,28 @@ struct MessageRuleTests {
         for name in [
             "a", "-", "_", ".", "~", "%", "A9-_.~%", "/topics/x", String(repeating: "a", count: 900),
         ] {
-            #expect(bench.send("{\"topic\":\"\(name)\"}").sent != nil, "\(name)")
+            #expect(harness.send("{\"topic\":\"\(name)\"}").sent != nil, "\(name)")
         }
         for name in ["a b", "a/b", "é", "a+b", "/topics/", "topics/x", String(repeating: "a", count: 901)] {
-            #expect(error(bench.send("{\"topic\":\"\(name)\"}").response).field == "message.topic", "\(name)")
+            #expect(
+                error(harness.send("{\"topic\":\"\(name)\"}").response).field == "message.topic", "\(name)")
         }
     }
 
     @Test("#13 a condition is read from left to right; five topics and not six; an error names its field")
     func conditions() throws {
         let send = try #require(
-            bench.send("{\"condition\":\"'a' in topics || 'b' in topics && 'c' in topics\"}").sent)
+            harness.send("{\"condition\":\"'a' in topics || 'b' in topics && 'c' in topics\"}").sent)
         guard case .condition(let condition) = send.target else { return #expect(Bool(false)) }
         #expect(condition.root == .and(.or(.topic(0), .topic(1)), .topic(2)))
         #expect(object(send.message.event)["from"] as? String == "shop")
         let atoms = (1...6).map { "'t\($0)' in topics" }
-        #expect(bench.send("{\"condition\":\"\(atoms.prefix(5).joined(separator: "||"))\"}").sent != nil)
+        #expect(harness.send("{\"condition\":\"\(atoms.prefix(5).joined(separator: "||"))\"}").sent != nil)
         for text in [
             atoms.joined(separator: "||"), "('a' in topics", "'a' in topics)", "a in topics", "'a' in topic",
             "'a' && 'b'", "!'a' in topics", "'a' in topics 'b' in topics", "\\\"a\\\" in topics",
         ] {
-            let got = error(bench.send("{\"condition\":\"\(text)\"}").response)
+            let got = error(harness.send("{\"condition\":\"\(text)\"}").response)
             #expect(got.fcm == "INVALID_ARGUMENT" && got.field == "message.condition", "\(text)")
         }
     }
@@ -325,7 +326,7 @@ struct MessageRuleTests {
             #"{"topic":"t","data":{"k":"é\n"},"notification":{"title":"T","image":null},"#
             + #""android":{"priority":"high","direct_boot_ok":true,"notification":{"click_action":"c"}},"#
             + #""apns":{"payload":{"aps":{"mutable-content":1}}},"fcm_options":{"analytics_label":"l"}}"#
-        let event = bench.send(message).sent?.message.event ?? []
+        let event = harness.send(message).sent?.message.event ?? []
         #expect(
             String(decoding: event, as: UTF8.self)
                 == #"{"messageId":"00000000000000010000000000000002","from":"/topics/t","#

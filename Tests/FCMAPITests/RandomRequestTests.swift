@@ -67,7 +67,7 @@ struct RandomRequestTests {
     @Test(
         "#6 #49 a message of any shape is accepted whole or refused with a field", arguments: UInt64(1)...20)
     func messages(seed: UInt64) throws {
-        let bench = Bench()
+        let harness = APIHarness()
         var random = SeededGenerator(seed: seed)
         var accepted = 0
         for round in 0..<300 {
@@ -76,7 +76,7 @@ struct RandomRequestTests {
             if random.next() % 4 != 0 {
                 body = body.dropLast() + (body == "{}" ? "" : ",") + "\"topic\":\"t\"}"
             }
-            let action = bench.send(body)
+            let action = harness.send(body)
             if let send = action.sent {
                 accepted += 1
                 let event = send.message.event
@@ -103,14 +103,14 @@ struct RandomRequestTests {
 
     @Test("#50 any path with any method is answered", arguments: UInt64(1)...10)
     func paths(seed: UInt64) {
-        let bench = Bench()
+        let harness = APIHarness()
         var random = SeededGenerator(seed: seed)
         let methods: [HTTPMethod] = [.get, .post, .put, .patch, .delete, .options, .head, .other("BREW")]
         let queries = [
             "", "?", "?topic_name=news", "?pageToken=%", "?pageSize=99999999999999999999", "?a&b=&=c&%=%",
             "?credential=AAAAAAAAAAAAAAAAAAAAAA", "?allow_missing=true", "?details=true&details=false",
         ]
-        let credential = String(decoding: bench.keys.credential(secret: 99), as: UTF8.self)
+        let credential = String(decoding: harness.keys.credential(secret: 99), as: UTF8.self)
         for round in 0..<2000 {
             var path = ""
             for _ in 0..<random.next() % 8 {
@@ -118,8 +118,8 @@ struct RandomRequestTests {
                     Int(random.next() % UInt64(RandomRequestTests.words.count))]
                 path += random.next() % 16 == 0 ? word : "/\(word)"
             }
-            path = path.replacing("TOKEN", with: bench.token())
-            path = path.replacing("FID", with: String(bench.token().prefix(22)))
+            path = path.replacing("TOKEN", with: harness.token())
+            path = path.replacing("FID", with: String(harness.token().prefix(22)))
             if random.next() % 8 == 0 { path += [":listen", ":acknowledge", ":unsubscribe"][round % 3] }
             path += queries[Int(random.next() % UInt64(queries.count))]
             var headers: [(String, String)] = []
@@ -131,7 +131,7 @@ struct RandomRequestTests {
             let body = ["", "{}", "x", "{\"eventId\":\"000660bdeed60db8.2b40\"}", "a=b&c"][
                 Int(random.next() % 5)]
             let method = methods[Int(random.next() % UInt64(methods.count))]
-            guard let response = bench.route(method, path, body, bearer: bearer, headers: headers).response
+            guard let response = harness.route(method, path, body, bearer: bearer, headers: headers).response
             else {
                 continue
             }

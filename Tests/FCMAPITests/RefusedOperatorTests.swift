@@ -6,11 +6,11 @@ import Testing
 @testable import FCMAPI
 
 @Suite("An operator who is refused") struct RefusedOperatorTests {
-    private let bench = Bench()
+    private let harness = APIHarness()
 
     init() {
         let life = Credential(kind: .operatorToken, project: nil, label: "ci", role: .read)
-        bench.api.directory.apply(KeyHash.of("tco_ci".utf8), life)
+        harness.api.directory.apply(KeyHash.of("tco_ci".utf8), life)
     }
 
     private func refused(
@@ -21,10 +21,10 @@ import Testing
         let request = HTTPRequest(
             method: method, target: Array(target.utf8), fields: fields, body: Array("{}".utf8),
             isSecure: isSecure, client: ClientAddress(bytes: [192, 0, 2, 1]))
-        _ = bench.api.route(
-            request, isAdmin: isAdmin, now: bench.now, id: MessageID(time: 1, random: 2))
-        let refused = bench.api.takeRefusedOperator()
-        #expect(bench.api.takeRefusedOperator() == nil, "told once")
+        _ = harness.api.route(
+            request, isAdmin: isAdmin, now: harness.now, id: MessageID(time: 1, random: 2))
+        let refused = harness.api.takeRefusedOperator()
+        #expect(harness.api.takeRefusedOperator() == nil, "told once")
         return refused
     }
 

@@ -6,24 +6,24 @@ import Testing
 /// The API knows projects 5 and 6.
 @Suite("A registration whose project is not known here")
 struct RegistrationOwnerTests {
-    private let bench = Bench(isDev: true)
+    private let harness = APIHarness(isDev: true)
 
     private func batch(_ project: UInt32) -> String {
-        let body = "{\"to\":\"/topics/a\",\"registration_tokens\":[\"\(bench.token(project: project))\"]}"
-        let response = bench.route(
+        let body = "{\"to\":\"/topics/a\",\"registration_tokens\":[\"\(harness.token(project: project))\"]}"
+        let response = harness.route(
             .post, "/iid/v1:batchAdd", body, bearer: "owner", headers: [("access_token_auth", "true")]
         ).response
         return String(decoding: response?.body ?? [], as: UTF8.self)
     }
 
     private func info(_ project: UInt32) -> Int? {
-        bench.route(.get, "/iid/info/\(bench.token(project: project))", bearer: "owner").response?.status
+        harness.route(.get, "/iid/info/\(harness.token(project: project))", bearer: "owner").response?.status
     }
 
     private func classic(_ project: UInt32) -> String {
-        let body = "X-gcm.topic=/topics/a&sender=\(bench.token(project: project))"
+        let body = "X-gcm.topic=/topics/a&sender=\(harness.token(project: project))"
         return String(
-            decoding: bench.route(.post, "/iid/register", body, bearer: nil).response?.body ?? [],
+            decoding: harness.route(.post, "/iid/register", body, bearer: nil).response?.body ?? [],
             as: UTF8.self)
     }
 
@@ -41,8 +41,8 @@ struct RegistrationOwnerTests {
         #expect(classic(4) == "Error=INVALID_SENDER")
         // The API remembers the newest number, so project 7 is gone and project 8 may be new.
         let newest = Project(id: "newest", number: ProjectNumber(7))
-        bench.api.directory.add(newest)
-        bench.api.directory.remove(newest)
+        harness.api.directory.add(newest)
+        harness.api.directory.remove(newest)
         #expect(batch(7).contains("NOT_FOUND") && info(7) == 404 && batch(8).contains("INTERNAL"))
     }
 

@@ -7,7 +7,7 @@ import Testing
 @Suite("An answer of 503") struct RetryAfterTests {
     @Test("instead of a stream says when to come back")
     func stream() {
-        let api = Bench().api
+        let api = APIHarness().api
         let response = api.refuseStream(.unavailable("a bound"))
         #expect(response.status == 503)
         #expect(response.fields.contains { $0.name == "retry-after" && $0.value == "1" })

@@ -9,26 +9,27 @@ import Testing
 
 @Suite("Sending")
 struct SendTests {
-    let bench = Bench()
+    let harness = APIHarness()
 
     @Test("#1 to a topic, a condition, a token and a fid; devices read canonical JSON")
     func targets() throws {
-        let topic = try #require(bench.send(#"{"topic":"news","data":{"k":"v"}}"#).sent)
+        let topic = try #require(harness.send(#"{"topic":"news","data":{"k":"v"}}"#).sent)
         guard case .topic(let name) = topic.target else { return #expect(Bool(false)) }
         #expect(name.description == "news")
         let event = object(topic.message.event)
         #expect(event["from"] as? String == "/topics/news")
         #expect(event["data"] as? [String: String] == ["k": "v"])
         #expect(event["messageId"] as? String == "00000000000000010000000000000002")
-        #expect(bench.send(#"{"condition":"'a' in topics && 'b' in topics"}"#).sent != nil)
-        #expect(bench.send("{\"token\":\"\(bench.token())\"}").sent != nil)
-        #expect(bench.send("{\"fid\":\"\(bench.token().prefix(22))\"}").sent != nil)
+        #expect(harness.send(#"{"condition":"'a' in topics && 'b' in topics"}"#).sent != nil)
+        #expect(harness.send("{\"token\":\"\(harness.token())\"}").sent != nil)
+        #expect(harness.send("{\"fid\":\"\(harness.token().prefix(22))\"}").sent != nil)
     }
 
     @Test("#2 the project may be named by number; another project's bearer is refused")
     func projects() {
-        #expect(bench.route(.post, "/v1/projects/5/messages:send", #"{"message":{"topic":"a"}}"#).sent != nil)
-        let denied = bench.route(.post, "/v1/projects/other/messages:send", #"{"message":{"topic":"a"}}"#)
+        #expect(
+            harness.route(.post, "/v1/projects/5/messages:send", #"{"message":{"topic":"a"}}"#).sent != nil)
+        let denied = harness.route(.post, "/v1/projects/other/messages:send", #"{"message":{"topic":"a"}}"#)
         #expect(error(denied.response).status == "PERMISSION_DENIED")
     }
 
@@ -37,18 +38,18 @@ struct SendTests {
         let notification = #"{"clickAction":"c","event_time":"2026-11-20T10:00:00Z"}"#
         let block = "{\"collapse_key\":\"k\",\"priority\":\"high\",\"notification\":\(notification)}"
         let body = "{\"topic\":\"a\",\"android\":\(block),\"fcmOptions\":{\"analytics_label\":\"l\"}}"
-        let send = try #require(bench.send(body, extra: ",\"validate_only\":true").sent)
+        let send = try #require(harness.send(body, extra: ",\"validate_only\":true").sent)
         #expect(send.validateOnly)
         #expect(send.message.collapseKey == Array("k".utf8))
         let android = object(send.message.event)["android"] as? [String: Any]
         #expect(android?["priority"] as? String == "HIGH")
         #expect(android?["collapseKey"] as? String == "k")
-        #expect(bench.send(#"{"topic":"a","android":{"priority":"HIGH"}}"#).sent != nil)
+        #expect(harness.send(#"{"topic":"a","android":{"priority":"HIGH"}}"#).sent != nil)
     }
 
     @Test("#6 a duplicate key's last value wins")
     func duplicates() throws {
-        let send = try #require(bench.send(#"{"topic":"a","topic":"b","data":{"k":"1","k":"2"}}"#).sent)
+        let send = try #require(harness.send(#"{"topic":"a","topic":"b","data":{"k":"1","k":"2"}}"#).sent)
         #expect(object(send.message.event)["from"] as? String == "/topics/b")
         #expect(object(send.message.event)["data"] as? [String: String] == ["k": "2"])
     }
@@ -104,7 +105,7 @@ struct SendTests {
     @Test("#6 to #14 what is wrong gets 400 with the field", arguments: 0..<20)
     func refusals(row: Int) {
         let (body, status, fcm, field) = SendTests.refused[row]
-        let got = error(bench.send(body).response)
+        let got = error(harness.send(body).response)
         #expect(got.http == 400 && got.status == status, "\(body)")
         #expect(got.fcm == fcm, "\(body)")
         #expect(got.field == field, "\(body)")
@@ -112,7 +113,7 @@ struct SendTests {
 
     @Test("#9 collapse_key is a name like others in data")
     func collapseKeyInData() {
-        #expect(bench.send(#"{"topic":"a","data":{"collapse_key":"x"}}"#).sent != nil)
+        #expect(harness.send(#"{"topic":"a","data":{"collapse_key":"x"}}"#).sent != nil)
     }
 
     @Test("#10 4,096 bytes of payload pass, 4,097 do not")
@@ -120,8 +121,8 @@ struct SendTests {
         func body(_ count: Int) -> String {
             "{\"topic\":\"a\",\"data\":{\"k\":\"\(String(repeating: "x", count: count - 1))\"}}"
         }
-        #expect(bench.send(body(4096)).sent != nil)
-        let got = error(bench.send(body(4097)).response)
+        #expect(harness.send(body(4096)).sent != nil)
+        let got = error(harness.send(body(4097)).response)
         #expect(got.http == 400 && got.fcm == "INVALID_ARGUMENT")
     }
 
@@ -130,20 +131,20 @@ struct SendTests {
         arguments: [("0s", 0), ("3.500000000s", 3), ("2419200s", 2_419_200)])
     func ttl(text: String, seconds: Int) {
         #expect(
-            bench.send("{\"topic\":\"a\",\"android\":{\"ttl\":\"\(text)\"}}").sent?.message.ttlSeconds
+            harness.send("{\"topic\":\"a\",\"android\":{\"ttl\":\"\(text)\"}}").sent?.message.ttlSeconds
                 == UInt32(seconds))
     }
 
     @Test("#14 a foreign token is a mismatch")
     func foreign() {
-        let got = error(bench.send("{\"token\":\"\(bench.token(project: 6))\"}").response)
+        let got = error(harness.send("{\"token\":\"\(harness.token(project: 6))\"}").response)
         #expect(got.http == 403 && got.fcm == "SENDER_ID_MISMATCH")
     }
 
     @Test("#16 without a bearer, or with a wrong one, 401")
     func bearer() {
         for bearer in [nil, "nonsense", "tck_app", "owner", "tca.AAAA"] {
-            let action = bench.route(
+            let action = harness.route(
                 .post, "/v1/projects/shop/messages:send", #"{"message":{"topic":"a"}}"#, bearer: bearer)
             #expect(error(action.response).status == "UNAUTHENTICATED", "\(bearer ?? "none")")
         }
@@ -157,7 +158,7 @@ struct SendTests {
             "{\"a\":01}", "{'a':1}", String(repeating: "[", count: 100_000), "{\"a\":\"\\x\"}",
         ])
     func notJSON(body: String) {
-        let got = error(bench.route(.post, "/v1/projects/shop/messages:send", body).response)
+        let got = error(harness.route(.post, "/v1/projects/shop/messages:send", body).response)
         #expect(got.http == 400 && got.status == "INVALID_ARGUMENT", "\(body.prefix(40))")
     }
 
@@ -168,14 +169,14 @@ struct SendTests {
             (.put, "/v1/projects/shop/topics"),
             (.post, "/v1/projects"), (.get, "/admins/projects"), (.other("BREW"), "/iid/v1:batchAdd"),
         ] {
-            let response = bench.route(method, path, "{}").response
+            let response = harness.route(method, path, "{}").response
             #expect(response?.status == 404, "\(path)")
         }
     }
 
     @Test("#17 #19 each refusal of the core has FCM's status and code")
     func refusalsOfTheCore() throws {
-        let form = try #require(bench.send(#"{"topic":"a"}"#).form)
+        let form = try #require(harness.send(#"{"topic":"a"}"#).form)
         let quota = QuotaRefusal(kind: .sends, limit: 10_000, retryDelay: 1_500_000_000)
         let table: [(Refusal, Int, String, String?)] = [
             (.unregistered, 404, "NOT_FOUND", "UNREGISTERED"),
@@ -187,7 +188,7 @@ struct SendTests {
             (.deadlineExceeded, 504, "DEADLINE_EXCEEDED", nil),
         ]
         for (refusal, http, status, fcm) in table {
-            let response = bench.api.render(.refused(refusal), form)
+            let response = harness.api.render(.refused(refusal), form)
             let got = error(response)
             #expect(got.http == http && got.status == status && got.fcm == fcm, "\(refusal)")
             #expect(!response.fields.contains { $0.name == "retry-after" })
@@ -199,16 +200,16 @@ struct SendTests {
 struct EarlyRefusalTests {
     @Test("is answered 429 whatever stands in it, and only to who may speak for the project")
     func early() throws {
-        let bench = Bench()
+        let harness = APIHarness()
         var asked = 0
-        bench.api.refusalOfSend = { project in
+        harness.api.refusalOfSend = { project in
             asked += 1
-            return project == bench.project.number
+            return project == harness.project.number
                 ? QuotaRefusal(kind: .sends, limit: 60, retryDelay: .seconds(1)) : nil
         }
         let path = "/v1/projects/shop/messages:send"
         for body in ["{\"message\":{\"topic\":\"a\"}}", "{", String(repeating: "[", count: 10_000)] {
-            guard case .respond(let response) = bench.route(.post, path, body) else {
+            guard case .respond(let response) = harness.route(.post, path, body) else {
                 Issue.record("not refused at once")
                 return
             }
@@ -216,8 +217,8 @@ struct EarlyRefusalTests {
             #expect(String(decoding: response.body, as: UTF8.self).contains("SendsPerMinutePerProject"))
         }
         #expect(asked == 3)
-        _ = bench.route(.post, path, "{", bearer: "none")
-        _ = bench.route(.post, "/v1/projects/other/messages:send", "{")
+        _ = harness.route(.post, path, "{", bearer: "none")
+        _ = harness.route(.post, "/v1/projects/other/messages:send", "{")
         #expect(asked == 3)
     }
 }

@@ -9,21 +9,22 @@ import Testing
 
 @Suite("Topic management")
 struct TopicTests {
-    let bench = Bench()
+    let harness = APIHarness()
     let sign = [("access_token_auth", "true")]
 
     private func batch(_ tokens: [String], to: String = "/topics/news") -> APIAction {
         let list = tokens.map { "\"\($0)\"" }.joined(separator: ",")
-        return bench.route(
+        return harness.route(
             .post, "/iid/v1:batchAdd", "{\"to\":\"\(to)\",\"registration_tokens\":[\(list)]}", headers: sign)
     }
 
     @Test("#22 to #27 a batch keeps its places: success is {}, failure a word")
     func batches() throws {
-        let action = batch([bench.token(), "nonsense", bench.token(), bench.token(project: 6)])
+        let action = batch([harness.token(), "nonsense", harness.token(), harness.token(project: 6)])
         #expect(try #require(action.change).devices.count == 2)
         let outcome = Outcome.changes([.changed(Day(1)), .refused(.unregistered)])
-        let body = String(decoding: bench.api.render(outcome, try #require(action.form)).body, as: UTF8.self)
+        let body = String(
+            decoding: harness.api.render(outcome, try #require(action.form)).body, as: UTF8.self)
         #expect(
             body
                 == #"{"results":[{},{"error":"INVALID_ARGUMENT"},{"error":"NOT_FOUND"},"#
@@ -33,51 +34,51 @@ struct TopicTests {
 
     @Test("#22 #26 a bad batch gets a plain string")
     func badBatches() {
-        let tooMany = batch(Array(repeating: bench.token(), count: 1001)).response
+        let tooMany = batch(Array(repeating: harness.token(), count: 1001)).response
         #expect(tooMany?.status == 400 && object(tooMany?.body ?? [])["error"] is String)
-        #expect(batch(Array(repeating: bench.token(), count: 1000)).change?.devices.count == 1000)
+        #expect(batch(Array(repeating: harness.token(), count: 1000)).change?.devices.count == 1000)
         #expect(batch([]).response?.status == 400)
-        #expect(batch([bench.token()], to: "/topics/a b").response?.status == 400)
-        let body = "{\"to\":\"/topics/a\",\"registration_tokens\":[\"\(bench.token())\"]}"
-        let unsigned = bench.route(.post, "/iid/v1:batchAdd", body).response
+        #expect(batch([harness.token()], to: "/topics/a b").response?.status == 400)
+        let body = "{\"to\":\"/topics/a\",\"registration_tokens\":[\"\(harness.token())\"]}"
+        let unsigned = harness.route(.post, "/iid/v1:batchAdd", body).response
         #expect(unsigned?.status == 401 && object(unsigned?.body ?? [])["error"] is String)
-        let legacy = bench.route(
+        let legacy = harness.route(
             .post, "/iid/v1:batchAdd", body, bearer: nil, headers: [("authorization", "key=AAA"), sign[0]])
         #expect(legacy.response?.status == 401)
     }
 
     @Test("#28 #29 create twice is 409, delete of what is not there 404 unless it may be missing")
     func topicSubscriptions() throws {
-        let device = bench.token().replacing(":", with: "%3A")
+        let device = harness.token().replacing(":", with: "%3A")
         let path = "/v1/projects/shop/registrations/\(device)/topicSubscriptions"
-        let create = try #require(bench.route(.post, "\(path)?topic_name=news", "{}").form)
-        #expect(bench.api.render(.changes([.changed(Day(20_000))]), create).status == 200)
+        let create = try #require(harness.route(.post, "\(path)?topic_name=news", "{}").form)
+        #expect(harness.api.render(.changes([.changed(Day(20_000))]), create).status == 200)
         #expect(
-            error(bench.api.render(.changes([.unchanged(Day(20_000))]), create)).status == "ALREADY_EXISTS")
-        let delete = try #require(bench.route(.delete, "\(path)/news").form)
-        #expect(bench.api.render(.changes([.unchanged(nil)]), delete).status == 404)
-        let lenient = try #require(bench.route(.delete, "\(path)/news?allow_missing=true").form)
-        #expect(bench.api.render(.changes([.unchanged(nil)]), lenient).body == Array("{}".utf8))
+            error(harness.api.render(.changes([.unchanged(Day(20_000))]), create)).status == "ALREADY_EXISTS")
+        let delete = try #require(harness.route(.delete, "\(path)/news").form)
+        #expect(harness.api.render(.changes([.unchanged(nil)]), delete).status == 404)
+        let lenient = try #require(harness.route(.delete, "\(path)/news?allow_missing=true").form)
+        #expect(harness.api.render(.changes([.unchanged(nil)]), lenient).body == Array("{}".utf8))
     }
 
     @Test("#30 a path is decoded once, after the split")
     func decoding() throws {
-        let device = bench.token().replacing(":", with: "%3A")
+        let device = harness.token().replacing(":", with: "%3A")
         let path = "/v1/projects/shop/registrations/\(device)/topicSubscriptions/news%2525~x"
-        #expect(bench.route(.delete, path).change?.topic.description == "news%25~x")
+        #expect(harness.route(.delete, path).change?.topic.description == "news%25~x")
         let slash = "/v1/projects/shop/registrations/a%2Fb/topicSubscriptions/x"
-        #expect(error(bench.route(.delete, slash).response).status == "INVALID_ARGUMENT")
+        #expect(error(harness.route(.delete, slash).response).status == "INVALID_ARGUMENT")
     }
 
     @Test("#31 lists come in pages of at most 2,000, and a walk over the pages meets each topic once")
     func pages() throws {
-        let path = "/v1/projects/shop/registrations/\(bench.token())/topicSubscriptions"
+        let path = "/v1/projects/shop/registrations/\(harness.token())/topicSubscriptions"
         let all = (0..<2000).map {
             Subscription(topic: TopicName(checked: Array("t\($0)".utf8)), since: Day(1))
         }
         func page(_ query: String, of list: [Subscription]) throws -> (names: [String], next: String) {
-            let form = try #require(bench.route(.get, path + query).form)
-            let page = object(bench.api.render(.subscriptions(list), form).body)
+            let form = try #require(harness.route(.get, path + query).form)
+            let page = object(harness.api.render(.subscriptions(list), form).body)
             let entries = page["topicSubscriptions"] as? [[String: Any]] ?? []
             return (
                 entries.compactMap { $0["topicName"] as? String }, page["nextPageToken"] as? String ?? "?"
@@ -106,8 +107,8 @@ struct TopicTests {
             "pageSize=-1", "pageSize=x", "pageToken=%21", "page_token=A",
         ])
     func badPages(query: String) {
-        let path = "/v1/projects/shop/registrations/\(bench.token())/topicSubscriptions?\(query)"
-        #expect(error(bench.route(.get, path).response).http == 400)
+        let path = "/v1/projects/shop/registrations/\(harness.token())/topicSubscriptions?\(query)"
+        #expect(error(harness.route(.get, path).response).http == 400)
     }
 
     @Test(
@@ -116,79 +117,80 @@ struct TopicTests {
             "x", "1", "1.2.3", "4096.0", "32.0", "-1.0", "1.-1", "99999.0", ".",
         ])
     func badListings(token: String) {
-        #expect(error(bench.route(.get, "/v1/projects/shop/topics?pageToken=\(token)").response).http == 400)
         #expect(
-            error(bench.route(.get, "/v1/projects/shop/registrations?pageToken=\(token)").response).http
+            error(harness.route(.get, "/v1/projects/shop/topics?pageToken=\(token)").response).http == 400)
+        #expect(
+            error(harness.route(.get, "/v1/projects/shop/registrations?pageToken=\(token)").response).http
                 == 400)
     }
 
     @Test("#32 iid/info shows the topics with their dates when asked for details")
     func info() throws {
         let list = [Subscription(topic: TopicName(checked: Array("news".utf8)), since: Day(20_777))]
-        let plain = try #require(bench.route(.get, "/iid/info/\(bench.token())", headers: sign).form)
-        let short = object(bench.api.render(.subscriptions(list), plain).body)
+        let plain = try #require(harness.route(.get, "/iid/info/\(harness.token())", headers: sign).form)
+        let short = object(harness.api.render(.subscriptions(list), plain).body)
         #expect(short["rel"] == nil && short["authorizedEntity"] as? String == "5")
-        let path = "/iid/info/\(bench.token())?details=true"
-        let form = try #require(bench.route(.get, path, headers: sign).form)
-        let long = object(bench.api.render(.subscriptions(list), form).body)
+        let path = "/iid/info/\(harness.token())?details=true"
+        let form = try #require(harness.route(.get, path, headers: sign).form)
+        let long = object(harness.api.render(.subscriptions(list), form).body)
         let rel = long["rel"] as? [String: [String: [String: String]]]
         #expect(rel?["topics"]?["news"]?["addDate"] == "2026-11-20")
-        #expect(object(bench.api.render(.subscriptions([]), form).body)["rel"] == nil)
-        let gone = bench.api.render(.refused(.unregistered), form)
+        #expect(object(harness.api.render(.subscriptions([]), form).body)["rel"] == nil)
+        let gone = harness.api.render(.refused(.unregistered), form)
         #expect(gone.status == 404 && object(gone.body)["error"] is String)
-        let foreign = bench.route(.get, "/iid/info/\(bench.token(project: 6))", headers: sign).response
+        let foreign = harness.route(.get, "/iid/info/\(harness.token(project: 6))", headers: sign).response
         #expect(
             foreign?.status == 403 && object(foreign?.body ?? [])["error"] as? String == "PERMISSION_DENIED")
     }
 
     @Test("#33 rel/topics is answered {} however often it is asked")
     func relations() throws {
-        let path = "/iid/v1/\(bench.token())/rel/topics/news"
+        let path = "/iid/v1/\(harness.token())/rel/topics/news"
         for (method, kind) in [(HTTPMethod.post, SubscriptionChange.Kind.subscribe), (.delete, .unsubscribe)]
         {
-            let action = bench.route(method, path, headers: sign)
+            let action = harness.route(method, path, headers: sign)
             #expect(action.change?.kind == kind)
             let form = try #require(action.form)
             for outcome in [ChangeOutcome.changed(Day(1)), .unchanged(Day(1)), .unchanged(nil)] {
-                let response = bench.api.render(.changes([outcome]), form)
+                let response = harness.api.render(.changes([outcome]), form)
                 #expect(response.status == 200 && response.body == Array("{}".utf8))
             }
         }
-        #expect(bench.route(.put, path, headers: sign).response?.status == 404)
+        #expect(harness.route(.put, path, headers: sign).response?.status == 404)
     }
 
     @Test(
         "#24 #47 a batch of which a quota admits nothing is 429, of which it admits some is a word for each")
     func quotas() throws {
-        let form = try #require(batch([bench.token(), bench.token()]).form)
+        let form = try #require(batch([harness.token(), harness.token()]).form)
         let quota = QuotaRefusal(kind: .subscriptionChanges, limit: 3000, retryDelay: UInt64.max)
-        let whole = bench.api.render(.refused(.quota(quota)), form)
+        let whole = harness.api.render(.refused(.quota(quota)), form)
         #expect(whole.status == 429 && object(whole.body)["error"] as? String == "RESOURCE_EXHAUSTED")
-        let some = bench.api.render(.changes([.changed(Day(1)), .refused(.quota(quota))]), form)
+        let some = harness.api.render(.changes([.changed(Day(1)), .refused(.quota(quota))]), form)
         #expect(
             String(decoding: some.body, as: UTF8.self) == #"{"results":[{},{"error":"RESOURCE_EXHAUSTED"}]}"#)
-        let full = bench.api.render(.changes([.refused(.tooManyTopics), .unchanged(Day(1))]), form)
+        let full = harness.api.render(.changes([.refused(.tooManyTopics), .unchanged(Day(1))]), form)
         #expect(
             String(decoding: full.body, as: UTF8.self) == #"{"results":[{"error":"TOO_MANY_TOPICS"},{}]}"#)
     }
 
     @Test("#41 #42 device SDKs subscribe by their own credential")
     func deviceForms() throws {
-        let credential = String(decoding: bench.keys.credential(secret: 99), as: UTF8.self)
-        let path = "/v1/projects/shop/registrations/\(bench.token())/topicSubscriptions/100%:subscribe"
-        let modern = bench.route(
+        let credential = String(decoding: harness.keys.credential(secret: 99), as: UTF8.self)
+        let path = "/v1/projects/shop/registrations/\(harness.token())/topicSubscriptions/100%:subscribe"
+        let modern = harness.route(
             .post, path, bearer: nil,
             headers: [("x-goog-api-key", "tck_app"), ("x-goog-firebase-installations-auth", credential)])
-        let proof = bench.keys.parseProof(credential.utf8)
+        let proof = harness.keys.parseProof(credential.utf8)
         #expect(try #require(modern.change).topic.description == "100%")
         #expect(modern.change?.caller == proof.map { .device($0) })
-        let form = "sender=\(bench.token())&X-gcm.topic=/topics/a&X-scope=/topics/a&delete=true"
-        let classic = bench.route(
+        let form = "sender=\(harness.token())&X-gcm.topic=/topics/a&X-scope=/topics/a&delete=true"
+        let classic = harness.route(
             .post, "/iid/register", form, bearer: nil,
             headers: [("authorization", "AidLogin 1:\(credential)")])
         #expect(classic.change?.kind == .unsubscribe)
-        let rendered = bench.api.render(.changes([.unchanged(nil)]), try #require(classic.form))
-        #expect(String(decoding: rendered.body, as: UTF8.self) == "token=\(bench.token())")
+        let rendered = harness.api.render(.changes([.unchanged(nil)]), try #require(classic.form))
+        #expect(String(decoding: rendered.body, as: UTF8.self) == "token=\(harness.token())")
     }
 }
 
@@ -196,22 +198,24 @@ struct TopicTests {
 struct TokenTests {
     @Test("are good until they expire, and only as they were made")
     func lifetime() {
-        let bench = Bench()
-        let (token, seconds) = bench.api.authenticator.makeAccessToken(
-            ProjectNumber(5), key: nil, now: bench.now)
+        let harness = APIHarness()
+        let (token, seconds) = harness.api.authenticator.makeAccessToken(
+            ProjectNumber(5), key: nil, now: harness.now)
         #expect(seconds == 3599)
         let text = String(decoding: token, as: UTF8.self)
         #expect(
-            bench.route(.post, "/v1/projects/shop/messages:send", #"{"message":{"topic":"a"}}"#, bearer: text)
-                .sent != nil)
+            harness.route(
+                .post, "/v1/projects/shop/messages:send", #"{"message":{"topic":"a"}}"#, bearer: text
+            )
+            .sent != nil)
         let request = HTTPRequest(method: .get, target: [])
         request.fields.append(name: "authorization".utf8, value: "Bearer \(text)".utf8)
-        let late = WallTime(milliseconds: bench.now.milliseconds + 3_600_001)
-        #expect(bench.api.authenticator.principal(request, bench.api.directory, now: late) == nil)
+        let late = WallTime(milliseconds: harness.now.milliseconds + 3_600_001)
+        #expect(harness.api.authenticator.principal(request, harness.api.directory, now: late) == nil)
         for place in token.indices.dropFirst(4) {
             var changed = token
             changed[place] = changed[place] == 65 ? 66 : 65
-            let action = bench.route(
+            let action = harness.route(
                 .post, "/v1/projects/shop/messages:send", #"{"message":{"topic":"a"}}"#,
                 bearer: String(decoding: changed, as: UTF8.self))
             #expect(action.sent == nil, "byte \(place)")
@@ -220,12 +224,12 @@ struct TokenTests {
 
     @Test("#34 are exchanged for an assertion that is right in every part")
     func exchange() throws {
-        let bench = Bench()
+        let harness = APIHarness()
         let uri = "https://oauth2.googleapis.com/token"
         let key = try #require(ServiceAccountKey.make())
-        let file = try #require(ServiceAccountFile.make(project: bench.project, tokenURI: uri, key: key))
-        bench.api.directory.accounts[file.keyID] = .init(
-            project: bench.project.number, email: file.email, publicKey: file.publicKey)
+        let file = try #require(ServiceAccountFile.make(project: harness.project, tokenURI: uri, key: key))
+        harness.api.directory.accounts[file.keyID] = .init(
+            project: harness.project.number, email: file.email, publicKey: file.publicKey)
         // AssertionTests and the SDK's tests have good signatures. Here the API refuses every assertion.
         let head = Base64URL.encode("{\"alg\":\"none\",\"kid\":\"\(file.keyID)\"}".utf8)
         let symmetric = Base64URL.encode("{\"alg\":\"HS256\",\"kid\":\"\(file.keyID)\"}".utf8)
@@ -240,12 +244,12 @@ struct TokenTests {
         ] {
             let body =
                 "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=\(assertion)"
-            let response = bench.route(.post, "/token", body, bearer: nil).response
+            let response = harness.route(.post, "/token", body, bearer: nil).response
             #expect(
                 response?.status == 400
                     && object(response?.body ?? [])["error"] as? String == "invalid_grant", "\(assertion)")
         }
-        let other = bench.route(.post, "/token", "grant_type=password", bearer: nil).response
+        let other = harness.route(.post, "/token", "grant_type=password", bearer: nil).response
         #expect(object(other?.body ?? [])["error"] as? String == "unsupported_grant_type")
     }
 }

@@ -6,7 +6,7 @@ import Testing
 /// The appender over the engine in memory, under random faults and crashes. A durable record must never be
 /// lost, a postponed record must not be in yet and must go in later, and the journal must have no holes.
 @Suite struct AppenderOverMemoryTests {
-    private struct World {
+    private struct AppenderHarness {
         var engine = MemoryEngine()
         var session = SessionID(0)
         var appender: Appender
@@ -23,15 +23,15 @@ import Testing
         let count = 3
         let engine = MemoryEngine()
         try engine.createPartitions(count: count, histories: (0..<count).map { History(UInt64($0)) })
-        var world = World(appender: Appender(session: SessionID(0)), next: [])
-        world.engine = engine
+        var harness = AppenderHarness(appender: Appender(session: SessionID(0)), next: [])
+        harness.engine = engine
         for _ in 0..<4 {
-            try restart(&world, count)
-            for _ in 0..<60 { try step(&world, count, &generator) }
+            try restart(&harness, count)
+            for _ in 0..<60 { try step(&harness, count, &generator) }
             engine.faults = []
-            if Bool.random(using: &generator) { try drain(&world) }
+            if Bool.random(using: &generator) { try drain(&harness) }
             engine.crash(keepsUnacknowledged: Bool.random(using: &generator))
-            try check(world, count, "seed \(seed)")
+            try check(harness, count, "seed \(seed)")
         }
     }
 
@@ -42,78 +42,81 @@ import Testing
                 history: History(1)), body: [salt])
     }
 
-    private func restart(_ world: inout World, _ count: Int) throws {
-        world.session = try world.engine.beginSession(node: "n")
-        world.appender = Appender(session: world.session)
-        world.effects = []
-        world.offered = [:]
-        world.next = []
-        for former in try world.engine.partitions() {
-            let next = try world.engine.lastSequence(former.id).next
+    private func restart(_ harness: inout AppenderHarness, _ count: Int) throws {
+        harness.session = try harness.engine.beginSession(node: "n")
+        harness.appender = Appender(session: harness.session)
+        harness.effects = []
+        harness.offered = [:]
+        harness.next = []
+        for former in try harness.engine.partitions() {
+            let next = try harness.engine.lastSequence(former.id).next
             let barrier = Row(
                 partition: former.id, sequence: next,
                 payload: try payload(Int(former.id.rawValue), next.rawValue, 0))
             #expect(
-                try world.engine.take(former.id, from: former, by: world.session, barrier: barrier) != nil)
-            world.durable.append(barrier)
-            world.next.append(next.rawValue + 1)
+                try harness.engine.take(former.id, from: former, by: harness.session, barrier: barrier) != nil
+            )
+            harness.durable.append(barrier)
+            harness.next.append(next.rawValue + 1)
         }
     }
 
-    private func step(_ world: inout World, _ count: Int, _ generator: inout SeededGenerator) throws {
+    private func step(_ harness: inout AppenderHarness, _ count: Int, _ generator: inout SeededGenerator)
+        throws
+    {
         if Int.random(in: 0..<4, using: &generator) == 0 {
             let faults: [MemoryEngine.Fault?] = [.refuse, .loseReply, .loseRequest, nil]
-            world.engine.faults.append(faults[Int.random(in: 0..<4, using: &generator)])
+            harness.engine.faults.append(faults[Int.random(in: 0..<4, using: &generator)])
         }
-        wake(&world, world.now.advanced(by: .milliseconds(UInt64.random(in: 0...40, using: &generator))))
+        wake(&harness, harness.now.advanced(by: .milliseconds(UInt64.random(in: 0...40, using: &generator))))
         // The database fails over, and the appender does not notice.
-        if Int.random(in: 0..<20, using: &generator) == 0 { world.engine.crash(keepsUnacknowledged: false) }
+        if Int.random(in: 0..<20, using: &generator) == 0 { harness.engine.crash(keepsUnacknowledged: false) }
         if Bool.random(using: &generator) {
             let partition = Int.random(in: 0..<count, using: &generator)
-            let sequence = world.next[partition]
-            world.next[partition] += 1
+            let sequence = harness.next[partition]
+            harness.next[partition] += 1
             let row = Row(
                 partition: PartitionID(UInt16(partition)), sequence: Sequence(sequence),
                 payload: try payload(partition, sequence, UInt8.random(in: 1...255, using: &generator)))
-            world.offered[Resolved.Place(row)] = row
-            world.appender.on(.offered([row]), now: world.now, into: &world.effects)
+            harness.offered[Resolved.Place(row)] = row
+            harness.appender.on(.offered([row]), now: harness.now, into: &harness.effects)
         }
-        try carryOut(&world)
+        try carryOut(&harness)
     }
 
-    private func drain(_ world: inout World) throws {
-        while !world.effects.isEmpty || world.appender.retryAt != nil {
-            if world.effects.isEmpty, let retryAt = world.appender.retryAt { wake(&world, retryAt) }
-            try carryOut(&world)
+    private func drain(_ harness: inout AppenderHarness) throws {
+        while !harness.effects.isEmpty || harness.appender.retryAt != nil {
+            if harness.effects.isEmpty, let retryAt = harness.appender.retryAt { wake(&harness, retryAt) }
+            try carryOut(&harness)
         }
-        #expect(world.appender.isIdle && world.offered.isEmpty)
+        #expect(harness.appender.isIdle && harness.offered.isEmpty)
     }
 
-    private func wake(_ world: inout World, _ moment: MonotonicTime) {
-        world.now = max(world.now, moment)
-        world.appender.on(.woke, now: world.now, into: &world.effects)
+    private func wake(_ harness: inout AppenderHarness, _ moment: MonotonicTime) {
+        harness.now = max(harness.now, moment)
+        harness.appender.on(.woke, now: harness.now, into: &harness.effects)
     }
 
     /// Carries out the first effect.
-    private func carryOut(_ world: inout World) throws {
-        guard !world.effects.isEmpty else { return }
-        switch world.effects.removeFirst() {
+    private func carryOut(_ harness: inout AppenderHarness) throws {
+        guard !harness.effects.isEmpty else { return }
+        switch harness.effects.removeFirst() {
         case .append(let batch, let rows):
-            let outcome = world.engine.append(session: world.session, batch: batch, rows: rows)
-            world.appender.on(.finished(outcome), now: world.now, into: &world.effects)
+            let outcome = harness.engine.append(session: harness.session, batch: batch, rows: rows)
+            harness.appender.on(.finished(outcome), now: harness.now, into: &harness.effects)
         case .look(let partition, let sequence):
-            let found = try world.engine.look(partition, sequence)
-            world.appender.on(.looked(partition, sequence, found), now: world.now, into: &world.effects)
+            let found = try harness.engine.look(partition, sequence)
+            harness.appender.on(.looked(partition, sequence, found), now: harness.now, into: &harness.effects)
         case .closed(let partition): Issue.record("nobody gives partition \(partition) up")
         case .resolved(let list):
             for one in list {
-                let row = try #require(world.offered[one.place])
+                let row = try #require(harness.offered[one.place])
                 switch one.resolution {
                 case .durable:
-                    world.offered[one.place] = nil
-                    world.durable.append(row)
+                    harness.offered[one.place] = nil
+                    harness.durable.append(row)
                 case .postponed:
-                    #expect(try world.engine.read(row.partition, rows: [row.sequence]) != [row])
+                    #expect(try harness.engine.read(row.partition, rows: [row.sequence]) != [row])
                 case .crowded: break
                 case .refused, .fenced, .taken, .unknown: Issue.record("nobody else writes: \(one)")
                 }
@@ -121,12 +124,12 @@ import Testing
         }
     }
 
-    private func check(_ world: World, _ count: Int, _ context: String) throws {
-        for row in world.durable {
-            #expect(try world.engine.read(row.partition, rows: [row.sequence]) == [row], "\(context)")
+    private func check(_ harness: AppenderHarness, _ count: Int, _ context: String) throws {
+        for row in harness.durable {
+            #expect(try harness.engine.read(row.partition, rows: [row.sequence]) == [row], "\(context)")
         }
         for partition in 0..<count {
-            let rows = try world.engine.read(PartitionID(UInt16(partition)), from: .zero, bytesMax: .max)
+            let rows = try harness.engine.read(PartitionID(UInt16(partition)), from: .zero, bytesMax: .max)
             #expect(rows.map(\.sequence.rawValue) == Array(1..<UInt64(rows.count + 1)), "\(context)")
         }
     }

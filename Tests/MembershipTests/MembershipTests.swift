@@ -150,13 +150,13 @@ extension Membership {
     @Test func theLeastToldNewsGoFirst() {
         var news = News()
         for key in 0..<100 {
-            let fact = Membership.Fact(key: UInt32(key), version: 1, value: 0)
+            let fact = Membership.GossipEntry(key: UInt32(key), version: 1, value: 0)
             news.put(.fact(UInt32(key)), Update.fact(fact).encoded)
         }
         var told: [Int] = []
         for _ in 0..<5 {
             var out = ByteWriter()
-            news.tell(into: &out, bytesMax: 20 * 22, tellings: 2)
+            news.tell(into: &out, bytesMax: 20 * 22, retransmitLimit: 2)
             told.append(out.bytes.count / 22)
         }
         // 100 news, 20 in each packet: the node tells each of them once before it tells any twice.
@@ -164,7 +164,7 @@ extension Membership {
         #expect(news.count == 100)
         for _ in 0..<5 {
             var out = ByteWriter()
-            news.tell(into: &out, bytesMax: 20 * 22, tellings: 2)
+            news.tell(into: &out, bytesMax: 20 * 22, retransmitLimit: 2)
         }
         #expect(news.isEmpty)
     }
@@ -189,7 +189,7 @@ extension Membership {
         state: .alive, since: now)
     private static let updates: [Update] = [
         .alive(member), .suspect(SessionID(7), 4, by: SessionID(1)), .dead(SessionID(7), 4, by: SessionID(1)),
-        .left(SessionID(7), 4), .fact(Membership.Fact(key: 1, version: 2, value: 3)),
+        .left(SessionID(7), 4), .fact(Membership.GossipEntry(key: 1, version: 2, value: 3)),
     ]
     private static let kinds: [Packet.Kind] = [
         .ping(SessionID(1)), .ack, .nack, .indirect(SessionID(1), address: "a"), .sync, .syncAnswer,

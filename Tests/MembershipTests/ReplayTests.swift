@@ -33,7 +33,7 @@ private func row(_ session: UInt64, _ name: String) -> Membership.Row {
     Membership.Row(session: SessionID(session), name: name, address: name, info: [])
 }
 
-private func fact(_ key: UInt32) -> Update { .fact(Membership.Fact(key: key, version: 1, value: 1)) }
+private func fact(_ key: UInt32) -> Update { .fact(Membership.GossipEntry(key: key, version: 1, value: 1)) }
 
 private func alive(_ session: UInt64, _ name: String) -> Update {
     .alive(

@@ -10,48 +10,48 @@ import Testing
 @Suite("A loop's clock on the wall") struct ClockTests {
     @Test("is doubted by a gateway without partitions, which says so and looks again until it is right")
     func gateway() {
-        let desk = LoopDesk()
-        #expect(desk.turn().isEmpty)
-        desk.pass(milliseconds: 1000)
-        desk.years = 1
-        let leapt = desk.turn(.order(.clockCompared(nil)))
+        let harness = LoopHarness()
+        #expect(harness.turn().isEmpty)
+        harness.pass(milliseconds: 1000)
+        harness.years = 1
+        let leapt = harness.turn(.order(.clockCompared(nil)))
         #expect(leapt.doubts == [true] && leapt.looksAgain, "\(leapt)")
-        #expect(desk.turn().isEmpty, "it is said once")
-        desk.pass(milliseconds: 5000)
-        let still = desk.turn(.timer(.clock))
+        #expect(harness.turn().isEmpty, "it is said once")
+        harness.pass(milliseconds: 5000)
+        let still = harness.turn(.timer(.clock))
         #expect(still.doubts.isEmpty && still.looksAgain)
-        desk.years = 0
-        desk.pass(milliseconds: 5000)
-        let right = desk.turn(.timer(.clock))
+        harness.years = 0
+        harness.pass(milliseconds: 5000)
+        let right = harness.turn(.timer(.clock))
         #expect(right.doubts == [false])
-        #expect(desk.turn(.timer(.clock)).isEmpty, "nobody looks again")
+        #expect(harness.turn(.timer(.clock)).isEmpty, "nobody looks again")
     }
 
     @Test("is believed by all where the database's agrees, and who does not doubt hears nothing of that")
     func vouching() {
-        let desk = LoopDesk()
-        desk.serve()
-        #expect(desk.turn(.order(.clockCompared(desk.now))).isEmpty)
-        desk.years = 1
-        let leapt = desk.turn(.timer(.partition(LoopDesk.partition, desk.now.monotonic)))
+        let harness = LoopHarness()
+        harness.serve()
+        #expect(harness.turn(.order(.clockCompared(harness.now))).isEmpty)
+        harness.years = 1
+        let leapt = harness.turn(.timer(.partition(LoopHarness.partition, harness.now.monotonic)))
         #expect(leapt.doubts == [true])
-        #expect(desk.core.doubting == [LoopDesk.partition])
-        let vouched = desk.turn(.order(.clockCompared(desk.now)))
-        #expect(vouched.doubts == [false] && desk.core.doubting.isEmpty)
-        #expect(desk.core.believed(desk.now).wall == desk.now.wall)
+        #expect(harness.core.doubting == [LoopHarness.partition])
+        let vouched = harness.turn(.order(.clockCompared(harness.now)))
+        #expect(vouched.doubts == [false] && harness.core.doubting.isEmpty)
+        #expect(harness.core.believed(harness.now).wall == harness.now.wall)
     }
 
     @Test("is not doubted for a partition that is gone")
     func gone() {
-        let desk = LoopDesk()
-        desk.serve()
-        desk.years = 1
-        desk.turn(.timer(.partition(LoopDesk.partition, desk.now.monotonic)))
+        let harness = LoopHarness()
+        harness.serve()
+        harness.years = 1
+        harness.turn(.timer(.partition(LoopHarness.partition, harness.now.monotonic)))
         // The loop's own clock is right again. The partition has not looked yet, and now belongs to another
         // node.
-        desk.years = 0
-        #expect(desk.turn().doubts.isEmpty)
-        #expect(desk.turn(.order(.drop(LoopDesk.partition))).doubts == [false])
+        harness.years = 0
+        #expect(harness.turn().doubts.isEmpty)
+        #expect(harness.turn(.order(.drop(LoopHarness.partition))).doubts == [false])
     }
 }
 

@@ -10,7 +10,7 @@ import Testing
 
 /// The control side of a node without a shell, in a cluster on two databases: the even partitions live in the
 /// home, the odd ones in the other.
-private final class ControlDesk {
+private final class ControlHarness {
     let core: ControlCore
     let map = NodeMap(partitionCount: 4, databaseCount: 2)
     var now = MonotonicTime(nanoseconds: 1_000_000_000)
@@ -20,7 +20,7 @@ private final class ControlDesk {
         let info = Ownership.NodeInfo(isShard: true, isGateway: true, peer: "a:1", gossip: "a:1")
         core = ControlCore(
             ControlOptions(
-                session: ControlDesk.session, name: "a", info: info, map: map,
+                session: ControlHarness.session, name: "a", info: info, map: map,
                 histories: (0..<4).map { History($0 + 100) }, seed: 1), now: now)
     }
 
@@ -38,7 +38,7 @@ private final class ControlDesk {
         Ownership.Poll(
             sessions: [
                 SessionRow(
-                    id: ControlDesk.session, node: "a", counter: 1, info: core.options.info.encoded)
+                    id: ControlHarness.session, node: "a", counter: 1, info: core.options.info.encoded)
             ],
             partitions: rows(of: 0))
     }
@@ -82,30 +82,30 @@ extension [ControlEffect] {
 @Suite("The control side of a node") struct ControlCoreTests {
     @Test("joins what the home has said with what the other database says")
     func joining() {
-        let desk = ControlDesk()
-        let first = desk.hear(.begin(seeds: []))
+        let harness = ControlHarness()
+        let first = harness.hear(.begin(seeds: []))
         #expect(first.questions == [true])
         #expect(first.contains { if case .poll = $0 { true } else { false } })
-        let home = desk.hear(.polled(desk.poll, asked: desk.now))
+        let home = harness.hear(.polled(harness.poll, asked: harness.now))
         #expect(!home.isJoined)
         guard case .wake(.patience(1), let at)? = home.last else {
             Issue.record("\(home)")
             return
         }
-        #expect(at.since(desk.now) == .milliseconds(500))
-        #expect(desk.hear(.tableRead(database: 1, look: 1, desk.rows(of: 1))).isJoined)
+        #expect(at.since(harness.now) == .milliseconds(500))
+        #expect(harness.hear(.tableRead(database: 1, look: 1, harness.rows(of: 1))).isJoined)
         // The patience ends, and the timer finds nothing to do.
-        #expect(desk.hear(.timer(.patience(look: 1))).isEmpty)
+        #expect(harness.hear(.timer(.patience(look: 1))).isEmpty)
         // The node registers its session once: a database that forgets the session has gone back.
-        desk.pass(milliseconds: 500)
-        #expect(desk.hear(.ownership(.nudged)).questions == [false])
+        harness.pass(milliseconds: 500)
+        #expect(harness.hear(.ownership(.nudged)).questions == [false])
     }
 
     @Test("compares the node's clock with the database's, and says once that they are apart")
     func clocks() {
-        let desk = ControlDesk()
+        let harness = ControlHarness()
         let wall = WallTime(milliseconds: 1_800_000_000_000)
-        let own = Instant(monotonic: desk.now, wall: wall)
+        let own = Instant(monotonic: harness.now, wall: wall)
         func told(_ effects: [ControlEffect]) -> [String] {
             effects.compactMap { effect in
                 switch effect {
@@ -115,29 +115,29 @@ extension [ControlEffect] {
                 }
             }
         }
-        #expect(told(desk.hear(.clockRead(own, theirs: wall))) == ["right"])
+        #expect(told(harness.hear(.clockRead(own, theirs: wall))) == ["right"])
         let theirs = WallTime(milliseconds: wall.milliseconds - 61_000)
-        #expect(told(desk.hear(.clockRead(own, theirs: theirs))) == ["ahead 61000", "wrong"])
-        #expect(told(desk.hear(.clockRead(own, theirs: theirs))) == ["wrong"])
+        #expect(told(harness.hear(.clockRead(own, theirs: theirs))) == ["ahead 61000", "wrong"])
+        #expect(told(harness.hear(.clockRead(own, theirs: theirs))) == ["wrong"])
     }
 
     @Test("goes on without a database that says nothing, and counts it as away after three looks")
     func silence() {
-        let desk = ControlDesk()
-        desk.hear(.begin(seeds: []))
-        desk.hear(.polled(desk.poll, asked: desk.now))
-        let second = desk.hear(.timer(.patience(look: 1)))
+        let harness = ControlHarness()
+        harness.hear(.begin(seeds: []))
+        harness.hear(.polled(harness.poll, asked: harness.now))
+        let second = harness.hear(.timer(.patience(look: 1)))
         #expect(second.isJoined && second.databasesAway.isEmpty)
         // The question is still under way: the node does not ask again, and no look waits for the answer.
-        #expect(desk.look().databasesAway.isEmpty)
-        let third = desk.look()
+        #expect(harness.look().databasesAway.isEmpty)
+        let third = harness.look()
         #expect(third.databasesAway == [1] && third.away == [PartitionID(1), PartitionID(3)])
-        desk.hear(.tableRead(database: 1, look: 1, desk.rows(of: 1)))
-        #expect(desk.core.effects.isEmpty)
-        desk.pass(milliseconds: 500)
-        #expect(desk.hear(.ownership(.nudged)).questions == [false])
-        desk.hear(.tableRead(database: 1, look: 4, desk.rows(of: 1)))
-        let back = desk.hear(.polled(desk.poll, asked: desk.now))
+        harness.hear(.tableRead(database: 1, look: 1, harness.rows(of: 1)))
+        #expect(harness.core.effects.isEmpty)
+        harness.pass(milliseconds: 500)
+        #expect(harness.hear(.ownership(.nudged)).questions == [false])
+        harness.hear(.tableRead(database: 1, look: 4, harness.rows(of: 1)))
+        let back = harness.hear(.polled(harness.poll, asked: harness.now))
         #expect(back.contains { if case .noted(.databaseBack(1)) = $0 { true } else { false } })
         #expect(back.away == [])
     }
@@ -146,27 +146,27 @@ extension [ControlEffect] {
     /// are.
     @Test("does not count looks at a home that does not answer against the others")
     func homeAway() {
-        let desk = ControlDesk()
-        desk.hear(.begin(seeds: []))
-        desk.hear(.tableRead(database: 1, look: 1, desk.rows(of: 1)))
-        desk.hear(.polled(desk.poll, asked: desk.now))
+        let harness = ControlHarness()
+        harness.hear(.begin(seeds: []))
+        harness.hear(.tableRead(database: 1, look: 1, harness.rows(of: 1)))
+        harness.hear(.polled(harness.poll, asked: harness.now))
         for _ in 0..<6 {
-            desk.pass(milliseconds: 500)
-            desk.hear(.ownership(.nudged))
-            desk.hear(.ownership(.pollFailed("refused")))
+            harness.pass(milliseconds: 500)
+            harness.hear(.ownership(.nudged))
+            harness.hear(.ownership(.pollFailed("refused")))
         }
-        #expect(desk.core.tables.look > 4)
-        desk.pass(milliseconds: 500)
-        desk.hear(.ownership(.nudged))
-        #expect(desk.hear(.polled(desk.poll, asked: desk.now)).databasesAway.isEmpty)
+        #expect(harness.core.tables.look > 4)
+        harness.pass(milliseconds: 500)
+        harness.hear(.ownership(.nudged))
+        #expect(harness.hear(.polled(harness.poll, asked: harness.now)).databasesAway.isEmpty)
     }
 
     @Test("counts a database that cannot be reached as away at once")
     func failure() {
-        let desk = ControlDesk()
-        desk.hear(.begin(seeds: []))
-        desk.hear(.polled(desk.poll, asked: desk.now))
-        let effects = desk.hear(.tableFailed(database: 1, look: 1, "no route"))
+        let harness = ControlHarness()
+        harness.hear(.begin(seeds: []))
+        harness.hear(.polled(harness.poll, asked: harness.now))
+        let effects = harness.hear(.tableFailed(database: 1, look: 1, "no route"))
         #expect(effects.databasesAway == [1] && effects.away == [PartitionID(1), PartitionID(3)])
     }
 
@@ -174,38 +174,40 @@ extension [ControlEffect] {
         "ends when its session is dead in any database, unless it has ended it itself",
         arguments: [false, true])
     func fenced(_ isOver: Bool) {
-        let desk = ControlDesk()
-        desk.hear(.begin(seeds: []))
-        if isOver { desk.hear(.end) }
-        let steps = desk.hear(.ownership(.fenced)).filter { if case .stepDown = $0 { true } else { false } }
+        let harness = ControlHarness()
+        harness.hear(.begin(seeds: []))
+        if isOver { harness.hear(.end) }
+        let steps = harness.hear(.ownership(.fenced)).filter {
+            if case .stepDown = $0 { true } else { false }
+        }
         #expect(steps.count == (isOver ? 0 : 1))
     }
 
     @Test("marks a session dead in the other database once it is dead in the home")
-    func burying() {
-        let desk = ControlDesk()
-        let effects = desk.hear(.fenced(SessionID(3)))
-        #expect(effects.contains { if case .bury(SessionID(3), 1) = $0 { true } else { false } })
+    func markingDead() {
+        let harness = ControlHarness()
+        let effects = harness.hear(.fenced(SessionID(3)))
+        #expect(effects.contains { if case .markDead(SessionID(3), 1) = $0 { true } else { false } })
     }
 
     @Test("takes a partition of the other database only from an owner that is dead in the home")
     func taking() throws {
-        let desk = ControlDesk()
-        var row = try #require(desk.rows(of: 1).first)
+        let harness = ControlHarness()
+        var row = try #require(harness.rows(of: 1).first)
         row.owner = SessionID(3)
-        let dead = desk.hear(.former(row, SessionID(3), isAlive: false))
+        let dead = harness.hear(.former(row, SessionID(3), isAlive: false))
         #expect(dead.contains { if case .take(row, SessionID(3)) = $0 { true } else { false } })
-        let alive = desk.hear(.former(row, SessionID(3), isAlive: true))
+        let alive = harness.hear(.former(row, SessionID(3), isAlive: true))
         #expect(alive.contains { if case .noted(.notTaken) = $0 { true } else { false } })
         #expect(!alive.contains { if case .take = $0 { true } else { false } })
     }
 
     @Test("notes a fence that failed with its reason, and a lease that has moved not at all")
     func failedFences() {
-        let desk = ControlDesk()
-        _ = desk.hear(.begin(seeds: []))
+        let harness = ControlHarness()
+        _ = harness.hear(.begin(seeds: []))
         func noted(_ reason: String?) -> [String] {
-            desk.hear(.fenceFailed(SessionID(7), reason)).compactMap { effect in
+            harness.hear(.fenceFailed(SessionID(7), reason)).compactMap { effect in
                 if case .noted(.notFenced(SessionID(7), let reason)) = effect { reason } else { nil }
             }
         }
@@ -215,10 +217,10 @@ extension [ControlEffect] {
 
     @Test("is not ready before it has joined, and says so")
     func readiness() {
-        let desk = ControlDesk()
-        desk.hear(.begin(seeds: []))
-        desk.hear(.polled(desk.poll, asked: desk.now))
-        let joined = desk.hear(.tableRead(database: 1, look: 1, desk.rows(of: 1)))
+        let harness = ControlHarness()
+        harness.hear(.begin(seeds: []))
+        harness.hear(.polled(harness.poll, asked: harness.now))
+        let joined = harness.hear(.tableRead(database: 1, look: 1, harness.rows(of: 1)))
         let reasons = joined.compactMap { effect -> String?? in
             if case .notReady(let reason) = effect { .some(reason) } else { nil }
         }
@@ -228,13 +230,13 @@ extension [ControlEffect] {
     @Test("sees when one of its laws does not hold")
     func laws() {
         func isSeen(_ law: String, _ change: (ControlCore) -> Void) {
-            let desk = ControlDesk()
-            desk.hear(.begin(seeds: []))
-            desk.hear(.polled(desk.poll, asked: desk.now))
-            desk.hear(.tableRead(database: 1, look: 1, desk.rows(of: 1)))
-            #expect(desk.core.brokenInvariant(isWhole: true) == nil)
-            change(desk.core)
-            let broken = desk.core.brokenInvariant(isWhole: true)
+            let harness = ControlHarness()
+            harness.hear(.begin(seeds: []))
+            harness.hear(.polled(harness.poll, asked: harness.now))
+            harness.hear(.tableRead(database: 1, look: 1, harness.rows(of: 1)))
+            #expect(harness.core.brokenInvariant(isWhole: true) == nil)
+            change(harness.core)
+            let broken = harness.core.brokenInvariant(isWhole: true)
             #expect(broken == law)
         }
         isSeen("what is shown of the cluster is old") { $0.isViewStale = true }

@@ -7,36 +7,38 @@ import Testing
 
 @Suite("What an owner left in a project's buckets")
 struct HandedOnTests {
-    private let desk = LoopDesk()
+    private let harness = LoopHarness()
     private let left: [UInt64] = [5000, 50, 5]
 
     /// A project whose buckets live with the partition.
     private func project() throws -> ProjectNumber {
         let map = NodeMap(partitionCount: 4, loopCount: 1)
-        let found = (1...100).lazy.map { ProjectNumber($0) }.first { map.home(of: $0) == LoopDesk.partition }
+        let found = (1...100).lazy.map { ProjectNumber($0) }.first {
+            map.home(of: $0) == LoopHarness.partition
+        }
         return try #require(found)
     }
 
     /// Takes the partition of an owner that left tokens, and loses the machine before anybody asks for
     /// tokens.
     private func takeAndLose(_ project: ProjectNumber) {
-        desk.core.adopt(projects: [project], limits: [:], births: [:], now: desk.now)
-        desk.turn(.order(.serve(LoopDesk.partition, Epoch(3))))
-        desk.turn(.engine(.loaded(LoopDesk.stored(), Epoch(3), quotas: [project: left])))
-        desk.turn(.lost(LoopDesk.partition, mayHaveAppended: false, reason: "a test"))
+        harness.core.adopt(projects: [project], limits: [:], births: [:], now: harness.now)
+        harness.turn(.order(.serve(LoopHarness.partition, Epoch(3))))
+        harness.turn(.engine(.loaded(LoopHarness.stored(), Epoch(3), quotas: [project: left])))
+        harness.turn(.lost(LoopHarness.partition, mayHaveAppended: false, reason: "a test"))
     }
 
     @Test("goes on to the next owner, also when the machine that took it was lost")
     func handedOn() throws {
         let project = try project()
         takeAndLose(project)
-        desk.turn(.order(.release(LoopDesk.partition)))
-        let effects = desk.turn(.engine(.closed(LoopDesk.partition)))
+        harness.turn(.order(.release(LoopHarness.partition)))
+        let effects = harness.turn(.engine(.closed(LoopHarness.partition)))
         let said = effects.compactMap { effect -> [UInt64]? in
-            if case .gaveUp(LoopDesk.partition, _, let left) = effect { left[project] } else { nil }
+            if case .gaveUp(LoopHarness.partition, _, let left) = effect { left[project] } else { nil }
         }
         #expect(said == [left])
-        #expect(desk.core.handedOver.isEmpty)
+        #expect(harness.core.handedOver.isEmpty)
     }
 
     @Test(
@@ -45,11 +47,11 @@ struct HandedOnTests {
     func forgotten(isDropped: Bool) throws {
         takeAndLose(try project())
         if isDropped {
-            desk.turn(.order(.drop(LoopDesk.partition)))
+            harness.turn(.order(.drop(LoopHarness.partition)))
         } else {
-            desk.turn(.order(.serve(LoopDesk.partition, Epoch(5))))
+            harness.turn(.order(.serve(LoopHarness.partition, Epoch(5))))
         }
-        #expect(desk.core.handedOver.isEmpty)
+        #expect(harness.core.handedOver.isEmpty)
     }
 
     /// The simulator's meter of G6 forgives these tokens to a machine that stood still.
@@ -58,23 +60,23 @@ struct HandedOnTests {
         let project = try project()
         takeAndLose(project)
         func sends() -> UInt64 {
-            desk.core.tokensAtHand(.sends, of: project, for: 0, now: desk.host.monotonic)
+            harness.core.tokensAtHand(.sends, of: project, for: 0, now: harness.host.monotonic)
         }
         #expect(sends() == 0, "it is served no longer")
-        desk.turn(.order(.serve(LoopDesk.partition, Epoch(5))))
-        desk.turn(.engine(.loaded(LoopDesk.stored(), Epoch(5), quotas: [project: left])))
+        harness.turn(.order(.serve(LoopHarness.partition, Epoch(5))))
+        harness.turn(.engine(.loaded(LoopHarness.stored(), Epoch(5), quotas: [project: left])))
         #expect(sends() == 5000)
-        desk.core.adopt(projects: [project], limits: [:], births: [project: Epoch(5)], now: desk.now)
+        harness.core.adopt(projects: [project], limits: [:], births: [project: Epoch(5)], now: harness.now)
         #expect(sends() == QuotaLimits.standard.sends.burst)
     }
 
     @Test("reads that fail because the database is away do not count as damage")
     func awayIsNotDamage() {
-        desk.turn(.order(.serve(LoopDesk.partition, Epoch(3))))
+        harness.turn(.order(.serve(LoopHarness.partition, Epoch(3))))
         func fails(isDamaged: Bool) -> Bool {
             let answer = EngineAnswer.loadFailed(
-                LoopDesk.partition, Epoch(3), isDamaged: isDamaged, reason: "a test")
-            return desk.turn(.engine(answer)).contains {
+                LoopHarness.partition, Epoch(3), isDamaged: isDamaged, reason: "a test")
+            return harness.turn(.engine(answer)).contains {
                 if case .noted(.quarantined) = $0 { true } else { false }
             }
         }

@@ -11,28 +11,30 @@ import Testing
 @Suite("The laws of a loop")
 struct LoopLawTests {
     /// A project whose buckets live with the partition that the tests look at.
-    private func project(_ desk: LoopDesk) throws -> ProjectNumber {
-        let number = (1..<UInt32(100)).first { desk.core.home(of: ProjectNumber($0)) == LoopDesk.partition }
+    private func project(_ harness: LoopHarness) throws -> ProjectNumber {
+        let number = (1..<UInt32(100)).first {
+            harness.core.home(of: ProjectNumber($0)) == LoopHarness.partition
+        }
         return ProjectNumber(try #require(number))
     }
 
     @Test("are seen to be broken")
     func broken() throws {
-        func isSeen(_ law: String, _ change: (LoopDesk) throws -> Void) throws {
-            let desk = LoopDesk()
-            desk.serve()
-            #expect(desk.core.brokenInvariant == nil)
-            try change(desk)
-            let broken = desk.core.brokenInvariant
+        func isSeen(_ law: String, _ change: (LoopHarness) throws -> Void) throws {
+            let harness = LoopHarness()
+            harness.serve()
+            #expect(harness.core.brokenInvariant == nil)
+            try change(harness)
+            let broken = harness.core.brokenInvariant
             #expect(broken == law)
         }
-        try isSeen("partition 2 is served, and read") { $0.core.loading[LoopDesk.partition] = Epoch(3) }
+        try isSeen("partition 2 is served, and read") { $0.core.loading[LoopHarness.partition] = Epoch(3) }
         try isSeen("partition 1 is read for another epoch than it is owned in") {
             $0.core.loading[PartitionID(1)] = Epoch(9)
         }
         try isSeen("nobody knows since when partition 2 is served") { $0.core.servedSince = [:] }
         try isSeen("partition 2 is served without an epoch") {
-            $0.core.epochs[Int(LoopDesk.partition.rawValue)] = Epoch(0)
+            $0.core.epochs[Int(LoopHarness.partition.rawValue)] = Epoch(0)
         }
         try isSeen("partition 1 is not served any more, and doubts the clock") {
             $0.core.doubting = [PartitionID(1)]
@@ -41,23 +43,24 @@ struct LoopLawTests {
             $0.core.servedSince[PartitionID(1)] = $0.host.monotonic
         }
         try isSeen("something that a partition wants is left") { $0.core.partitionEffects = [.confirm(1)] }
-        try isSeen("the buckets of project 2 are open, and their partition is not served") { desk in
+        try isSeen("the buckets of project 2 are open, and their partition is not served") { harness in
             let other = (1..<UInt32(100)).map { ProjectNumber($0) }
-                .first { desk.core.home(of: $0) != LoopDesk.partition }
-            desk.core.grantor.open(
-                try #require(other), .standard, epoch: Epoch(1), .full, now: desk.host.monotonic)
+                .first { harness.core.home(of: $0) != LoopHarness.partition }
+            harness.core.grantor.open(
+                try #require(other), .standard, epoch: Epoch(1), .full, now: harness.host.monotonic)
         }
     }
 
     @Test("of what each loop serves are seen to be broken")
     func loops() throws {
-        let desk = LoopDesk(loopCount: 2)
-        let map = desk.core.options.map
+        let harness = LoopHarness(loopCount: 2)
+        let map = harness.core.options.map
         let other = try #require((0..<4).map(PartitionID.init).first { map.loop(of: $0) != 0 })
-        desk.core.partitions[other] = Partition(
-            id: other, history: History(1), options: desk.core.options.partition, names: desk.core.names,
-            proofs: desk.core.proofs)
-        #expect(desk.core.brokenInvariant == "partition \(other.rawValue) is another loop's")
+        harness.core.partitions[other] = Partition(
+            id: other, history: History(1), options: harness.core.options.partition,
+            names: harness.core.names,
+            proofs: harness.core.proofs)
+        #expect(harness.core.brokenInvariant == "partition \(other.rawValue) is another loop's")
     }
 
     /// The observer hears of broken laws in the machines below, and the loop goes on.
@@ -67,36 +70,36 @@ struct LoopLawTests {
             var laws: [String] = []
             override func isBroken(_ law: String) { laws.append(law) }
         }
-        let desk = LoopDesk()
-        desk.serve()
+        let harness = LoopHarness()
+        harness.serve()
         let observer = Observer()
-        desk.core.observer = observer
-        desk.turn()
+        harness.core.observer = observer
+        harness.turn()
         #expect(observer.laws.isEmpty)
-        desk.core.partitions[LoopDesk.partition]?.confirmInFlight = true
-        desk.turn(.timer(.partition(LoopDesk.partition, desk.now.monotonic)))
+        harness.core.partitions[LoopHarness.partition]?.confirmInFlight = true
+        harness.turn(.timer(.partition(LoopHarness.partition, harness.now.monotonic)))
         #expect(observer.laws == ["partition 2: a confirmation is awaited for nobody"])
     }
 
     @Test("who has given a partition up does not open its projects' buckets to tell what is in them")
     func levels() throws {
-        let desk = LoopDesk()
-        desk.serve()
-        let project = try project(desk)
-        desk.core.adopt(projects: [project], limits: [:], births: [:], now: desk.now)
-        desk.pass(milliseconds: 5000)
+        let harness = LoopHarness()
+        harness.serve()
+        let project = try project(harness)
+        harness.core.adopt(projects: [project], limits: [:], births: [:], now: harness.now)
+        harness.pass(milliseconds: 5000)
         let asked = LoopMessage.levelsAsked(project, by: 0, question: 1)
         func told(_ effects: [LoopEffect]) -> [BucketLevel]? {
             effects.lazy.compactMap { effect -> [BucketLevel]? in
                 if case .levels(let levels, 1) = effect { levels } else { nil }
             }.first
         }
-        #expect(told(desk.turn(asked))?.count == 3)
-        desk.turn(.order(.drop(LoopDesk.partition)))
+        #expect(told(harness.turn(asked))?.count == 3)
+        harness.turn(.order(.drop(LoopHarness.partition)))
         let observer = LoopObserver()
-        desk.core.observer = observer
-        #expect(told(desk.turn(asked))?.isEmpty ?? false)
-        #expect(!desk.core.grantor.isOpen(project))
-        #expect(desk.core.brokenInvariant == nil)
+        harness.core.observer = observer
+        #expect(told(harness.turn(asked))?.isEmpty ?? false)
+        #expect(!harness.core.grantor.isOpen(project))
+        #expect(harness.core.brokenInvariant == nil)
     }
 }

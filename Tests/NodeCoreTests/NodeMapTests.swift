@@ -18,7 +18,7 @@ import Testing
 
     @Test("names a gateway by its process and its loop")
     func gateways() {
-        let gateway = GatewayID(life: 0xAB_CDEF, loop: 7)
-        #expect(gateway.life == 0xAB_CDEF && gateway.loop == 7)
+        let gateway = GatewayID(processID: 0xAB_CDEF, loop: 7)
+        #expect(gateway.processID == 0xAB_CDEF && gateway.loop == 7)
     }
 }

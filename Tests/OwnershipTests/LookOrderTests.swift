@@ -32,7 +32,7 @@ import Testing
             ])
     }
 
-    private struct Bench {
+    private struct OwnershipHarness {
         var ownership: Ownership
         mutating func hear(_ event: Ownership.Event, _ now: MonotonicTime) -> [Ownership.Effect] {
             var effects: [Ownership.Effect] = []
@@ -52,18 +52,20 @@ import Testing
     }
 
     /// A node that is taking partition 0.
-    private func taking() -> Bench {
-        var bench = Bench(ownership: Ownership(session: own, name: "a", info: info(), now: at(0)))
-        #expect(takes(bench.hear(.polled(poll(owner: nil, epoch: 4, counter: 1), asked: at(1)), at(2))) == 1)
-        return bench
+    private func taking() -> OwnershipHarness {
+        var harness = OwnershipHarness(
+            ownership: Ownership(session: own, name: "a", info: info(), now: at(0)))
+        #expect(
+            takes(harness.hear(.polled(poll(owner: nil, epoch: 4, counter: 1), asked: at(1)), at(2))) == 1)
+        return harness
     }
 
     /// A node that serves partition 0 since epoch 5.
-    private func serving() -> Bench {
-        var bench = taking()
-        #expect(loads(bench.hear(.taken(PartitionID(0), Epoch(5)), at(3))) == [Epoch(5)])
-        _ = bench.hear(.serving(PartitionID(0)), at(4))
-        return bench
+    private func serving() -> OwnershipHarness {
+        var harness = taking()
+        #expect(loads(harness.hear(.taken(PartitionID(0), Epoch(5)), at(3))) == [Epoch(5)])
+        _ = harness.hear(.serving(PartitionID(0)), at(4))
+        return harness
     }
 
     private func fences(_ effects: [Ownership.Effect]) -> Int {
@@ -74,61 +76,61 @@ import Testing
     /// second case this node slept before it heard the answer.
     @Test(arguments: [(5200, 1), (9000, 0)] as [(UInt64, Int)])
     func heardAfterASleepFencesNobody(heard: UInt64, fenced: Int) {
-        var bench = taking()
+        var harness = taking()
         for time in stride(from: UInt64(1000), through: 4000, by: 1000) {
             let poll = poll(owner: nil, epoch: 4, counter: 1)
-            #expect(fences(bench.hear(.polled(poll, asked: at(time - 400)), at(time - 300))) == 0)
+            #expect(fences(harness.hear(.polled(poll, asked: at(time - 400)), at(time - 300))) == 0)
         }
         let last = poll(owner: nil, epoch: 4, counter: 1)
-        #expect(fences(bench.hear(.polled(last, asked: at(5000)), at(heard))) == fenced)
+        #expect(fences(harness.hear(.polled(last, asked: at(5000)), at(heard))) == fenced)
     }
 
     @Test func ofATakeInFlightLeavesItToTheAnswer() {
-        var bench = taking()
-        let seen = bench.hear(.polled(poll(owner: own, epoch: 5, counter: 2), asked: at(5)), at(6))
+        var harness = taking()
+        let seen = harness.hear(.polled(poll(owner: own, epoch: 5, counter: 2), asked: at(5)), at(6))
         #expect(loads(seen).isEmpty && takes(seen) == 0 && drops(seen) == 0)
-        #expect(loads(bench.hear(.taken(PartitionID(0), Epoch(5)), at(7))) == [Epoch(5)])
-        let again = bench.hear(.polled(poll(owner: own, epoch: 5, counter: 3), asked: at(8)), at(9))
+        #expect(loads(harness.hear(.taken(PartitionID(0), Epoch(5)), at(7))) == [Epoch(5)])
+        let again = harness.hear(.polled(poll(owner: own, epoch: 5, counter: 3), asked: at(8)), at(9))
         #expect(loads(again).isEmpty && drops(again) == 0)
     }
 
     /// The answer to the take is lost, so the row decides.
     @Test func ofATakeWhoseAnswerWasLostDecides() {
-        var bench = taking()
-        _ = bench.hear(.takeFailed(PartitionID(0)), at(5))
-        let seen = bench.hear(.polled(poll(owner: own, epoch: 5, counter: 2), asked: at(6)), at(7))
+        var harness = taking()
+        _ = harness.hear(.takeFailed(PartitionID(0)), at(5))
+        let seen = harness.hear(.polled(poll(owner: own, epoch: 5, counter: 2), asked: at(6)), at(7))
         #expect(loads(seen) == [Epoch(5)])
     }
 
     @Test func fromBeforeATakeSaysNothingOfIt() {
-        var bench = taking()
-        _ = bench.hear(.taken(PartitionID(0), Epoch(5)), at(5))
-        let seen = bench.hear(.polled(poll(owner: nil, epoch: 4, counter: 2), asked: at(4)), at(6))
+        var harness = taking()
+        _ = harness.hear(.taken(PartitionID(0), Epoch(5)), at(5))
+        let seen = harness.hear(.polled(poll(owner: nil, epoch: 4, counter: 2), asked: at(4)), at(6))
         #expect(drops(seen) == 0 && takes(seen) == 0)
-        #expect(bench.ownership.epoch(of: PartitionID(0)) == Epoch(5))
+        #expect(harness.ownership.epoch(of: PartitionID(0)) == Epoch(5))
     }
 
     @Test func ofAReleaseInFlightLeavesItToTheAnswer() {
-        var bench = serving()
-        _ = bench.hear(.lost(PartitionID(0)), at(10))
-        let gone = bench.hear(.polled(poll(owner: nil, epoch: 5, counter: 3), asked: at(11)), at(12))
+        var harness = serving()
+        _ = harness.hear(.lost(PartitionID(0)), at(10))
+        let gone = harness.hear(.polled(poll(owner: nil, epoch: 5, counter: 3), asked: at(11)), at(12))
         #expect(drops(gone) == 0 && takes(gone) == 0)
-        _ = bench.hear(.released(PartitionID(0)), at(13))
+        _ = harness.hear(.released(PartitionID(0)), at(13))
         // The look is older than the answer: the row may be from before the release.
-        let old = bench.hear(.polled(poll(owner: own, epoch: 5, counter: 4), asked: at(12)), at(14))
+        let old = harness.hear(.polled(poll(owner: own, epoch: 5, counter: 4), asked: at(12)), at(14))
         #expect(loads(old).isEmpty)
-        let free = bench.hear(.polled(poll(owner: nil, epoch: 5, counter: 5), asked: at(15)), at(16))
+        let free = harness.hear(.polled(poll(owner: nil, epoch: 5, counter: 5), asked: at(15)), at(16))
         #expect(takes(free) == 1)
     }
 
     /// Another node takes the partition before the answer to the release comes, so the answer changes
     /// nothing.
     @Test func ofAnotherOwnerSettlesAReleaseInFlight() {
-        var bench = serving()
-        _ = bench.hear(.lost(PartitionID(0)), at(10))
-        let taken = bench.hear(.polled(poll(owner: other, epoch: 6, counter: 3), asked: at(11)), at(12))
+        var harness = serving()
+        _ = harness.hear(.lost(PartitionID(0)), at(10))
+        let taken = harness.hear(.polled(poll(owner: other, epoch: 6, counter: 3), asked: at(11)), at(12))
         #expect(drops(taken) == 1)
-        _ = bench.hear(.released(PartitionID(0)), at(13))
-        #expect(bench.ownership.epoch(of: PartitionID(0)) == nil)
+        _ = harness.hear(.released(PartitionID(0)), at(13))
+        #expect(harness.ownership.epoch(of: PartitionID(0)) == nil)
     }
 }

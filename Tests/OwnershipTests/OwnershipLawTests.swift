@@ -86,16 +86,16 @@ struct OwnershipLawTests {
         func isSeen(_ law: String, _ change: (inout PeerLinks.Link) -> Void) {
             var links = PeerLinks()
             links.adopt([OwnershipLawTests.other])
-            let life = OwnershipLawTests.other.life
-            _ = links.stands(life, loop: 0, now: OwnershipLawTests.now)
-            _ = links.failed(life, loop: 1, reason: "a test", now: OwnershipLawTests.now)
+            let processID = OwnershipLawTests.other.processID
+            _ = links.stands(processID, loop: 0, now: OwnershipLawTests.now)
+            _ = links.failed(processID, loop: 1, reason: "a test", now: OwnershipLawTests.now)
             #expect(links.brokenInvariant == nil)
-            guard var link = links.links[life] else {
+            guard var link = links.links[processID] else {
                 Issue.record("no link")
                 return
             }
             change(&link)
-            links.links[life] = link
+            links.links[processID] = link
             let broken = links.brokenInvariant
             #expect(broken == law)
         }

@@ -7,7 +7,7 @@ import Testing
 /// Single schedules that simulated clusters have found.
 @Suite("Schedules of ownership")
 struct OwnershipScheduleTests {
-    private struct Bench {
+    private struct OwnershipHarness {
         var machine = Ownership(
             session: SessionID(1), name: "one", info: .init(isShard: true, isGateway: true, peer: "one:1"),
             now: at(0))
@@ -23,7 +23,7 @@ struct OwnershipScheduleTests {
 
         mutating func tell(_ event: Ownership.Event, _ milliseconds: UInt64) {
             effects = []
-            machine.handle(event, now: Bench.at(milliseconds), into: &effects)
+            machine.handle(event, now: OwnershipHarness.at(milliseconds), into: &effects)
         }
 
         /// A look at the tables, asked for at one time and answered at another.
@@ -40,7 +40,7 @@ struct OwnershipScheduleTests {
                         id: PartitionID(0), history: History(7), owner: owner, epoch: epoch,
                         floor: Sequence(1))
                 ])
-            tell(.polled(poll, asked: Bench.at(asked)), answered)
+            tell(.polled(poll, asked: OwnershipHarness.at(asked)), answered)
         }
 
         mutating func serve() {
@@ -56,65 +56,65 @@ struct OwnershipScheduleTests {
 
     @Test("a partition whose machine is gone is given up until that is done")
     func releaseAgain() {
-        var bench = Bench()
-        bench.serve()
-        bench.tell(.lost(partition), 10)
-        #expect(bench.effects.contains(.release(partition)))
-        bench.tell(.releaseFailed(partition), 20)
-        bench.look(asked: 100, answered: 101)
-        #expect(bench.effects.contains(.release(partition)), "its row still names this session")
-        bench.tell(.releaseFailed(partition), 110)
+        var harness = OwnershipHarness()
+        harness.serve()
+        harness.tell(.lost(partition), 10)
+        #expect(harness.effects.contains(.release(partition)))
+        harness.tell(.releaseFailed(partition), 20)
+        harness.look(asked: 100, answered: 101)
+        #expect(harness.effects.contains(.release(partition)), "its row still names this session")
+        harness.tell(.releaseFailed(partition), 110)
         // Only the answer to the release was lost.
-        bench.owner = nil
-        bench.look(asked: 200, answered: 201)
-        let takes = bench.effects.contains { if case .take = $0 { true } else { false } }
+        harness.owner = nil
+        harness.look(asked: 200, answered: 201)
+        let takes = harness.effects.contains { if case .take = $0 { true } else { false } }
         #expect(takes, "it is free, and this node's by rendezvous hashing")
     }
 
     @Test("a look that was asked for before this node slept makes nobody dead")
     func lateLook() {
-        var bench = Bench()
-        bench.serve()
-        bench.look(asked: 500, answered: 501)
-        bench.look(asked: 1000, answered: 9000)
-        #expect(!bench.effects.contains(.fence(SessionID(2), at: 1)))
+        var harness = OwnershipHarness()
+        harness.serve()
+        harness.look(asked: 500, answered: 501)
+        harness.look(asked: 1000, answered: 9000)
+        #expect(!harness.effects.contains(.fence(SessionID(2), at: 1)))
     }
 
     @Test("who is gone is fenced by the counter that stood still, and again where that was refused")
     func counted() {
-        var bench = Bench()
-        bench.counter = 7
-        bench.serve()
+        var harness = OwnershipHarness()
+        harness.counter = 7
+        harness.serve()
         for time: UInt64 in stride(from: 500, to: 4500, by: 500) {
-            bench.look(asked: time, answered: time + 1)
+            harness.look(asked: time, answered: time + 1)
         }
-        bench.look(asked: 4600, answered: 4601)
-        #expect(bench.effects.contains(.fence(SessionID(2), at: 7)))
-        bench.look(asked: 5000, answered: 5001)
-        #expect(!bench.effects.contains(.fence(SessionID(2), at: 7)), "it is under way")
-        bench.machine.fenceFailed(SessionID(2))
-        bench.look(asked: 5500, answered: 5501)
-        #expect(bench.effects.contains(.fence(SessionID(2), at: 7)))
+        harness.look(asked: 4600, answered: 4601)
+        #expect(harness.effects.contains(.fence(SessionID(2), at: 7)))
+        harness.look(asked: 5000, answered: 5001)
+        #expect(!harness.effects.contains(.fence(SessionID(2), at: 7)), "it is under way")
+        harness.machine.fenceFailed(SessionID(2))
+        harness.look(asked: 5500, answered: 5501)
+        #expect(harness.effects.contains(.fence(SessionID(2), at: 7)))
         // The database refused the fence because the lease had moved.
-        bench.machine.fenceFailed(SessionID(2))
-        bench.counter = 8
-        bench.look(asked: 6000, answered: 6001)
-        #expect(!bench.effects.contains { if case .fence = $0 { true } else { false } })
+        harness.machine.fenceFailed(SessionID(2))
+        harness.counter = 8
+        harness.look(asked: 6000, answered: 6001)
+        #expect(!harness.effects.contains { if case .fence = $0 { true } else { false } })
     }
 
     @Test("who could not be watched for a while has not stood still for it")
     func sleptThroughAnOutage() {
-        var bench = Bench()
-        bench.serve()
-        bench.look(asked: 500, answered: 501)
+        var harness = OwnershipHarness()
+        harness.serve()
+        harness.look(asked: 500, answered: 501)
         // The node slept. Meanwhile the database was away for all nodes, so no counter moved.
-        bench.look(asked: 9000, answered: 9001)
-        #expect(!bench.effects.contains(.fence(SessionID(2), at: 1)))
+        harness.look(asked: 9000, answered: 9001)
+        #expect(!harness.effects.contains(.fence(SessionID(2), at: 1)))
         for time: UInt64 in stride(from: 9500, to: 13_400, by: 500) {
-            bench.look(asked: time, answered: time + 1)
-            #expect(!bench.effects.contains(.fence(SessionID(2), at: 1)), "at \(time)")
+            harness.look(asked: time, answered: time + 1)
+            #expect(!harness.effects.contains(.fence(SessionID(2), at: 1)), "at \(time)")
         }
-        bench.look(asked: 13_600, answered: 13_601)
-        #expect(bench.effects.contains(.fence(SessionID(2), at: 1)), "three leases, watched")
+        harness.look(asked: 13_600, answered: 13_601)
+        #expect(harness.effects.contains(.fence(SessionID(2), at: 1)), "three leases, watched")
     }
 }

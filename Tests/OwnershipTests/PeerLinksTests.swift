@@ -130,7 +130,7 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
         links.adopt(peers.map(\.session))
         for peer in peers {
             let reason = String(repeating: "x", count: 900)
-            _ = links.failed(peer.session.life, loop: 0, reason: reason, now: at(0))
+            _ = links.failed(peer.session.processID, loop: 0, reason: reason, now: at(0))
         }
         let owned = peers.map { Ownership.Route?(.init(session: $0.session, epoch: Epoch(1))) }
         let reason = links.inability(routes: owned, members: peers, own: SessionID(1), now: at(0)) ?? ""

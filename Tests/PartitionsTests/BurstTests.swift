@@ -10,9 +10,9 @@ struct BurstTests {
         "passes 64 at a time, once for each step that is reached",
         arguments: [(1, 101), (2, 102), (3, 103), (64, 164), (65, 101), (66, 102)])
     func steps(burst: Int, left: Int) throws {
-        let (house, device) = try full()
-        house.publishTogether((1...burst).map { "b\($0)" }, to: "news")
-        #expect(house.waitingCount(0, device.index.rawValue) == left)
+        let (harness, device) = try full()
+        harness.publishTogether((1...burst).map { "b\($0)" }, to: "news")
+        #expect(harness.waitingCount(0, device.index.rawValue) == left)
     }
 
     @Test(
@@ -20,22 +20,22 @@ struct BurstTests {
         arguments: [(1, 165, 100), (100, 264, 100), (101, 1, 1), (202, 102, 102)])
     func behind(burst: Int, left: Int, afterwards: Int) throws {
         for isTogether in [false, true] {
-            let (house, device) = try full()
-            let waiting = house.partitions[0].state.log.waiting(
+            let (harness, device) = try full()
+            let waiting = harness.partitions[0].state.log.waiting(
                 for: device.index.rawValue, after: .zero, limit: 1000)
             let written = waiting.last?.position ?? .zero
-            house.send(
+            harness.send(
                 .stream(.fellBehind(stream, device.index, written: written)), to: device.partition)
             let texts = (1...burst).map { "b\($0)" }
             if isTogether {
-                house.publishTogether(texts, to: "news")
+                harness.publishTogether(texts, to: "news")
             } else {
-                for text in texts { house.publish(text, to: "news") }
+                for text in texts { harness.publish(text, to: "news") }
             }
-            #expect(house.waitingCount(0, device.index.rawValue) == left)
+            #expect(harness.waitingCount(0, device.index.rawValue) == left)
             // The messages that the gateway wrote pass as delivered.
-            house.send(.stream(.detach(stream, device.index)), to: device.partition)
-            #expect(house.waitingCount(0, device.index.rawValue) == afterwards)
+            harness.send(.stream(.detach(stream, device.index)), to: device.partition)
+            #expect(harness.waitingCount(0, device.index.rawValue) == afterwards)
         }
     }
 
@@ -43,50 +43,51 @@ struct BurstTests {
         "stays where a stream that had fallen behind is replaced, or its gateway is gone",
         arguments: [true, false])
     func kept(isReplaced: Bool) throws {
-        let (house, device) = try full()
-        let waiting = house.partitions[0].state.log.waiting(
+        let (harness, device) = try full()
+        let waiting = harness.partitions[0].state.log.waiting(
             for: device.index.rawValue, after: .zero, limit: 1000)
         let written = try #require(waiting.last?.position)
-        house.send(.stream(.fellBehind(stream, device.index, written: written)), to: device.partition)
+        harness.send(.stream(.fellBehind(stream, device.index, written: written)), to: device.partition)
         if isReplaced {
-            let next = StreamID(gateway: House.gateway, number: 2)
-            house.send(.stream(.attach(next, device, by: .backend, resume: nil)), to: device.partition)
+            let next = StreamID(gateway: PartitionHarness.gateway, number: 2)
+            harness.send(.stream(.attach(next, device, by: .backend, resume: nil)), to: device.partition)
         } else {
-            house.partitions[0].forgetGateways { _ in true }
+            harness.partitions[0].forgetGateways { _ in true }
         }
-        #expect(house.waitingCount(0, device.index.rawValue) == 164)
+        #expect(harness.waitingCount(0, device.index.rawValue) == 164)
     }
 
-    private let stream = StreamID(gateway: House.gateway, number: 1)
+    private let stream = StreamID(gateway: PartitionHarness.gateway, number: 1)
 
     /// A listening device that has acknowledged none of 164 messages. Its gateway has written all of them.
-    private func full() throws -> (House, Registration) {
-        let house = House()
-        let (device, credential) = try #require(house.register(in: 0))
-        _ = house.change(.subscribe, "news", [device])
-        house.listen(device, credential, stream: 1)
+    private func full() throws -> (PartitionHarness, Registration) {
+        let harness = PartitionHarness()
+        let (device, credential) = try #require(harness.register(in: 0))
+        _ = harness.change(.subscribe, "news", [device])
+        harness.listen(device, credential, stream: 1)
         for number in 1...164 {
-            house.publish("m\(number)", to: "news")
-            if case .push(let push) = house.frames.last {
-                house.send(.stream(.processed(House.gateway, frame: push.number)), to: device.partition)
+            harness.publish("m\(number)", to: "news")
+            if case .push(let push) = harness.frames.last {
+                harness.send(
+                    .stream(.processed(PartitionHarness.gateway, frame: push.number)), to: device.partition)
             }
         }
-        #expect(house.waitingCount(0, device.index.rawValue) == 164)
-        return (house, device)
+        #expect(harness.waitingCount(0, device.index.rawValue) == 164)
+        return (harness, device)
     }
 
     @Test("does not hide what waits behind it when its own time is over")
     func expired() throws {
-        let house = House()
-        let (device, credential) = try #require(house.register(in: 0))
-        _ = house.change(.subscribe, "news", [device])
-        house.listen(device, credential, stream: 1)
-        for number in 1...1000 { house.publish("m\(number)", to: "news", ttl: 1) }
-        house.publish("kept", to: "news", key: "k")
-        _ = house.takeEvents()
-        house.now.wall = WallTime(milliseconds: house.now.wall.milliseconds + 2000)
-        house.listen(device, credential, stream: 2)
-        #expect(house.takeEvents() == ["replaced", "attached", "kept"])
+        let harness = PartitionHarness()
+        let (device, credential) = try #require(harness.register(in: 0))
+        _ = harness.change(.subscribe, "news", [device])
+        harness.listen(device, credential, stream: 1)
+        for number in 1...1000 { harness.publish("m\(number)", to: "news", ttl: 1) }
+        harness.publish("kept", to: "news", key: "k")
+        _ = harness.takeEvents()
+        harness.now.wall = WallTime(milliseconds: harness.now.wall.milliseconds + 2000)
+        harness.listen(device, credential, stream: 2)
+        #expect(harness.takeEvents() == ["replaced", "attached", "kept"])
     }
 }
 
@@ -94,19 +95,19 @@ struct BurstTests {
 struct ConfirmationNumberTests {
     @Test("may pass 2^32 in one machine", arguments: [UInt64(1), 0xFFFF_FFFE])
     func wide(before: UInt64) throws {
-        let house = House()
-        let (device, _) = try #require(house.register(in: 0))
-        _ = house.change(.subscribe, "news", [device])
-        house.settle()
-        house.partitions[0].lastToken = before
+        let harness = PartitionHarness()
+        let (device, _) = try #require(harness.register(in: 0))
+        _ = harness.change(.subscribe, "news", [device])
+        harness.settle()
+        harness.partitions[0].lastToken = before
         let numbers: [UInt64] = [900, 901]
         let requests = try numbers.map { number -> PartitionEvent in
             let request = Request.change(
-                .subscribe, project: House.project, topic: try #require(TopicName("news")),
+                .subscribe, project: PartitionHarness.project, topic: try #require(TopicName("news")),
                 devices: [device], by: .backend)
-            return .request(RequestID(gateway: House.gateway, number: number), request)
+            return .request(RequestID(gateway: PartitionHarness.gateway, number: number), request)
         }
-        house.sendTogether(requests, to: PartitionID(0), inTurns: true)
-        #expect(numbers.allSatisfy { house.replies[$0] != nil })
+        harness.sendTogether(requests, to: PartitionID(0), inTurns: true)
+        #expect(numbers.allSatisfy { harness.replies[$0] != nil })
     }
 }

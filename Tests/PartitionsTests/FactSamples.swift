@@ -71,7 +71,7 @@ enum FactSamples {
             .pass([ReadUpTo(position: Position(77), devices: devices)]),
             .expire(now: WallTime(milliseconds: 1_800_000_000_000)),
             .seen(day: Day(20_001), devices: devices),
-            .bury(session: 4),
+            .evict(session: 4),
             .generation(number: 3, leavingOut: 300),
             .rebase(from: PartitionID(2), history: History(9), generation: 3, number: Sequence(70)),
             .compared(generation: 3),

@@ -27,9 +27,9 @@ extension LawTests {
             seal(partition)
             partition.pipeline.inFlight = []
         }
-        try isSeen("nobody is woken to close the open record") { partition, house in
+        try isSeen("nobody is woken to close the open record") { partition, harness in
             partition.propose(.expire(now: WallTime(milliseconds: 0)))
-            partition.bookkeepingDue = house.now.monotonic
+            partition.bookkeepingDue = harness.now.monotonic
             partition.wakes = WakePlan()
         }
         try isSeen("a snapshot is written of what is not durable") { partition, _ in
@@ -46,7 +46,8 @@ extension LawTests {
     @Test("of confirmations are seen to be broken")
     func confirmations() throws {
         func wait(_ tokens: [UInt64], _ partition: Partition) {
-            let answer = Answer(to: .request(RequestID(gateway: House.gateway, number: 1)), reply: .done)
+            let answer = Answer(
+                to: .request(RequestID(gateway: PartitionHarness.gateway, number: 1)), reply: .done)
             partition.confirmations = tokens.map { ($0, answer) }
             partition.confirmInFlight = true
         }
@@ -82,14 +83,14 @@ extension LawTests {
     @Test("of what others are told are seen to be broken")
     func told() throws {
         let other = PartitionID(1)
-        try isSeen("nothing is offered to it") { partition, house in
-            partition.offered[PartitionID(2)] = .init(upTo: .zero, at: house.now.monotonic)
+        try isSeen("nothing is offered to it") { partition, harness in
+            partition.offered[PartitionID(2)] = .init(upTo: .zero, at: harness.now.monotonic)
         }
-        try isSeen("more entries are offered than its window takes") { partition, house in
-            let (second, _) = try #require(house.register(in: 0))
-            let topic = try topic(house, at: other)
+        try isSeen("more entries are offered than its window takes") { partition, harness in
+            let (second, _) = try #require(harness.register(in: 0))
+            let topic = try topic(harness, at: other)
             for number in 0..<64 {
-                _ = house.change(number % 2 == 0 ? .subscribe : .unsubscribe, topic, [second])
+                _ = harness.change(number % 2 == 0 ? .subscribe : .unsubscribe, topic, [second])
             }
             #expect(partition.brokenInvariant(isWhole: true) == nil)
             let last = try #require(partition.state.outboxes[other]?.last)
@@ -98,19 +99,19 @@ extension LawTests {
         try isSeen("an empty list of answers waits for it") { partition, _ in
             partition.outboxWaiters[PartitionID(2)] = []
         }
-        try isSeen("more slices were told than there are") { partition, house in
-            partition.repairs[other] = Repair(count: 2, next: 3, began: house.now.monotonic)
+        try isSeen("more slices were told than there are") { partition, harness in
+            partition.repairs[other] = Repair(count: 2, next: 3, began: harness.now.monotonic)
         }
-        try isSeen("nobody is woken to compare the pairs that are left") { partition, house in
-            partition.comparison = Comparison(left: [other], at: house.now.monotonic)
+        try isSeen("nobody is woken to compare the pairs that are left") { partition, harness in
+            partition.comparison = Comparison(left: [other], at: harness.now.monotonic)
             partition.wakes = WakePlan()
         }
-        try isSeen("a comparison with nobody is under way") { partition, house in
-            partition.comparison = Comparison(left: [], at: house.now.monotonic)
+        try isSeen("a comparison with nobody is under way") { partition, harness in
+            partition.comparison = Comparison(left: [], at: harness.now.monotonic)
             partition.wakes = WakePlan([MonotonicTime(nanoseconds: 0)])
         }
-        try isSeen("partitions are compared again") { partition, house in
-            partition.comparison = Comparison(left: [other], at: house.now.monotonic)
+        try isSeen("partitions are compared again") { partition, harness in
+            partition.comparison = Comparison(left: [other], at: harness.now.monotonic)
             partition.wakes = WakePlan([MonotonicTime(nanoseconds: 0)])
         }
     }
@@ -119,18 +120,18 @@ extension LawTests {
     func asked() throws {
         let condition = try Condition.parse(Array("'a' in topics".utf8))
         let ticket = ConditionTicket(record: Sequence(1), ordinal: 0)
-        func ask(_ members: [[PartitionTargets]?], _ partition: Partition, _ house: House) {
-            let message = house.envelope("c")
+        func ask(_ members: [[PartitionTargets]?], _ partition: Partition, _ harness: PartitionHarness) {
+            let message = harness.envelope("c")
             partition.state.conditions[ticket] = PendingCondition(
-                project: House.project, condition: condition, message: message)
-            partition.state.fanouts.begin(House.project, message.id, parts: 1)
-            partition.resolutions[ticket] = Resolution(members: members, askedAt: house.now.monotonic)
+                project: PartitionHarness.project, condition: condition, message: message)
+            partition.state.fanouts.begin(PartitionHarness.project, message.id, parts: 1)
+            partition.resolutions[ticket] = Resolution(members: members, askedAt: harness.now.monotonic)
             partition.wakes = WakePlan([MonotonicTime(nanoseconds: 0)])
         }
         try isSeen("members of other topics are asked for") { ask([nil, nil], $0, $1) }
         try isSeen("all members are known, and awaited") { ask([[]], $0, $1) }
-        try isSeen("nobody is woken to ask for members again") { partition, house in
-            ask([nil], partition, house)
+        try isSeen("nobody is woken to ask for members again") { partition, harness in
+            ask([nil], partition, harness)
             #expect(partition.brokenInvariant(isWhole: true) == nil)
             partition.wakes = WakePlan()
         }
@@ -139,17 +140,17 @@ extension LawTests {
     @Test("of links to gateways are seen to be broken")
     func links() throws {
         try isSeen("device 0 is live, and its link does not say so") { partition, _ in
-            _ = partition.streams.links[House.gateway]?.live.remove(0)
+            _ = partition.streams.links[PartitionHarness.gateway]?.live.remove(0)
         }
         try isSeen("device 0 is live since a frame that was not sent") { partition, _ in
             partition.streams.attachments[0]?.state = .live(since: 1000)
         }
         try isSeen("the positions of its frames fall") { partition, _ in
-            let sent = try #require(partition.streams.links[House.gateway]?.sent)
-            partition.streams.links[House.gateway]?.sent = sent + 1
-            partition.streams.links[House.gateway]?.processed = sent
-            partition.streams.links[House.gateway]?.processedPosition = Position(2)
-            partition.streams.links[House.gateway]?.outstanding = [(sent + 1, Position(1))]
+            let sent = try #require(partition.streams.links[PartitionHarness.gateway]?.sent)
+            partition.streams.links[PartitionHarness.gateway]?.sent = sent + 1
+            partition.streams.links[PartitionHarness.gateway]?.processed = sent
+            partition.streams.links[PartitionHarness.gateway]?.processedPosition = Position(2)
+            partition.streams.links[PartitionHarness.gateway]?.outstanding = [(sent + 1, Position(1))]
         }
     }
 }

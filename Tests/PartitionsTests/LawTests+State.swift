@@ -39,11 +39,13 @@ extension LawTests {
         let (page, place) = try device(index, partition)
         for number in 0..<count {
             let key =
-                withKeys ? partition.state.log.key(Array("k\(number)".utf8), in: House.project.rawValue) : 0
+                withKeys
+                ? partition.state.log.key(Array("k\(number)".utf8), in: PartitionHarness.project.rawValue) : 0
             partition.state.log.append(
                 LogEntry(
                     position: Position(partition.state.log.last.rawValue + 1),
-                    expires: WallTime(milliseconds: 1_900_000_000_000), project: House.project.rawValue,
+                    expires: WallTime(milliseconds: 1_900_000_000_000),
+                    project: PartitionHarness.project.rawValue,
                     key: key, record: record, ordinal: 0, bytes: 1, targets: DeviceSet(index)))
             if withKeys { page.collapsible[place] += 1 } else { page.waiting[place] += 1 }
         }
@@ -62,16 +64,16 @@ extension LawTests {
                 Int(DeliveryLimits().collapsibleMax), to: 1, partition, record: partition.applied,
                 withKeys: true)
         }
-        try isSeen("device 1 is in more topics than may be") { partition, house in
+        try isSeen("device 1 is in more topics than may be") { partition, harness in
             let (page, place) = try device(1, partition)
             for number in 0..<DeliveryLimits().topicsPerDeviceMax {
-                let topic = house.names.retain(Array("more-\(number)".utf8), in: House.project)
+                let topic = harness.names.retain(Array("more-\(number)".utf8), in: PartitionHarness.project)
                 page.topics[place].append(topic, since: Day(0))
             }
         }
         try isSeen("the next device would get an index that is used") { partition, _ in
             let (page, place) = try device(1, partition)
-            page.projects[place + 1] = House.project.rawValue
+            page.projects[place + 1] = PartitionHarness.project.rawValue
         }
     }
 
@@ -113,9 +115,9 @@ extension LawTests {
 
     @Test("of members are seen to be broken")
     func members() throws {
-        func restore(_ set: MemberSet, _ partition: Partition, _ house: House) throws {
-            let name = try #require((0..<1000).map { "set-\($0)" }.first { house.home($0) == partition.id })
-            let number = house.names.retain(Array(name.utf8), in: House.project)
+        func restore(_ set: MemberSet, _ partition: Partition, _ harness: PartitionHarness) throws {
+            let name = try #require((0..<1000).map { "set-\($0)" }.first { harness.home($0) == partition.id })
+            let number = harness.names.retain(Array(name.utf8), in: PartitionHarness.project)
             partition.state.topics.restore(number, set)
         }
         let many = DeviceSet(sorted: Array(0..<UInt32(MemberSet.partMembersMax) * 2))

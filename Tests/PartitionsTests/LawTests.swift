@@ -9,29 +9,29 @@ import Testing
 struct LawTests {
     /// Partition 0 has two devices in three topics: one listens, the other has messages waiting, with and
     /// without a collapse key. Partition 1 gets no outbox frames, so an entry for it waits.
-    func house(_ options: (inout PartitionOptions) -> Void) throws -> House {
-        let house = House(count: 3, options)
-        let (first, credential) = try #require(house.register(in: 0))
-        let (second, _) = try #require(house.register(in: 0))
-        house.listen(first, credential, stream: 1)
+    func harness(_ options: (inout PartitionOptions) -> Void) throws -> PartitionHarness {
+        let harness = PartitionHarness(count: 3, options)
+        let (first, credential) = try #require(harness.register(in: 0))
+        let (second, _) = try #require(harness.register(in: 0))
+        harness.listen(first, credential, stream: 1)
         for number in 0..<3 {
-            let topic = try topic(house, at: PartitionID(UInt16(number)))
-            #expect(house.change(.subscribe, topic, [first, second]) != nil)
-            house.publish("a", to: topic)
-            house.publish("b", to: topic, key: "key")
+            let topic = try topic(harness, at: PartitionID(UInt16(number)))
+            #expect(harness.change(.subscribe, topic, [first, second]) != nil)
+            harness.publish("a", to: topic)
+            harness.publish("b", to: topic, key: "key")
         }
-        house.settle()
-        house.away = [PartitionID(1)]
-        _ = house.change(.unsubscribe, try topic(house, at: PartitionID(1)), [second])
-        for partition in house.partitions {
+        harness.settle()
+        harness.away = [PartitionID(1)]
+        _ = harness.change(.unsubscribe, try topic(harness, at: PartitionID(1)), [second])
+        for partition in harness.partitions {
             partition.laws.isHolders = true
             #expect(partition.brokenInvariant(isWhole: true) == nil)
         }
-        return house
+        return harness
     }
 
-    func topic(_ house: House, at home: PartitionID) throws -> String {
-        try #require((0..<1000).lazy.map { "topic-\($0)" }.first { house.home($0) == home })
+    func topic(_ harness: PartitionHarness, at home: PartitionID) throws -> String {
+        try #require((0..<1000).lazy.map { "topic-\($0)" }.first { harness.home($0) == home })
     }
 
     func device(_ index: UInt32, _ partition: Partition) throws -> (page: DevicePage, place: Int) {
@@ -42,11 +42,11 @@ struct LawTests {
     func isSeen(
         _ law: String, sourceLocation: SourceLocation = #_sourceLocation,
         options: (inout PartitionOptions) -> Void = { _ in },
-        _ change: (Partition, House) throws -> Void
+        _ change: (Partition, PartitionHarness) throws -> Void
     ) throws {
-        let house = try house(options)
-        try change(house.partitions[0], house)
-        let broken = house.partitions[0].brokenInvariant(isWhole: true)
+        let harness = try harness(options)
+        try change(harness.partitions[0], harness)
+        let broken = harness.partitions[0].brokenInvariant(isWhole: true)
         #expect(
             broken == law || broken?.hasSuffix(": \(law)") ?? false, "\(law), seen: \(broken ?? "none")",
             sourceLocation: sourceLocation)
@@ -68,12 +68,16 @@ struct LawTests {
         }
         try isSeen("answers wait for a confirmation that nobody asked for") { partition, _ in
             partition.confirmations.append(
-                (1, Answer(to: .request(RequestID(gateway: House.gateway, number: 1)), reply: .done)))
+                (
+                    1,
+                    Answer(
+                        to: .request(RequestID(gateway: PartitionHarness.gateway, number: 1)), reply: .done)
+                ))
         }
         try isSeen("a confirmation is awaited for nobody") { partition, _ in partition.confirmInFlight = true
         }
-        try isSeen("frames wait for a record in flight, and there is none") { partition, house in
-            partition.deferred = [house.partitions[2].frame([], to: PartitionID(0))]
+        try isSeen("frames wait for a record in flight, and there is none") { partition, harness in
+            partition.deferred = [harness.partitions[2].frame([], to: PartitionID(0))]
         }
         try isSeen("snapshots cover what is not folded") { partition, _ in
             partition.snapshots.restored(partition.applied.next, bytes: 1)
@@ -142,7 +146,7 @@ struct LawTests {
             partition.repairs[other] = Repair(count: 2, next: 2, began: MonotonicTime(nanoseconds: 0))
         }
         try isSeen("the unfinished messages of project 7 are counted wrongly") { partition, _ in
-            partition.state.fanouts.begin(House.project, MessageID(time: 1, random: 1), parts: 1)
+            partition.state.fanouts.begin(PartitionHarness.project, MessageID(time: 1, random: 1), parts: 1)
         }
     }
 
@@ -173,10 +177,11 @@ struct LawTests {
         try isSeen("a stranger's message waits for 1") { partition, _ in
             partition.state.devices.remove(index: 1)
         }
-        try isSeen("a topic of another partition has members here") { partition, house in
-            let strange = try topic(house, at: PartitionID(1))
+        try isSeen("a topic of another partition has members here") { partition, harness in
+            let strange = try topic(harness, at: PartitionID(1))
             let name = try #require(TopicName(strange))
-            _ = partition.state.topics.join(house.names, House.project, name, PartitionID(0), [1])
+            _ = partition.state.topics.join(
+                harness.names, PartitionHarness.project, name, PartitionID(0), [1])
         }
     }
 
@@ -219,7 +224,7 @@ struct LawTests {
     @Test("of streams are seen to be broken")
     func streams() throws {
         try isSeen("nothing lets device 0 begin") { partition, _ in
-            partition.streams.attach(0, StreamID(gateway: House.gateway, number: 2), after: .zero)
+            partition.streams.attach(0, StreamID(gateway: PartitionHarness.gateway, number: 2), after: .zero)
         }
         try isSeen("nothing lets device 0 go on") { partition, _ in
             partition.streams.setReading(0, isLosing: true)
@@ -237,31 +242,31 @@ struct LawTests {
             partition.streams.links = [:]
         }
         try isSeen("its live streams are counted wrongly") { partition, _ in
-            partition.streams.links[House.gateway]?.liveCount = 2
+            partition.streams.links[PartitionHarness.gateway]?.liveCount = 2
         }
         try isSeen("it has confirmed what was not sent") { partition, _ in
-            partition.streams.links[House.gateway]?.processed = 1000
+            partition.streams.links[PartitionHarness.gateway]?.processed = 1000
         }
         try isSeen("its frames are out of order") { partition, _ in
-            partition.streams.links[House.gateway]?.outstanding = [(1000, .zero)]
+            partition.streams.links[PartitionHarness.gateway]?.outstanding = [(1000, .zero)]
         }
         try isSeen("nobody asks the gateways of those that are cut off") { partition, _ in
             partition.streams.setCutOff(0)
-            _ = partition.streams.numberProbe(House.gateway)
+            _ = partition.streams.numberProbe(PartitionHarness.gateway)
             partition.streams.mayBeStuck = false
         }
-        try isSeen("nobody is woken to ask the gateways of those that are cut off") { partition, house in
+        try isSeen("nobody is woken to ask the gateways of those that are cut off") { partition, harness in
             partition.streams.mayBeStuck = true
-            partition.probedAt = house.now.monotonic
+            partition.probedAt = harness.now.monotonic
             partition.wakes = WakePlan()
         }
         try isSeen("nothing brings back who was cut off") { partition, _ in
             partition.streams.setCutOff(0)
             partition.streams.mayBeStuck = false
-            partition.streams.links[House.gateway]?.outstanding = []
+            partition.streams.links[PartitionHarness.gateway]?.outstanding = []
         }
         try isSeen("device 9 is gone, and listens") { partition, _ in
-            partition.streams.attach(9, StreamID(gateway: House.gateway, number: 2), after: .zero)
+            partition.streams.attach(9, StreamID(gateway: PartitionHarness.gateway, number: 2), after: .zero)
         }
     }
 
@@ -269,61 +274,62 @@ struct LawTests {
     func conditions() throws {
         let condition = try Condition.parse(Array("'a' in topics".utf8))
         let ticket = ConditionTicket(record: Sequence(1), ordinal: 0)
-        try isSeen("nobody asks for the members of a condition of record 1") { partition, house in
-            let message = house.envelope("c")
+        try isSeen("nobody asks for the members of a condition of record 1") { partition, harness in
+            let message = harness.envelope("c")
             partition.state.conditions[ticket] = PendingCondition(
-                project: House.project, condition: condition, message: message)
-            partition.state.fanouts.begin(House.project, message.id, parts: 1)
+                project: PartitionHarness.project, condition: condition, message: message)
+            partition.state.fanouts.begin(PartitionHarness.project, message.id, parts: 1)
         }
-        try isSeen("what is resolved is asked about") { partition, house in
-            partition.resolutions[ticket] = Resolution(members: [nil], askedAt: house.now.monotonic)
+        try isSeen("what is resolved is asked about") { partition, harness in
+            partition.resolutions[ticket] = Resolution(members: [nil], askedAt: harness.now.monotonic)
         }
     }
 
     /// The answer "already subscribed" may come to wait behind an answer that waits for a later entry.
     @Test("an answer is given as soon as what it waits for is acknowledged")
     func waiters() throws {
-        let house = House(count: 2)
-        let (device, _) = try #require(house.register(in: 0))
-        let (other, _) = try #require(house.register(in: 0))
-        let (listener, _) = try #require(house.register(in: 1))
-        let own = try self.topic(house, at: PartitionID(0))
-        let topic = try topic(house, at: PartitionID(1))
+        let harness = PartitionHarness(count: 2)
+        let (device, _) = try #require(harness.register(in: 0))
+        let (other, _) = try #require(harness.register(in: 0))
+        let (listener, _) = try #require(harness.register(in: 1))
+        let own = try self.topic(harness, at: PartitionID(0))
+        let topic = try topic(harness, at: PartitionID(1))
         let name = try #require(TopicName(topic))
-        _ = house.change(.subscribe, own, [listener])
-        _ = house.change(.subscribe, topic, [device])
+        _ = harness.change(.subscribe, own, [listener])
+        _ = harness.change(.subscribe, topic, [device])
         // A message for partition 1, which gets no frames: no answer waits for its entry.
-        house.away = [PartitionID(1)]
-        house.publish("a", to: own)
-        let partition = house.partitions[0]
+        harness.away = [PartitionID(1)]
+        harness.publish("a", to: own)
+        let partition = harness.partitions[0]
         func change(_ device: Registration, _ number: UInt64, _ effects: inout [PartitionEffect]) {
             let request = Request.change(
-                .subscribe, project: House.project, topic: name, devices: [device], by: .backend)
+                .subscribe, project: PartitionHarness.project, topic: name, devices: [device], by: .backend)
             partition.handle(
-                .request(RequestID(gateway: House.gateway, number: number), request), now: house.now,
+                .request(RequestID(gateway: PartitionHarness.gateway, number: number), request),
+                now: harness.now,
                 into: &effects)
         }
         // The first device is subscribed already, so its answer waits for a confirmation. The second change
         // goes into a record, and the record is durable sooner.
         var effects: [PartitionEffect] = []
         change(device, 901, &effects)
-        partition.flush(now: house.now, into: &effects)
+        partition.flush(now: harness.now, into: &effects)
         change(other, 902, &effects)
-        partition.flush(now: house.now, into: &effects)
+        partition.flush(now: harness.now, into: &effects)
         let entry = try #require(partition.state.outboxes[PartitionID(1)]?.unacknowledged.first)
-        partition.handle(.appended(partition.applied), now: house.now, into: &effects)
+        partition.handle(.appended(partition.applied), now: harness.now, into: &effects)
         for effect in effects {
             if case .confirm(let token) = effect {
-                partition.handle(.confirmed(token), now: house.now, into: &effects)
+                partition.handle(.confirmed(token), now: harness.now, into: &effects)
             }
         }
-        partition.flush(now: house.now, into: &effects)
+        partition.flush(now: harness.now, into: &effects)
         effects = []
         let said = OutboxAcknowledgement(
             from: PartitionID(1), history: partition.history, generation: 0, mark: entry.number,
             fingerprint: entry.fingerprint)
-        partition.handle(.acknowledged(said), now: house.now, into: &effects)
-        partition.flush(now: house.now, into: &effects)
+        partition.handle(.acknowledged(said), now: harness.now, into: &effects)
+        partition.flush(now: harness.now, into: &effects)
         #expect(effects.contains { if case .reply(let id, _) = $0 { id.number == 901 } else { false } })
         #expect(partition.brokenInvariant(isWhole: true) == nil)
     }

@@ -9,23 +9,23 @@ import Testing
     /// The positions of one device's events, 1 ms apart. Between two of them `others` messages of another
     /// project go to the same partition.
     private func positions(besides others: Int) throws -> [UInt64] {
-        let house = House(count: 1)
-        let (device, credential) = try #require(house.register(in: 0))
-        let reply = house.request(
+        let harness = PartitionHarness(count: 1)
+        let (device, credential) = try #require(harness.register(in: 0))
+        let reply = harness.request(
             .register(project: ProjectNumber(9), limit: 4096, nonce: 5, secret: 6), of: PartitionID(0))
         guard case .registered(let index, let nonce, _) = reply else { throw TestError.noDevice }
         let stranger = Registration(
             project: ProjectNumber(9), partition: PartitionID(0), index: index, nonce: nonce, key: 1)
-        house.listen(device, credential, stream: 1)
+        harness.listen(device, credential, stream: 1)
         for number in 0..<20 {
-            house.now.wall = WallTime(milliseconds: house.now.wall.milliseconds + 1)
-            _ = house.request(.sendToDevice(nil, device, house.envelope("\(number)")), of: PartitionID(0))
+            harness.now.wall = WallTime(milliseconds: harness.now.wall.milliseconds + 1)
+            _ = harness.request(.sendToDevice(nil, device, harness.envelope("\(number)")), of: PartitionID(0))
             for _ in 0..<others {
-                _ = house.request(.sendToDevice(nil, stranger, house.envelope("x")), of: PartitionID(0))
+                _ = harness.request(.sendToDevice(nil, stranger, harness.envelope("x")), of: PartitionID(0))
             }
         }
         var found: [UInt64] = []
-        for case .push(let push) in house.frames {
+        for case .push(let push) in harness.frames {
             for item in push.items where item.targets.contains(device.index.rawValue) {
                 found.append(item.position.rawValue)
             }

@@ -7,8 +7,8 @@ import Testing
 @Suite("The delivery log")
 struct LogTwinTests {
     /// A partition's fold and its twin, with the same facts.
-    private struct World: ~Copyable {
-        var state = World.empty()
+    private struct LogHarness: ~Copyable {
+        var state = LogHarness.empty()
         var twin = LogTwin()
         var dice: Dice
         var now: Int64 = 1_800_000_000_000
@@ -136,7 +136,7 @@ struct LogTwinTests {
         /// Goes on from a snapshot.
         mutating func restore() {
             let bytes = state.snapshot()
-            var restored = World.empty()
+            var restored = LogHarness.empty()
             do { try restored.restore(bytes) } catch { Issue.record("a good snapshot: \(error)") }
             #expect(restored.snapshot() == bytes)
             state = restored
@@ -183,22 +183,22 @@ struct LogTwinTests {
 
     @Test("gives few devices what plain queues would, also past their bounds", arguments: UInt64(1)...10)
     func fewDevices(seed: UInt64) {
-        var world = World(seed: seed, devices: 6)
+        var harness = LogHarness(seed: seed, devices: 6)
         for step in 0..<400 {
-            world.isAway = (step / 80) % 2 == 1
-            world.step()
-            world.compare("seed \(seed), step \(step)")
+            harness.isAway = (step / 80) % 2 == 1
+            harness.step()
+            harness.compare("seed \(seed), step \(step)")
         }
-        #expect(world.message > 400, "seed \(seed) sends next to nothing")
-        #expect(world.twin.overflows > 0, "seed \(seed) overflows nobody")
+        #expect(harness.message > 400, "seed \(seed) sends next to nothing")
+        #expect(harness.twin.overflows > 0, "seed \(seed) overflows nobody")
     }
 
     @Test("gives many devices what plain queues would", arguments: UInt64(1)...4)
     func manyDevices(seed: UInt64) {
-        var world = World(seed: 100 + seed, devices: 90)
+        var harness = LogHarness(seed: 100 + seed, devices: 90)
         for step in 0..<200 {
-            world.step()
-            world.compare("seed \(100 + seed), step \(step)")
+            harness.step()
+            harness.compare("seed \(100 + seed), step \(step)")
         }
     }
 
@@ -222,11 +222,11 @@ struct LogTwinTests {
 
     @Test("reads no more than it was asked for, the oldest first")
     func limit() {
-        var world = World(seed: 1, devices: 1)
-        for _ in 0..<90 { world.deliver(DeviceSet(0), key: "", disposition: 0) }
-        let all = (world.twin.queues[0] ?? []).map(\.position)
+        var harness = LogHarness(seed: 1, devices: 1)
+        for _ in 0..<90 { harness.deliver(DeviceSet(0), key: "", disposition: 0) }
+        let all = (harness.twin.queues[0] ?? []).map(\.position)
         for limit in [1, 2, 64, 65] {
-            let some = world.state.log.waiting(for: 0, after: .zero, limit: limit)
+            let some = harness.state.log.waiting(for: 0, after: .zero, limit: limit)
             #expect(some.map(\.position.rawValue) == Array(all.prefix(limit)))
         }
     }

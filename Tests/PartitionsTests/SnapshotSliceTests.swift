@@ -9,8 +9,9 @@ import Testing
 struct SnapshotSliceTests {
     private static let partCount = 3
 
-    private func house(_ change: @escaping (inout PartitionOptions) -> Void = { _ in }) -> House {
-        House(count: SnapshotSliceTests.partCount) {
+    private func harness(_ change: @escaping (inout PartitionOptions) -> Void = { _ in }) -> PartitionHarness
+    {
+        PartitionHarness(count: SnapshotSliceTests.partCount) {
             $0.snapshotBytesMin = 1500
             $0.snapshotSliceBytes = 160
             $0.snapshotPartBytes = 200
@@ -21,114 +22,115 @@ struct SnapshotSliceTests {
     @Test("what is written is the state of its record, whatever happened meanwhile", arguments: 1...40)
     func frozen(seed: Int) throws {
         var dice = Dice(UInt64(seed))
-        let house = house()
-        house.makesSnapshots = false
+        let harness = harness()
+        harness.makesSnapshots = false
         var devices: [(registration: Registration, credential: DeviceMAC)] = []
         var checked = 0
         for step in 0..<700 {
             // Slices come at random moments.
-            if dice.chance(1, in: 2) { house.makeSlice(of: dice.below(SnapshotSliceTests.partCount)) }
+            if dice.chance(1, in: 2) { harness.makeSlice(of: dice.below(SnapshotSliceTests.partCount)) }
             let topic = "t\(dice.below(30))"
             switch dice.below(8) {
             case 0:
-                let device = house.register(in: UInt16(dice.below(SnapshotSliceTests.partCount)))
+                let device = harness.register(in: UInt16(dice.below(SnapshotSliceTests.partCount)))
                 if let device { devices.append(device) }
             case 1, 2, 3:
                 guard !devices.isEmpty else { break }
                 let one = dice.one(of: devices).registration
-                _ = house.change(dice.chance(2, in: 3) ? .subscribe : .unsubscribe, topic, [one])
+                _ = harness.change(dice.chance(2, in: 3) ? .subscribe : .unsubscribe, topic, [one])
             case 4:
                 guard devices.count > 20, dice.chance(1, in: 2) else { break }
                 let one = devices.remove(at: dice.below(devices.count)).registration
-                _ = house.request(.unregister(one, by: .backend), of: one.partition)
+                _ = harness.request(.unregister(one, by: .backend), of: one.partition)
             case 5:
-                house.publish("m\(step)", to: topic, key: dice.chance(1, in: 4) ? "k\(dice.below(3))" : "")
+                harness.publish("m\(step)", to: topic, key: dice.chance(1, in: 4) ? "k\(dice.below(3))" : "")
             case 6:
                 guard !devices.isEmpty else { break }
                 let one = dice.one(of: devices)
-                house.listen(one.registration, one.credential, stream: UInt64(step))
+                harness.listen(one.registration, one.credential, stream: UInt64(step))
             default:
-                let wall = house.now.wall.milliseconds + 20_000_000
-                house.now = Instant(
-                    monotonic: house.now.monotonic.advanced(by: .seconds(20_000)),
+                let wall = harness.now.wall.milliseconds + 20_000_000
+                harness.now = Instant(
+                    monotonic: harness.now.monotonic.advanced(by: .seconds(20_000)),
                     wall: WallTime(milliseconds: wall))
             }
-            checked += try house.checkSnapshots()
+            checked += try harness.checkSnapshots()
         }
         #expect(checked > 2)
         for _ in 0..<2000 {
-            for number in 0..<SnapshotSliceTests.partCount { house.makeSlice(of: number) }
+            for number in 0..<SnapshotSliceTests.partCount { harness.makeSlice(of: number) }
         }
-        _ = try house.checkSnapshots()
-        house.partitions = []
-        #expect(house.names.count == 0)
+        _ = try harness.checkSnapshots()
+        harness.partitions = []
+        #expect(harness.names.count == 0)
     }
 
     /// A partition with some devices, and a record so long that a snapshot is due.
-    private func begin(_ house: House) throws {
-        for _ in 0..<30 { _ = house.register(in: 0) }
-        let (device, _) = try #require(house.register(in: 0))
-        #expect(house.partitions[0].state.writer == nil && house.parts.isEmpty)
-        try grow(house, device)
+    private func begin(_ harness: PartitionHarness) throws {
+        for _ in 0..<30 { _ = harness.register(in: 0) }
+        let (device, _) = try #require(harness.register(in: 0))
+        #expect(harness.partitions[0].state.writer == nil && harness.parts.isEmpty)
+        try grow(harness, device)
     }
 
-    private func grow(_ house: House, _ device: Registration) throws {
+    private func grow(_ harness: PartitionHarness, _ device: Registration) throws {
         let body = String(repeating: "x", count: 3000)
-        house.send(
+        harness.send(
             .request(
-                RequestID(gateway: House.gateway, number: 1 << 40),
-                .sendToDevice(nil, device, house.envelope(body))), to: PartitionID(0))
+                RequestID(gateway: PartitionHarness.gateway, number: 1 << 40),
+                .sendToDevice(nil, device, harness.envelope(body))), to: PartitionID(0))
     }
 
     @Test("a part is written when the one before is, and none before its record is durable")
     func parts() throws {
-        let house = house()
-        house.holdsSnapshots = true
-        for _ in 0..<30 { _ = house.register(in: 0) }
-        let (device, _) = try #require(house.register(in: 0))
-        house.holdsAppends = true
-        try grow(house, device)
-        #expect(house.partitions[0].state.writer != nil && house.parts.isEmpty)
-        house.releaseAppends()
-        #expect(house.parts[PartitionID(0)]?.count == 1)
-        #expect(house.parts[PartitionID(0)]?[0].end == nil)
-        #expect(house.trims.isEmpty && house.partitions[0].snapshots.covering == .zero)
-        house.releaseSnapshots()
-        let parts = try #require(house.parts[PartitionID(0)])
+        let harness = harness()
+        harness.holdsSnapshots = true
+        for _ in 0..<30 { _ = harness.register(in: 0) }
+        let (device, _) = try #require(harness.register(in: 0))
+        harness.holdsAppends = true
+        try grow(harness, device)
+        #expect(harness.partitions[0].state.writer != nil && harness.parts.isEmpty)
+        harness.releaseAppends()
+        #expect(harness.parts[PartitionID(0)]?.count == 1)
+        #expect(harness.parts[PartitionID(0)]?[0].end == nil)
+        #expect(harness.trims.isEmpty && harness.partitions[0].snapshots.covering == .zero)
+        harness.releaseSnapshots()
+        let parts = try #require(harness.parts[PartitionID(0)])
         #expect(parts.count > 3 && parts.dropLast().allSatisfy { $0.end == nil && $0.bytes.count == 200 })
         #expect(parts.enumerated().allSatisfy { $0.offset == $0.element.number })
         #expect(parts.last?.end?.length == parts.reduce(0) { $0 + $1.bytes.count })
-        #expect(house.partitions[0].snapshots.covering > .zero)
+        #expect(harness.partitions[0].snapshots.covering > .zero)
     }
 
     @Test("one that could not be written is thrown away, and made anew after as much journal")
     func refused() throws {
-        let house = house()
-        house.holdsSnapshots = true
-        try begin(house)
-        #expect(house.parts[PartitionID(0)]?.count == 1)
-        house.failSnapshots()
-        #expect(house.partitions[0].state.writer == nil && house.partitions[0].snapshots.covering == .zero)
-        house.holdsSnapshots = false
-        let (device, _) = try #require(house.register(in: 0))
-        try grow(house, device)
-        #expect(house.partitions[0].snapshots.covering > .zero)
-        #expect(house.parts[PartitionID(0)]?[1].number == 0)
+        let harness = harness()
+        harness.holdsSnapshots = true
+        try begin(harness)
+        #expect(harness.parts[PartitionID(0)]?.count == 1)
+        harness.failSnapshots()
+        #expect(
+            harness.partitions[0].state.writer == nil && harness.partitions[0].snapshots.covering == .zero)
+        harness.holdsSnapshots = false
+        let (device, _) = try #require(harness.register(in: 0))
+        try grow(harness, device)
+        #expect(harness.partitions[0].snapshots.covering > .zero)
+        #expect(harness.parts[PartitionID(0)]?[1].number == 0)
     }
 
     @Test("an answer to another snapshot's part says nothing")
     func stranger() throws {
-        let house = house()
-        house.holdsSnapshots = true
-        try begin(house)
-        house.send(.snapshotPart(upload: 9, token: 12345), to: PartitionID(0))
-        house.send(.snapshotFailed(token: 12345), to: PartitionID(0))
-        #expect(house.parts[PartitionID(0)]?.count == 1)
-        #expect(house.partitions[0].state.writer != nil)
+        let harness = harness()
+        harness.holdsSnapshots = true
+        try begin(harness)
+        harness.send(.snapshotPart(upload: 9, token: 12345), to: PartitionID(0))
+        harness.send(.snapshotFailed(token: 12345), to: PartitionID(0))
+        #expect(harness.parts[PartitionID(0)]?.count == 1)
+        #expect(harness.partitions[0].state.writer != nil)
     }
 }
 
-extension House {
+extension PartitionHarness {
     /// Reads every snapshot whose parts are all there, and compares it with the journal up to its record.
     fileprivate func checkSnapshots() throws -> Int {
         var checked = 0

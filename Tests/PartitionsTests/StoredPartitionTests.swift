@@ -36,7 +36,7 @@ import Testing
             former
             ?? Partition(
                 id: id, history: History(7), options: PartitionOptions(partitionCount: 1),
-                names: TopicNames(), proofs: House.Proofs())
+                names: TopicNames(), proofs: PartitionHarness.Proofs())
         try stored.fold(into: partition)
         return partition
     }

@@ -7,38 +7,38 @@ import Testing
 struct TimerTests {
     @Test("do not pile up while it is busy and idle in turns")
     func busyAndIdle() throws {
-        let house = House()
-        let (device, _) = try #require(house.register(in: 0))
-        _ = house.change(.subscribe, "news", [device])
+        let harness = PartitionHarness()
+        let (device, _) = try #require(harness.register(in: 0))
+        _ = harness.change(.subscribe, "news", [device])
         for number in 1...200 {
-            house.publish("m\(number)", to: "news", ttl: 60)
+            harness.publish("m\(number)", to: "news", ttl: 60)
             for _ in 0..<3 {
-                house.now.monotonic = house.now.monotonic.advanced(by: .seconds(1))
-                house.fireTimers()
+                harness.now.monotonic = harness.now.monotonic.advanced(by: .seconds(1))
+                harness.fireTimers()
             }
         }
         for id in (0..<UInt16(4)).map({ PartitionID($0) }) {
-            let set = house.timers.filter { $0.partition == id }.map(\.at)
+            let set = harness.timers.filter { $0.partition == id }.map(\.at)
             #expect(set.count <= 4, "partition \(id.rawValue)")
-            #expect(set == house.partitions[Int(id.rawValue)].wakes.times, "what it takes for set is set")
+            #expect(set == harness.partitions[Int(id.rawValue)].wakes.times, "what it takes for set is set")
         }
     }
 
     @Test("do not have it wait for those that a suspension of the machine put off by hours")
     func suspension() throws {
-        let house = House()
-        let (device, _) = try #require(house.register(in: 0))
+        let harness = PartitionHarness()
+        let (device, _) = try #require(harness.register(in: 0))
         for _ in 0..<5 {
-            house.now.monotonic = house.now.monotonic.advanced(by: .seconds(1))
-            house.fireTimers()
+            harness.now.monotonic = harness.now.monotonic.advanced(by: .seconds(1))
+            harness.fireTimers()
         }
         // Only the timer of the look of every six hours is left.
-        #expect(house.partitions[0].wakes.times.count == 1)
-        house.now.monotonic = house.now.monotonic.advanced(by: .seconds(8 * 3600))
-        let before = house.timers.count
-        _ = house.change(.subscribe, "news", [device])
-        let set = house.timers[before...].filter { $0.partition == device.partition }
-        #expect(set.contains { $0.at <= house.now.monotonic.advanced(by: .seconds(1)) })
+        #expect(harness.partitions[0].wakes.times.count == 1)
+        harness.now.monotonic = harness.now.monotonic.advanced(by: .seconds(8 * 3600))
+        let before = harness.timers.count
+        _ = harness.change(.subscribe, "news", [device])
+        let set = harness.timers[before...].filter { $0.partition == device.partition }
+        #expect(set.contains { $0.at <= harness.now.monotonic.advanced(by: .seconds(1)) })
     }
 
     @Test("are given up when they are late, once in a second")

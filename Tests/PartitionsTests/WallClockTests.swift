@@ -9,91 +9,93 @@ import Testing
 struct WallClockTests {
     private static let day: Int64 = 86_400
 
-    private func leap(_ house: House, days: Int64) {
-        house.now.wall = WallTime(
-            milliseconds: house.now.wall.milliseconds + days * WallClockTests.day * 1000)
+    private func leap(_ harness: PartitionHarness, days: Int64) {
+        harness.now.wall = WallTime(
+            milliseconds: harness.now.wall.milliseconds + days * WallClockTests.day * 1000)
     }
 
     @Test("for a minute ends no device and no message", arguments: [271, -20_833, 3650] as [Int64])
     func leap(days: Int64) throws {
-        let house = House(count: 1)
-        let (device, credential) = try #require(house.register(in: 0))
-        let (away, _) = try #require(house.register(in: 0))
-        house.settle()
-        _ = house.request(.sendToDevice(nil, away, house.envelope("m1", ttl: 86_400)), of: PartitionID(0))
-        let two = house.envelope("m2", ttl: 86_400)
-        leap(house, days: days)
-        for _ in 0..<6 { house.pass(seconds: 10) }
+        let harness = PartitionHarness(count: 1)
+        let (device, credential) = try #require(harness.register(in: 0))
+        let (away, _) = try #require(harness.register(in: 0))
+        harness.settle()
+        _ = harness.request(.sendToDevice(nil, away, harness.envelope("m1", ttl: 86_400)), of: PartitionID(0))
+        let two = harness.envelope("m2", ttl: 86_400)
+        leap(harness, days: days)
+        for _ in 0..<6 { harness.pass(seconds: 10) }
         // The partition dates streams and messages of this minute as if nothing had happened.
-        house.listen(device, credential, stream: 1)
-        _ = house.request(.sendToDevice(nil, away, two), of: PartitionID(0))
-        #expect(house.takeEvents() == ["attached"])
-        #expect(house.waitingCount(0, away.index.rawValue) == 2)
-        leap(house, days: -days)
-        house.pass(seconds: 10)
-        guard house.notices.count == 2, case .clockLeapt(let ahead) = house.notices[0] else {
-            Issue.record("\(house.notices)")
+        harness.listen(device, credential, stream: 1)
+        _ = harness.request(.sendToDevice(nil, away, two), of: PartitionID(0))
+        #expect(harness.takeEvents() == ["attached"])
+        #expect(harness.waitingCount(0, away.index.rawValue) == 2)
+        leap(harness, days: -days)
+        harness.pass(seconds: 10)
+        guard harness.notices.count == 2, case .clockLeapt(let ahead) = harness.notices[0] else {
+            Issue.record("\(harness.notices)")
             return
         }
-        #expect(abs(ahead - days * 86_400_000) < 60_000 && house.notices[1] == .clockAgrees)
-        house.send(
-            .stream(.detach(StreamID(gateway: House.gateway, number: 1), device.index)), to: PartitionID(0))
-        for _ in 0..<8 { house.pass(seconds: WallClockTests.day / 8 * 2) }
-        #expect(house.partitions[0].deviceCount == 2)
+        #expect(abs(ahead - days * 86_400_000) < 60_000 && harness.notices[1] == .clockAgrees)
+        harness.send(
+            .stream(.detach(StreamID(gateway: PartitionHarness.gateway, number: 1), device.index)),
+            to: PartitionID(0))
+        for _ in 0..<8 { harness.pass(seconds: WallClockTests.day / 8 * 2) }
+        #expect(harness.partitions[0].deviceCount == 2)
         // More than the messages' time to live, one day, is over now.
-        #expect(house.waitingCount(0, away.index.rawValue) == 0)
+        #expect(harness.waitingCount(0, away.index.rawValue) == 0)
     }
 
     @Test("for a minute does not keep those who come from what waits for them")
     func waiting() throws {
-        let house = House(count: 1)
-        let (device, credential) = try #require(house.register(in: 0))
-        house.settle()
-        _ = house.request(.sendToDevice(nil, device, house.envelope("m1")), of: PartitionID(0))
-        leap(house, days: 271)
-        house.pass(seconds: 10)
-        house.listen(device, credential, stream: 1)
-        #expect(house.takeEvents() == ["attached", "m1"])
+        let harness = PartitionHarness(count: 1)
+        let (device, credential) = try #require(harness.register(in: 0))
+        harness.settle()
+        _ = harness.request(.sendToDevice(nil, device, harness.envelope("m1")), of: PartitionID(0))
+        leap(harness, days: 271)
+        harness.pass(seconds: 10)
+        harness.listen(device, credential, stream: 1)
+        #expect(harness.takeEvents() == ["attached", "m1"])
     }
 
     @Test("days that really pass end a device that nobody saw")
     func unseen() throws {
-        let house = House(count: 1)
-        _ = try #require(house.register(in: 0))
-        for _ in 0..<(269 * 4) { house.pass(seconds: WallClockTests.day / 4) }
-        #expect(house.partitions[0].deviceCount == 1)
-        for _ in 0..<(4 * 4) { house.pass(seconds: WallClockTests.day / 4) }
-        #expect(house.partitions[0].deviceCount == 0)
+        let harness = PartitionHarness(count: 1)
+        _ = try #require(harness.register(in: 0))
+        for _ in 0..<(269 * 4) { harness.pass(seconds: WallClockTests.day / 4) }
+        #expect(harness.partitions[0].deviceCount == 1)
+        for _ in 0..<(4 * 4) { harness.pass(seconds: WallClockTests.day / 4) }
+        #expect(harness.partitions[0].deviceCount == 0)
     }
 
     @Test("a device that listens for a year is not unseen, also not for a new owner or when it hangs up")
     func listening() throws {
-        let house = House(count: 1)
-        let (first, one) = try #require(house.register(in: 0))
-        let (second, other) = try #require(house.register(in: 0))
-        house.listen(first, one, stream: 1)
-        house.listen(second, other, stream: 2)
-        for _ in 0..<(365 * 4) { house.pass(seconds: WallClockTests.day / 4) }
-        house.send(
-            .stream(.detach(StreamID(gateway: House.gateway, number: 1), first.index)), to: PartitionID(0))
-        house.settle()
-        for _ in 0..<8 { house.pass(seconds: WallClockTests.day / 4) }
-        #expect(house.partitions[0].deviceCount == 2)
-        try house.succeed(0)
-        for _ in 0..<8 { house.pass(seconds: WallClockTests.day / 4) }
-        #expect(house.partitions[0].deviceCount == 2)
+        let harness = PartitionHarness(count: 1)
+        let (first, one) = try #require(harness.register(in: 0))
+        let (second, other) = try #require(harness.register(in: 0))
+        harness.listen(first, one, stream: 1)
+        harness.listen(second, other, stream: 2)
+        for _ in 0..<(365 * 4) { harness.pass(seconds: WallClockTests.day / 4) }
+        harness.send(
+            .stream(.detach(StreamID(gateway: PartitionHarness.gateway, number: 1), first.index)),
+            to: PartitionID(0))
+        harness.settle()
+        for _ in 0..<8 { harness.pass(seconds: WallClockTests.day / 4) }
+        #expect(harness.partitions[0].deviceCount == 2)
+        try harness.succeed(0)
+        for _ in 0..<8 { harness.pass(seconds: WallClockTests.day / 4) }
+        #expect(harness.partitions[0].deviceCount == 2)
     }
 
     @Test("not more than a bound of devices ends in a day, and in slices that fit into records")
     func pace() throws {
-        let house = House(count: 1)
-        for number in 0..<2500 { #expect(house.register(in: 0) != nil, "\(number)") }
+        let harness = PartitionHarness(count: 1)
+        for number in 0..<2500 { #expect(harness.register(in: 0) != nil, "\(number)") }
         // A machine that begins cannot know that its clock is wrong.
-        leap(house, days: 300)
-        try house.succeed(0)
-        for _ in 0..<4 { house.pass(seconds: 60) }
-        #expect(house.partitions[0].deviceCount == 1500)
-        for _ in 0..<16 { house.pass(seconds: WallClockTests.day / 4) }
-        #expect(house.partitions[0].deviceCount == 0)
+        leap(harness, days: 300)
+        try harness.succeed(0)
+        for _ in 0..<4 { harness.pass(seconds: 60) }
+        #expect(harness.partitions[0].deviceCount == 1500)
+        for _ in 0..<16 { harness.pass(seconds: WallClockTests.day / 4) }
+        #expect(harness.partitions[0].deviceCount == 0)
     }
 }

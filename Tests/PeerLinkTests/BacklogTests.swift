@@ -9,8 +9,8 @@ import Testing
 
 /// The frames that wait for another process are bounded, whatever the process does.
 @Suite("A process that does not take what it is sent", .serialized) struct BacklogTests {
-    private func identity(_ life: UInt32) -> PeerIdentity {
-        PeerIdentity(cluster: Array(repeating: 1, count: 16), life: life, name: "node-\(life)")
+    private func identity(_ processID: ProcessID) -> PeerIdentity {
+        PeerIdentity(cluster: Array(repeating: 1, count: 16), processID: processID, name: "node-\(processID)")
     }
 
     private final class Links: Sendable {
@@ -99,7 +99,7 @@ import Testing
         try loop.submit { peers.value.close() }.wait()
     }
 
-    @Test("is cut off when it asks for signs of life and does not read them")
+    @Test("is cut off when it asks for signs of processID and does not read them")
     func pings() throws {
         let links = Links()
         let server = try PeerServer(
@@ -129,6 +129,6 @@ import Testing
             links.wait { !links.refusals.isEmpty || !client.isActive }
             try? client.close().wait()
         }
-        #expect(links.refusals == ["node node-1 asks for signs of life and does not read them"])
+        #expect(links.refusals == ["node node-1 asks for signs of processID and does not read them"])
     }
 }

@@ -71,8 +71,9 @@ import Testing
         events.link = { _, _, report in
             if case .failed(let reason) = report { reports.withLock { $0.append(reason) } }
         }
-        func identity(_ life: UInt32) -> PeerIdentity {
-            PeerIdentity(cluster: Array(repeating: 1, count: 16), life: life, name: "node-\(life)")
+        func identity(_ processID: ProcessID) -> PeerIdentity {
+            PeerIdentity(
+                cluster: Array(repeating: 1, count: 16), processID: processID, name: "node-\(processID)")
         }
         let trust = PeerTrust.test(mayOmitProof: false, wantsNames: one.wantsNames)
         let server = try PeerServer(

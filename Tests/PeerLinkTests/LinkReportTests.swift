@@ -33,13 +33,14 @@ import Testing
 
     private let group = MultiThreadedEventLoopGroup.singleton
 
-    private func identity(_ life: UInt32, cluster: UInt8 = 1) -> PeerIdentity {
-        PeerIdentity(cluster: Array(repeating: cluster, count: 16), life: life, name: "node-\(life)")
+    private func identity(_ processID: ProcessID, cluster: UInt8 = 1) -> PeerIdentity {
+        PeerIdentity(
+            cluster: Array(repeating: cluster, count: 16), processID: processID, name: "node-\(processID)")
     }
 
-    private func server(_ port: Int = 0, life: UInt32 = 2, cluster: UInt8 = 1) throws -> PeerServer {
+    private func server(_ port: Int = 0, processID: ProcessID = 2, cluster: UInt8 = 1) throws -> PeerServer {
         try PeerServer(
-            group: group, host: "127.0.0.1", port: port, identity: identity(life, cluster: cluster),
+            group: group, host: "127.0.0.1", port: port, identity: identity(processID, cluster: cluster),
             events: Reports().events)
     }
 
@@ -85,7 +86,7 @@ import Testing
 
     @Test func aRefusedGreetingIsToldWithItsReason() throws {
         let reports = Reports()
-        let server = try server(life: 9)
+        let server = try server(processID: 9)
         let peers = try peers(to: server.port, reports)
         reports.wait { !$0.links.isEmpty }
         #expect(reports.current.links.first == .failed("node node-9 has been started anew"))

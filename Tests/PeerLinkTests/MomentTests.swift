@@ -11,8 +11,8 @@ import Testing
 @Suite struct MomentTests {
     private let group = MultiThreadedEventLoopGroup.singleton
 
-    private func identity(_ life: UInt32) -> PeerIdentity {
-        PeerIdentity(cluster: Array(repeating: 1, count: 16), life: life, name: "node-\(life)")
+    private func identity(_ processID: ProcessID) -> PeerIdentity {
+        PeerIdentity(cluster: Array(repeating: 1, count: 16), processID: processID, name: "node-\(processID)")
     }
 
     private func now() -> MonotonicTime { Heard.now() }

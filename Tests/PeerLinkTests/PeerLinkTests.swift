@@ -12,9 +12,9 @@ import Testing
 @Suite struct GreetingTests {
     /// Frames over an older connection are late, whatever still comes.
     @Test func theNewestConnectionOfALoopCounts() {
-        func hello(_ life: UInt32, _ loop: UInt16, _ turn: UInt64) -> PeerIdentity {
-            var hello = PeerIdentity(cluster: [], life: life, name: "a")
-            (hello.loop, hello.turn) = (loop, turn)
+        func hello(_ processID: ProcessID, _ loop: UInt16, _ connectionNumber: UInt64) -> PeerIdentity {
+            var hello = PeerIdentity(cluster: [], processID: processID, name: "a")
+            (hello.loop, hello.connectionNumber) = (loop, connectionNumber)
             return hello
         }
         let newest = NewestConnections()
@@ -23,12 +23,12 @@ import Testing
         #expect(newest.adopt(hello(1, 1, 1)) && newest.adopt(hello(2, 0, 1)) && newest.isNewest(first))
         #expect(newest.adopt(hello(1, 0, 4)))
         #expect(!newest.isNewest(first) && !newest.adopt(first))
-        for life in UInt32(10)...20_000 { _ = newest.adopt(hello(life, 0, 1)) }
+        for number in UInt32(10)...20_000 { _ = newest.adopt(hello(ProcessID(number), 0, 1)) }
         #expect(newest.isNewest(hello(20_000, 0, 1)) && !newest.isNewest(hello(20_000, 0, 0)))
     }
 
     @Test func greetingsThatAreCutAreRefused() {
-        var own = PeerIdentity(cluster: Array(0..<16), life: 7, name: "a")
+        var own = PeerIdentity(cluster: Array(0..<16), processID: 7, name: "a")
         own.nonce = Array(repeating: 9, count: Greeting.nonceBytes)
         let hello = own.encoded
         let before = hello.count - 6 - Greeting.nonceBytes - 1
@@ -37,7 +37,7 @@ import Testing
         }
         let whole = PeerIdentity(decoding: hello)
         #expect(
-            whole == own && whole?.life == 7 && whole?.versions == Dialect.versions
+            whole == own && whole?.processID == 7 && whole?.versions == Dialect.versions
                 && whole?.features == [.lz4])
         #expect(PeerIdentity(decoding: hello + [1, 2, 3]) == whole, "a later version may say more")
         let first = PeerIdentity(decoding: Array(hello[..<before]))
@@ -97,8 +97,9 @@ final class Heard: Sendable {
 
 @Suite struct PeerLinkTests {
     private let group = MultiThreadedEventLoopGroup.singleton
-    private func identity(_ life: UInt32, cluster: UInt8 = 1) -> PeerIdentity {
-        PeerIdentity(cluster: Array(repeating: cluster, count: 16), life: life, name: "node-\(life)")
+    private func identity(_ processID: ProcessID, cluster: UInt8 = 1) -> PeerIdentity {
+        PeerIdentity(
+            cluster: Array(repeating: cluster, count: 16), processID: processID, name: "node-\(processID)")
     }
 
     @Test func messagesArriveInOrderAndAgainAfterTheOtherSideWasAway() throws {

@@ -1,3 +1,4 @@
+import Model
 import NIOCore
 import NIOPosix
 import Synchronization
@@ -9,17 +10,17 @@ import Testing
 @Suite("Greetings that prove the key") struct ProofTests {
     private let group = MultiThreadedEventLoopGroup.singleton
 
-    private static func identity(_ life: UInt32, nonce: UInt8) -> PeerIdentity {
-        PeerIdentity(cluster: Array(repeating: 1, count: 16), life: life, name: "node-\(life)")
+    private static func identity(_ processID: ProcessID, nonce: UInt8) -> PeerIdentity {
+        PeerIdentity(cluster: Array(repeating: 1, count: 16), processID: processID, name: "node-\(processID)")
             .withNonce(Array(repeating: nonce, count: Greeting.nonceBytes))
     }
 
     private static func greeting(
         _ side: Greeting.Side, _ nonce: UInt8, _ trust: PeerTrust = .test(mayOmitProof: false)
     ) -> Greeting {
-        let life: UInt32 = side == .connecting ? 1 : 2
+        let processID: ProcessID = side == .connecting ? 1 : 2
         return Greeting(
-            identity(life, nonce: nonce), side, expected: side == .connecting ? 2 : nil, trust: trust)
+            identity(processID, nonce: nonce), side, expected: side == .connecting ? 2 : nil, trust: trust)
     }
 
     /// Lets both sides hear the other's greeting. Returns the proofs of both.
@@ -96,7 +97,7 @@ import Testing
     }
 
     @Test func onlyAFormerBuildMayLeaveItOut() throws {
-        var former = PeerIdentity(cluster: Array(repeating: 1, count: 16), life: 1, name: "node-1")
+        var former = PeerIdentity(cluster: Array(repeating: 1, count: 16), processID: 1, name: "node-1")
         former.versions = 1...2
         var strict = ProofTests.greeting(.listening, 4)
         #expect {
@@ -130,8 +131,9 @@ import Testing
         }
         let strict = PeerTrust.test(mayOmitProof: false)
         let stranger = PeerTrust.test([9], mayOmitProof: true)
-        func identity(_ life: UInt32) -> PeerIdentity {
-            PeerIdentity(cluster: Array(repeating: 1, count: 16), life: life, name: "node-\(life)")
+        func identity(_ processID: ProcessID) -> PeerIdentity {
+            PeerIdentity(
+                cluster: Array(repeating: 1, count: 16), processID: processID, name: "node-\(processID)")
         }
         let server = try PeerServer(
             group: group, host: "127.0.0.1", port: 0, identity: identity(2),

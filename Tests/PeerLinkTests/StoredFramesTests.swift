@@ -1,4 +1,5 @@
 import Journal
+import Model
 import NIOCore
 import NIOPosix
 import StoredFormats
@@ -18,8 +19,8 @@ import Testing
     ]
     private static let long = Array(repeating: Array("the same again, ".utf8), count: 500).flatMap { $0 }
 
-    private static func identity(_ life: UInt32) -> PeerIdentity {
-        PeerIdentity(cluster: Array(repeating: 1, count: 16), life: life, name: "node-\(life)")
+    private static func identity(_ processID: ProcessID) -> PeerIdentity {
+        PeerIdentity(cluster: Array(repeating: 1, count: 16), processID: processID, name: "node-\(processID)")
     }
 
     private static var greeting: PeerIdentity {

@@ -9,8 +9,9 @@ import Testing
 @Suite struct VersionTests {
     private let group = MultiThreadedEventLoopGroup.singleton
 
-    private func identity(_ life: UInt32, _ versions: ClosedRange<UInt8>) -> PeerIdentity {
-        var identity = PeerIdentity(cluster: Array(repeating: 1, count: 16), life: life, name: "node-\(life)")
+    private func identity(_ processID: ProcessID, _ versions: ClosedRange<UInt8>) -> PeerIdentity {
+        var identity = PeerIdentity(
+            cluster: Array(repeating: 1, count: 16), processID: processID, name: "node-\(processID)")
         identity.versions = versions
         return identity
     }

@@ -32,7 +32,7 @@ struct GatewayLawTests {
         }.first
         let number = try #require(first).number
         router.replied(number, .refused(.moved), now: GatewayLawTests.now, into: &effects)
-        #expect(router.pending.count == 2 && router.lanes.count == 1 && router.lines.count == 1)
+        #expect(router.pending.count == 2 && router.waitingRequests.count == 1 && router.lines.count == 1)
         #expect(router.brokenInvariant(isWhole: true) == nil)
         return router
     }
@@ -59,20 +59,20 @@ struct GatewayLawTests {
         try isSeen("a request has no deadline") { $0.deadlines[$0.deadlines.count - 1].upTo = 0 }
         try isSeen("deadlines are out of order") { $0.deadlines += $0.deadlines }
         try isSeen("nobody is woken to ask again") { router in
-            router.lanes = [:]
+            router.waitingRequests = [:]
             router.retryAt = nil
         }
         try isSeen("nobody is woken to ask partition 7 again") {
             $0.retryAt = MonotonicTime(nanoseconds: .max)
         }
         try isSeen("nothing is asked of partition 7 again") { router in
-            for partition in router.lanes.keys { router.lanes[partition]?.due = nil }
+            for partition in router.waitingRequests.keys { router.waitingRequests[partition]?.due = nil }
         }
         try isSeen("a request waits, and nobody asks it again") { router in
             let number = try asked(router)
             router.pending[number]?.isWaiting = true
         }
-        try isSeen("a request waits, and nobody asks it again") { $0.lanes = [:] }
+        try isSeen("a request waits, and nobody asks it again") { $0.waitingRequests = [:] }
         try isSeen("requests under way are counted wrongly") { $0.pending.count += 1 }
         try isSeen("more requests are under way than may be") { $0.pending.count = .max }
         try isSeen("a send has a number that was not given") { router in
@@ -99,9 +99,9 @@ struct GatewayLawTests {
         }
         try isSeen("nobody is woken to end what is late") { $0.wakeAt = nil }
         try isSeen("a refusal that is known is not told") { router in
-            for partition in router.lanes.keys {
-                router.lanes[partition]?.service = .refusing(.moved)
-                router.lanes[partition]?.add(1, isRepeated: false)
+            for partition in router.waitingRequests.keys {
+                router.waitingRequests[partition]?.service = .refusing(.moved)
+                router.waitingRequests[partition]?.add(1, isRepeated: false)
             }
         }
         try isSeen("a request is not found by its number") { $0.pending.slots[0].number += 1 }

@@ -30,7 +30,7 @@ struct GatewayStreamsTests {
     private static let gateway = GatewayID(256)
     private static let device = DeviceIndex(3)
 
-    private final class Bench {
+    private final class StreamsHarness {
         var streams = GatewayStreams(
             gateway: gateway, histories: [History(7)], outlivesOwners: true)
         let sink = Sink()
@@ -48,17 +48,17 @@ struct GatewayStreamsTests {
         }
         /// The number of the stream's present attachment: the first, and one more for each time that the
         /// gateway attached the stream again.
-        var turn: UInt32 { UInt32(attachCount) + 1 }
-        private func id(_ turn: UInt32?) -> StreamID {
-            StreamID(gateway: gateway, number: 1, turn: turn ?? self.turn)
+        var attachment: UInt32 { UInt32(attachCount) + 1 }
+        private func id(_ attachment: UInt32?) -> StreamID {
+            StreamID(gateway: gateway, number: 1, attachment: attachment ?? self.attachment)
         }
         func reattach() { commands += streams.reattach(partition) }
-        func attached(epoch: UInt64 = 1, turn: UInt32? = nil) {
-            hear(.attached(id(turn), device, Epoch(epoch), from: .zero))
+        func attached(epoch: UInt64 = 1, attachment: UInt32? = nil) {
+            hear(.attached(id(attachment), device, Epoch(epoch), from: .zero))
         }
-        func events(_ positions: [UInt64], after: UInt64, epoch: UInt64 = 1, turn: UInt32? = nil) {
+        func events(_ positions: [UInt64], after: UInt64, epoch: UInt64 = 1, attachment: UInt32? = nil) {
             let events = positions.map { StreamFrame.Event(position: Position($0), event: []) }
-            hear(.events(id(turn), device, Epoch(epoch), after: Position(after), deleted: nil, events))
+            hear(.events(id(attachment), device, Epoch(epoch), after: Position(after), deleted: nil, events))
         }
         private var numbers: [UInt64: UInt64] = [:]
         /// The next push of the epoch's machine. The `lost` pushes before it did not arrive.
@@ -102,118 +102,118 @@ struct GatewayStreamsTests {
 
     @Test("what is read from the log goes on where pushes stopped, however often the stream is full")
     func nothingTwice() {
-        let bench = Bench()
-        bench.attached()
-        bench.events([], after: 0)
-        for position: UInt64 in [10, 20] { bench.push(position, to: 3) }
-        bench.sink.room = 0
-        bench.push(30, to: 3)
-        _ = bench.streams.drained(1)
-        bench.events([30], after: 28)
-        #expect(bench.reportedBehind == [28, 28])
-        bench.sink.room = 10
-        _ = bench.streams.drained(1)
-        bench.events([30], after: 28)
-        #expect(bench.sink.written == [10, 20, 30])
+        let harness = StreamsHarness()
+        harness.attached()
+        harness.events([], after: 0)
+        for position: UInt64 in [10, 20] { harness.push(position, to: 3) }
+        harness.sink.room = 0
+        harness.push(30, to: 3)
+        _ = harness.streams.drained(1)
+        harness.events([30], after: 28)
+        #expect(harness.reportedBehind == [28, 28])
+        harness.sink.room = 10
+        _ = harness.streams.drained(1)
+        harness.events([30], after: 28)
+        #expect(harness.sink.written == [10, 20, 30])
     }
 
     @Test("a stream that waits for the log does not count as written by what others were pushed")
     func notLiveYet() {
-        let bench = Bench()
-        bench.attached()
-        bench.push(50, to: 4)
-        bench.reattach()
-        bench.attached()
-        bench.events([40], after: 0)
-        #expect(bench.sink.written == [40])
+        let harness = StreamsHarness()
+        harness.attached()
+        harness.push(50, to: 4)
+        harness.reattach()
+        harness.attached()
+        harness.events([40], after: 0)
+        #expect(harness.sink.written == [40])
     }
 
-    @Test("what was said to an earlier turn does not make a stream live")
+    @Test("what was said to an earlier attachment does not make a stream live")
     func earlierTurns() {
-        let bench = Bench()
-        bench.attached()
-        bench.reattach()
-        bench.events([], after: 0, turn: 1)
-        bench.push(50, to: 4)
-        bench.attached()
-        bench.events([40], after: 0)
-        bench.events([], after: 40)
-        #expect(bench.sink.written == [40])
-        bench.push(60, to: 3)
-        #expect(bench.sink.written == [40, 60])
+        let harness = StreamsHarness()
+        harness.attached()
+        harness.reattach()
+        harness.events([], after: 0, attachment: 1)
+        harness.push(50, to: 4)
+        harness.attached()
+        harness.events([40], after: 0)
+        harness.events([], after: 40)
+        #expect(harness.sink.written == [40])
+        harness.push(60, to: 3)
+        #expect(harness.sink.written == [40, 60])
     }
 
     @Test("attached a second time, it waits for the log again")
     func attachedTwice() {
-        let bench = Bench()
-        bench.attached()
-        bench.events([], after: 0)
-        bench.attached()
-        bench.push(50, to: 4)
-        bench.events([40, 50], after: 0)
-        #expect(bench.sink.written == [40, 50])
+        let harness = StreamsHarness()
+        harness.attached()
+        harness.events([], after: 0)
+        harness.attached()
+        harness.push(50, to: 4)
+        harness.events([40, 50], after: 0)
+        #expect(harness.sink.written == [40, 50])
     }
 
     @Test("frames from before its partition knew that it fell behind leave no gap")
     func staleFrames() {
-        let bench = Bench()
-        bench.attached()
-        bench.sink.room = 1
-        bench.events([10, 20], after: 0)
-        bench.sink.room = 10
-        bench.events([30], after: 20)
-        bench.events([], after: 30)
-        bench.events([10, 20], after: 0)
-        #expect(bench.sink.written == [10] && bench.reportedBehind == [10])
-        #expect(bench.streams.drained(1) != nil)
-        bench.events([20, 30], after: 10)
-        #expect(bench.sink.written == [10, 20, 30])
+        let harness = StreamsHarness()
+        harness.attached()
+        harness.sink.room = 1
+        harness.events([10, 20], after: 0)
+        harness.sink.room = 10
+        harness.events([30], after: 20)
+        harness.events([], after: 30)
+        harness.events([10, 20], after: 0)
+        #expect(harness.sink.written == [10] && harness.reportedBehind == [10])
+        #expect(harness.streams.drained(1) != nil)
+        harness.events([20, 30], after: 10)
+        #expect(harness.sink.written == [10, 20, 30])
     }
 
     @Test("the first word of a newer machine has the streams told to it, an older one's is not heard")
     func machines() {
-        let bench = Bench()
-        bench.attached()
-        bench.events([], after: 0)
-        bench.push(10, to: 3)
-        bench.push(50, to: 4, epoch: 2)
-        #expect(bench.attachCount == 1)
-        bench.push(60, to: 3, epoch: 1)
-        bench.attached(epoch: 2)
-        bench.events([40, 50], after: 0, epoch: 2)
-        #expect(bench.sink.written == [10, 40, 50])
+        let harness = StreamsHarness()
+        harness.attached()
+        harness.events([], after: 0)
+        harness.push(10, to: 3)
+        harness.push(50, to: 4, epoch: 2)
+        #expect(harness.attachCount == 1)
+        harness.push(60, to: 3, epoch: 1)
+        harness.attached(epoch: 2)
+        harness.events([40, 50], after: 0, epoch: 2)
+        #expect(harness.sink.written == [10, 40, 50])
     }
 
     @Test("after a frame that was lost its streams are told anew, and miss nothing")
     func gaps() {
-        let bench = Bench()
-        bench.attached()
-        bench.events([], after: 0)
-        bench.push(10, to: 3)
-        bench.push(30, to: 3, lost: 1)
-        #expect(bench.sink.written == [10] && bench.attachCount == 1)
-        bench.attached()
-        bench.events([20, 30], after: 10)
-        bench.events([], after: 30)
-        bench.push(40, to: 3)
-        #expect(bench.sink.written == [10, 20, 30, 40] && bench.attachCount == 1)
+        let harness = StreamsHarness()
+        harness.attached()
+        harness.events([], after: 0)
+        harness.push(10, to: 3)
+        harness.push(30, to: 3, lost: 1)
+        #expect(harness.sink.written == [10] && harness.attachCount == 1)
+        harness.attached()
+        harness.events([20, 30], after: 10)
+        harness.events([], after: 30)
+        harness.push(40, to: 3)
+        #expect(harness.sink.written == [10, 20, 30, 40] && harness.attachCount == 1)
     }
 
     @Test("a stream that was cut off does not count as written by what others are pushed")
     func cutOff() {
-        let bench = Bench()
-        bench.attached()
-        bench.events([], after: 0)
-        bench.push(10, to: 3)
-        bench.cutOff(DeviceSet(sorted: [3, 900_000]), at: 10)
-        bench.push(50, to: 4)
-        bench.push(60, to: 3)
-        bench.events([20, 40, 60], after: 10)
-        #expect(bench.sink.written == [10, 20, 40, 60])
-        bench.events([], after: 60)
-        bench.push(70, to: 3)
-        #expect(bench.sink.written == [10, 20, 40, 60, 70] && bench.attachCount == 0)
-        let confirmed = bench.commands.compactMap {
+        let harness = StreamsHarness()
+        harness.attached()
+        harness.events([], after: 0)
+        harness.push(10, to: 3)
+        harness.cutOff(DeviceSet(sorted: [3, 900_000]), at: 10)
+        harness.push(50, to: 4)
+        harness.push(60, to: 3)
+        harness.events([20, 40, 60], after: 10)
+        #expect(harness.sink.written == [10, 20, 40, 60])
+        harness.events([], after: 60)
+        harness.push(70, to: 3)
+        #expect(harness.sink.written == [10, 20, 40, 60, 70] && harness.attachCount == 0)
+        let confirmed = harness.commands.compactMap {
             if case .processed(_, let frame) = $0 { frame } else { nil }
         }
         #expect(confirmed == [1, 2, 3, 4, 5])
@@ -221,10 +221,10 @@ struct GatewayStreamsTests {
 
     @Test("no position of a peer ends the gateway")
     func positions() {
-        let bench = Bench()
-        bench.attached()
-        bench.events([], after: 0)
-        bench.sink.room = 0
-        for position: UInt64 in [0, 1, .max] { bench.push(position, to: 3) }
+        let harness = StreamsHarness()
+        harness.attached()
+        harness.events([], after: 0)
+        harness.sink.room = 0
+        for position: UInt64 in [0, 1, .max] { harness.push(position, to: 3) }
     }
 }

@@ -74,7 +74,7 @@ import Testing
 
     static var all: [PeerMessage] {
         var all: [PeerMessage] = [
-            .nudge, .leave, .missed, .follow(PartitionID(7)), .followed(PartitionID(4095)),
+            .nudge, .leave, .gap, .follow(PartitionID(7)), .followed(PartitionID(4095)),
         ]
         all += requests.map { .request(PartitionID(3), Epoch(300), id, $0, left: 24_987) }
         all += commands.map { .partition(PartitionID(3), .stream($0)) }

@@ -10,7 +10,7 @@ struct RegistrationTotalTests {
     private let project = ProjectNumber(3)
 
     /// Partitions that only count.
-    private final class World {
+    private final class ClusterHarness {
         var held = [Int](repeating: 0, count: 4)
         var asked = 0
         var grantor = QuotaGrantor()
@@ -56,35 +56,35 @@ struct RegistrationTotalTests {
     func total() throws {
         var limits = QuotaLimits.standard
         limits.devices = 3
-        let world = World(project, limits)
+        let harness = ClusterHarness(project, limits)
         for _ in 0..<3 {
-            guard case .registered? = world.register(project) else {
+            guard case .registered? = harness.register(project) else {
                 Issue.record("a device within the limit was refused")
                 return
             }
         }
         for _ in 0..<5 {
-            guard case .refused(.quota(let refusal))? = world.register(project) else {
+            guard case .refused(.quota(let refusal))? = harness.register(project) else {
                 Issue.record("a device beyond the limit was registered")
                 return
             }
             #expect(refusal == QuotaRefusal(kind: .devices, limit: 3, retryDelay: .seconds(10)))
         }
-        #expect(world.held.reduce(0, +) == 3)
-        let asked = world.asked
-        world.held = world.held.map { max(0, $0 - 1) }
-        _ = world.register(project)
-        #expect(world.asked == asked)
-        world.now.monotonic = world.now.monotonic.advanced(by: .seconds(10))
-        guard case .registered? = world.register(project) else {
+        #expect(harness.held.reduce(0, +) == 3)
+        let asked = harness.asked
+        harness.held = harness.held.map { max(0, $0 - 1) }
+        _ = harness.register(project)
+        #expect(harness.asked == asked)
+        harness.now.monotonic = harness.now.monotonic.advanced(by: .seconds(10))
+        guard case .registered? = harness.register(project) else {
             Issue.record("a device in the place of one that is gone was refused")
             return
         }
         // A higher limit counts at once.
-        _ = world.register(project)
+        _ = harness.register(project)
         limits.devices = 10
-        world.router.admission.adopt([project: limits])
-        guard case .registered? = world.register(project) else {
+        harness.router.admission.adopt([project: limits])
+        guard case .registered? = harness.register(project) else {
             Issue.record("a device within the new limit was refused")
             return
         }

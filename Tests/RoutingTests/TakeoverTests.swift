@@ -11,7 +11,7 @@ import Testing
 /// repeats by the window in its state.
 @Suite("Sends that wait for a partition at a takeover")
 struct TakeoverTests {
-    private final class World {
+    private final class TakeoverHarness {
         let router: Router
         var now = Instant(
             monotonic: MonotonicTime(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: 1))
@@ -118,101 +118,101 @@ struct TakeoverTests {
 
     @Test("are all answered", arguments: [1000, 1500, 3000, 6000])
     func waiting(count: UInt64) {
-        let world = World()
+        let harness = TakeoverHarness()
         for message in 1...count {
-            world.submit(message)
-            if message % 10 == 0 { world.pass(milliseconds: 1) }
+            harness.submit(message)
+            if message % 10 == 0 { harness.pass(milliseconds: 1) }
         }
-        world.pass(milliseconds: 300)
-        world.isServed = true
+        harness.pass(milliseconds: 300)
+        harness.isServed = true
         // Other sends come while the first ones are under way.
         for message in count + 1...count + 200 {
-            world.submit(message)
-            world.pass(milliseconds: 1)
+            harness.submit(message)
+            harness.pass(milliseconds: 1)
         }
-        world.pass(milliseconds: 3000)
-        #expect(world.outcomes == ["accepted": Int(count) + 200])
-        #expect(world.accepted.count == Int(count) + 200)
-        #expect(world.accepted.values.allSatisfy { $0 == 1 })
+        harness.pass(milliseconds: 3000)
+        #expect(harness.outcomes == ["accepted": Int(count) + 200])
+        #expect(harness.accepted.count == Int(count) + 200)
+        #expect(harness.accepted.values.allSatisfy { $0 == 1 })
     }
 
     @Test("are told to try again where nobody serves it in time: nobody has looked at them")
     func nobodyServes() {
-        let world = World()
-        for message in UInt64(1)...50 { world.submit(message) }
-        world.pass(milliseconds: 27_000)
-        #expect(world.accepted.isEmpty)
-        #expect(world.outcomes == ["unavailable(\"not answered in time\")": 50])
+        let harness = TakeoverHarness()
+        for message in UInt64(1)...50 { harness.submit(message) }
+        harness.pass(milliseconds: 27_000)
+        #expect(harness.accepted.isEmpty)
+        #expect(harness.outcomes == ["unavailable(\"not answered in time\")": 50])
     }
 
     @Test("are told to try again where this process slept past their time: nobody has looked at them")
     func sleptMeanwhile() {
-        let world = World()
-        for message in UInt64(1)...5 { world.submit(message) }
-        world.now.monotonic = world.now.monotonic.advanced(by: .seconds(60))
-        world.isServed = true
-        world.pass(milliseconds: 10)
-        #expect(world.accepted.isEmpty)
-        #expect(world.outcomes == ["unavailable(\"not answered in time\")": 5])
+        let harness = TakeoverHarness()
+        for message in UInt64(1)...5 { harness.submit(message) }
+        harness.now.monotonic = harness.now.monotonic.advanced(by: .seconds(60))
+        harness.isServed = true
+        harness.pass(milliseconds: 10)
+        #expect(harness.accepted.isEmpty)
+        #expect(harness.outcomes == ["unavailable(\"not answered in time\")": 5])
     }
 
     @Test("keep the numbers of those of which nobody knows whether they are in")
     func inDoubt() {
-        let world = World()
+        let harness = TakeoverHarness()
         // The former owner got these sends and died. Half of them are in its journal.
-        world.isServed = true
-        world.isSilent = true
-        for message in UInt64(1)...500 { world.submit(message) }
+        harness.isServed = true
+        harness.isSilent = true
+        for message in UInt64(1)...500 { harness.submit(message) }
         for number in UInt64(1)...250 {
-            world.window.insert(number)
-            world.accepted[number, default: 0] += 1
+            harness.window.insert(number)
+            harness.accepted[number, default: 0] += 1
         }
-        world.isSilent = false
-        world.isServed = false
-        world.reroute()
+        harness.isSilent = false
+        harness.isServed = false
+        harness.reroute()
         for message in UInt64(501)...4000 {
-            world.submit(message)
-            if message % 10 == 0 { world.pass(milliseconds: 1) }
+            harness.submit(message)
+            if message % 10 == 0 { harness.pass(milliseconds: 1) }
         }
-        world.isServed = true
+        harness.isServed = true
         for message in UInt64(4001)...4200 {
-            world.submit(message)
-            world.pass(milliseconds: 1)
+            harness.submit(message)
+            harness.pass(milliseconds: 1)
         }
-        world.pass(milliseconds: 3000)
-        #expect(world.outcomes == ["accepted": 4200])
-        #expect(world.accepted.count == 4200)
-        #expect(world.accepted.values.allSatisfy { $0 == 1 })
+        harness.pass(milliseconds: 3000)
+        #expect(harness.outcomes == ["accepted": 4200])
+        #expect(harness.accepted.count == 4200)
+        #expect(harness.accepted.values.allSatisfy { $0 == 1 })
     }
 
     @Test("hold up nobody behind them while the owner refuses")
     func refused() {
-        let world = World()
+        let harness = TakeoverHarness()
         // These sends are in doubt when the owner begins to refuse.
-        world.isServed = true
-        world.isSilent = true
-        for message in UInt64(1)...3 { world.submit(message) }
-        world.isSilent = false
-        world.isRefusing = true
-        world.reroute()
-        world.pass(milliseconds: 500)
-        for message in UInt64(4)...2003 { world.submit(message) }
-        #expect(world.outcomes == ["unavailable(\"away\")": 2000])
-        world.pass(milliseconds: 500)
+        harness.isServed = true
+        harness.isSilent = true
+        for message in UInt64(1)...3 { harness.submit(message) }
+        harness.isSilent = false
+        harness.isRefusing = true
+        harness.reroute()
+        harness.pass(milliseconds: 500)
+        for message in UInt64(4)...2003 { harness.submit(message) }
+        #expect(harness.outcomes == ["unavailable(\"away\")": 2000])
+        harness.pass(milliseconds: 500)
         // Sends that wait for an owner hear the refusal as soon as there is an owner.
-        world.isRefusing = false
-        world.isServed = false
-        world.pass(milliseconds: 300)
-        for message in UInt64(2004)...5003 { world.submit(message) }
-        #expect(world.outcomes == ["unavailable(\"away\")": 2000])
-        world.isRefusing = true
-        world.pass(milliseconds: 300)
-        #expect(world.outcomes == ["unavailable(\"away\")": 5000])
-        world.isRefusing = false
-        world.isServed = true
-        world.pass(milliseconds: 300)
-        world.submit(5004)
-        #expect(world.outcomes == ["unavailable(\"away\")": 5000, "accepted": 4])
-        #expect(world.accepted.values.allSatisfy { $0 == 1 })
+        harness.isRefusing = false
+        harness.isServed = false
+        harness.pass(milliseconds: 300)
+        for message in UInt64(2004)...5003 { harness.submit(message) }
+        #expect(harness.outcomes == ["unavailable(\"away\")": 2000])
+        harness.isRefusing = true
+        harness.pass(milliseconds: 300)
+        #expect(harness.outcomes == ["unavailable(\"away\")": 5000])
+        harness.isRefusing = false
+        harness.isServed = true
+        harness.pass(milliseconds: 300)
+        harness.submit(5004)
+        #expect(harness.outcomes == ["unavailable(\"away\")": 5000, "accepted": 4])
+        #expect(harness.accepted.values.allSatisfy { $0 == 1 })
     }
 }

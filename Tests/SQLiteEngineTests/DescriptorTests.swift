@@ -20,9 +20,9 @@ struct DescriptorTests {
 
     @Test("is refused by SQLite, too; what else cannot be opened is broken")
     func database() {
-        #expect(Connection.isOutOfDescriptors(SQLITE_CANTOPEN, EMFILE))
-        #expect(Connection.isOutOfDescriptors(SQLITE_CANTOPEN | (2 << 8), ENFILE))
-        #expect(!Connection.isOutOfDescriptors(SQLITE_CANTOPEN, EACCES))
-        #expect(!Connection.isOutOfDescriptors(SQLITE_IOERR, EMFILE))
+        #expect(SQLiteConnection.isOutOfDescriptors(SQLITE_CANTOPEN, EMFILE))
+        #expect(SQLiteConnection.isOutOfDescriptors(SQLITE_CANTOPEN | (2 << 8), ENFILE))
+        #expect(!SQLiteConnection.isOutOfDescriptors(SQLITE_CANTOPEN, EACCES))
+        #expect(!SQLiteConnection.isOutOfDescriptors(SQLITE_IOERR, EMFILE))
     }
 }

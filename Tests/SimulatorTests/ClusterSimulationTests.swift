@@ -85,7 +85,7 @@ struct ClusterSimulationTests {
     @Test(
         "sees each bug that is planted in the core of nodes",
         arguments: [
-            (PlantedInNode.forgetStreams, "G7"), (.forgetRequests, "G7"), (.oweNothing, "G7"),
+            (PlantedInNode.forgetStreams, "G7"), (.forgetRequests, "G7"), (.sayNoGaps, "G7"),
             (.hastyFence, "G7"), (.keepPartitions, "placement"),
         ])
     func planted(bug: PlantedInNode, guarantee: String) {
@@ -128,7 +128,7 @@ struct ClusterSimulationTests {
     @Test(
         "sees each bug that is planted in partitions",
         arguments: [
-            PlantedBug.forgetWindow, .buryAtOnce, .forgetMarks, .forgetOutboxes, .answerBeforeDurable,
+            PlantedBug.forgetWindow, .evictAtOnce, .forgetMarks, .forgetOutboxes, .answerBeforeDurable,
         ])
     func plantedInPartitions(bug: PlantedBug) {
         for seed in UInt64(1)...400 {

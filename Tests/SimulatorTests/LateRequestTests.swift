@@ -17,7 +17,7 @@ struct LateRequestTests {
     /// A cluster that works, a gateway of it, and a partition that another process serves.
     private func boot(
         _ planted: PlantedInNode
-    ) throws -> (ClusterSimulation, SimulatedProcess, PartitionID, UInt32) {
+    ) throws -> (ClusterSimulation, SimulatedProcess, PartitionID, ProcessID) {
         var options = ClusterSimulation.Options(seed: 1)
         options.hasFaults = false
         options.planted = planted
@@ -25,8 +25,8 @@ struct LateRequestTests {
         world.boot()
         let gateway = try #require(world.slots[0].process)
         for partition in (0..<UInt16(options.partitionCount)).map(PartitionID.init) {
-            if case .peer(let life) = gateway.loops[0].core.places[partition] {
-                return (world, gateway, partition, life)
+            if case .peer(let processID) = gateway.loops[0].core.places[partition] {
+                return (world, gateway, partition, processID)
             }
         }
         throw Nobody()
@@ -39,8 +39,8 @@ struct LateRequestTests {
     private func ask(
         _ hindrance: Hindrance, _ planted: PlantedInNode = [], hurry: UInt64 = 0
     ) throws -> ClusterSimulation {
-        let (world, gateway, partition, life) = try boot(planted)
-        let owner = try #require(world.process(of: life))
+        let (world, gateway, partition, processID) = try boot(planted)
+        let owner = try #require(world.process(of: processID))
         let members = Request.members(project: ProjectNumber(1), world.topic(0))
         func ask(_ number: UInt64) {
             let loop = gateway.loops[0]
@@ -93,7 +93,7 @@ struct LateRequestTests {
 
     /// A gateway sends a request to the owner of an earlier epoch, which is the same process.
     private func askTheFormer(_ planted: PlantedInNode) throws -> ClusterSimulation {
-        let (world, gateway, partition, life) = try boot(planted)
+        let (world, gateway, partition, processID) = try boot(planted)
         let loop = gateway.loops[0]
         let id = RequestID(gateway: loop.core.gateway, number: 1 << 40)
         // No owner may carry the request out.
@@ -101,7 +101,7 @@ struct LateRequestTests {
         let former = Epoch(loop.core.places.epoch(of: partition).rawValue - 1)
         let members = Request.members(project: ProjectNumber(1), world.topic(0))
         let asked = PeerMessage.request(partition, former, id, members, left: 20_000)
-        loop.post(.order(.say(asked, to: [life])))
+        loop.post(.order(.say(asked, to: [processID])))
         world.run(until: world.now + .seconds(1))
         return world
     }

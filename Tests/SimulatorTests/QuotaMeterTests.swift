@@ -11,7 +11,7 @@ struct QuotaMeterTests {
     private func meter() -> QuotaMeter { QuotaMeter(.tight, projects: [ProjectNumber(1), ProjectNumber(2)]) }
 
     private func take(
-        _ meter: inout QuotaMeter, _ count: Int, by machine: UInt32 = 1, of project: UInt32 = 1,
+        _ meter: inout QuotaMeter, _ count: Int, by machine: ProcessID = 1, of project: UInt32 = 1,
         milliseconds: UInt64
     ) -> Bool {
         let admitted = Admission.Admitted(

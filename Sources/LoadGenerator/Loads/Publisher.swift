@@ -60,7 +60,7 @@ final class Publisher: StreamHandler, RedisHandler {
         if firstRefusal == nil, refusalBody.count < 1000 { refusalBody = Array(bytes) }
     }
 
-    func ended(_ tag: Int, status: Int, began: UInt64, on connection: Connection) {
+    func ended(_ tag: Int, status: Int, began: UInt64, on connection: LoadConnection) {
         statuses[status, default: 0] += 1
         let isTaken = (200..<300).contains(status)
         if !isTaken, firstRefusal == nil {

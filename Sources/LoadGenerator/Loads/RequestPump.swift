@@ -72,7 +72,7 @@ final class RequestPump: StreamHandler {
         if keepsBodies || firstRefusal == nil { bodies[tag].append(contentsOf: bytes) }
     }
 
-    func ended(_ tag: Int, status: Int, began: UInt64, on connection: Connection) {
+    func ended(_ tag: Int, status: Int, began: UInt64, on connection: LoadConnection) {
         active -= 1
         latency.record(poller.now - began)
         counts[min(max(status, 0), 599)] += 1

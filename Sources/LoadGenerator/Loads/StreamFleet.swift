@@ -4,7 +4,7 @@
 final class StreamFleet: StreamHandler, RedisHandler {
     private let poller: Poller
     private let target: Target
-    private var connections: [Connection] = []
+    private var connections: [LoadConnection] = []
     private var scanners: [EventScanner]
     private var numbers: [Int] = []
     private(set) var open = 0
@@ -84,7 +84,7 @@ final class StreamFleet: StreamHandler, RedisHandler {
         numbers.removeAll(keepingCapacity: true)
     }
 
-    func ended(_ tag: Int, status: Int, began: UInt64, on connection: Connection) { broken += 1 }
+    func ended(_ tag: Int, status: Int, began: UInt64, on connection: LoadConnection) { broken += 1 }
 
     func replied(_ tag: Int, payload: UnsafeRawBufferPointer?, isError: Bool, on connection: RedisConnection)
     {

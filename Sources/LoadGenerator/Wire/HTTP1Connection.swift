@@ -1,5 +1,5 @@
 /// A client's side of HTTP/1.1 that asks for one stream and reads it until it ends.
-final class HTTP1Connection: Connection {
+final class HTTP1Connection: LoadConnection {
     private static let headBytesMax = 16 << 10
 
     private unowned let handler: any StreamHandler

@@ -4,7 +4,7 @@ import CNghttp2
 ///
 /// Windows are wide, so that the measured server is limited by its own work and not by this program's
 /// WINDOW_UPDATE frames.
-final class HTTP2Connection: Connection {
+final class HTTP2Connection: LoadConnection {
     private struct Slot {
         var tag = 0
         var status = 0

@@ -5,9 +5,9 @@ import Glibc
 /// answer, and writes each touched connection once.
 public final class Poller {
     private let epoll: Int32
-    private var connections: [Connection?] = []
+    private var connections: [LoadConnection?] = []
     private var freePlaces: [Int] = []
-    private var touched: [Connection] = []
+    private var touched: [LoadConnection] = []
     private var events = [epoll_event](repeating: epoll_event(), count: 512)
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
     /// When the turn's newest bytes were read.
@@ -24,7 +24,7 @@ public final class Poller {
         buffer.deallocate()
     }
 
-    func add(_ connection: Connection) {
+    func add(_ connection: LoadConnection) {
         let place = freePlaces.popLast() ?? connections.count
         if place == connections.count {
             connections.append(connection)
@@ -36,7 +36,7 @@ public final class Poller {
         touch(connection)
     }
 
-    func remove(_ connection: Connection) {
+    func remove(_ connection: LoadConnection) {
         guard connection.place >= 0 else { return }
         connections[connection.place] = nil
         freePlaces.append(connection.place)
@@ -44,20 +44,20 @@ public final class Poller {
     }
 
     /// Marks a connection that has something to write at the end of the turn.
-    func touch(_ connection: Connection) {
+    func touch(_ connection: LoadConnection) {
         guard !connection.isTouched else { return }
         connection.isTouched = true
         touched.append(connection)
     }
 
-    private func control(_ connection: Connection, _ operation: Int32, writes: Bool) {
+    private func control(_ connection: LoadConnection, _ operation: Int32, writes: Bool) {
         var event = epoll_event()
         event.events = EPOLLIN.rawValue | EPOLLRDHUP.rawValue | (writes ? EPOLLOUT.rawValue : 0)
         event.data.u64 = UInt64(connection.place)
         epoll_ctl(epoll, operation, connection.descriptor, &event)
     }
 
-    func watchWrites(_ connection: Connection, _ writes: Bool) {
+    func watchWrites(_ connection: LoadConnection, _ writes: Bool) {
         guard connection.place >= 0 else { return }
         control(connection, EPOLL_CTL_MOD, writes: writes)
     }
@@ -81,7 +81,7 @@ public final class Poller {
 
     private func flush() {
         while !touched.isEmpty {
-            var batch: [Connection] = []
+            var batch: [LoadConnection] = []
             swap(&batch, &touched)
             for connection in batch {
                 connection.isTouched = false

@@ -10,7 +10,7 @@ protocol RedisHandler: AnyObject {
 
 /// A client's side of RESP2 (redis.io, "Redis serialization protocol"). Commands are arrays of strings.
 /// Replies are lines, strings, or arrays of these; the commands that are used here need no more.
-final class RedisConnection: Connection {
+final class RedisConnection: LoadConnection {
     private unowned let handler: any RedisHandler
     private let tag: Int
     private var carried: [UInt8] = []

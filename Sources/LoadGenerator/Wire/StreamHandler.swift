@@ -5,7 +5,7 @@ protocol StreamHandler: AnyObject {
     func received(_ tag: Int, _ bytes: UnsafeRawBufferPointer)
     /// The stream has ended. `status` is 0 where the stream or its connection broke; `began` is the time of
     /// the request.
-    func ended(_ tag: Int, status: Int, began: UInt64, on connection: Connection)
+    func ended(_ tag: Int, status: Int, began: UInt64, on connection: LoadConnection)
 }
 
 extension StreamHandler {

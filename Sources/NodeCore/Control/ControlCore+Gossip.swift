@@ -26,7 +26,7 @@ extension ControlCore {
     private func carryOut(_ effect: Membership.Effect) {
         switch effect {
         case .datagram(let packet, let address): effects.append(.datagram(packet, to: address))
-        case .stream(let packet, let session): effects.append(.say(.gossip(packet), to: [session.life]))
+        case .stream(let packet, let session): effects.append(.say(.gossip(packet), to: [session.processID]))
         case .changed(let member):
             effects.append(.noted(.member(member)))
             if member.state == .dead || member.state == .alive {
@@ -43,7 +43,7 @@ extension ControlCore {
         }
     }
 
-    private func learned(_ fact: Membership.Fact) {
+    private func learned(_ fact: Membership.GossipEntry) {
         switch GossipTopic(rawValue: fact.key >> 24) {
         case .owner:
             let number = fact.key & 0xFF_FFFF
@@ -56,7 +56,7 @@ extension ControlCore {
     }
 
     func publish(_ topic: GossipTopic, number: UInt32 = 0, version: UInt64, _ value: UInt64) {
-        gossip(.publish(Membership.Fact(key: topic.key(number), version: version, value: value)))
+        gossip(.publish(Membership.GossipEntry(key: topic.key(number), version: version, value: value)))
     }
 
     /// Gives gossip the sessions of the engine's table: new ones are seeds, and those that are missing are

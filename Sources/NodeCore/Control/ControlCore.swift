@@ -87,9 +87,9 @@ public final class ControlCore {
             // The session is dead in one of the databases: nothing of the look under way counts any more.
             if case .fenced = event { tables.forget() }
             own { $0.handle(event, now: $1, into: &$2) }
-        case .peer(let life, let word): heard(word, from: life)
-        case .linkReset(let life): linkReset(life)
-        case .link(let life, let loop, let report): link(life, loop, report)
+        case .peer(let processID, let word): heard(word, from: processID)
+        case .linkReset(let processID): linkReset(processID)
+        case .link(let processID, let loop, let report): link(processID, loop, report)
         case .datagram(let packet, let from): gossip(.datagram(packet, from: from))
         case .catalog(let version):
             catalogVersion = version
@@ -110,15 +110,15 @@ public final class ControlCore {
             // too.
             effects.append(.noted(.fenced(session)))
             for database in 1..<max(1, options.map.databaseCount) {
-                effects.append(.bury(session, database: database))
+                effects.append(.markDead(session, database: database))
             }
             own { $0.fenced(session, now: $1, into: &$2) }
         case .fenceFailed(let session, let reason):
             if let reason { effects.append(.noted(.notFenced(session, reason))) }
             ownership.fenceFailed(session)
         case .former(let row, let former, let isAlive):
-            guard isAlive else { return effects.append(.take(row, burying: former)) }
-            notTaken(row.id, "session \(former.rawValue) lives")
+            guard isAlive else { return effects.append(.take(row, markingDead: former)) }
+            notTaken(row.id, "session \(former.rawValue) processIDs")
         case .notTaken(let id, let reason): notTaken(id, reason)
         case .timer(let timer): woke(timer)
         }
@@ -142,18 +142,18 @@ public final class ControlCore {
         }
     }
 
-    private func heard(_ word: PeerWord, from life: UInt32) {
+    private func heard(_ word: PeerWord, from processID: ProcessID) {
         switch word {
         case .nudge: own { $0.handle(.nudged, now: $1, into: &$2) }
         case .leave: effects.append(.endInOrder)
         case .gossip(let packet): gossip(.stream(packet))
-        case .follow(let id): if let peer = session(of: life) { later(.offered(id, by: peer)) }
-        case .followed(let id): if let peer = session(of: life) { later(.isFollowed(id, by: peer)) }
+        case .follow(let id): if let peer = session(of: processID) { later(.offered(id, by: peer)) }
+        case .followed(let id): if let peer = session(of: processID) { later(.isFollowed(id, by: peer)) }
         }
     }
 
-    private func session(of life: UInt32) -> SessionID? {
-        members.first { $0.session.life == life }?.session
+    private func session(of processID: ProcessID) -> SessionID? {
+        members.first { $0.session.processID == processID }?.session
     }
 
     // MARK: Ownership
@@ -173,9 +173,9 @@ public final class ControlCore {
             publish(.owner, number: UInt32(id.rawValue), version: epoch.rawValue, session.rawValue)
             effects.append(.order(.serve(id, epoch, grantsAfter: grantsAfter), of: id))
         case .release(let id): release(id)
-        case .offer(let id, let heir): effects.append(.say(.follow(id), to: [heir.life]))
+        case .offer(let id, let heir): effects.append(.say(.follow(id), to: [heir.processID]))
         case .follow(let id): effects.append(.follow(id))
-        case .tellFollowed(let id, let owner): effects.append(.say(.followed(id), to: [owner.life]))
+        case .tellFollowed(let id, let owner): effects.append(.say(.followed(id), to: [owner.processID]))
         case .unfollow(let id): effects.append(.order(.unfollow(id), of: id))
         case .drop(let id): effects.append(.order(.drop(id), of: id))
         case .routes(let routes):
@@ -197,7 +197,8 @@ public final class ControlCore {
     }
 
     private func adopt(_ members: [Ownership.Member]) {
-        let gone = Set(self.members.map { $0.session.life }).subtracting(members.map { $0.session.life })
+        let gone = Set(self.members.map { $0.session.processID }).subtracting(
+            members.map { $0.session.processID })
         self.members = members
         links.adopt(members.map(\.session).filter { $0 != session })
         tellGossip(members)
@@ -219,13 +220,13 @@ public final class ControlCore {
     }
 
     private func nudge() {
-        let lives = members.map { $0.session.life }.filter { $0 != session.life }
-        effects.append(.say(.nudge, to: lives))
+        let processIDs = members.map { $0.session.processID }.filter { $0 != session.processID }
+        effects.append(.say(.nudge, to: processIDs))
     }
 
     private func tellToLeave(_ session: SessionID) {
-        guard session.life != self.session.life else { return effects.append(.endInOrder) }
-        effects.append(.say(.leave, to: [session.life]))
+        guard session.processID != self.session.processID else { return effects.append(.endInOrder) }
+        effects.append(.say(.leave, to: [session.processID]))
     }
 
     // MARK: The databases
@@ -277,7 +278,7 @@ public final class ControlCore {
     /// there (rule: fence-before-take).
     private func take(_ row: PartitionRow) {
         guard options.map.database(of: row.id) > 0, let former = row.owner, former != session else {
-            return effects.append(.take(row, burying: nil))
+            return effects.append(.take(row, markingDead: nil))
         }
         effects.append(.askFormer(row, former))
     }
@@ -297,8 +298,8 @@ public final class ControlCore {
     // MARK: Links
 
     /// A connection to or from the process broke: frames may be lost, and the process may be gone.
-    private func linkReset(_ life: UInt32) {
-        for member in members where member.session.life == life {
+    private func linkReset(_ processID: ProcessID) {
+        for member in members where member.session.processID == processID {
             #if DEBUG
                 if options.planted.contains(.hastyFence),
                     let counter = ownership.counter(of: member.session)
@@ -310,14 +311,14 @@ public final class ControlCore {
         }
     }
 
-    private func link(_ life: UInt32, _ loop: Int, _ report: LinkReport) {
+    private func link(_ processID: ProcessID, _ loop: Int, _ report: LinkReport) {
         switch report {
-        case .stands: tell(links.stands(life, loop: loop, now: now))
+        case .stands: tell(links.stands(processID, loop: loop, now: now))
         case .cutOff(let reason):
-            let name = members.first { $0.session.life == life }?.name ?? "\(life)"
+            let name = members.first { $0.session.processID == processID }?.name ?? "\(processID)"
             effects.append(.noted(.linkCutOff(name: name, reason: reason)))
-        case .broke: links.broke(life, loop: loop, now: now)
-        case .failed(let reason): tell(links.failed(life, loop: loop, reason: reason, now: now))
+        case .broke: links.broke(processID, loop: loop, now: now)
+        case .failed(let reason): tell(links.failed(processID, loop: loop, reason: reason, now: now))
         }
         isViewStale = true
         tellReadiness()
@@ -363,13 +364,13 @@ public final class ControlCore {
 
     /// Tells every loop where partitions and processes are.
     private func publish() {
-        var addresses: [UInt32: String] = [:]
+        var addresses: [ProcessID: String] = [:]
         for member in members where member.session != session {
-            addresses[member.session.life] = member.info.peer
+            addresses[member.session.processID] = member.info.peer
         }
         awayTold = tables.awayDatabases
         // A member whose description does not say that it proves the key is of a former build.
-        let former = members.filter { !$0.info.provesKey }.map(\.session.life)
+        let former = members.filter { !$0.info.provesKey }.map(\.session.processID)
         effects.append(.formerBuilds(Set(former)))
         // Addresses come first: a request that a loop asks again of a new owner leaves at once.
         effects.append(.peers(addresses))

@@ -11,11 +11,11 @@ public enum ControlEvent: Sendable {
     case begin(seeds: [String])
     /// An event for ownership, from a loop or from a job of a database.
     case ownership(Ownership.Event)
-    case peer(UInt32, PeerWord)
+    case peer(ProcessID, PeerWord)
     /// A connection to or from the process broke.
-    case linkReset(UInt32)
+    case linkReset(ProcessID)
     /// News of a connection that a loop makes to the process.
-    case link(UInt32, loop: Int, LinkReport)
+    case link(ProcessID, loop: Int, LinkReport)
     /// A datagram of this cluster, and where it came from.
     case datagram([UInt8], from: String)
     /// The node has read the catalog in this version.
@@ -37,7 +37,7 @@ public enum ControlEvent: Sendable {
     case fenced(SessionID)
     /// With a reason where the outcome is unknown, and with none where the session's lease has moved.
     case fenceFailed(SessionID, String?)
-    /// Whether the session that owned the row lives; the home says so.
+    /// Whether the session that owned the row processIDs; the home says so.
     case former(PartitionRow, SessionID, isAlive: Bool)
     case notTaken(PartitionID, String)
 
@@ -80,12 +80,12 @@ public enum ControlEffect: Sendable {
     /// `fenceFailed`.
     case fence(SessionID, at: UInt64)
     /// The session is dead in the home: mark it dead in this database. Nothing waits for that.
-    case bury(SessionID, database: Int)
-    /// Ask the home whether the former owner of the row lives. Answered by `former` or `notTaken`.
+    case markDead(SessionID, database: Int)
+    /// Ask the home whether the former owner of the row processIDs. Answered by `former` or `notTaken`.
     case askFormer(PartitionRow, SessionID)
     /// Take the partition, after marking its former owner dead in the partition's database. Answered by
     /// ownership's `taken`, or by `notTaken`.
-    case take(PartitionRow, burying: SessionID?)
+    case take(PartitionRow, markingDead: SessionID?)
     /// Read a partition that another node owns. Answered by `followed` to the partition's loop, or by
     /// ownership's `followFailed`.
     case follow(PartitionID)
@@ -94,12 +94,12 @@ public enum ControlEffect: Sendable {
     case order(LoopOrder, of: PartitionID)
     case orderAll(LoopOrder)
     /// Sent over the first loop's connections.
-    case say(PeerMessage, to: [UInt32])
+    case say(PeerMessage, to: [ProcessID])
     /// The processes of a former build, which do not prove in their greetings that they have the cluster's
     /// key.
-    case formerBuilds(Set<UInt32>)
+    case formerBuilds(Set<ProcessID>)
     /// The addresses of the other processes. Comes before any frame to them.
-    case peers([UInt32: String])
+    case peers([ProcessID: String])
 
     case datagram([UInt8], to: String)
     case wake(ControlTimer, at: MonotonicTime)
@@ -118,7 +118,7 @@ public enum ControlEffect: Sendable {
 /// News for operators, in logs and counters.
 public enum ControlNote: Sendable {
     case members([String])
-    /// A node lives whose description cannot be read.
+    /// A node processIDs whose description cannot be read.
     case stranger(String, reason: String)
     case status(Ownership.Status)
     case fenced(SessionID)

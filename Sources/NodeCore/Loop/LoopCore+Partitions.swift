@@ -106,7 +106,8 @@ extension LoopCore {
             rows.append(
                 Row(
                     partition: id, sequence: sequence,
-                    payload: try RecordCodec.encode(header: header, body: body), life: partition.life))
+                    payload: try RecordCodec.encode(header: header, body: body),
+                    incarnation: partition.incarnation))
         } catch {
             cannotAppend(id, "record \(sequence.rawValue) is too large: \(error)")
         }
@@ -134,7 +135,7 @@ extension LoopCore {
     /// The outcome of a record, for the machine that made the record.
     func handle(_ resolved: Resolved) {
         let id = resolved.partition
-        guard partitions[id]?.life == resolved.life else { return }
+        guard partitions[id]?.incarnation == resolved.incarnation else { return }
         switch resolved.resolution {
         case .durable: handle(.appended(resolved.sequence), of: id)
         case .postponed(let reason): handle(.postponed(reason), of: id)
@@ -260,8 +261,8 @@ extension LoopCore {
         partitions[partition.id] = partition
         partition.laws.isHolders = true
         servedSince[partition.id] = now.monotonic
-        lives &+= 1
-        partition.begin(now: believed(now), life: lives, into: &partitionEffects)
+        incarnations &+= 1
+        partition.begin(now: believed(now), incarnation: incarnations, into: &partitionEffects)
         if options.isClustered {
             partition.forgetWindows(living: livingSessions)
         } else {

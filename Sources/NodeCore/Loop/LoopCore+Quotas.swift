@@ -3,7 +3,8 @@ import Partitions
 import Quotas
 import Routing
 
-// The buckets of the projects whose home partition lives on this loop, and the way to the buckets of others.
+// The buckets of the projects whose home partition processIDs on this loop, and the way to the buckets of
+// others.
 
 extension LoopCore {
     func sendQuota(_ request: QuotaRequest) {
@@ -11,25 +12,25 @@ extension LoopCore {
         guard options.isClustered else { return send(.quotaRequest(request), toLoop: loop) }
         switch places[home(of: request.project)] {
         case .here: send(.quotaRequest(request), toLoop: loop)
-        case .peer(let life): say(.quotaRequest(request), to: life)
+        case .peer(let processID): say(.quotaRequest(request), to: processID)
         case .nowhere: break
         }
     }
 
     private func send(_ grant: QuotaGrant) {
         let gateway = grant.spender.gateway
-        if gateway.life == options.life {
+        if gateway.processID == options.processID {
             send(.quotaGrant(grant), toLoop: gateway.loop)
         } else {
-            say(.quotaGrant(grant), to: gateway.life)
+            say(.quotaGrant(grant), to: gateway.processID)
         }
     }
 
     private func refuse(_ id: RequestID, _ refusal: QuotaRefusal) {
-        if id.gateway.life == options.life {
+        if id.gateway.processID == options.processID {
             send(.quotaRefusal(id, refusal), toLoop: id.gateway.loop)
         } else {
-            say(.quotaRefusal(id, refusal), to: id.gateway.life)
+            say(.quotaRefusal(id, refusal), to: id.gateway.processID)
         }
     }
 

@@ -16,7 +16,7 @@ extension LoopCore {
         }
         switch places[partition] {
         case .here: send(.partition(partition, event), toLoop: options.map.loop(of: partition))
-        case .peer(let life): say(.partition(partition, event), to: life)
+        case .peer(let processID): say(.partition(partition, event), to: processID)
         case .nowhere:
             if case .stream(.attach) = event { reattachLater(partition) }
         }
@@ -32,7 +32,7 @@ extension LoopCore {
         let place = options.isClustered ? places[partition] : .here
         return switch place {
         case .here: loop != options.number && host.pressure(ofLoop: loop) > .none
-        case .peer(let life): host.pressure(ofPeer: life) > .none
+        case .peer(let processID): host.pressure(ofPeer: processID) > .none
         case .nowhere: false
         }
     }
@@ -51,9 +51,9 @@ extension LoopCore {
         guard options.isClustered else { return send(own, toLoop: options.map.loop(of: partition)) }
         switch places[partition] {
         case .here: send(own, toLoop: options.map.loop(of: partition))
-        case .peer(let life):
+        case .peer(let processID):
             let left = deadline.left(now: host.monotonic)
-            say(.request(partition, epoch, id, request, left: left), to: life)
+            say(.request(partition, epoch, id, request, left: left), to: processID)
         case .nowhere: answer(id, .refused(absence(of: partition)))
         }
     }
@@ -84,79 +84,81 @@ extension LoopCore {
     }
 
     func answer(_ request: RequestID, _ reply: Reply) {
-        if request.gateway.life == options.life {
+        if request.gateway.processID == options.processID {
             send(.reply(request, reply), toLoop: request.gateway.loop)
         } else {
-            say(.reply(request, reply), to: request.gateway.life)
+            say(.reply(request, reply), to: request.gateway.processID)
         }
     }
 
     func tellStream(_ gateway: GatewayID, _ frame: StreamFrame, from partition: PartitionID) {
-        if gateway.life == options.life {
+        if gateway.processID == options.processID {
             send(.stream(from: partition, frame), toLoop: gateway.loop)
         } else {
-            say(.stream(from: partition, to: gateway, frame), to: gateway.life)
+            say(.stream(from: partition, to: gateway, frame), to: gateway.processID)
         }
     }
 
     // MARK: Peers
 
-    func say(_ message: PeerMessage, to life: UInt32) {
+    func say(_ message: PeerMessage, to processID: ProcessID) {
         if toPeers.isEmpty { toPeersSince = host.monotonic }
-        if let index = toPeers.firstIndex(where: { $0.life == life }) {
+        if let index = toPeers.firstIndex(where: { $0.processID == processID }) {
             message.encode(into: &toPeers[index].writer)
             guard toPeers[index].writer.count >= options.bounds.frameBytesTarget else { return }
             let full = toPeers[index].writer.bytes
             toPeers[index].writer = ByteWriter()
-            handOver(full, to: life)
+            handOver(full, to: processID)
         } else {
             var writer = ByteWriter()
             message.encode(into: &writer)
-            toPeers.append((life, writer))
+            toPeers.append((processID, writer))
         }
     }
 
     /// Hands over what the turn has for each other process, as one frame, or as a few where it is much.
     func flushPeers() {
         guard !toPeers.isEmpty else { return }
-        for (life, writer) in toPeers where writer.count > 0 { handOver(writer.bytes, to: life) }
+        for (processID, writer) in toPeers where writer.count > 0 { handOver(writer.bytes, to: processID) }
         toPeers.removeAll(keepingCapacity: true)
     }
 
-    private func handOver(_ frame: [UInt8], to life: UInt32) {
+    private func handOver(_ frame: [UInt8], to processID: ProcessID) {
         // This process slept since it wrote the frame: the requests in it name more time than they have left.
         if host.monotonic.since(toPeersSince) > Deadline.handoverMax {
-            sent(to: life, isTaken: false)
+            sent(to: processID, isTaken: false)
         } else {
-            effects.append(.send(frame, to: life))
+            effects.append(.send(frame, to: processID))
         }
     }
 
     /// Whether the connection to the process took its frame.
-    public func sent(to life: UInt32, isTaken: Bool) {
-        guard !isTaken else { return owed[life] = nil }
-        effects.append(.noted(.frameLost(to: life)))
+    public func sent(to processID: ProcessID, isTaken: Bool) {
+        guard !isTaken else { return gapNotices[processID] = nil }
+        effects.append(.noted(.frameLost(to: processID)))
         // The loop asks again, but not at once: the way may stay closed for a while. It also sends the other
         // process a gap notice as soon as it can: that process may wait for an answer that was lost.
-        if unreachable.insert(life).inserted { wake(.unreachable(life), in: options.bounds.unreachablePause) }
+        if unreachable.insert(processID).inserted {
+            wake(.unreachable(processID), in: options.bounds.unreachablePause)
+        }
     }
 
-    func owe(_ life: UInt32) {
+    func owe(_ processID: ProcessID) {
         #if DEBUG
-            if options.planted.contains(.oweNothing) { return }
+            if options.planted.contains(.sayNoGaps) { return }
         #endif
-        let tries = owed[life, default: 0] + 1
+        let tries = gapNotices[processID, default: 0] + 1
         let isDue = tries <= options.bounds.owedTriesMax
-        owed[life] = isDue ? tries : nil
-        if isDue { say(.missed, to: life) }
+        gapNotices[processID] = isDue ? tries : nil
+        if isDue { say(.gap, to: processID) }
     }
 
     /// Frames to or from the process may be lost: the loop asks again there, and attaches its streams again.
-    func askAgain(of life: UInt32) {
+    func askAgain(of processID: ProcessID) {
         #if DEBUG
             if options.planted.contains(.forgetRequests) { return }
         #endif
-        if let affected = places.served(by: life) { askAgain(where: affected) }
+        if let affected = places.served(by: processID) { askAgain(where: affected) }
     }
 
     private func askAgain(where affected: [Bool]) {
@@ -197,7 +199,7 @@ extension LoopCore {
         case .places(let places, let away): adopt(places, away: away)
         case .members(let living, let gone): adopt(living: living, gone: gone)
         case .clockCompared(let reading): if let reading { vouch(for: reading) }
-        case .say(let message, let lives): for life in lives { say(message, to: life) }
+        case .say(let message, let processIDs): for processID in processIDs { say(message, to: processID) }
         }
     }
 
@@ -210,12 +212,12 @@ extension LoopCore {
         if let changed { askAgain(where: changed) }
     }
 
-    private func adopt(living: Set<SessionID>, gone: Set<UInt32>) {
+    private func adopt(living: Set<SessionID>, gone: Set<ProcessID>) {
         livingSessions = living
         guard !gone.isEmpty else { return }
-        for life in gone { owed[life] = nil }
+        for processID in gone { gapNotices[processID] = nil }
         for (id, partition) in partitions.sorted(by: { $0.key < $1.key }) {
-            partition.forgetGateways { gone.contains($0.life) }
+            partition.forgetGateways { gone.contains($0.processID) }
             partition.forgetWindows(living: livingSessions)
             dirty.insert(id)
         }

@@ -12,7 +12,7 @@ public struct LoopOptions: Sendable {
     public var map: NodeMap
     public var session: SessionID
     /// The process id, 24 bits; 0 on a node of its own.
-    public var life: UInt32 = 0
+    public var processID = ProcessID(0)
     public var isClustered = false
     /// By partition number.
     public var histories: [History]
@@ -24,7 +24,8 @@ public struct LoopOptions: Sendable {
     public var bounds = LoopBounds()
     public var quotas = QuotaBounds()
     public var deviceLimiter = DeviceLimiter()
-    /// On a node of its own: the tokens that its former life left in the buckets, and when this life began.
+    /// On a node of its own: the tokens that its former processID left in the buckets, and when this
+    /// processID began.
     public var formerQuotas = FormerQuotas()
     public var started = MonotonicTime(nanoseconds: 0)
     #if DEBUG
@@ -42,7 +43,7 @@ public struct LoopOptions: Sendable {
     /// The first law of the bounds that does not hold; `nil` where all do.
     var mistake: String? { partition.mistake ?? quotas.mistake }
 
-    var gateway: GatewayID { GatewayID(life: life, loop: number) }
+    var gateway: GatewayID { GatewayID(processID: processID, loop: number) }
     /// The histories in event ids: they change when the engine may have lost its end.
     var eventHistories: [History] { histories.map { History($0.rawValue &+ partition.generation) } }
 }
@@ -113,10 +114,10 @@ public final class LoopCore<Host: LoopHost> {
     var handedOver: [ProjectNumber: [UInt64]] = [:]
     var reattaching: Set<PartitionID> = []
     /// Processes to which a frame could not be handed over, until the loop asks again.
-    var unreachable: Set<UInt32> = []
+    var unreachable: Set<ProcessID> = []
     /// Processes that lost a frame of this loop, or may have, with the number of gap notices sent to each so
     /// far.
-    var owed: [UInt32: Int] = [:]
+    var gapNotices: [ProcessID: Int] = [:]
     /// When the loop began to serve each partition that is here.
     var servedSince: [PartitionID: MonotonicTime] = [:]
     /// Until when each partition's former owner may grant tokens of its projects.
@@ -128,12 +129,12 @@ public final class LoopCore<Host: LoopHost> {
     /// Messages for other loops, by loop number.
     private var outgoing: [[LoopMessage]] = []
     /// Messages for other processes, in the order in which the loop first wrote to each.
-    var toPeers: [(life: UInt32, writer: ByteWriter)] = []
+    var toPeers: [(processID: ProcessID, writer: ByteWriter)] = []
     var toPeersSince = MonotonicTime(nanoseconds: 0)
     var rows: [Row] = []
     var dirty = PartitionSet()
     /// How many machines of partitions have begun here.
-    var lives: UInt32 = 0
+    var incarnations: UInt32 = 0
     var partitionEffects: [PartitionEffect] = []
     private var routerEffects: [RouterEffect] = []
     var now: Instant
@@ -244,8 +245,8 @@ public final class LoopCore<Host: LoopHost> {
             router.replied(request.number, reply, now: now, into: &routerEffects)
             carryOutRouting()
         case .stream(let partition, let frame): receive(frame, from: partition)
-        case .peerStream(let life, let partition, let frame):
-            if places[partition] == .peer(life) { receive(frame, from: partition) }
+        case .peerStream(let processID, let partition, let frame):
+            if places[partition] == .peer(processID) { receive(frame, from: partition) }
         case .quotaRequest(let request): grant(request)
         case .quotaGrant(let grant):
             router.granted(grant, now: now, into: &routerEffects)
@@ -262,10 +263,10 @@ public final class LoopCore<Host: LoopHost> {
         case .levels(let levels, let question): effects.append(.levels(levels, question: question))
         case .engine(let answer): handle(answer)
         case .order(let order): handle(order)
-        case .linkReset(let life):
-            askAgain(of: life)
-            owe(life)
-        case .missed(let life): askAgain(of: life)
+        case .linkReset(let processID):
+            askAgain(of: processID)
+            owe(processID)
+        case .gap(let processID): askAgain(of: processID)
         case .timer(let timer): handle(timer)
         }
     }
@@ -289,10 +290,10 @@ public final class LoopCore<Host: LoopHost> {
             if let epoch = loading[id] { effects.append(.load(id, epoch, behind: nil)) }
         case .confirmAgain(let id, let token):
             if partitions[id] != nil { effects.append(.confirm(id, token: token)) }
-        case .unreachable(let life):
-            unreachable.remove(life)
-            askAgain(of: life)
-            owe(life)
+        case .unreachable(let processID):
+            unreachable.remove(processID)
+            askAgain(of: processID)
+            owe(processID)
         case .clock: lookAgain()
         case .reattach(let partition): if reattaching.contains(partition) { reattach(partition) }
         }

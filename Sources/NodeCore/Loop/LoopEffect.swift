@@ -15,14 +15,14 @@ public enum LoopEffect: Sendable {
     /// Messages wait for another loop: fetch them with `takeMessages`.
     case post(toLoop: Int)
     /// One frame for another process. Answered by `sent`.
-    case send([UInt8], to: UInt32)
+    case send([UInt8], to: ProcessID)
 
     // To the engine of the partition's database.
     case open(PartitionID, next: Sequence)
     /// Drop the partition's records that wait, and settle those in flight. Answered by `.closed`.
     case close(PartitionID)
     case append([Row])
-    /// Ask whether this session lives. Answered by `.confirmed` to the partition, by `.lost`, or by
+    /// Ask whether this session processIDs. Answered by `.confirmed` to the partition, by `.lost`, or by
     /// `.confirmFailed`.
     case confirm(PartitionID, token: UInt64)
     /// Answered by `.records` to the partition, or by `.readFailed`.
@@ -63,7 +63,7 @@ public enum LoopNote: Sendable {
     /// The loop did not send a message that its protocol repeats anyway: the receiving loop is full.
     case leftOut
     /// A frame could not be handed to a connection.
-    case frameLost(to: UInt32)
+    case frameLost(to: ProcessID)
     case partitionLost(PartitionID, reason: String)
     /// The partition cannot be read, folded or written. The loop keeps it, unserved, for an operator.
     case quarantined(PartitionID, reason: String)

@@ -13,7 +13,7 @@ public protocol LoopHost: StreamSink {
     /// How far another loop of the node is behind with the messages for it.
     func pressure(ofLoop loop: Int) -> Pressure
     /// How far another process is behind with the frames of this loop.
-    func pressure(ofPeer life: UInt32) -> Pressure
+    func pressure(ofPeer processID: ProcessID) -> Pressure
 }
 
 /// Sees what a loop's core does inside, for the simulator's checkers and for traces. A server has none.
@@ -55,7 +55,7 @@ open class LoopObserver {
         /// An owner carries out a request that names another of its epochs (rule: named-owner).
         public static let ignoreEpochs = PlantedInNode(rawValue: 32)
         /// A process that lost frames to another process sends it no gap notice.
-        public static let oweNothing = PlantedInNode(rawValue: 64)
+        public static let sayNoGaps = PlantedInNode(rawValue: 64)
         /// A suspicion is enough to fence (rule: leases-only-save-moves).
         public static let hastyFence = PlantedInNode(rawValue: 128)
         /// An owner keeps a partition that belongs on another node (rule: partitions-go-where-they-belong).

@@ -18,7 +18,7 @@ public struct LoopInbox: Sendable {
     private var messages: [LoopMessage] = []
     private var backlog: Backlog
     /// Processes of which the inbox has left a frame out since the loop last took everything.
-    private var cutOff: Set<UInt32> = []
+    private var cutOff: Set<ProcessID> = []
 
     public init(_ bound: Backlog.Bound = LoopInbox.bound) { backlog = Backlog(bound) }
 
@@ -38,12 +38,12 @@ public struct LoopInbox: Sendable {
     }
 
     /// Takes what a frame of another process has for the loop. False where it was left out.
-    public mutating func post(_ batch: [LoopMessage], from life: UInt32) -> Bool {
+    public mutating func post(_ batch: [LoopMessage], from processID: ProcessID) -> Bool {
         guard backlog.pressure == .full else {
             post(batch)
             return true
         }
-        if cutOff.insert(life).inserted { post(.linkReset(life)) }
+        if cutOff.insert(processID).inserted { post(.linkReset(processID)) }
         return false
     }
 

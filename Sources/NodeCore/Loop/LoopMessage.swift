@@ -14,7 +14,7 @@ public enum LoopMessage: Sendable {
     case reply(RequestID, Reply)
     case stream(from: PartitionID, StreamFrame)
     /// The same from another process; the loop believes it only while that process owns the partition.
-    case peerStream(life: UInt32, from: PartitionID, StreamFrame)
+    case peerStream(processID: ProcessID, from: PartitionID, StreamFrame)
     /// From a spender to the owner of its project's buckets, and back.
     case quotaRequest(QuotaRequest)
     case quotaGrant(QuotaGrant)
@@ -32,9 +32,9 @@ public enum LoopMessage: Sendable {
     case engine(EngineAnswer)
     case order(LoopOrder)
     /// The connection to or from a process broke: frames under way may be lost.
-    case linkReset(UInt32)
+    case linkReset(ProcessID)
     /// A gap notice: frames from that process to this one, or the other way, were lost.
-    case missed(by: UInt32)
+    case gap(from: ProcessID)
     case timer(LoopTimer)
 }
 
@@ -58,7 +58,7 @@ public enum EngineAnswer: Sendable {
     case loaded(StoredPartition, Epoch, quotas: [ProjectNumber: [UInt64]])
     /// The partition could not be read: its records are damaged, or the engine did not answer.
     case loadFailed(PartitionID, Epoch, isDamaged: Bool, reason: String)
-    /// The engine did not say whether the session lives.
+    /// The engine did not say whether the session processIDs.
     case confirmFailed(PartitionID, token: UInt64)
     /// The partition was read while another process owns it.
     case followed(StoredPartition)
@@ -78,11 +78,11 @@ public enum LoopOrder: Sendable {
     /// Where partitions are served now, and which of them live in databases that do not answer.
     case places(PartitionPlaces, away: Set<PartitionID>)
     /// The sessions that live now, and the processes of sessions that have died since the last such order.
-    case members(living: Set<SessionID>, gone: Set<UInt32>)
+    case members(living: Set<SessionID>, gone: Set<ProcessID>)
     /// A database's clock agrees with this reading of the node's clocks, or (`nil`) with none. Either way the
     /// order brings a turn, in which the loop looks at its own clock.
     case clockCompared(Instant?)
-    case say(PeerMessage, to: [UInt32])
+    case say(PeerMessage, to: [ProcessID])
 }
 
 /// The timers of a loop.
@@ -96,7 +96,7 @@ public enum LoopTimer: Sendable {
     case loadAgain(PartitionID)
     case confirmAgain(PartitionID, token: UInt64)
     /// For a process to which a frame could not be handed over.
-    case unreachable(UInt32)
+    case unreachable(ProcessID)
     case reattach(PartitionID)
     /// Runs while the loop doubts the wall clock.
     case clock

@@ -103,7 +103,7 @@ extension Fact {
             out.u8(14)
             out.u16(day.rawValue)
             out.devices(devices)
-        case .bury(let session):
+        case .evict(let session):
             out.u8(15)
             out.u64(session)
         case .rebase(let from, let history, let generation, let number):
@@ -203,7 +203,7 @@ extension Fact {
             return .read(try reader.cursors())
         case 13: return .expire(now: try reader.wallTime())
         case 14: return .seen(day: Day(try reader.u16()), devices: try reader.devices())
-        case 15: return .bury(session: try reader.u64())
+        case 15: return .evict(session: try reader.u64())
         case 22:
             var positions: [Position] = []
             for _ in 0..<(try reader.count(max: Int(UInt32.max))) { positions.append(try reader.position()) }

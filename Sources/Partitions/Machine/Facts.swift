@@ -56,7 +56,7 @@ enum Fact: Sendable {
     /// Tells another partition again which of this partition's devices are in some of its topics.
     case repair(to: PartitionID, PairSlice)
     /// This run of a gateway loop has ended: its window of request numbers is forgotten.
-    case bury(session: UInt64)
+    case evict(session: UInt64)
     /// A database may have lost its end once more, `number` times in all. Where another partition may know
     /// devices that are lost here, the next `leavingOut` indices are not given out.
     case generation(number: UInt64, leavingOut: UInt32)

@@ -5,8 +5,14 @@ import Model
 
 /// A gateway loop: it holds device streams and asks partitions for its clients.
 public struct GatewayID: Hashable, Sendable {
+    /// As frames carry the gateway: 24 bits name the process, 8 bits the loop.
     public let rawValue: UInt32
     public init(_ rawValue: UInt32) { self.rawValue = rawValue }
+
+    public init(processID: ProcessID, loop: Int) { rawValue = processID.rawValue << 8 | UInt32(loop) }
+    public var processID: ProcessID { ProcessID(rawValue >> 8) }
+    /// The loop's number in its process.
+    public var loop: Int { Int(rawValue & 0xFF) }
 }
 
 /// Names a request, and the gateway loop to which the answer goes.
@@ -25,12 +31,12 @@ public struct StreamID: Hashable, Sendable {
     public var gateway: GatewayID
     public var number: UInt64
     /// Rises each time that the gateway attaches the stream at its partition.
-    public var turn: UInt32
+    public var attachment: UInt32
 
-    public init(gateway: GatewayID, number: UInt64, turn: UInt32 = 1) {
+    public init(gateway: GatewayID, number: UInt64, attachment: UInt32 = 1) {
         self.gateway = gateway
         self.number = number
-        self.turn = turn
+        self.attachment = attachment
     }
 
     func isSameStream(as other: StreamID) -> Bool { gateway == other.gateway && number == other.number }

@@ -94,16 +94,16 @@ extension Partition {
         }
         var kept = Partition.deadWindowsMax
         #if DEBUG
-            if options.planted.contains(.buryAtOnce) { kept = 0 }
+            if options.planted.contains(.evictAtOnce) { kept = 0 }
         #endif
         for incarnation in dead.sorted().dropLast(kept) {
-            propose(.bury(session: incarnation))
+            propose(.evict(session: incarnation))
         }
     }
 
     /// On a node of its own no request comes twice, and the loops that asked a former machine are gone.
     public func forgetWindows() {
-        for incarnation in state.windows.keys.sorted() { propose(.bury(session: incarnation)) }
+        for incarnation in state.windows.keys.sorted() { propose(.evict(session: incarnation)) }
     }
 
     static let deadWindowsMax = 128
@@ -125,7 +125,7 @@ extension Partition {
         let device = registration.index
         if let former = streams.attachment(index) {
             if former.stream.isSameStream(as: stream) {
-                guard stream.turn >= former.stream.turn else { return }
+                guard stream.attachment >= former.stream.attachment else { return }
                 // The same stream again: its gateway has reason to think that frames were lost.
                 streams.forgetOutstanding(stream.gateway)
             } else if !keepsReplaced {
@@ -146,7 +146,7 @@ extension Partition {
 
     /// Whether the device has heard nothing of the stream yet. A stream that a gateway tells to a next owner
     /// may have been open for long; it waits there and stays open.
-    private func isNew(_ stream: StreamID) -> Bool { stream.turn == 1 }
+    private func isNew(_ stream: StreamID) -> Bool { stream.attachment == 1 }
 
     /// A stream cannot begin while the engine refuses records: the partition could not keep what its device
     /// acknowledges by coming back. The partition refuses the stream like any other request, and the device

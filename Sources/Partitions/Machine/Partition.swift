@@ -43,10 +43,10 @@ public final class Partition {
     var bodyReads = BodyReads()
     var confirmations: [(token: UInt64, answer: Answer)] = []
     var lastToken: UInt64 = 0
-    /// The bits of a token that count within one machine. The other 24 bits are the machine's `life`.
+    /// The bits of a token that count within one machine. The other 24 bits are the machine's `incarnation`.
     static let tokenBits = 40
     /// Tells this machine from the partition's other machines in this process.
-    public private(set) var life: UInt32 = 0
+    public private(set) var incarnation: UInt32 = 0
     /// When this owner began, and the devices for which something waited then. `mayListen` asks for each
     /// device of each message; a look into the log for each would take a loop seconds.
     var begunAt = MonotonicTime(nanoseconds: 0)
@@ -147,12 +147,12 @@ public final class Partition {
     }
 
     /// Begins to serve, after everything durable is folded in. Asks receivers that have not acknowledged
-    /// everything for their marks before it offers anything. `life` tells this machine from former machines
-    /// of the same partition, whose confirmations and records may still be on their way.
-    public func begin(now: Instant, life: UInt32 = 0, into effects: inout [PartitionEffect]) {
+    /// everything for their marks before it offers anything. `incarnation` tells this machine from former
+    /// machines of the same partition, whose confirmations and records may still be on their way.
+    public func begin(now: Instant, incarnation: UInt32 = 0, into effects: inout [PartitionEffect]) {
         clock = TrustedClock(now)
-        self.life = life
-        lastToken = UInt64(life) << Partition.tokenBits
+        self.incarnation = incarnation
+        lastToken = UInt64(incarnation) << Partition.tokenBits
         (begunAt, hadWaiting) = (now.monotonic, state.log.union())
         #if DEBUG
             if options.planted.contains(.forgetMarks) { state.marks = PartitionMap() }

@@ -193,7 +193,7 @@ struct PartitionState: ~Copyable {
                     page.seen[place] = max(page.seen[place], day.rawValue)
                 }
             }
-        case .bury(let session):
+        case .evict(let session):
             windows[session] = nil
         case .generation(let number, let leftOut): begin(generation: number, leftOut, cursor.record)
         case .rebase(let from, let history, let generation, let number):

@@ -56,7 +56,7 @@ import Model
         public static let skipComparison = PlantedBug(rawValue: 4_194_304)
         /// The windows of a fenced gateway go at once, though the gateway may not have heard of the fence
         /// (rule: repeats-do-not-double).
-        public static let buryAtOnce = PlantedBug(rawValue: 1_048_576)
+        public static let evictAtOnce = PlantedBug(rawValue: 1_048_576)
         /// Of the answers that wait for one record, only the first leaves (rule: proven-answers).
         public static let forgetAnswers = PlantedBug(rawValue: 8_388_608)
         /// A device that is brought up to date is told of a loss, though nothing was dropped

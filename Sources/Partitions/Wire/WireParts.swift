@@ -36,7 +36,7 @@ extension ByteWriter {
     mutating func streamID(_ id: StreamID) {
         u32(id.gateway.rawValue)
         varint(id.number)
-        varint(UInt64(id.turn))
+        varint(UInt64(id.attachment))
     }
 
     mutating func eventID(_ id: EventID?) {
@@ -134,8 +134,8 @@ extension ByteReader {
 
     mutating func streamID() throws(DecodeError) -> StreamID {
         let (gateway, number) = (GatewayID(try u32()), try varint())
-        guard let turn = UInt32(exactly: try varint()) else { throw fail("a stream told too often") }
-        return StreamID(gateway: gateway, number: number, turn: turn)
+        guard let attachment = UInt32(exactly: try varint()) else { throw fail("a stream told too often") }
+        return StreamID(gateway: gateway, number: number, attachment: attachment)
     }
 
     mutating func eventID() throws(DecodeError) -> EventID? {

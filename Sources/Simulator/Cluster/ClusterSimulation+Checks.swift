@@ -73,12 +73,12 @@ extension ClusterSimulation {
     /// (rule: one-state-on-two-sides).
     func streamsDiffer() -> [Violation] {
         let running = slots.compactMap(\.process).filter(\.isRunning)
-        let lives = Set(running.map(\.life))
+        let processIDs = Set(running.map(\.processID))
         let atGateways = Set(running.flatMap { $0.loops.flatMap(\.core.streams.live) })
         let atOwners = Set(running.flatMap { $0.partitions.flatMap(\.liveStreams) })
-            .filter { lives.contains($0.stream.gateway.life) }
+            .filter { processIDs.contains($0.stream.gateway.processID) }
         func name(_ stream: LiveStream) -> String {
-            "stream \(stream.stream.number) of process \(stream.stream.gateway.life) for device"
+            "stream \(stream.stream.number) of process \(stream.stream.gateway.processID) for device"
                 + " \(stream.device.rawValue) of partition \(stream.partition.rawValue)"
         }
         func say(_ streams: Set<LiveStream>, _ what: String) -> [Violation] {
@@ -139,7 +139,7 @@ extension ClusterSimulation {
             let to = running[Int(roll(UInt64(running.count)))]
             let from = running[Int(roll(UInt64(running.count)))]
             after(roll(.seconds(1)), .arrived, to) {
-                to.received(bytes, from: from.life, after: to.monotonic)
+                to.received(bytes, from: from.processID, after: to.monotonic)
             }
         }
         run(until: now + .seconds(3))

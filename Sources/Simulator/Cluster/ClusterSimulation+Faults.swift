@@ -120,7 +120,7 @@ extension ClusterSimulation {
     func stoodStill(_ process: SimulatedProcess, _ id: RequestID) -> UInt64 {
         guard let deadline = deadlines[id] else { return 0 }
         let asked = deadline - min(deadline, ClusterSimulation.requestMax)
-        let asker = self.process(of: id.gateway.life)
+        let asker = self.process(of: id.gateway.processID)
         let own = process.stoodStill(since: asked)
         return asker === process ? own : own + (asker?.stoodStill(since: asked) ?? 0)
     }
@@ -129,7 +129,7 @@ extension ClusterSimulation {
     private static let requestMax: UInt64 = .seconds(30)
 
     private func whenPolling(_ process: SimulatedProcess, tries: Int, _ body: @escaping () -> Void) {
-        if tries == 0 || process.lanes[0].lease.isBusy { return body() }
+        if tries == 0 || process.databaseConnections[0].lease.isBusy { return body() }
         after(1_000_000, .fault) { self.whenPolling(process, tries: tries - 1, body) }
     }
 
@@ -206,11 +206,11 @@ extension ClusterSimulation {
     private func stallDatabase(_ place: Int) {
         guard let process = slots[place].process, process.isRunning else { return }
         let length = .milliseconds(100) + roll(.milliseconds(2500))
-        let lane = process.lanes[Int(roll(UInt64(process.lanes.count)))]
-        fault("a connection of \(slots[place].name) to \(lane.control.database.name) stalls")
-        let connection = lane.all[Int(roll(4))]
+        let connections = process.databaseConnections[Int(roll(UInt64(process.databaseConnections.count)))]
+        fault("a connection of \(slots[place].name) to \(connections.control.database.name) stalls")
+        let connection = connections.all[Int(roll(4))]
         connection.stallsUntil = now + length
-        if connection === lane.lease { hinder(place, until: now + length + .milliseconds(500)) }
+        if connection === connections.lease { hinder(place, until: now + length + .milliseconds(500)) }
     }
 
     /// Another process begins under the name of a process that sleeps or runs on.

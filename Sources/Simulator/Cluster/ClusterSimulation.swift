@@ -250,11 +250,13 @@ public final class ClusterSimulation {
         databases[map.database(of: partition)]
     }
 
-    func process(of life: UInt32) -> SimulatedProcess? {
+    func process(of processID: ProcessID) -> SimulatedProcess? {
         for slot in slots {
-            if let process = slot.process, process.life == life, process.isRunning { return process }
+            if let process = slot.process, process.processID == processID, process.isRunning {
+                return process
+            }
         }
-        return ghosts.first { $0.life == life && $0.isRunning }
+        return ghosts.first { $0.processID == processID && $0.isRunning }
     }
 
     var unserved: [Int] {

@@ -12,7 +12,7 @@ struct QuotaMeter {
         var units: UInt64
         var at: UInt64 = 0
         var scale: UInt64 { UInt64(rate.seconds) * 1_000_000_000 }
-        private typealias Pots = [UInt32: (tokens: UInt64, until: UInt64)]
+        private typealias Pots = [ProcessID: (tokens: UInt64, until: UInt64)]
         /// Tokens beyond the bucket of each machine that stood still, and until when the machine may spend
         /// them. `beyond`: tokens that it held or may grant. `granted`: tokens that it was granted.
         private var beyond: Pots = [:]
@@ -25,7 +25,7 @@ struct QuotaMeter {
 
         /// `false` where the bucket does not hold so many tokens. A machine that stood still spends its own
         /// tokens first. When the bucket is empty, others may spend what such a machine granted.
-        mutating func take(_ count: Int, by machine: UInt32, _ now: UInt64) -> Bool {
+        mutating func take(_ count: Int, by machine: ProcessID, _ now: UInt64) -> Bool {
             units = min(units + (now - at) * rate.count, rate.burst * scale)
             at = now
             beyond = beyond.filter { now <= $0.value.until }
@@ -42,13 +42,13 @@ struct QuotaMeter {
         }
 
         /// Spends tokens of the machine; returns the part of `count` for which there were none.
-        private static func spend(_ count: UInt64, of machine: UInt32, _ pots: inout Pots) -> UInt64 {
+        private static func spend(_ count: UInt64, of machine: ProcessID, _ pots: inout Pots) -> UInt64 {
             let spent = min(count, pots[machine]?.tokens ?? 0)
             pots[machine]?.tokens -= spent
             return count - spent
         }
 
-        mutating func forgive(_ count: UInt64, of machine: UInt32, until end: UInt64, isGranted: Bool) {
+        mutating func forgive(_ count: UInt64, of machine: ProcessID, until end: UInt64, isGranted: Bool) {
             if isGranted {
                 granted[machine] = ((granted[machine]?.tokens ?? 0) + count, end)
             } else {
@@ -73,14 +73,15 @@ struct QuotaMeter {
 
     /// `isGranted`: only this machine may spend the tokens.
     mutating func forgive(
-        _ count: UInt64, _ kind: QuotaKind, in project: ProjectNumber, of machine: UInt32, until end: UInt64,
+        _ count: UInt64, _ kind: QuotaKind, in project: ProjectNumber, of machine: ProcessID,
+        until end: UInt64,
         isGranted: Bool = false
     ) {
         buckets[Key(project: project, kind: kind)]?.forgive(
             count, of: machine, until: end, isGranted: isGranted)
     }
 
-    mutating func take(_ admitted: Admission.Admitted, by machine: UInt32, _ now: UInt64) -> Bool {
+    mutating func take(_ admitted: Admission.Admitted, by machine: ProcessID, _ now: UInt64) -> Bool {
         buckets[Key(project: admitted.project, kind: admitted.kind)]?.take(admitted.count, by: machine, now)
             ?? false
     }
@@ -107,7 +108,7 @@ extension ClusterSimulation {
                 let count = process.loops.reduce(0) {
                     $0 + $1.core.tokensAtHand(kind, of: project, for: valid, now: process.monotonic)
                 }
-                meter.forgive(count, kind, in: project, of: process.life, until: now + valid)
+                meter.forgive(count, kind, in: project, of: process.processID, until: now + valid)
             }
         }
         let end = now + max(options.quotas.lease, options.quotas.share)
@@ -121,7 +122,8 @@ extension ClusterSimulation {
         guard now <= end, grant.number <= number else { return }
         let share = grant.shareRate * grant.shareLength / 1_000_000_000
         meter.forgive(
-            grant.tokens + share, grant.kind, in: grant.project, of: loop.life, until: end, isGranted: true)
+            grant.tokens + share, grant.kind, in: grant.project, of: loop.processID, until: end,
+            isGranted: true)
     }
 
     /// An operator makes keys and takes keys out of use: for these machines, another version of the catalog.
@@ -136,7 +138,7 @@ extension ClusterSimulation {
 
     func check(_ admitted: Admission.Admitted, by process: SimulatedProcess) {
         count("admitted \(admitted.kind)", admitted.count)
-        if !meter.take(admitted, by: process.life, now) {
+        if !meter.take(admitted, by: process.processID, now) {
             let (count, kind, project) = (admitted.count, admitted.kind, admitted.project.rawValue)
             violate("G6", "project \(project): \(count) \(kind) are admitted past burst + rate × window")
         }

@@ -27,7 +27,7 @@ final class SimulatedLoop {
     unowned let world: ClusterSimulation
     let number: Int
     var place: Int { process.place }
-    var life: UInt32 { process.life }
+    var processID: ProcessID { process.processID }
 
     private(set) lazy var core = makeCore()
     private lazy var observer = SimulatedObserver(self)
@@ -37,7 +37,7 @@ final class SimulatedLoop {
     /// The loop's last request for tokens before its clock stood still, and until when an answer may be good.
     var askedBeforeStandstill: (number: UInt64, end: UInt64) = (0, 0)
 
-    var peers: [UInt32: Peer] = [:]
+    var peers: [ProcessID: Peer] = [:]
     /// Clients' operations that are under way.
     private(set) var tickets: [UInt64: (Outcome?) -> Void] = [:]
     private var lastTicket: UInt64 = 0
@@ -58,7 +58,7 @@ final class SimulatedLoop {
             histories: (0..<count).map { ClusterSimulation.history(of: PartitionID(UInt16($0))) },
             partition: partition)
         options.number = number
-        options.life = life
+        options.processID = processID
         options.isClustered = true
         options.deviceLimiter = world.options.limiter
         options.quotas = world.options.quotas
@@ -108,9 +108,9 @@ final class SimulatedLoop {
         post(messages)
     }
     /// Messages from a frame of another process. A full inbox leaves them out.
-    func post(_ messages: [LoopMessage], from life: UInt32) {
+    func post(_ messages: [LoopMessage], from processID: ProcessID) {
         guard !messages.isEmpty else { return }
-        if inbox.post(messages, from: life) {
+        if inbox.post(messages, from: processID) {
             measure(messages, from: .frame)
             for case .quotaGrant(let grant) in messages { world.forgive(grant, to: self) }
         } else {
@@ -152,11 +152,11 @@ final class SimulatedLoop {
         case .finish(let ticket, let outcome): tickets.removeValue(forKey: ticket)?(outcome)
         case .levels: break
         case .post(let loop): core.takeMessages(for: loop) { process.loops[loop].post($0, fromLoop: number) }
-        case .send(let bytes, let life):
+        case .send(let bytes, let processID):
             world.keepSpecimen(bytes)
-            core.sent(to: life, isTaken: world.network.send(bytes, from: self, to: life))
-        case .open(let id, let next): process.lane(of: id).journal.open(id, next: next)
-        case .close(let id): process.lane(of: id).journal.close(id)
+            core.sent(to: processID, isTaken: world.network.send(bytes, from: self, to: processID))
+        case .open(let id, let next): process.connections(of: id).journal.open(id, next: next)
+        case .close(let id): process.connections(of: id).journal.close(id)
         case .append(let rows): process.submit(rows)
         case .confirm(let id, let token): process.confirm(id, token)
         case .readRecords(let id, let sequences, let bytesMax, let token):
@@ -281,7 +281,9 @@ final class Listener {
     }
 
     /// The stream's name in sentences.
-    var name: String { "stream \(number) of process \(loop?.life ?? 0), loop \(loop?.number ?? 0)" }
+    var name: String {
+        "stream \(number) of process \(loop?.processID ?? ProcessID(0)), loop \(loop?.number ?? 0)"
+    }
 }
 
 extension SimulatedLoop: LoopHost {
@@ -293,7 +295,7 @@ extension SimulatedLoop: LoopHost {
     var monotonic: MonotonicTime { process.monotonic }
     var authority: MonotonicTime { process.authority }
     func pressure(ofLoop number: Int) -> Pressure { process.loops[number].inbox.pressure }
-    func pressure(ofPeer life: UInt32) -> Pressure { peers[life]?.backlog.pressure ?? .none }
+    func pressure(ofPeer processID: ProcessID) -> Pressure { peers[processID]?.backlog.pressure ?? .none }
 
     func event(_ body: [UInt8], position: Position, history: Model.History) -> Chunk {
         .event(body, position)
@@ -336,7 +338,8 @@ private final class SimulatedObserver: LoopObserver {
         _ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline
     ) {
         world.debug(
-            "\(loop.place) (life \(loop.life)) asks \(partition.rawValue) number \(id.number) \(request)")
+            "\(loop.place) (processID \(loop.processID)) asks \(partition.rawValue) number \(id.number) \(request)"
+        )
         world.deadlines[id] = world.now + loop.process.delay(to: deadline.time)
         if let message = request.sendsMessage {
             world.messages[id] = message
@@ -365,7 +368,7 @@ private final class SimulatedObserver: LoopObserver {
     }
 
     override func trace(_ line: @autoclosure () -> String) {
-        world.debug("\(loop.place) (life \(loop.life)) \(line())")
+        world.debug("\(loop.place) (processID \(loop.processID)) \(line())")
     }
 }
 

@@ -63,15 +63,17 @@ final class SimulatedNetwork {
     // MARK: Sending
 
     /// `false` where the link does not take the bytes.
-    func send(_ bytes: [UInt8], from: SimulatedLoop, to life: UInt32) -> Bool {
-        guard let peer = from.peers[life] else { return false }
-        let isTaken = from.peers[life]?.backlog.take(bytes: bytes.count) ?? false
-        world.checkBounds(of: from.peers[life]?.backlog ?? peer.backlog, after: bytes.count)
+    func send(_ bytes: [UInt8], from: SimulatedLoop, to processID: ProcessID) -> Bool {
+        guard let peer = from.peers[processID] else { return false }
+        let isTaken = from.peers[processID]?.backlog.take(bytes: bytes.count) ?? false
+        world.checkBounds(of: from.peers[processID]?.backlog ?? peer.backlog, after: bytes.count)
         guard let connection = peer.connection else {
             guard isTaken else { return false }
-            if from.peers[life]?.waiting.isEmpty ?? true { from.peers[life]?.waitingSince = world.now }
-            from.peers[life]?.waiting.append(bytes)
-            connect(from, life, since: world.now)
+            if from.peers[processID]?.waiting.isEmpty ?? true {
+                from.peers[processID]?.waitingSince = world.now
+            }
+            from.peers[processID]?.waiting.append(bytes)
+            connect(from, processID, since: world.now)
             return true
         }
         guard isTaken else {
@@ -85,9 +87,9 @@ final class SimulatedNetwork {
 
     /// The other process has read a frame.
     private func taken(_ bytes: [UInt8], _ connection: Connection) {
-        let life = connection.to.life
-        guard connection.from.peers[life]?.connection === connection else { return }
-        connection.from.peers[life]?.backlog.remove(bytes: bytes.count)
+        let processID = connection.to.processID
+        guard connection.from.peers[processID]?.connection === connection else { return }
+        connection.from.peers[processID]?.backlog.remove(bytes: bytes.count)
     }
 
     private func transmit(_ parcel: Parcel, _ connection: Connection) {
@@ -105,7 +107,7 @@ final class SimulatedNetwork {
             return
         }
         if isCut(connection.from.place, connection.to.place) || !connection.held.isEmpty {
-            world.debug("\(connection.from.life) to \(connection.to.life): held")
+            world.debug("\(connection.from.processID) to \(connection.to.processID): held")
             connection.held.append(parcel)
             return
         }
@@ -116,13 +118,13 @@ final class SimulatedNetwork {
         // A parcel on a connection that a newer one has replaced is late. The receiver does not read it.
         let newest = connections.last { $0.from === connection.from && $0.to === connection.to }
         guard newest === connection else { return }
-        let (to, life) = (connection.to, connection.from.life)
+        let (to, processID) = (connection.to, connection.from.processID)
         switch parcel {
         case .frame(let bytes):
-            world.note(UInt64(bytes.count) << 32 ^ UInt64(life))
+            world.note(UInt64(bytes.count) << 32 ^ UInt64(processID.rawValue))
             world.after(0, .arrived, to) {
                 self.taken(bytes, connection)
-                to.received(bytes, from: life, after: connection.after)
+                to.received(bytes, from: processID, after: connection.after)
             }
         case .pong(let sent): world.after(0, .arrived, to) { connection.after = sent }
         }
@@ -178,7 +180,7 @@ final class SimulatedNetwork {
             let before = process.refusedDatagrams
             process.handle(.datagram(datagram.bytes, from: name))
             guard process.refusedDatagrams == before else { return self.world.count("datagrams refused") }
-            guard datagram.taken.insert(UInt64(process.life)).inserted else {
+            guard datagram.taken.insert(UInt64(process.processID.rawValue)).inserted else {
                 return self.world.violate("gossip", "a process believed a datagram twice")
             }
         }
@@ -186,67 +188,67 @@ final class SimulatedNetwork {
 
     // MARK: Connecting
 
-    private func connect(_ from: SimulatedLoop, _ life: UInt32, since: UInt64) {
-        guard let peer = from.peers[life], !peer.isConnecting, !peer.isBackingOff else { return }
-        from.peers[life]?.isConnecting = true
-        world.debug("\(from.life) connects to \(life)")
-        attempt(from, life, since: since)
+    private func connect(_ from: SimulatedLoop, _ processID: ProcessID, since: UInt64) {
+        guard let peer = from.peers[processID], !peer.isConnecting, !peer.isBackingOff else { return }
+        from.peers[processID]?.isConnecting = true
+        world.debug("\(from.processID) connects to \(processID)")
+        attempt(from, processID, since: since)
     }
 
-    private func attempt(_ from: SimulatedLoop, _ life: UInt32, since: UInt64) {
-        let target = world.process(of: life)
-        let place = target?.place ?? from.peers[life]?.place ?? from.place
+    private func attempt(_ from: SimulatedLoop, _ processID: ProcessID, since: UInt64) {
+        let target = world.process(of: processID)
+        let place = target?.place ?? from.peers[processID]?.place ?? from.place
         if isCut(from.place, place) || isCut(place, from.place) {
-            return world.after(timing.connect, .network, from.process) { self.failed(from, life) }
+            return world.after(timing.connect, .network, from.process) { self.failed(from, processID) }
         }
         guard let target else {
             return world.after(200_000 + world.roll(800_000), .network, from.process) {
-                self.failed(from, life)
+                self.failed(from, processID)
             }
         }
         if target.frozenUntil > world.now {
             // The kernel takes the connection, and the frozen process does not greet.
-            if world.now - since > timing.silence { return failed(from, life) }
-            return world.after(.milliseconds(100), .network) { self.attempt(from, life, since: since) }
+            if world.now - since > timing.silence { return failed(from, processID) }
+            return world.after(.milliseconds(100), .network) { self.attempt(from, processID, since: since) }
         }
         world.after(latency(from.place, place) + latency(place, from.place), .network, from.process) {
-            guard target.isRunning, from.peers[life] != nil else { return self.failed(from, life) }
+            guard target.isRunning, from.peers[processID] != nil else { return self.failed(from, processID) }
             let after = target.monotonic.nanoseconds - self.timing.waitMax
             let connection = Connection(from: from, to: target, after: MonotonicTime(nanoseconds: after))
             self.connections.append(connection)
-            self.world.debug("\(from.life) is connected to \(life)")
-            from.peers[life]?.isConnecting = false
-            from.peers[life]?.backoff = self.timing.backoffMin
-            from.peers[life]?.connection = connection
-            from.report(life, .stands)
-            let waiting = from.peers[life]?.waiting ?? []
-            from.peers[life]?.waiting = []
+            self.world.debug("\(from.processID) is connected to \(processID)")
+            from.peers[processID]?.isConnecting = false
+            from.peers[processID]?.backoff = self.timing.backoffMin
+            from.peers[processID]?.connection = connection
+            from.report(processID, .stands)
+            let waiting = from.peers[processID]?.waiting ?? []
+            from.peers[processID]?.waiting = []
             self.ping(connection)
-            let since = from.peers[life]?.waitingSince ?? 0
+            let since = from.peers[processID]?.waitingSince ?? 0
             if !waiting.isEmpty, self.world.now - since > self.timing.waitMax {
-                from.peers[life]?.backlog.clear()
-                return from.process.renewed(life)
+                from.peers[processID]?.backlog.clear()
+                return from.process.renewed(processID)
             }
             for bytes in waiting { self.transmit(.frame(bytes), connection) }
         }
     }
 
-    private func failed(_ from: SimulatedLoop, _ life: UInt32) {
-        guard from.process.isRunning, let peer = from.peers[life] else { return }
-        world.debug("\(from.life) cannot connect to \(life)")
-        from.peers[life]?.isConnecting = false
-        from.peers[life]?.waiting = []
-        from.peers[life]?.backlog.clear()
-        from.peers[life]?.isBackingOff = true
-        from.report(life, .failed("no connection"))
-        from.peers[life]?.backoff = min(peer.backoff * 2, timing.backoffMax)
+    private func failed(_ from: SimulatedLoop, _ processID: ProcessID) {
+        guard from.process.isRunning, let peer = from.peers[processID] else { return }
+        world.debug("\(from.processID) cannot connect to \(processID)")
+        from.peers[processID]?.isConnecting = false
+        from.peers[processID]?.waiting = []
+        from.peers[processID]?.backlog.clear()
+        from.peers[processID]?.isBackingOff = true
+        from.report(processID, .failed("no connection"))
+        from.peers[processID]?.backoff = min(peer.backoff * 2, timing.backoffMax)
         world.after(peer.backoff, .network, from.process) {
-            guard let peer = from.peers[life] else { return }
-            from.peers[life]?.isBackingOff = false
-            if !peer.waiting.isEmpty { self.connect(from, life, since: self.world.now) }
+            guard let peer = from.peers[processID] else { return }
+            from.peers[processID]?.isBackingOff = false
+            if !peer.waiting.isEmpty { self.connect(from, processID, since: self.world.now) }
         }
         // No connection broke: the frames that waited are lost, and gossip suspects no process for it.
-        if !peer.waiting.isEmpty { from.process.renewed(life) }
+        if !peer.waiting.isEmpty { from.process.renewed(processID) }
     }
 
     // MARK: Ends
@@ -265,18 +267,18 @@ final class SimulatedNetwork {
             if atFrom {
                 guard connection.isOpenAtFrom else { return }
                 connection.isOpenAtFrom = false
-                let life = connection.to.life
+                let processID = connection.to.processID
                 let loop = connection.from
-                if loop.peers[life]?.connection === connection {
-                    loop.peers[life]?.connection = nil
-                    loop.peers[life]?.backlog.clear()
-                    loop.report(life, .broke)
+                if loop.peers[processID]?.connection === connection {
+                    loop.peers[processID]?.connection = nil
+                    loop.peers[processID]?.backlog.clear()
+                    loop.report(processID, .broke)
                 }
-                process.linkReset(life)
+                process.linkReset(processID)
             } else {
                 guard connection.isOpenAtTo else { return }
                 connection.isOpenAtTo = false
-                process.linkReset(connection.from.life)
+                process.linkReset(connection.from.processID)
             }
         }
     }

@@ -35,18 +35,18 @@ extension SimulatedProcess {
         case .poll(let info): poll(info)
         case .readTable(let database, let look, let registers):
             readTable(database, look: look, registers: registers)
-        case .bury(let session, let database):
-            lanes[database].control.perform(.write) {
+        case .markDead(let session, let database):
+            databaseConnections[database].control.perform(.write) {
                 try $0.engine.fence(session)
             } then: { _ in
             }
         case .askFormer(let row, let former): ask(row, former)
         case .fence(let session, let counter): fence(session, at: counter)
-        case .take(let row, let former): take(row, burying: former)
+        case .take(let row, let former): take(row, markingDead: former)
         case .follow(let id): follow(id)
         case .order(let order, let id): loop(of: id).post(.order(order))
         case .orderAll(let order): for loop in loops { loop.post(.order(order)) }
-        case .say(let message, let lives): loops[0].post(.order(.say(message, to: lives)))
+        case .say(let message, let processIDs): loops[0].post(.order(.say(message, to: processIDs)))
         case .peers(let addresses): adopt(addresses)
         case .datagram(let packet, let address):
             world.network.send(datagram: packet, from: self, to: address)
@@ -62,7 +62,7 @@ extension SimulatedProcess {
         }
     }
 
-    private func adopt(_ addresses: [UInt32: String]) {
+    private func adopt(_ addresses: [ProcessID: String]) {
         let known = addresses.compactMapValues { name in world.slots.firstIndex { $0.name == name } }
         for loop in loops { world.after(20_000, .loop, self) { loop.adopt(peers: known) } }
     }
@@ -72,7 +72,7 @@ extension SimulatedProcess {
     private func poll(_ info: Ownership.NodeInfo) {
         let session = session
         let asked = monotonic
-        lanes[0].lease.perform(.write) { database in
+        databaseConnections[0].lease.perform(.write) { database in
             let poll = try Ownership.Poll(renewing: session, info: info, of: database.engine)
             return (poll, database.catalog, self.world.wall)
         } then: { result in
@@ -96,7 +96,7 @@ extension SimulatedProcess {
     }
 
     private func fence(_ session: SessionID, at counter: UInt64) {
-        lanes[0].control.perform(.write) { [world] database in
+        databaseConnections[0].control.perform(.write) { [world] database in
             #if DEBUG
                 if world.options.plantedInCluster.contains(.skipFence) {
                     for row in try database.engine.partitions() where row.owner == session {
@@ -120,7 +120,7 @@ extension SimulatedProcess {
     private func readTable(_ number: Int, look: UInt64, registers: Bool) {
         let session = session
         let name = world.slots[place].name
-        lanes[number].lease.perform(.write) { database in
+        databaseConnections[number].lease.perform(.write) { database in
             if registers { try database.engine.register(session, node: name) }
             try database.engine.renewLease(session, info: [])
             return try database.engine.partitions()
@@ -134,9 +134,9 @@ extension SimulatedProcess {
         }
     }
 
-    /// Whether the row's former owner lives.
+    /// Whether the row's former owner processIDs.
     private func ask(_ row: PartitionRow, _ former: SessionID) {
-        lanes[0].control.perform(.read) {
+        databaseConnections[0].control.perform(.read) {
             try $0.engine.isAlive(former)
         } then: { result in
             switch result {
@@ -146,10 +146,10 @@ extension SimulatedProcess {
         }
     }
 
-    private func take(_ row: PartitionRow, burying former: SessionID?) {
+    private func take(_ row: PartitionRow, markingDead former: SessionID?) {
         let session = session
-        let lane = lane(of: row.id)
-        lane.control.perform(.write, lasting: lane.control.database.takesLast) { database in
+        let connections = connections(of: row.id)
+        connections.control.perform(.write, lasting: connections.control.database.takesLast) { database in
             if let former { try database.engine.fence(former) }
             return try database.take(row, by: session)
         } then: { result in
@@ -163,7 +163,7 @@ extension SimulatedProcess {
     /// Reads a partition while another process owns it.
     private func follow(_ id: PartitionID) {
         let bytesMax = world.options.loadBytesMax
-        lane(of: id).loader.perform(.read) { database in
+        connections(of: id).loader.perform(.read) { database in
             try StoredPartition(id, from: database.engine, bytesMax: bytesMax)
         } then: { result in
             switch result {
@@ -176,7 +176,7 @@ extension SimulatedProcess {
     /// Reads a partition for its loop: the records behind the mark, or everything.
     func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
         let bytesMax = world.options.loadBytesMax
-        lane(of: id).loader.perform(.read) { database in
+        connections(of: id).loader.perform(.read) { database in
             try PartitionTransfer.load(
                 id, epoch, behind: mark, from: database.engine, bytesMax: bytesMax)
         } then: { result in
@@ -193,7 +193,7 @@ extension SimulatedProcess {
     /// A partition's machine has ended, and nothing of it is in flight any more.
     func gaveUp(_ id: PartitionID, _ epoch: Epoch, left: [ProjectNumber: [UInt64]]) {
         let session = session
-        lane(of: id).control.perform(.write) { database in
+        connections(of: id).control.perform(.write) { database in
             try database.giveUp(id, epoch, left: left, by: session)
         } then: { result in
             switch result {
@@ -206,20 +206,20 @@ extension SimulatedProcess {
 
 extension SimulatedLoop {
     /// Adopts the processes that are members now, with the machines on which they run.
-    func adopt(peers known: [UInt32: Int]) {
-        for life in peers.keys.sorted() where known[life] == nil {
-            if let connection = peers[life]?.connection { world.network.forget(connection) }
-            peers[life] = nil
+    func adopt(peers known: [ProcessID: Int]) {
+        for processID in peers.keys.sorted() where known[processID] == nil {
+            if let connection = peers[processID]?.connection { world.network.forget(connection) }
+            peers[processID] = nil
         }
-        for (life, place) in known.sorted(by: { $0.key < $1.key }) where peers[life] == nil {
-            peers[life] = Peer(
+        for (processID, place) in known.sorted(by: { $0.key < $1.key }) where peers[processID] == nil {
+            peers[processID] = Peer(
                 place: place, backoff: world.options.links.backoffMin,
                 backlog: Backlog(world.options.peerBacklog))
         }
     }
 
     /// Reports the state of a connection to the process.
-    func report(_ life: UInt32, _ report: LinkReport) {
-        process.tell(.link(life, loop: number, report))
+    func report(_ processID: ProcessID, _ report: LinkReport) {
+        process.tell(.link(processID, loop: number, report))
     }
 }

@@ -14,9 +14,9 @@ extension SimulatedProcess {
     /// Each database has a queue and a batch in flight of its own.
     func submit(_ rows: [Row]) {
         world.checkBounds(of: rows)
-        for (number, lane) in lanes.enumerated() {
+        for (number, connections) in databaseConnections.enumerated() {
             let part = rows.filter { map.database(of: $0.partition) == number }
-            if !part.isEmpty { lane.journal.submit(part) }
+            if !part.isEmpty { connections.journal.submit(part) }
         }
     }
 
@@ -24,7 +24,7 @@ extension SimulatedProcess {
 
     func confirm(_ id: PartitionID, _ token: UInt64) {
         let session = session
-        lane(of: id).journal.perform(.read) {
+        connections(of: id).journal.perform(.read) {
             try $0.engine.isAlive(session)
         } then: { result in
             switch result {
@@ -37,7 +37,7 @@ extension SimulatedProcess {
     }
 
     func read(_ id: PartitionID, _ sequences: [Sequence], _ bytesMax: Int, _ token: UInt64) {
-        lane(of: id).journal.perform(.read, isLarge: true) { database in
+        connections(of: id).journal.perform(.read, isLarge: true) { database in
             try database.engine.readBodies(id, of: sequences, bytesMax: bytesMax)
         } then: { result in
             switch result {
@@ -52,7 +52,7 @@ extension SimulatedProcess {
 
     func writeSnapshot(_ id: PartitionID, _ covering: Sequence, _ part: SnapshotPart, _ token: UInt64) {
         let session = session
-        lane(of: id).journal.perform(.write, isLarge: true) { database in
+        connections(of: id).journal.perform(.write, isLarge: true) { database in
             try database.engine.writeSnapshot(
                 session: session, partition: id, covering: covering, part: part)
         } then: { result in
@@ -66,7 +66,7 @@ extension SimulatedProcess {
 
     func trim(_ id: PartitionID, _ below: Sequence, _ keeping: [Sequence]) {
         let session = session
-        lane(of: id).journal.perform(.write) { database in
+        connections(of: id).journal.perform(.write) { database in
             try database.engine.trim(
                 session: session, partition: id, below: below, keeping: keeping, limit: 500)
         } then: { result in

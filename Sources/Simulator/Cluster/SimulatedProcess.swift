@@ -11,7 +11,7 @@ final class SimulatedProcess {
     unowned let world: ClusterSimulation
     let place: Int
     let session: SessionID
-    let life: UInt32
+    let processID: ProcessID
     let map: NodeMap
     /// The zero of the process's monotonic clock, which no other process shares.
     private let clockOffset: UInt64
@@ -39,7 +39,7 @@ final class SimulatedProcess {
     /// The version of the catalog that the process knows.
     var catalog = SimulatedCatalog()
     /// One for each database, the home first.
-    private(set) lazy var lanes = world.databases.map { SimulatedLane(self, $0) }
+    private(set) lazy var databaseConnections = world.databases.map { SimulatedConnections(self, $0) }
 
     private(set) var loops: [SimulatedLoop] = []
     /// Clients' connections that wait for an answer, with what to call when the process ends.
@@ -49,7 +49,7 @@ final class SimulatedProcess {
         self.world = world
         self.place = place
         self.session = session
-        life = session.life
+        processID = session.processID
         map = world.map
         clockOffset = .seconds(100_000) + world.roll(.seconds(100_000))
         wallError = Int64(world.roll(400)) - 200
@@ -121,7 +121,9 @@ final class SimulatedProcess {
         }
     }
 
-    func lane(of partition: PartitionID) -> SimulatedLane { lanes[map.database(of: partition)] }
+    func connections(of partition: PartitionID) -> SimulatedConnections {
+        databaseConnections[map.database(of: partition)]
+    }
 
     // MARK: Loops
 
@@ -149,21 +151,21 @@ final class SimulatedProcess {
     // MARK: Peers
 
     /// A frame of a peer, sent after the moment `after` of this process's clock.
-    func received(_ bytes: [UInt8], from life: UInt32, after: MonotonicTime) {
-        let frame = PeerFrame(bytes, from: life, after: after, map)
+    func received(_ bytes: [UInt8], from processID: ProcessID, after: MonotonicTime) {
+        let frame = PeerFrame(bytes, from: processID, after: after, map)
         if frame.mistake != nil { world.count("frames that cannot be read") }
-        for word in frame.words { tell(.peer(life, word)) }
-        for (loop, batch) in zip(loops, frame.batches) { loop.post(batch, from: life) }
+        for word in frame.words { tell(.peer(processID, word)) }
+        for (loop, batch) in zip(loops, frame.batches) { loop.post(batch, from: processID) }
     }
 
     /// A connection to or from a process is gone, and with it what was under way.
-    func linkReset(_ life: UInt32) {
+    func linkReset(_ processID: ProcessID) {
         world.count("links reset")
-        world.debug("\(place) (life \(self.life)): link to \(life) reset")
-        renewed(life)
-        tell(.linkReset(life))
+        world.debug("\(place) (process \(self.processID)): link to \(processID) reset")
+        renewed(processID)
+        tell(.linkReset(processID))
     }
 
     /// Frames to a process may be lost.
-    func renewed(_ life: UInt32) { for loop in loops { loop.post(.linkReset(life)) } }
+    func renewed(_ processID: ProcessID) { for loop in loops { loop.post(.linkReset(processID)) } }
 }

@@ -34,7 +34,7 @@ public final class GossipWorld {
     struct Node {
         var name: String
         var machine: Membership
-        var life: UInt64
+        var incarnation: UInt64
         var isUp = true
         var asleepUntil: UInt64 = 0
         /// Milliseconds of each half second in which the node does not run.
@@ -43,7 +43,7 @@ public final class GossipWorld {
     }
 
     enum Happening {
-        case wake(node: Int, life: UInt64)
+        case wake(node: Int, incarnation: UInt64)
         case datagram(to: Int, from: Int, SentDatagram)
         case stream(to: Int, [UInt8])
     }
@@ -90,15 +90,15 @@ public final class GossipWorld {
         let place: Int
         if let known = places[name] {
             place = known
-            nodes[place] = Node(name: name, machine: machine, life: lastSession)
+            nodes[place] = Node(name: name, machine: machine, incarnation: lastSession)
         } else {
             place = nodes.count
-            nodes.append(Node(name: name, machine: machine, life: lastSession))
+            nodes.append(Node(name: name, machine: machine, incarnation: lastSession))
             places[name] = place
         }
         sessions[SessionID(lastSession)] = place
         feed(place, .seeds(seeds))
-        push(random.next(upperBound: UInt64(200_000_000)), .wake(node: place, life: lastSession))
+        push(random.next(upperBound: UInt64(200_000_000)), .wake(node: place, incarnation: lastSession))
         return place
     }
 
@@ -123,8 +123,8 @@ public final class GossipWorld {
     public func slow(_ node: Int, sleeping milliseconds: UInt64) {
         nodes[node].sleepsMilliseconds = milliseconds
     }
-    public func publish(_ fact: Membership.Fact, at node: Int) { feed(node, .publish(fact)) }
-    public func fact(_ key: UInt32, at node: Int) -> Membership.Fact? { nodes[node].machine.fact(key) }
+    public func publish(_ fact: Membership.GossipEntry, at node: Int) { feed(node, .publish(fact)) }
+    public func fact(_ key: UInt32, at node: Int) -> Membership.GossipEntry? { nodes[node].machine.fact(key) }
 
     public func cut(from: Int, to: Int) { cuts.insert([from, to]) }
     public func healAll() { cuts = [] }
@@ -156,8 +156,8 @@ public final class GossipWorld {
     private func handle(_ what: Happening) {
         let node: Int
         switch what {
-        case .wake(let place, let life):
-            guard nodes[place].life == life else { return }
+        case .wake(let place, let incarnation):
+            guard nodes[place].incarnation == incarnation else { return }
             node = place
         case .datagram(let to, _, _), .stream(let to, _): node = to
         }
@@ -175,7 +175,7 @@ public final class GossipWorld {
         let before = refused
         feed(node, .datagram(datagram.bytes, from: nodes[from].name))
         guard refused == before else { return }
-        if !datagram.taken.insert(nodes[node].life).inserted { takenTwice += 1 }
+        if !datagram.taken.insert(nodes[node].incarnation).inserted { takenTwice += 1 }
     }
 
     /// When the node runs again; now or earlier where it runs.
@@ -215,7 +215,7 @@ public final class GossipWorld {
         case .refused: refused += 1
         case .malformed(let why): preconditionFailure("a packet of this program makes no sense: \(why)")
         case .wake(let at):
-            queue.push(max(now, at.nanoseconds), .wake(node: node, life: nodes[node].life))
+            queue.push(max(now, at.nanoseconds), .wake(node: node, incarnation: nodes[node].incarnation))
         }
     }
 

@@ -5,7 +5,7 @@ struct Audit: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "What operators changed or were refused: who, what, when, from where; the newest first."
     )
-    @OptionGroup var connection: Connection
+    @OptionGroup var connection: ServerOptions
     @Option(help: "How many entries, at most 2,000.") var limit = 100
 
     func run() throws {

@@ -10,7 +10,7 @@ struct Cluster: ParsableCommand {
     struct Status: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "The nodes, and who owns which partitions, as one node sees it.")
-        @OptionGroup var connection: Connection
+        @OptionGroup var connection: ServerOptions
 
         func run() throws {
             let answer = try connection.call(.GET, "/admin/cluster").object
@@ -21,7 +21,7 @@ struct Cluster: ParsableCommand {
 
     struct Watch: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "The same each second, until Ctrl-C.")
-        @OptionGroup var connection: Connection
+        @OptionGroup var connection: ServerOptions
 
         func run() throws {
             while true {
@@ -42,7 +42,7 @@ struct Cluster: ParsableCommand {
     struct Drain: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Take a node out: it hands over its partitions, ends, and stays out until `uncordon`.")
-        @OptionGroup var connection: Connection
+        @OptionGroup var connection: ServerOptions
         @Argument(help: "The node's name.") var node: String
         @Flag(help: "Also where it is the last shard, so that nothing is served any more.") var force = false
 
@@ -87,7 +87,7 @@ struct Cluster: ParsableCommand {
     struct Uncordon: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Let a node that was drained into the cluster again.")
-        @OptionGroup var connection: Connection
+        @OptionGroup var connection: ServerOptions
         @Argument(help: "The node's name.") var node: String
 
         func run() throws {

@@ -10,7 +10,7 @@ struct Device: ParsableCommand {
     struct Register: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Register a device; shows its token and credential once.")
-        @OptionGroup var connection: Connection
+        @OptionGroup var connection: ServerOptions
         @Option(help: "The project's id.") var project: String
 
         func run() throws {
@@ -25,7 +25,7 @@ struct Device: ParsableCommand {
 
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List a project's devices.")
-        @OptionGroup var connection: Connection
+        @OptionGroup var connection: ServerOptions
         @Option(help: "The project's id.") var project: String
 
         func run() throws {
@@ -47,7 +47,7 @@ struct Device: ParsableCommand {
     struct Info: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "What a device is subscribed to, and since when.")
-        @OptionGroup var connection: Connection
+        @OptionGroup var connection: ServerOptions
         @Argument(help: "The device's FID or token.") var token: String
         @Option(help: "The project's id.") var project: String
 
@@ -63,7 +63,7 @@ struct Device: ParsableCommand {
 
     struct Delete: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Unregister a device.")
-        @OptionGroup var connection: Connection
+        @OptionGroup var connection: ServerOptions
         @Argument(help: "The device's FID or token.") var token: String
         @Option(help: "The project's id.") var project: String
 
@@ -81,7 +81,7 @@ struct Topic: ParsableCommand {
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List a project's topics with their members.")
-        @OptionGroup var connection: Connection
+        @OptionGroup var connection: ServerOptions
         @Option(help: "The project's id.") var project: String
 
         func run() throws {
@@ -96,7 +96,7 @@ struct Topic: ParsableCommand {
     struct Info: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "How many devices are subscribed, absent ones too.")
-        @OptionGroup var connection: Connection
+        @OptionGroup var connection: ServerOptions
         @Argument(help: "The topic's name.") var topic: String
         @Option(help: "The project's id.") var project: String
 

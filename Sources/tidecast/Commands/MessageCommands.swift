@@ -4,7 +4,7 @@ import Foundation
 
 /// `subscribe` and `unsubscribe` differ in one word of the path.
 private func change(
-    _ verb: String, _ topic: String, _ tokens: [String], _ project: String, _ connection: Connection
+    _ verb: String, _ topic: String, _ tokens: [String], _ project: String, _ connection: ServerOptions
 ) throws {
     var results: [[String: Any]] = []
     for start in stride(from: 0, to: tokens.count, by: 1000) {
@@ -24,7 +24,7 @@ private func change(
 
 struct Subscribe: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Subscribe devices to a topic.")
-    @OptionGroup var connection: Connection
+    @OptionGroup var connection: ServerOptions
     @Argument(help: "The topic's name.") var topic: String
     @Argument(help: "Tokens or FIDs.") var tokens: [String]
     @Option(help: "The project's id.") var project: String
@@ -33,7 +33,7 @@ struct Subscribe: ParsableCommand {
 
 struct Unsubscribe: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "End subscriptions of devices to a topic.")
-    @OptionGroup var connection: Connection
+    @OptionGroup var connection: ServerOptions
     @Argument(help: "The topic's name.") var topic: String
     @Argument(help: "Tokens or FIDs.") var tokens: [String]
     @Option(help: "The project's id.") var project: String
@@ -43,7 +43,7 @@ struct Unsubscribe: ParsableCommand {
 struct Send: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Send a message to a topic, a condition or one device.")
-    @OptionGroup var connection: Connection
+    @OptionGroup var connection: ServerOptions
     @Option(help: "The project's id.") var project: String
     @Option(help: "Send to a topic.") var topic: String?
     @Option(help: "Send to a condition, such as \"'a' in topics && 'b' in topics\".") var condition: String?
@@ -94,7 +94,7 @@ struct Send: ParsableCommand {
 struct Listen: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Listen as a device: print what comes, until Ctrl-C.")
-    @OptionGroup var connection: Connection
+    @OptionGroup var connection: ServerOptions
     @Argument(help: "The device's FID or token.") var token: String
     @Option(help: "The device's credential, as registering showed it; or TIDECAST_CREDENTIAL.")
     var credential: String?

@@ -9,7 +9,7 @@ import Journal
 /// have dropped what it could not write, and the same handle would go on acknowledging over the hole
 /// (measured). So the engine asks nothing more of a poisoned handle, not even to close, because closing would
 /// copy the log into the file.
-final class Connection {
+final class SQLiteConnection {
     /// How long a statement waits for another program's lock before it is refused.
     static let busyMilliseconds: Int32 = 2000
     /// Pages in the log at which the engine copies the log into the file: 32 MiB. SQLite's own default of 4
@@ -25,7 +25,7 @@ final class Connection {
     private var statements: [String: Statement] = [:]
     /// Pages in the log after the last commit, written by SQLite's hook.
     private let pagesInLog: UnsafeMutablePointer<Int32>
-    private var checkpointAt = Connection.checkpointPages
+    private var checkpointAt = SQLiteConnection.checkpointPages
 
     init(path: String) throws(EngineError) {
         var opened: OpaquePointer?
@@ -33,7 +33,7 @@ final class Connection {
         let code = sqlite3_open_v2(path, &opened, flags, nil)
         guard code == SQLITE_OK, let opened else {
             let reason = String(cString: sqlite3_errstr(code))
-            let isWanting = Connection.isOutOfDescriptors(code, sqlite3_system_errno(opened))
+            let isWanting = SQLiteConnection.isOutOfDescriptors(code, sqlite3_system_errno(opened))
             sqlite3_close_v2(opened)
             if isWanting { throw .refused(Files.tooManyOpen) }
             throw .ioFailure("cannot open \(path): \(reason)")
@@ -41,7 +41,7 @@ final class Connection {
         handle = opened
         pagesInLog = .allocate(capacity: 1)
         pagesInLog.initialize(to: 0)
-        sqlite3_busy_timeout(handle, Connection.busyMilliseconds)
+        sqlite3_busy_timeout(handle, SQLiteConnection.busyMilliseconds)
         // This hook replaces SQLite's own checkpoints, which use the same hook: setting their pragma later
         // would remove this one.
         sqlite3_wal_hook(
@@ -76,11 +76,11 @@ final class Connection {
         switch code & 0xff {
         case SQLITE_FULL: return .refused("the disk is full")
         case SQLITE_BUSY, SQLITE_LOCKED: return .refused("another program has locked the database")
-        case SQLITE_IOERR where code == Connection.indexCannotGrow && system == ENOSPC:
+        case SQLITE_IOERR where code == SQLiteConnection.indexCannotGrow && system == ENOSPC:
             // The index of the log lives in a shared-memory file. The file could not grow, and nothing was
             // written.
             return .refused("the disk is full")
-        case SQLITE_CANTOPEN where Connection.isOutOfDescriptors(code, system):
+        case SQLITE_CANTOPEN where SQLiteConnection.isOutOfDescriptors(code, system):
             return .refused(Files.tooManyOpen)
         case SQLITE_CORRUPT, SQLITE_NOTADB:
             _ = poison("the database file is damaged: \(reason)")
@@ -150,13 +150,13 @@ final class Connection {
         guard pagesInLog.pointee >= checkpointAt else { return }
         let code = sqlite3_wal_checkpoint_v2(handle, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil)
         if code == SQLITE_OK {
-            checkpointAt = Connection.checkpointPages
+            checkpointAt = SQLiteConnection.checkpointPages
             pagesInLog.pointee = 0
             return
         }
         guard case .refused = fault(code) else { throw .ioFailure(failure ?? "a checkpoint failed") }
         // Another connection reads, or the disk is full: the log grows, and a later transaction tries again.
-        checkpointAt = pagesInLog.pointee + Connection.checkpointPages / 4
+        checkpointAt = pagesInLog.pointee + SQLiteConnection.checkpointPages / 4
     }
 
     /// Pages that SQLite found whole in the log; after opening, all pages that recovery believed.

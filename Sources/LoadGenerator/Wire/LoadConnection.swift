@@ -24,7 +24,7 @@ public struct ServerAddress: Sendable {
 }
 
 /// A TCP connection of a poller. A subclass speaks the protocol.
-class Connection {
+class LoadConnection {
     let poller: Poller
     private(set) var descriptor: Int32
     fileprivate(set) var isOpen = true

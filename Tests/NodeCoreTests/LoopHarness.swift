@@ -9,10 +9,10 @@ import Routing
 @testable import Ownership
 
 /// One loop's core without a shell: the tests hand it messages and read its effects.
-final class LoopDesk {
+final class LoopHarness {
     static let project = ProjectNumber(7)
-    static let ownLife: UInt32 = 5
-    static let otherLife: UInt32 = 6
+    static let ownProcess: ProcessID = 5
+    static let otherProcess: ProcessID = 6
     /// The partition that the tests look at.
     static let partition = PartitionID(2)
 
@@ -26,7 +26,7 @@ final class LoopDesk {
             precondition(loop < loopCount, "there is no such loop")
             return pressure
         }
-        func pressure(ofPeer life: UInt32) -> Pressure { pressure }
+        func pressure(ofPeer processID: ProcessID) -> Pressure { pressure }
 
         func event(_ body: [UInt8], position: Position, history: History) -> [UInt8] { body }
         func deletedMessages(position: Position, history: History) -> [UInt8] { [] }
@@ -51,17 +51,17 @@ final class LoopDesk {
     init(isClustered: Bool = true, loopCount: Int = 1) {
         map = NodeMap(partitionCount: 4, loopCount: loopCount)
         host.loopCount = loopCount
-        let session = SessionID(UInt64(isClustered ? LoopDesk.ownLife : 1))
+        let session = SessionID(UInt64(isClustered ? LoopHarness.ownProcess.rawValue : 1))
         var options = LoopOptions(
             map: map, session: session, histories: (0..<4).map { History($0 + 100) },
             partition: PartitionOptions(partitionCount: 4))
         options.isClustered = isClustered
-        options.life = isClustered ? LoopDesk.ownLife : 0
+        options.processID = isClustered ? LoopHarness.ownProcess : 0
         core = LoopCore(
             options, host: host, proofs: Proofs(), random: SeededGenerator(seed: 1),
             now: Instant(monotonic: host.monotonic, wall: WallTime(milliseconds: 1_800_000_000_000)))
         gateway = core.gateway
-        core.adopt(projects: [LoopDesk.project], limits: [:], births: [:], now: now)
+        core.adopt(projects: [LoopHarness.project], limits: [:], births: [:], now: now)
     }
 
     /// The years by which the wall clock has leapt.
@@ -97,15 +97,15 @@ final class LoopDesk {
 
     /// The loop serves the partition since epoch 3, and the other process owns all other partitions.
     func serve() {
-        turn(.order(.serve(LoopDesk.partition, Epoch(3))))
-        turn(.engine(.loaded(LoopDesk.stored(), Epoch(3), quotas: [:])))
-        turn(.order(.places(LoopDesk.places(own: [LoopDesk.partition]), away: [])))
+        turn(.order(.serve(LoopHarness.partition, Epoch(3))))
+        turn(.engine(.loaded(LoopHarness.stored(), Epoch(3), quotas: [:])))
+        turn(.order(.places(LoopHarness.places(own: [LoopHarness.partition]), away: [])))
     }
 
     /// The other process owns each partition that is not in `own`.
     static func places(own: Set<PartitionID>) -> PartitionPlaces {
-        let session = SessionID(UInt64(ownLife))
-        let other = SessionID(UInt64(otherLife))
+        let session = SessionID(UInt64(ownProcess.rawValue))
+        let other = SessionID(UInt64(otherProcess.rawValue))
         let info = Ownership.NodeInfo(isShard: true, isGateway: true, peer: "", gossip: "")
         return PartitionPlaces(
             (0..<UInt16(4)).map { number in
@@ -117,11 +117,11 @@ final class LoopDesk {
 
     /// A request of the other process for the partition.
     static func registration(
-        number: UInt64 = 1, epoch: Epoch = Epoch(3), loop: Int = 0, life: UInt32 = otherLife,
+        number: UInt64 = 1, epoch: Epoch = Epoch(3), loop: Int = 0, processID: ProcessID = otherProcess,
         deadline: MonotonicTime
     ) -> LoopMessage {
         .request(
-            partition, RequestID(gateway: GatewayID(life: life, loop: loop), number: number),
+            partition, RequestID(gateway: GatewayID(processID: processID, loop: loop), number: number),
             .register(project: project, limit: 10, nonce: 1, secret: 2),
             RequestGuard(epoch: epoch, deadline: Deadline(deadline)))
     }
@@ -144,7 +144,11 @@ extension [LoopEffect] {
     /// The messages to the other process.
     var said: [PeerMessage] {
         flatMap { effect -> [PeerMessage] in
-            if case .send(let bytes, LoopDesk.otherLife) = effect { LoopDesk.read(bytes) } else { [] }
+            if case .send(let bytes, LoopHarness.otherProcess) = effect {
+                LoopHarness.read(bytes)
+            } else {
+                []
+            }
         }
     }
     var replies: [Reply] {

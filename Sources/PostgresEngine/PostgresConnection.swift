@@ -9,7 +9,7 @@ import Journal
 /// connection stands idle outside a transaction. Where an operator cancels the wait for a standby, a
 /// *warning* comes beside an answer that looks like success: such an answer is unconfirmed
 /// (`Field.leavesDoubt`).
-final class Connection {
+final class PostgresConnection {
     /// Warnings that the server sent beside its answer.
     private final class Notices {
         var doubt: String?
@@ -29,8 +29,8 @@ final class Connection {
         // The connection string goes into the field for the database's name; of two values the last counts.
         keywords += ["dbname", "client_encoding", nil]
         values += [conninfo, "UTF8", nil]
-        let opened = Connection.withCStrings(keywords) { keywords in
-            Connection.withCStrings(values) { values in PQconnectdbParams(keywords, values, 1) }
+        let opened = PostgresConnection.withCStrings(keywords) { keywords in
+            PostgresConnection.withCStrings(values) { values in PQconnectdbParams(keywords, values, 1) }
         }
         guard let opened else { throw .unsent("no memory for a connection to the database") }
         guard PQstatus(opened) == CONNECTION_OK else {

@@ -10,7 +10,7 @@ import Testing
 @testable import FCMAPI
 
 /// An API with one project, as a loop of a node has it.
-final class Bench {
+final class APIHarness {
     let api: API
     let keys = RegistrationKeys([RegistrationKey(number: 1, material: Array(1...32))])
     let project = Project(id: "shop", number: ProjectNumber(5))

@@ -4,9 +4,9 @@ import Model
 
 @testable import Partitions
 
-/// A few partitions on one thread. The journal is always there, and the house carries out every effect at
+/// A few partitions on one thread. The journal is always there, and the harness carries out every effect at
 /// once.
-final class House {
+final class PartitionHarness {
     final class Proofs: DeviceMACMaker {
         func tokenProof(secret: UInt64, key: UInt8) -> DeviceMAC? { DeviceMAC(high: secret, low: 1) }
         func credentialProof(secret: UInt64, key: UInt8) -> DeviceMAC? { DeviceMAC(high: secret, low: 2) }
@@ -42,7 +42,7 @@ final class House {
     var makesSnapshots = true
     /// The parts of snapshots that partitions have handed to the engine.
     private(set) var parts: [PartitionID: [SnapshotPart]] = [:]
-    /// The trims that partitions asked for. The house deletes nothing.
+    /// The trims that partitions asked for. The harness deletes nothing.
     private(set) var trims: [(below: Sequence, keeping: [Sequence])] = []
     private(set) var notices: [PartitionNotice] = []
     /// How often partitions read bodies, and how many records they asked for.
@@ -151,7 +151,9 @@ final class House {
 
     func request(_ request: Request, of partition: PartitionID) -> Reply? {
         nextRequest += 1
-        send(.request(RequestID(gateway: House.gateway, number: nextRequest), request), to: partition)
+        send(
+            .request(RequestID(gateway: PartitionHarness.gateway, number: nextRequest), request),
+            to: partition)
         return replies[nextRequest]
     }
 
@@ -173,9 +175,9 @@ final class House {
         let requests = texts.map { text -> PartitionEvent in
             nextRequest += 1
             let request = Request.sendToTopic(
-                nil, project: House.project, TopicName(checked: Array(topic.utf8)), envelope(text),
+                nil, project: PartitionHarness.project, TopicName(checked: Array(topic.utf8)), envelope(text),
                 fanoutsMax: 1000)
-            return .request(RequestID(gateway: House.gateway, number: nextRequest), request)
+            return .request(RequestID(gateway: PartitionHarness.gateway, number: nextRequest), request)
         }
         sendTogether(requests, to: home(topic))
     }
@@ -233,18 +235,21 @@ final class House {
         nextRequest += 1
         let secret = nextRequest &* 0x9E37_79B9_7F4A_7C15
         let reply = request(
-            .register(project: House.project, limit: 100_000, nonce: UInt32(nextRequest), secret: secret),
+            .register(
+                project: PartitionHarness.project, limit: 100_000, nonce: UInt32(nextRequest),
+                secret: secret),
             of: PartitionID(partition))
         guard case .registered(let index, let nonce, let secret) = reply else { return nil }
         let registration = Registration(
-            project: House.project, partition: PartitionID(partition), index: index, nonce: nonce, key: 1)
+            project: PartitionHarness.project, partition: PartitionID(partition), index: index, nonce: nonce,
+            key: 1)
         return (registration, DeviceMAC(high: secret, low: 2))
     }
 
     func change(_ kind: Request.ChangeKind, _ topic: String, _ devices: [Registration]) -> [DeviceChange]? {
         guard let name = TopicName(topic), let first = devices.first else { return nil }
         let reply = request(
-            .change(kind, project: House.project, topic: name, devices: devices, by: .backend),
+            .change(kind, project: PartitionHarness.project, topic: name, devices: devices, by: .backend),
             of: first.partition)
         guard case .changes(let changes) = reply else { return nil }
         return changes
@@ -259,7 +264,7 @@ final class House {
     }
 
     func home(_ topic: String) -> PartitionID {
-        partitions[0].state.home(of: TopicName(checked: Array(topic.utf8)), in: House.project)
+        partitions[0].state.home(of: TopicName(checked: Array(topic.utf8)), in: PartitionHarness.project)
     }
 
     @discardableResult
@@ -268,7 +273,7 @@ final class House {
     ) -> Reply? {
         self.request(
             .sendToTopic(
-                request, project: House.project, TopicName(checked: Array(topic.utf8)),
+                request, project: PartitionHarness.project, TopicName(checked: Array(topic.utf8)),
                 envelope(text, key: key, ttl: ttl),
                 fanoutsMax: 1000), of: home(topic))
     }
@@ -279,7 +284,8 @@ final class House {
         send(
             .stream(
                 .attach(
-                    StreamID(gateway: House.gateway, number: stream), registration, by: .device(credential),
+                    StreamID(gateway: PartitionHarness.gateway, number: stream), registration,
+                    by: .device(credential),
                     resume: resume)), to: registration.partition)
     }
 
@@ -328,7 +334,7 @@ final class House {
     func succeed(_ number: Int, generation: UInt64 = 0) throws {
         partitions[number] = try replayed(number, generation: generation)
         var effects: [PartitionEffect] = []
-        partitions[number].begin(now: now, life: 1, into: &effects)
+        partitions[number].begin(now: now, incarnation: 1, into: &effects)
         carryOut(effects, of: PartitionID(UInt16(number)))
     }
 
@@ -340,7 +346,7 @@ final class House {
         try partition.restore(snapshot: former.image())
         partitions[number] = partition
         var effects: [PartitionEffect] = []
-        partition.begin(now: now, life: 1, into: &effects)
+        partition.begin(now: now, incarnation: 1, into: &effects)
         carryOut(effects, of: partition.id)
     }
 
@@ -349,7 +355,7 @@ final class House {
         partitions = try (0..<count).map { try replayed($0, generation: generation) }
         for partition in partitions {
             var effects: [PartitionEffect] = []
-            partition.begin(now: now, life: UInt32(truncatingIfNeeded: generation), into: &effects)
+            partition.begin(now: now, incarnation: UInt32(truncatingIfNeeded: generation), into: &effects)
             carryOut(effects, of: partition.id)
         }
         settle()

@@ -62,7 +62,7 @@ class EngineConnection {
 }
 
 /// A connection with its thread, which runs jobs in their order.
-final class EngineLane: EngineConnection {
+final class QueuedConnection: EngineConnection {
     private struct Job {
         var kind: Kind
         var length: UInt64
@@ -238,21 +238,21 @@ final class SimulatedEngine: EngineConnection {
 }
 
 /// A process's connections to one database, in the place of `DatabaseConnections` and the journals' thread.
-final class SimulatedLane {
-    let lease: EngineLane
-    let control: EngineLane
-    let loader: EngineLane
+final class SimulatedConnections {
+    let lease: QueuedConnection
+    let control: QueuedConnection
+    let loader: QueuedConnection
     let journal: SimulatedEngine
 
     init(_ process: SimulatedProcess, _ database: SimulatedDatabase) {
-        control = EngineLane(process, database)
+        control = QueuedConnection(process, database)
         #if DEBUG
             let isShared = process.world.options.plantedInCluster.contains(.leaseBehindTakes)
-            lease = isShared ? control : EngineLane(process, database)
+            lease = isShared ? control : QueuedConnection(process, database)
         #else
-            lease = EngineLane(process, database)
+            lease = QueuedConnection(process, database)
         #endif
-        loader = EngineLane(process, database)
+        loader = QueuedConnection(process, database)
         journal = SimulatedEngine(
             process, database, report: { [unowned process] in process.report($0) },
             closed: { [unowned process] in process.loop(of: $0).post(.engine(.closed($0))) })

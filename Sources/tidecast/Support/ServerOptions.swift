@@ -6,7 +6,7 @@ import Node
 import Synchronization
 
 /// The server that a command speaks to.
-struct Connection: ParsableArguments {
+struct ServerOptions: ParsableArguments {
     @Option(help: "The data folder: its running server, or the folder itself where none runs.")
     var data: String?
     @Option(help: "The URL of a server, such as http://127.0.0.1:8787.")
@@ -40,14 +40,14 @@ struct Connection: ParsableArguments {
     }
 
     /// A flag overrides both variables.
-    private var folder: String? { data ?? (server == nil ? Connection.variable("TIDECAST_DATA") : nil) }
+    private var folder: String? { data ?? (server == nil ? ServerOptions.variable("TIDECAST_DATA") : nil) }
     private var address: String? {
-        server ?? (data == nil ? Connection.variable("TIDECAST_SERVER") : nil)
+        server ?? (data == nil ? ServerOptions.variable("TIDECAST_SERVER") : nil)
     }
 
     private func bearer() throws -> String? {
-        if tokenFile == nil, let token = Connection.variable("TIDECAST_TOKEN") { return token }
-        guard let tokenFile = tokenFile ?? Connection.variable("TIDECAST_TOKEN_FILE") else { return nil }
+        if tokenFile == nil, let token = ServerOptions.variable("TIDECAST_TOKEN") { return token }
+        guard let tokenFile = tokenFile ?? ServerOptions.variable("TIDECAST_TOKEN_FILE") else { return nil }
         let token = Settings.line(try Settings.privateText(in: tokenFile))
         guard !token.isEmpty else { throw ClientError("\(tokenFile) is empty") }
         return token
@@ -67,7 +67,7 @@ struct Connection: ParsableArguments {
         }
         guard let folder else { throw ClientError("no server was named") }
         let socket = AdminSocket.path(in: folder)
-        if try !Connection.isListening(socket) {
+        if try !ServerOptions.isListening(socket) {
             // Otherwise a mistyped folder would be made, and would look empty.
             guard mayMakeFolder || FileManager.default.fileExists(atPath: folder) else {
                 throw ClientError(
