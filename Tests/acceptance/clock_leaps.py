@@ -1,13 +1,13 @@
 """The wall clock of one server, or of one node of three, leaps: see clock_leaps.sh and cluster_clock.sh."""
 import asyncio
-import os
 import signal
 import sys
 import time
 
-import cluster
-from openloop import Stream, message, register, several, until
-from world import Server, World, is_preloaded
+from system.checks import wait
+from system.node import making, start
+from system.openloop import Stream, message, register, several, until
+from system.world import World, WorldServer, is_preloaded
 
 SEND = "/v1/projects/demo/messages:send"
 AWAY, WAITING = 60, 3
@@ -130,13 +130,10 @@ async def single(server):
 async def several_nodes(database, folder, one, two, three):
     world = World(folder)
     two.environment = world.environment
-    for node in (one, two, three):
-        node.start()
-    for node in (one, two, three):
-        await asyncio.to_thread(node.wait_ready)
+    await asyncio.to_thread(start, (one, two, three))
     assert is_preloaded(two.process), "world.so is not in the node"
     await asyncio.to_thread(
-        cluster.wait, lambda: set(one.owners()) == {"one", "two", "three"}, "all three to own partitions")
+        wait, lambda: set(one.owners()) == {"one", "two", "three"}, "all three to own partitions")
     began = time.monotonic()
     house = House((two.host, two.port), (three.host, three.port))
     await house.fill()
@@ -160,7 +157,7 @@ async def several_nodes(database, folder, one, two, three):
             # The node with the wrong clock takes about half of the dead node's partitions.
             one.end(signal.SIGKILL)
             await asyncio.to_thread(
-                cluster.wait, lambda: set(three.owners()) == {"two", "three"}, "the others to own what was the dead node's")
+                wait, lambda: set(three.owners()) == {"two", "three"}, "the others to own what was the dead node's")
         await house.check_hearing("while the clock is wrong")
         await house.check_comer()
         world.wall_is_ahead(0)
@@ -172,23 +169,21 @@ async def several_nodes(database, folder, one, two, three):
     one.environment = world.environment
     one.start()
     assert await asyncio.to_thread(one.process.wait, 30) == 1, "a node joined whose clock is wrong"
-    with open(os.path.join(one.folder, "log"), encoding="utf-8") as log:
-        assert "behind the database's" in log.read().splitlines()[-1], "it does not say why it did not join"
+    assert "behind the database's" in one.log_text().splitlines()[-1], "it does not say why it did not join"
     print("a node whose clock is wrong from the first does not join, and says why")
 
 
 def main_of_cluster():
-    with cluster.making() as made:
+    with making() as made:
         database, nodes = made.cluster("one", "two", "three")
         asyncio.run(several_nodes(database, made.folder, *nodes))
         print("cluster_clock: ok")
 
 
 def main():
-    cluster.BINARY = sys.argv[1]
-    if sys.argv[3:] == ["cluster"]:
+    if sys.argv[1] == "cluster":
         return main_of_cluster()
-    server = Server(*sys.argv[1:3], "--partitions", "8")
+    server = WorldServer(sys.argv[1], "--partitions", "8")
     try:
         asyncio.run(single(server))
         print("clock_leaps: ok")
@@ -196,4 +191,5 @@ def main():
         server.kill()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -4,4 +4,4 @@
 #
 #   Tests/acceptance/cluster.sh [BINARY]
 . "$(dirname "$0")/common.sh"
-python3 "$here/cluster.py" "${1:-$tidecast}"
+TIDECAST=${1:-$tidecast} python3 "$here/cluster.py"

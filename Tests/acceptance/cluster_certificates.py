@@ -1,63 +1,43 @@
 """Nodes authenticate each other by certificates of their own. See cluster_certificates.sh."""
 import json
 import os
-import shutil
 import signal
 import socket
 import ssl
 import subprocess
-import sys
 import time
 
-os.environ.setdefault("TIDECAST", sys.argv[1])
-import cluster  # noqa: E402
+from system.checks import check, wait
+from system.node import Node, making, start
+from system.process import UNPRIVILEGED, program
 
-cluster.BINARY = sys.argv[1]
 PASSPHRASE = "kept by the operator"
 
 
-def check(condition, what):
-    if not condition:
-        raise SystemExit(f"FAIL: {what}")
-    print(f"ok    {what}", flush=True)
-
-
-class Node(cluster.Node):
+class Named(Node):
     """A node with the certificate `shows`, or without TLS between nodes where `shows` is None."""
     shows = None
 
-    def start(self):
-        log = open(os.path.join(self.folder, "log"), "ab")
-        tls = ["--peer-cert", f"{self.shows}.pem", "--peer-key", f"{self.shows}.key", "--peer-ca",
-               os.path.join(os.path.dirname(self.shows), "ca.pem")] if self.shows else []
-        self.process = subprocess.Popen(
-            [cluster.UNPRIVILEGED, cluster.BINARY, "server", "--node", self.name, "--engine", self.database.url,
-             "--data", self.folder, "--listen", f"127.0.0.1:{self.port}", "--peer", f"127.0.0.1:{self.peer}", "--dev",
-             *tls, *self.options], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    def links(self):
+        if not self.shows:
+            return []
+        return ["--peer-cert", f"{self.shows}.pem", "--peer-key", f"{self.shows}.key", "--peer-ca",
+                os.path.join(os.path.dirname(self.shows), "ca.pem")]
 
-    def log(self):
-        with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as file:
-            return file.read()
-
-    def status(self):
+    def view(self):
         """The output of `cluster status` at this node; a cluster without members where the node does not answer."""
-        done = subprocess.run([cluster.BINARY, "cluster", "status", "--json", "--data", self.folder],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        done = self.run("cluster", "status", "--json")
         return {"members": [], "linksDown": []} if done.returncode else json.loads(done.stdout)
 
     def links_down(self):
-        return {link["peer"]: link["reason"] for link in self.status()["linksDown"] if link["node"] == self.name}
-
-    def metric(self, name):
-        text = self.call("GET", "/metrics")[1].decode()
-        return next((float(line.split()[-1]) for line in text.splitlines() if line.startswith(f"{name} ")), None)
+        return {link["peer"]: link["reason"] for link in self.view()["linksDown"] if link["node"] == self.name}
 
 
 def cert(*words, passphrase=None, fails=None):
     environment = {name: value for name, value in os.environ.items() if name != "TIDECAST_CA_PASSPHRASE"}
     if passphrase:
         environment["TIDECAST_CA_PASSPHRASE"] = passphrase
-    done = subprocess.run([cluster.UNPRIVILEGED, cluster.BINARY, "cert", *words], env=environment, text=True,
+    done = subprocess.run([UNPRIVILEGED, program(), "cert", *words], env=environment, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if fails:
         check(done.returncode != 0 and fails in done.stdout, f"cert {words[0]} is refused: {done.stdout.strip()}")
@@ -114,7 +94,7 @@ def named(folder, database, nodes):
     authority(certificates)
 
     def make(name, shows):
-        node = Node(folder, name, database)
+        node = Named(folder, name, database)
         node.shows = shows
         nodes.append(node)
         node.start()
@@ -123,14 +103,14 @@ def named(folder, database, nodes):
     one, two, three = (make(name, f"{certificates}/{name}") for name in ("one", "two", "three"))
     for node in (one, two, three):
         node.wait_ready()
-    cluster.wait(lambda: all(not node.links_down() and len(node.status()["members"]) == 3
-                             for node in (one, two, three)), "all links to stand")
+    wait(lambda: all(not node.links_down() and len(node.view()["members"]) == 3
+                     for node in (one, two, three)), "all links to stand")
     check(True, "nodes with certificates of their own are ready and reach each other")
 
     thief = make("thief", f"{certificates}/three")
-    check(thief.process.wait(timeout=60) != 0 and "is the certificate of three, and this node is thief" in thief.log(),
+    check(thief.process.wait(timeout=60) != 0 and "is the certificate of three, and this node is thief" in thief.log_text(),
           "a node does not start with another's certificate")
-    reading_anew(certificates, one, two, three)
+    reading_again(certificates, one, two, three)
     unnamed(folder, certificates, one, two, make)
     return one, two, three
 
@@ -141,22 +121,22 @@ def unnamed(folder, certificates, one, two, make):
     cert("make", "--cluster", "--out", shared)
     with open(f"{shared}/ca.pem", encoding="ascii") as file:
         theirs = file.read()
-    taken = {node: node.log().count("a new certificate is in use") for node in (one, two)}
+    taken = {node: node.log_text().count("a new certificate is in use") for node in (one, two)}
     with open(f"{certificates}/ca.pem", "a", encoding="ascii") as file:
         file.write(theirs)
     with open(f"{certificates}/ca.pem", encoding="ascii") as file:
         both = file.read()
     with open(f"{shared}/ca.pem", "w", encoding="ascii") as file:
         file.write(both)
-    cluster.wait(lambda: all(node.log().count("a new certificate is in use") > taken[node] for node in (one, two)),
-                 "the authorities to be read anew when their file changes")
-    check(one.metric("tidecast_peer_links_down") == 0 and two.metric("tidecast_peer_links_down") == 0,
+    wait(lambda: all(node.log_text().count("a new certificate is in use") > taken[node] for node in (one, two)),
+         "the authorities to be read anew when their file changes")
+    check(one.metrics()["tidecast_peer_links_down"] == 0 and two.metrics()["tidecast_peer_links_down"] == 0,
           "no link is down for that")
     four = make("four", f"{shared}/peer")
     words = "node four shows a certificate that names no node"
-    cluster.wait(lambda: words in one.log() and words in two.log(), "the node to be refused by name")
-    cluster.wait(lambda: all(words in four.links_down().get(name, "") for name in ("one", "two")),
-                 "cluster status of the refused node to say why")
+    wait(lambda: words in one.log_text() and words in two.log_text(), "the node to be refused by name")
+    wait(lambda: all(words in four.links_down().get(name, "") for name in ("one", "two")),
+         "cluster status of the refused node to say why")
     check(True, f"its operator reads why: {four.links_down()['one']}")
     told = []
 
@@ -166,7 +146,7 @@ def unnamed(folder, certificates, one, two, make):
         return status == 503 and words in told[0]
 
     # No link of node four stands in either direction: both sides of a link check the name in the other side's certificate.
-    cluster.wait(is_told, "its /readyz to say why")
+    wait(is_told, "its /readyz to say why")
     check(True, f"and in /readyz: {told[0].strip()}")
     four.end(signal.SIGKILL)
     two.end(signal.SIGTERM)
@@ -176,48 +156,45 @@ def unnamed(folder, certificates, one, two, make):
     four.start()
     # A ready node reaches an owner of partitions. Only node two accepts node four, so node four has reached node two.
     four.wait_ready()
-    cluster.wait(lambda: "one" in four.links_down(), "the node to be refused by the others")
+    wait(lambda: "one" in four.links_down(), "the node to be refused by the others")
     check("two" not in four.links_down(), f"no link to the one that allows it is down: {four.links_down()}")
     check(True, "--allow-shared-peer-cert believes it")
     four.end(signal.SIGTERM)
 
 
-def reading_anew(certificates, one, two, three):
+def reading_again(certificates, one, two, three):
     before = shown(one, certificates, "two")
     check(before == first_certificate(f"{certificates}/one.pem"), "the node shows its certificate")
-    broken = one.log().count("a node cannot be reached") + two.log().count("a node cannot be reached")
+    broken = one.log_text().count("a node cannot be reached") + two.log_text().count("a node cannot be reached")
     cert("sign", "one", "--authority", certificates, "--force", passphrase=PASSPHRASE)
     after = first_certificate(f"{certificates}/one.pem")
     check(before != after, "there is another certificate for it")
-    cluster.wait(lambda: shown(one, certificates, "two") == after, "it to be shown without a word")
+    wait(lambda: shown(one, certificates, "two") == after, "it to be shown without a word")
     cert("sign", "one", "--authority", certificates, "--force", passphrase=PASSPHRASE)
-    lines = one.log().count("a new certificate is in use")
+    lines = one.log_text().count("a new certificate is in use")
     # tools/unprivileged replaces itself by the server (exec), so the signal goes to the server.
     one.process.send_signal(signal.SIGHUP)
-    cluster.wait(lambda: one.log().count("a new certificate is in use") > lines, "SIGHUP to have it read")
+    wait(lambda: one.log_text().count("a new certificate is in use") > lines, "SIGHUP to have it read")
     now = first_certificate(f"{certificates}/one.pem")
     check(shown(one, certificates, "two") == now, "the newest is shown")
     with open(f"{certificates}/one.key", "r+", encoding="ascii") as file:
         file.truncate(40)
-    cluster.wait(lambda: "a new certificate cannot be used; the one before goes on" in one.log(), "half a key to be refused")
+    wait(lambda: "a new certificate cannot be used; the one before goes on" in one.log_text(), "half a key to be refused")
     check(shown(one, certificates, "two") == now, "and the one before is shown")
-    check(one.log().count("a node cannot be reached") + two.log().count("a node cannot be reached") == broken
+    check(one.log_text().count("a node cannot be reached") + two.log_text().count("a node cannot be reached") == broken
           and not one.links_down() and not three.links_down(), "no connection was cut for all that")
     cert("sign", "one", "--authority", certificates, "--force", passphrase=PASSPHRASE)
-    cluster.wait(lambda: shown(one, certificates, "two") == first_certificate(f"{certificates}/one.pem"),
-                 "a whole pair to be taken again")
+    wait(lambda: shown(one, certificates, "two") == first_certificate(f"{certificates}/one.pem"),
+         "a whole pair to be taken again")
 
 
 def without_tls(folder, database, nodes):
     """Nodes without TLS. A client without the cluster's key sends a node's greeting back to the node, and must be cut off."""
-    five, six = Node(folder, "five", database), Node(folder, "six", database)
+    five, six = Named(folder, "five", database), Named(folder, "six", database)
     nodes += [five, six]
-    for node in (five, six):
-        node.start()
-    for node in (five, six):
-        node.wait_ready()
-    cluster.wait(lambda: not five.links_down() and not six.links_down(), "nodes without TLS to reach each other")
-    refused = five.metric("tidecast_peer_refused_total")
+    start((five, six))
+    wait(lambda: not five.links_down() and not six.links_down(), "nodes without TLS to reach each other")
+    refused = five.metrics()["tidecast_peer_refused_total"]
     heard = b""
     with socket.create_connection(("127.0.0.1", five.peer), timeout=20) as connection:
         while True:
@@ -230,8 +207,8 @@ def without_tls(folder, database, nodes):
             except (ConnectionResetError, BrokenPipeError):
                 break
     check(len(heard) < 2000, f"an echo of the greeting is cut off after {len(heard)} bytes")
-    cluster.wait(lambda: "does not prove that it has this cluster's key" in five.log(), "the log to say why")
-    check(five.metric("tidecast_peer_refused_total") > refused, "and the metric to count it")
+    wait(lambda: "does not prove that it has this cluster's key" in five.log_text(), "the log to say why")
+    check(five.metrics()["tidecast_peer_refused_total"] > refused, "and the metric to count it")
     replayed(five, six)
 
 
@@ -247,13 +224,13 @@ def replayed(node, other):
         while len(recorded) < 10 and time.monotonic() < end:
             try:
                 packet = ear.recv(65536)
-            except socket.timeout:
+            except TimeoutError:
                 continue
             start = (packet[0] & 15) * 4
             if packet[9] == 17 and int.from_bytes(packet[start + 2:start + 4], "big") == node.peer:
                 recorded.add(packet[start + 8:])
     check(len(recorded) == 10, "gossip was recorded")
-    before, sent = node.metric("tidecast_gossip_replayed_total"), 0
+    before, sent = node.metrics()["tidecast_gossip_replayed_total"], 0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mouth:
         mouth.bind(("127.0.0.1", 0))
         mouth.settimeout(2)
@@ -261,40 +238,26 @@ def replayed(node, other):
             for _ in range(3):
                 mouth.sendto(datagram, ("127.0.0.1", node.peer))
                 sent += 1
-        cluster.wait(lambda: node.metric("tidecast_gossip_replayed_total") >= before + sent,
-                     "each datagram that comes again to be refused")
+        wait(lambda: node.metrics()["tidecast_gossip_replayed_total"] >= before + sent,
+             "each datagram that comes again to be refused")
         try:
             answer = mouth.recv(2000)
-        except socket.timeout:
+        except TimeoutError:
             answer = None
         check(answer is None, "none of them is answered")
-    check(all(one["state"] == "alive" for one in node.status()["members"] if one["node"] == other.name),
+    check(all(one["state"] == "alive" for one in node.view()["members"] if one["node"] == other.name),
           "the nodes go on")
 
 
 def main():
-    folder = cluster.make_folder()
-    os.chmod(folder, 0o777)
-    nodes = []
-    databases = []
-    try:
-        databases.append(cluster.Database(folder))
-        for node in named(folder, databases[0], nodes):
+    with making() as made:
+        os.chmod(made.folder, 0o777)
+        database = made.database()
+        for node in named(made.folder, database, made.nodes):
             node.end(signal.SIGTERM)
-        without_tls(folder, databases[0], nodes)
+        without_tls(made.folder, database, made.nodes)
         print("cluster_certificates: ok")
-    except SystemExit:
-        for node in nodes:
-            print(f"--- {node.name}", node.log()[-3000:] if os.path.exists(f"{node.folder}/log") else "")
-        raise
-    finally:
-        for node in nodes:
-            if node.process and node.process.poll() is None:
-                node.process.kill()
-                node.process.wait()
-        for database in databases:
-            database.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -5,6 +5,5 @@
 # cluster's key, and refuses recorded gossip that is sent again (needs root, to record gossip).
 #
 #   Tests/acceptance/cluster_certificates.sh [BINARY]
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-exec python3 "$here/cluster_certificates.py" "${1:-${TIDECAST:-$here/../../.build/debug/tidecast}}"
+. "$(dirname "$0")/common.sh"
+TIDECAST=${1:-$tidecast} python3 "$here/cluster_certificates.py"

@@ -2,4 +2,4 @@
 # The clock of one node of three leaps, also while this node takes another node's partitions. Only this node may be not ready, and
 # it must be ready again when its clock is right. Nothing may be lost. A node whose clock is wrong at its start must not join.
 . "$(dirname "$0")/common.sh"
-python3 "$here/clock_leaps.py" "$tidecast" "$work" cluster
+python3 "$here/clock_leaps.py" cluster

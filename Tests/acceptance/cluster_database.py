@@ -3,17 +3,17 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
-import cluster
-from cluster import Device, Load, Node, wait
+from system.checks import wait
+from system.device import Device, register, subscribe
+from system.load import Load
+from system.process import ROOT, Server, program
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TOOL, FAILOVER = os.path.join(ROOT, "tools/cluster"), os.path.join(ROOT, "deploy/failover")
 STATE = os.path.join(ROOT, ".build/cluster-replicas")
 SERVERS = ("db-1", "db-2", "db-3")
-ENVIRONMENT = {**os.environ, "TIDECAST": sys.argv[1], "TIDECAST_CLUSTER": "replicas", "TIDECAST_NETWORK": "10.79.0",
+ENVIRONMENT = {**os.environ, "TIDECAST": program(), "TIDECAST_CLUSTER": "replicas", "TIDECAST_NETWORK": "10.79.0",
                "COMPOSE": TOOL}
 
 
@@ -29,11 +29,12 @@ def run(*words, check=True, limit=100):
     return done.stdout
 
 
-class Gateway(Node):
+class Gateway(Server):
     """A gateway that tools/cluster started; the test reaches it by its address."""
 
     def __init__(self, name, host):
-        self.name, self.host, self.port, self.headers = name, host, 8787, {}
+        super().__init__("", name=name)
+        self.host, self.port, self.headers = host, 8787, {}
 
     def call(self, method, path, body=None, headers=None, timeout=40):
         return super().call(method, path, body, headers or self.headers, timeout)
@@ -66,11 +67,8 @@ def test():
                    for kind in ("bearer", "device"))
     for gateway in (one, two, three):
         gateway.headers = {"authorization": f"Bearer {bearer}", "access_token_auth": "true"}
-    status, body = one.call("POST", "/v1/projects/demo/registrations", {}, {"x-goog-api-key": key})
-    assert status == 200, (status, body)
-    device = Device(three, json.loads(body))
-    status, body = two.call("POST", "/iid/v1:batchAdd", {"to": "/topics/news", "registration_tokens": [device.token]})
-    assert status == 200 and json.loads(body)["results"] == [{}], (status, body)
+    device = Device(three, register(one, {"x-goog-api-key": key}))
+    subscribe(two, "news", [device.token], headers=two.headers)
     wait(lambda: device.streams, "the stream")
     load = Load(one)
     wait(lambda: len(load.accepted()) > 30, "the first sends")
@@ -119,7 +117,6 @@ def give_up(*_):
 
 
 def main():
-    cluster.BINARY = sys.argv[1]
     signal.signal(signal.SIGALRM, give_up)
     signal.alarm(SECONDS_MAX)
     try:
@@ -134,4 +131,5 @@ def main():
         run(TOOL, "down", check=False)
 
 
-main()
+if __name__ == "__main__":
+    main()

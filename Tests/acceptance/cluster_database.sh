@@ -5,4 +5,4 @@
 #   Tests/acceptance/cluster_database.sh [BINARY]
 . "$(dirname "$0")/common.sh"
 needs_namespaces
-python3 "$here/cluster_database.py" "${1:-$tidecast}"
+TIDECAST=${1:-$tidecast} python3 "$here/cluster_database.py"

@@ -1,47 +1,26 @@
 """A process that is frozen while it changes projects must not block or overwrite changes of others: see cluster_frozen.sh."""
 import http.client
 import json
-import os
 import random
 import signal
-import socket
-import sys
 import threading
 import time
 
-import cluster
-from cluster_drain import check
+from system import admin
+from system.checks import check, wait
+from system.node import making, start
 
-cluster.BINARY = sys.argv[1]
 ROUNDS = 6
 SHARED = "shared"
 
 
-class AdminConnection(http.client.HTTPConnection):
-    """A connection to the node's admin socket. The command line with --data could also work where no process runs."""
-
-    def __init__(self, node):
-        super().__init__("localhost", timeout=30)
-        self.path = os.path.join(node.folder, "admin.sock")
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
-
-
 def ask(node, method, path, body=None):
     """Whether the node answered 200, and the body of its answer or the text of the error."""
-    connection = AdminConnection(node)
     try:
-        connection.request(method, path, json.dumps(body) if body is not None else None, cluster.OWNER)
-        answer = connection.getresponse()
-        said = answer.read().decode()
-        return answer.status == 200, said
+        status, said = admin.ask(node.data, method, path, body)
+        return status == 200, said
     except (OSError, http.client.HTTPException) as error:
         return False, str(error)
-    finally:
-        connection.close()
 
 
 def create(node, project):
@@ -118,14 +97,11 @@ def run(one, two, three):
     seed = random.randrange(1 << 32)
     dice = random.Random(seed)
     print(f"seed {seed}")
-    for node in (one, two):
-        node.start()
-    for node in (one, two):
-        node.wait_ready()
+    start((one, two))
     check(create(two, SHARED)[0], "a project is made")
     made, sends = [], 0
     busy = Busy(one)
-    cluster.wait(lambda: len(busy.made) > 3, "the first changes")
+    wait(lambda: len(busy.made) > 3, "the first changes")
     for number in range(ROUNDS):
         # The freeze nearly always hits the middle of a change, since making a project's key takes longer than all other steps.
         time.sleep(0.2 + dice.random() / 2)
@@ -137,8 +113,7 @@ def run(one, two, three):
         done, said = set_limit(two, "sendsPerMinute", sends)
         check(done, f"round {number}: a quota is set meanwhile{': ' + said[:200] if not done else ''}")
         if number == ROUNDS - 1:
-            three.start()
-            three.wait_ready()
+            start([three])
             check(create(three, "of-three")[0], "a node joins meanwhile, and changes projects")
             made.append("of-three")
         one.process.send_signal(signal.SIGCONT)
@@ -148,18 +123,18 @@ def run(one, two, three):
 
     expected = set(made) | set(busy.made)
     for node in (one, two, three):
-        cluster.wait(lambda node=node: expected <= set(projects(node)), f"{node.name} to know what was acknowledged", 10)
+        wait(lambda node=node: expected <= set(projects(node)), f"{node.name} to know what was acknowledged", 10)
     check(True, f"{len(expected)} projects were acknowledged, and every node has them")
     numbers = list(projects(two).values())
     check(len(numbers) == len(set(numbers)), "no two projects have one number")
     for node in (one, two, three):
-        cluster.wait(lambda node=node: limits(node).get("sendsPerMinute") == sends, f"{node.name} to have the quota", 10)
+        wait(lambda node=node: limits(node).get("sendsPerMinute") == sends, f"{node.name} to have the quota", 10)
     check(busy.fanouts is None or limits(two).get("fanouts") == busy.fanouts,
           "two limits of one project, set by two processes, both stand")
 
 
 def main():
-    with cluster.making() as made:
+    with making() as made:
         run(*made.cluster("one", "two", "three")[1])
         print("cluster_frozen: ok")
 

@@ -4,10 +4,8 @@
 # orderly end, a node's log has no ERROR. Needs root for a network namespace.
 #
 #   Tests/acceptance/cluster_links.sh [BINARY]
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-if [ "$(id -u)" -ne 0 ]; then echo "skipped: a namespace needs root"; exit 77; fi
-if ! command -v iptables > /dev/null; then echo "skipped: there is no iptables"; exit 77; fi
+. "$(dirname "$0")/common.sh"
+if [ "$(id -u)" -ne 0 ]; then skip "a namespace needs root"; fi
+if ! command -v iptables > /dev/null; then skip "there is no iptables"; fi
 # shellcheck disable=SC2016 # The inner shell fills it in.
-exec unshare --net sh -c 'ip link set lo up && exec python3 "$@"' sh "$here/cluster_links.py" \
-  "${1:-${TIDECAST:-$here/../../.build/debug/tidecast}}"
+TIDECAST=${1:-$tidecast} unshare --net sh -c 'ip link set lo up && exec python3 "$1"' sh "$here/cluster_links.py"

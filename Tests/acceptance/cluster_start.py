@@ -1,55 +1,36 @@
 """Nodes that cannot join a cluster must say why and what to do, and must not harm the other nodes. See cluster_start.sh."""
-import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 
-os.environ.setdefault("TIDECAST", sys.argv[1])
-import cluster  # noqa: E402
-
-cluster.BINARY = sys.argv[1]
-
-
-def log_of(node):
-    with open(os.path.join(node.folder, "log"), encoding="utf-8", errors="replace") as file:
-        return file.read()
-
-
-def check(condition, what):
-    if not condition:
-        raise SystemExit(f"FAIL: {what}")
-    print(f"ok    {what}", flush=True)
+from system.checks import check, wait
+from system.node import Node, making
+from system.process import UNPRIVILEGED
 
 
 def make_folder(path):
-    subprocess.run([cluster.UNPRIVILEGED, "mkdir", "-m", "700", path], check=True)
+    subprocess.run([UNPRIVILEGED, "mkdir", "-m", "700", path], check=True)
 
 
 def refused(node, sentence, what):
     code = node.process.wait(timeout=30)
-    check(code != 0 and sentence in log_of(node), f"{what}: \"{sentence}\"")
+    check(code != 0 and sentence in node.log_text(), f"{what}: \"{sentence}\"")
 
 
 def main():
-    folder = cluster.make_folder()
-    nodes = []
-    database = cluster.Database(folder)
-    other = None
+    with making() as made:
+        folder, database = made.folder, made.database()
 
-    def node(name, place=folder, database=database):
-        made = cluster.Node(place, name, database)
-        nodes.append(made)
-        return made
+        def node(name, place=folder, database=database):
+            made.nodes.append(Node(place, name, database))
+            return made.nodes[-1]
 
-    try:
         database.stop()
         early = node("early")
         early.start()
-        cluster.wait(lambda: b"cannot reach the database" in answer(early, "/readyz"), "a reason in /readyz")
+        wait(lambda: "cannot reach the database" in early.asked("/readyz")[1], "a reason in /readyz")
         check(early.call("GET", "/readyz")[0] == 503 and early.call("GET", "/healthz")[0] == 200,
               "before the database: alive, not ready, and says why")
         status, body = early.call("POST", "/v1/projects/demo/messages:send", {"message": {"topic": "a"}})
@@ -60,7 +41,7 @@ def main():
 
         twin_folder = os.path.join(folder, "twin")
         make_folder(twin_folder)
-        subprocess.run([cluster.UNPRIVILEGED, "cp", "-r", early.certificates, twin_folder], check=True)
+        subprocess.run([UNPRIVILEGED, "cp", "-r", early.certificates, twin_folder], check=True)
         twin = node("early", twin_folder)
         twin.start()
         refused(twin, "a node named early is running already", "a second node of one name")
@@ -78,44 +59,27 @@ def main():
         make_folder(strange_folder)
         strange = node("strange", strange_folder)
         strange.start()
-        cluster.wait(lambda: "between nodes" in log_of(strange) or "between nodes" in log_of(early),
-                     "a word about the certificate")
+        wait(lambda: "between nodes" in strange.log_text() or "between nodes" in early.log_text(),
+             "a word about the certificate")
         check(early.is_ready(), "a certificate of another authority: told in the log, and the others go on")
         strange.end(signal.SIGKILL)
 
         other_folder = os.path.join(folder, "other")
         make_folder(other_folder)
-        other = cluster.Database(other_folder)
+        other = made.database(other_folder)
         foreign = node("foreign", other_folder, other)
         foreign.options = ["--join", f"127.0.0.1:{early.peer}"]
         foreign.start()
         foreign.wait_ready()
-        cluster.wait(lambda: "gossip of another cluster" in log_of(early), "the first cluster to tell of the stranger")
-        cluster.wait(lambda: "nobody of this cluster answers" in log_of(foreign), "the stranger to tell of its seed")
+        wait(lambda: "gossip of another cluster" in early.log_text(), "the first cluster to tell of the stranger")
+        wait(lambda: "nobody of this cluster answers" in foreign.log_text(), "the stranger to tell of its seed")
         check(early.is_ready() and foreign.is_ready(), "another cluster's seed: told in both logs, and both go on")
 
         hostile(early)
         check(early.is_ready() and early.process.poll() is None, "2,000 datagrams of garbage: counted, and the node goes on")
-        refusals = float(next(line.split()[-1] for line in early.call("GET", "/metrics")[1].decode().splitlines()
-                              if line.startswith("tidecast_gossip_refused_total")))
+        refusals = early.metrics()["tidecast_gossip_refused_total"]
         check(refusals >= 1000, f"tidecast_gossip_refused_total is {refusals:.0f}")
         print("cluster_start: ok")
-    except SystemExit:
-        for one in nodes:
-            print(f"--- {one.folder}", log_of(one)[-1500:] if os.path.exists(os.path.join(one.folder, "log")) else "")
-        raise
-    finally:
-        for one in nodes:
-            if one.process and one.process.poll() is None:
-                one.process.send_signal(signal.SIGKILL)
-                one.process.wait()
-        for one in [database, other]:
-            try:
-                if one:
-                    one.stop()
-            except subprocess.CalledProcessError:
-                pass
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def failed_starts(busy, other):
@@ -128,17 +92,11 @@ def failed_starts(busy, other):
             busy.start()
             codes.append(busy.process.wait(timeout=60))
         sentence = f"cannot listen on 127.0.0.1:{busy.port}: Address already in use"
-        check(codes == [1] * 6 and log_of(busy).count(sentence) == 6, f"a port that is in use: \"{sentence}\", six times")
-    cluster.wait(lambda: "busy" not in members(other), "nothing of it to be left")
+        check(codes == [1] * 6 and busy.log_text().count(sentence) == 6, f"a port that is in use: \"{sentence}\", six times")
+    wait(lambda: "busy" not in [one["node"] for one in other.status()["members"]], "nothing of it to be left")
     busy.start()
     busy.wait_ready()
     check(busy.end(signal.SIGTERM) == 0, "when the port is free it starts under the same name")
-
-
-def members(node):
-    out = subprocess.run([cluster.BINARY, "cluster", "status", "--json", "--data", node.folder], check=True,
-                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30).stdout
-    return {one["node"] for one in json.loads(out)["members"]}
 
 
 def no_admin_socket(locked, folder):
@@ -149,16 +107,9 @@ def no_admin_socket(locked, folder):
         os.chmod(locked.data, 0o500)
     locked.start()
     locked.wait_ready()
-    check("cannot reach this node by its folder" in log_of(locked) and f"{locked.data}/admin.sock" in log_of(locked),
+    check("cannot reach this node by its folder" in locked.log_text() and f"{locked.data}/admin.sock" in locked.log_text(),
           "an admin socket that cannot be made: its path in the log, and the node serves")
     check(locked.end(signal.SIGTERM) == 0, "and ends in order")
-
-
-def answer(node, path):
-    try:
-        return node.call("GET", path, timeout=2)[1]
-    except OSError:
-        return b""
 
 
 def hostile(node):

@@ -5,4 +5,4 @@
 #
 #   Tests/acceptance/cluster_start.sh [BINARY]
 . "$(dirname "$0")/common.sh"
-python3 "$here/cluster_start.py" "${1:-$tidecast}"
+TIDECAST=${1:-$tidecast} python3 "$here/cluster_start.py"

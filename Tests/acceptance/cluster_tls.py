@@ -1,14 +1,12 @@
 """TLS sessions between the gateways of a cluster. See cluster_tls.sh."""
 import os
-import shutil
 import signal
 import subprocess
-import sys
 
-os.environ.setdefault("TIDECAST", sys.argv[1])
-import cluster  # noqa: E402
+from system.node import Node, making, start
+from system.ports import free_port
+from system.process import make_certificates, tls_words
 
-cluster.BINARY = sys.argv[1]
 VERSIONS = ("-tls1_3", "-tls1_2")
 
 
@@ -40,28 +38,24 @@ def expect(node, file, version, word, what):
 
 
 def gateway(folder, name, database):
-    node = cluster.Node(folder, name, database)
-    node.tls = cluster.free_port()
+    node = Node(folder, name, database)
+    node.tls = free_port()
     shown = os.path.join(folder, f"shown-{name}")
-    cluster.make_certificates(shown, "--name", "localhost")
-    node.options += ["--listen-tls", f"127.0.0.1:{node.tls}", "--cert", f"{shown}/server.pem", "--key",
-                     f"{shown}/server.key"]
+    make_certificates(shown, "--name", "localhost")
+    node.options += tls_words(node.tls, shown)
     return node
 
 
 def main():
-    ours, theirs = cluster.make_folder(), cluster.make_folder()
-    databases, nodes = [], []
-    try:
-        databases = [cluster.Database(folder) for folder in (ours, theirs)]
-        one, two = (gateway(ours, name, databases[0]) for name in ("one", "two"))
-        stranger = gateway(theirs, "three", databases[1])
+    with making() as ours, making() as theirs:
+        database = ours.database()
+        ours.nodes += [gateway(ours.folder, name, database) for name in ("one", "two")]
+        one, two = ours.nodes
+        stranger = gateway(theirs.folder, "three", theirs.database())
+        theirs.nodes.append(stranger)
         nodes = [one, two, stranger]
-        for node in nodes:
-            node.start()
-        for node in nodes:
-            node.wait_ready()
-        files = {version: os.path.join(ours, version) for version in VERSIONS}
+        start(nodes)
+        files = {version: os.path.join(ours.folder, version) for version in VERSIONS}
         for version, file in files.items():
             keep(one, file, version)
             expect(one, file, version, "Reused", "a session resumes where it began")
@@ -73,16 +67,8 @@ def main():
         for node in (one, two):
             node.wait_ready()
         for version, file in files.items():
-            expect(two, file, version, "Reused", "also when both have begun anew")
-    finally:
-        for node in nodes:
-            if node.process and node.process.poll() is None:
-                node.process.kill()
-                node.process.wait()
-        for database in databases:
-            database.stop()
-        for folder in (ours, theirs):
-            shutil.rmtree(folder, ignore_errors=True)
+            expect(two, file, version, "Reused", "also when both have begun again")
 
 
-main()
+if __name__ == "__main__":
+    main()

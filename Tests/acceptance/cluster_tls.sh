@@ -3,6 +3,5 @@
 # another cluster. No gateway accepts early data.
 #
 #   Tests/acceptance/cluster_tls.sh [BINARY]
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-exec python3 "$here/cluster_tls.py" "${1:-${TIDECAST:-$here/../../.build/debug/tidecast}}"
+. "$(dirname "$0")/common.sh"
+TIDECAST=${1:-$tidecast} python3 "$here/cluster_tls.py"

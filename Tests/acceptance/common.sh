@@ -10,6 +10,8 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 export TIDECAST=${TIDECAST:-$root/.build/debug/tidecast}
+# The package `system`.
+export PYTHONPATH=$root/Tests
 tidecast=$TIDECAST
 unprivileged=$root/tools/unprivileged
 # A server runs without privileges, and must be able to read the files that root writes for it.
@@ -45,7 +47,7 @@ contains() {
   text=$(cat)
   [ -n "$text" ] && grep -q "$@" <<< "$text"
 }
-free_port() { python3 "$here/ports.py"; }
+free_port() { python3 -m system.ports; }
 
 # start_server [OPTION…]: a development server on $data; its process is $server.
 start_server() {

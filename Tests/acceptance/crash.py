@@ -2,28 +2,23 @@
 acknowledged may come again.
 
 This process keeps a history of its operations (acknowledged or unknown). After each restart a checker reads the server's state
-through the API and compares it with the history. Usage: crash.py TIDECAST ROUNDS SEED
+through the API and compares it with the history. Usage: crash.py ROUNDS SEED
 """
 import concurrent.futures
 import http.client
 import json
-import os
 import random
-import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
 
-from ports import free_port
+from system.device import EventStream, register
+from system.process import DevelopmentServer, make_folder, remove
 
-TIDECAST, ROUNDS, SEED = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+ROUNDS, SEED = int(sys.argv[1]), int(sys.argv[2])
 rng = random.Random(SEED)
-# This script runs the server, and makes its folder. The server's log lies beside the folder.
-UNPRIVILEGED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/unprivileged")
-folder = subprocess.run([UNPRIVILEGED, "mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip()
-PORT = free_port()
+server = DevelopmentServer(make_folder())
 TOPICS = [f"topic-{i}" for i in range(6)]
 
 
@@ -35,23 +30,21 @@ def call(connection, method, path, body=None):
 
 
 def connect():
-    return http.client.HTTPConnection("127.0.0.1", PORT, timeout=20)
+    return http.client.HTTPConnection(server.host, server.port, timeout=20)
 
 
 def start():
-    server = subprocess.Popen(
-        [UNPRIVILEGED, TIDECAST, "server", "--dev", "--data", folder, "--listen", f"127.0.0.1:{PORT}"],
-        stderr=open(f"{folder}.log", "a"))
-    for _ in range(300):
-        try:
-            if call(connect(), "GET", "/v1/projects/demo/topics")[0] == 200:
-                return server
-        except (OSError, http.client.HTTPException, ValueError):
-            time.sleep(0.05)
-    raise SystemExit(f"seed {SEED}: the server did not come back; its log is {folder}.log")
+    """Starts the server, and waits until it answers for a project."""
+    server.start()
+    server.wait_ready()
+    status, answer = call(connect(), "GET", "/v1/projects/demo/topics")
+    if status != 200:
+        raise SystemExit(f"seed {SEED}: the server is ready and answers {status} {answer}; its log is {server.log}")
 
 
-class Device:
+class Known:
+    """A device, and what the history says of it."""
+
     def __init__(self, answer):
         self.token, self.credential = answer["token"], answer["credential"]
         self.wanted = {}  # topic -> True, False, or None where an unanswered change leaves it open
@@ -107,28 +100,22 @@ def worker(seed, stop):
 def drain(device):
     """Listens until 2 s pass without an event, and acknowledges everything. Returns the names that came, and whether some were
     dropped."""
-    connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=20)
-    connection.request(
-        "GET", f"/v1/projects/demo/registrations/{device.token}:listen", headers={"authorization": f"Bearer {device.credential}"})
-    response = connection.getresponse()
-    if response.status != 200:
-        raise SystemExit(f"seed {SEED}: listening failed with {response.status}: {response.read()}")
+    connection = connect()
+    stream = EventStream(connection, f"/v1/projects/demo/registrations/{device.token}", device.credential)
+    if stream.status != 200:
+        raise SystemExit(f"seed {SEED}: listening failed with {stream.status}: {stream.answer.read()}")
     names, last, dropped = [], None, False
-    connection.sock.settimeout(2)
+    stream.socket.settimeout(2)
     try:
-        while True:
-            line = response.readline()
-            if not line:
-                break
-            if line.startswith(b"id: "):
-                last = line[4:].strip().decode()
-            elif line.startswith(b"event: deleted_messages"):
+        for event, kind, data in stream.events():
+            last = event or last
+            if kind == "deleted_messages":
                 dropped = True
-            elif line.startswith(b"data: ") and line != b"data: {}\n":
-                names.append(json.loads(line[6:])["data"]["name"])
-    except (TimeoutError, OSError):
+            elif kind == "message":
+                names.append(json.loads(data)["data"]["name"])
+    except OSError:
         pass
-    connection.close()
+    stream.close()
     if last:
         status, answer = call(
             connect(), "POST", f"/v1/projects/demo/registrations/{device.token}:acknowledge?credential={device.credential}",
@@ -172,29 +159,32 @@ def check(round_number):
         device.expected, device.possible = set(), set()
     if problems:
         print("\n".join(problems[:20]))
-        raise SystemExit(f"seed {SEED}, round {round_number}: {len(problems)} problems; log {folder}.log")
+        raise SystemExit(f"seed {SEED}, round {round_number}: {len(problems)} problems; log {server.log}")
 
 
-server = start()
-connection = connect()
-for _ in range(12):
-    devices.append(Device(call(connection, "POST", "/v1/projects/demo/registrations", {})[1]))
-for round_number in range(ROUNDS):
-    stop = threading.Event()
-    workers = [threading.Thread(target=worker, args=(round_number * 4 + i, stop)) for i in range(4)]
-    for thread in workers:
-        thread.start()
-    time.sleep(rng.uniform(0.02, 0.35))
-    server.send_signal(signal.SIGKILL)
-    server.wait()
-    stop.set()
-    for thread in workers:
-        thread.join()
-    server = start()
-    check(round_number)
-server.send_signal(signal.SIGTERM)
-code = server.wait(timeout=30)
-shutil.rmtree(folder)
-os.remove(f"{folder}.log")
-print(f"seed {SEED}: {ROUNDS} kills survived, ended with {code}")
-sys.exit(code)
+def main():
+    start()
+    devices.extend(Known(register(server)) for _ in range(12))
+    for round_number in range(ROUNDS):
+        stop = threading.Event()
+        workers = [threading.Thread(target=worker, args=(round_number * 4 + i, stop)) for i in range(4)]
+        for thread in workers:
+            thread.start()
+        time.sleep(rng.uniform(0.02, 0.35))
+        server.end(signal.SIGKILL)
+        stop.set()
+        for thread in workers:
+            thread.join()
+        start()
+        check(round_number)
+    code = server.end(limit=30)
+    remove(server.folder)
+    print(f"seed {SEED}: {ROUNDS} kills survived, ended with {code}")
+    return code
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    finally:
+        server.kill()

@@ -4,23 +4,19 @@ import json
 import os
 import signal
 import subprocess
-import sys
 
-import cluster
 from assertion import access_token, exchange
-from ports import free_port
 
-cluster.BINARY = sys.argv[1]
+from system.checks import check, wait
+from system.device import register
+from system.node import Node, making, start
+from system.ports import free_port
+from system.process import make_certificates, tls_words
+
 SEND = "/v1/projects/shop/messages:send"
 
 
-def check(holds, what):
-    if not holds:
-        raise SystemExit(f"FAIL: {what}")
-    print(f"ok: {what}", flush=True)
-
-
-class Node(cluster.Node):
+class SecureNode(Node):
     """A node without --dev: a development server lets everybody register."""
 
     def __init__(self, folder, name, database):
@@ -28,19 +24,19 @@ class Node(cluster.Node):
         self.tls = free_port()
         self.edge = os.path.join(folder, "edge")
         if not os.path.exists(self.edge):
-            cluster.make_certificates(self.edge, "--name", "localhost")
+            make_certificates(self.edge, "--name", "localhost")
 
-    def start(self):
-        log = open(os.path.join(self.folder, "log"), "ab")
-        self.process = subprocess.Popen(
-            [cluster.UNPRIVILEGED, cluster.BINARY, "server", "--node", self.name, "--engine", self.database.url,
-             "--data", self.data, "--listen", f"127.0.0.1:{self.port}", "--peer", f"127.0.0.1:{self.peer}",
-             "--listen-tls", f"127.0.0.1:{self.tls}", "--cert", f"{self.edge}/server.pem",
-             "--key", f"{self.edge}/server.key", "--insecure-peers", *self.options], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    def words(self):
+        found = [*super().words(), *tls_words(self.tls, self.edge)]
+        found.remove("--dev")
+        return found
 
-    def run(self, *words):
-        done = subprocess.run([cluster.BINARY, *words, "--data", self.folder], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, check=False, timeout=60)
+    def links(self):
+        return ["--insecure-peers"]
+
+    def tried(self, *words):
+        """Exit code, output and error output of a command on the node's data."""
+        done = self.run(*words)
         return done.returncode, done.stdout, done.stderr
 
     def remote(self, token, *words):
@@ -50,27 +46,21 @@ class Node(cluster.Node):
             os.chmod(path, 0o600)
             file.write(token + "\n")
         done = subprocess.run(
-            [cluster.BINARY, *words, "--server", f"https://localhost:{self.tls}", "--ca", f"{self.edge}/ca.pem",
+            [self.binary, *words, "--server", f"https://localhost:{self.tls}", "--ca", f"{self.edge}/ca.pem",
              "--token-file", path], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
         return done.returncode, done.stdout, done.stderr
-
-    def command(self, *words):
-        code, said, error = self.run(*words)
-        if code != 0:
-            raise SystemExit(f"FAIL: {words}: {error}")
-        return said
 
     def json(self, *words):
         return json.loads(self.command(*words, "--json"))
 
-    def status(self, path, body, headers):
+    def posted(self, path, body, headers):
         return self.call("POST", path, body, {"content-type": "application/json", **headers})[0]
 
     def sends(self, token):
-        return self.status(SEND, {"message": {"topic": "news"}}, {"authorization": f"Bearer {token}"})
+        return self.posted(SEND, {"message": {"topic": "news"}}, {"authorization": f"Bearer {token}"})
 
     def registers(self, key):
-        return self.status("/v1/projects/shop/registrations", {}, {"x-goog-api-key": key})
+        return self.posted("/v1/projects/shop/registrations", {}, {"x-goog-api-key": key})
 
     def key(self, identity):
         return next(key for key in self.json("key", "list") if key["id"] == identity)
@@ -79,8 +69,8 @@ class Node(cluster.Node):
 def both(nodes, ask, status, what):
     """Waits until `ask` is `status` at each node: a change reaches the other node with its next look at the database."""
     for node in nodes:
-        cluster.wait(lambda node=node: ask(node) == status, f"{node.name}: {what}", 30)
-    print(f"ok: {what}", flush=True)
+        wait(lambda node=node: ask(node) == status, f"{node.name}: {what}", 30)
+    check(True, what)
 
 
 def accounts(one, nodes):
@@ -103,7 +93,7 @@ def accounts(one, nodes):
     both(nodes, lambda node: (exchange(node, second)[0], exchange(node, third)[0]), (200, 200), "a key and its successor")
     check(one.key(second["private_key_id"][:16])["expireTime"] > one.key(second["private_key_id"][:16])["createTime"],
           "the former one has an end")
-    code, _, error = one.run("key", "rotate", third["private_key_id"])
+    code, _, error = one.tried("key", "rotate", third["private_key_id"])
     check(code != 0 and "--service-account FILE" in error, "nothing is replaced whose file goes nowhere")
 
 
@@ -131,8 +121,8 @@ def keys(one, nodes):
     both(nodes, lambda node: node.sends(old["key"]), 200, "what `project key create` makes is listed like others")
     check(one.key(old["id"])["state"] == "active", "with its state")
     # The node that saw the key in use stores the date within 30 s.
-    cluster.wait(lambda: "lastUseTime" in one.key(old["id"]), "the date of its last use")
-    print("ok: and when it was last used", flush=True)
+    wait(lambda: "lastUseTime" in one.key(old["id"]), "the date of its last use")
+    check(True, "and when it was last used")
 
     listed = one.command("key", "list", "--json") + one.command("key", "list")
     secrets = [key["key"] for key in (bearer, device, short, next_one, old)]
@@ -146,7 +136,7 @@ def keys(one, nodes):
                   ["create", "shop", "--kind", "service-account"], ["expire", old["id"], "soon"],
                   ["create", "shop", "--kind", "bearer", "--service-account", "-"],
                   ["rotate", "signing", "--overlap", "1h"], ["rotate", "registration", "--service-account", "-"]):
-        code, said, error = one.run("key", *words)
+        code, said, error = one.tried("key", *words)
         check(code != 0 and not said and "Error" in error, f"refused: {' '.join(words)!r}")
     return bearer, old
 
@@ -181,30 +171,27 @@ class Rotation:
                   f"a new {kind} key is told before it is used")
 
     def register(self, node):
-        status, answer = node.call("POST", "/v1/projects/shop/registrations", {}, {"x-goog-api-key": self.app})
-        if status != 200:
-            raise SystemExit(f"FAIL: not registered: {status} {answer}")
-        return json.loads(answer)
+        return register(node, {"x-goog-api-key": self.app}, "shop")
 
     def reaches(self, node, token, device):
-        return node.status(SEND, {"message": {"token": device}}, {"authorization": f"Bearer {token}"})
+        return node.posted(SEND, {"message": {"token": device}}, {"authorization": f"Bearer {token}"})
 
     def finish(self):
         one, other = self.nodes
         both(self.nodes, lambda node: self.reaches(node, self.token, self.device), 200, "what the former keys made goes on")
-        cluster.wait(lambda: [key["state"] for key in one.json("key", "server")["signing"]] == ["verifies", "signs"],
-                     "the new key to sign", 90)
-        cluster.wait(lambda: [key["state"] for key in one.json("key", "server")["registration"]] == ["reads", "makes"],
-                     "the new key to make ids", 90)
+        wait(lambda: [key["state"] for key in one.json("key", "server")["signing"]] == ["verifies", "signs"],
+             "the new key to sign", 90)
+        wait(lambda: [key["state"] for key in one.json("key", "server")["registration"]] == ["reads", "makes"],
+             "the new key to make ids", 90)
         # A node begins to use the new key with its next look at the database: within 30 s, or with the next change.
         change = one.json("key", "create", "shop", "--kind", "bearer")["key"]
         both(self.nodes, lambda node: node.sends(change), 200, "both have looked")
         latter, token = self.register(other), access_token(other, self.account)
         device = latter["token"]
         both(self.nodes, lambda node: self.reaches(node, token, device), 200, "and so does what the new ones made")
-        code, _, error = one.run("key", "retire", "2", "--yes")
+        code, _, error = one.tried("key", "retire", "2", "--yes")
         check(code != 0 and "rotate first" in error, "the key that is used is not retired")
-        code, _, error = one.run("key", "retire", "1")
+        code, _, error = one.tried("key", "retire", "1")
         check(code != 0 and "say --yes" in error, "and none without consent")
         former, self.latter = Listening(other, self.former), Listening(other, latter)
         one.command("key", "retire", "1", "--yes")
@@ -270,12 +257,12 @@ def operators(nodes):
           and who["action"] == "cluster.uncordon", f"the audit log names the operator: {who}")
     def refused():
         return {entry["who"]: entry for entry in one.json("audit", "--limit", "2000") if entry["action"] == "refused"}
-    cluster.wait(lambda: len(refused()) == 3, "what was refused to be in the audit log")
-    for name, start in ((f"operator reader ({tokens['read']['id']})", "POST /v1/projects/far/messages:send: "),
+    wait(lambda: len(refused()) == 3, "what was refused to be in the audit log")
+    for name, begin in ((f"operator reader ({tokens['read']['id']})", "POST /v1/projects/far/messages:send: "),
                         (f"operator operateer ({tokens['operate']['id']})", "POST /admin/keys/"),
                         (f"unknown token {hashlib.sha256(b'tco_nobody').hexdigest()[:16]}", "GET /admin/keys: An operator's")):
         entry = refused()[name]
-        check(entry["from"] == "127.0.0.1" and (start in entry["what"] or "more in a minute" in entry["what"]), f"what was refused is told of with who and from where: {entry}")
+        check(entry["from"] == "127.0.0.1" and (begin in entry["what"] or "more in a minute" in entry["what"]), f"what was refused is told of with who and from where: {entry}")
     check(len(log) < 200, "and what is refused again and again is counted")
     may("admin", "project", "delete", "far", "--yes")
     one.command("key", "revoke", tokens["admin"]["id"])
@@ -297,22 +284,17 @@ def audit(nodes, living):
           and "key.rotate signing, at once" in whats, "and what")
     text = json.dumps(entries)
     check("tck_" not in text and "tcb_" not in text and "PRIVATE" not in text, "no secret is in it")
-    with open(os.path.join(one.folder, "log"), encoding="utf-8") as log:
-        check("an operator changed something" in log.read(), "the log of the node tells of it as well")
+    check("an operator changed something" in one.log_text(), "the log of the node tells of it as well")
 
 
 def run(nodes):
-    for node in nodes:
-        node.start()
-    for node in nodes:
-        node.wait_ready()
+    start(nodes)
     one = nodes[0]
     accounts(one, nodes)
     rotation = Rotation(nodes)
     revoked, living = keys(one, nodes)
     check(nodes[1].end(signal.SIGKILL) != 0, "a node is killed")
-    nodes[1].start()
-    nodes[1].wait_ready()
+    start(nodes[1:])
     check((nodes[1].sends(revoked["key"]), nodes[1].sends(living["key"])) == (401, 200), "and knows everything when it is back")
     rotation.finish()
     audit(nodes, living)
@@ -323,7 +305,12 @@ def run(nodes):
     check("event: unregistered" in rotation.latter.end(), "and its devices' streams end")
 
 
-with cluster.making() as made:
-    home = made.database()
-    made.nodes = [Node(made.folder, name, home) for name in ("one", "other")]
-    run(made.nodes)
+def main():
+    with making() as made:
+        home = made.database()
+        made.nodes = [SecureNode(made.folder, name, home) for name in ("one", "other")]
+        run(made.nodes)
+
+
+if __name__ == "__main__":
+    main()

@@ -2,4 +2,4 @@
 # The lives of credentials in a cluster of two nodes: a credential that one node makes, ends, revokes or replaces must count the
 # same at the other node.
 . "$(dirname "$0")/common.sh"
-python3 "$here/credentials.py" "${1:-$tidecast}"
+TIDECAST=${1:-$tidecast} python3 "$here/credentials.py"

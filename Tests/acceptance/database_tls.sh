@@ -4,4 +4,4 @@
 #
 #   Tests/acceptance/database_tls.sh [BINARY]
 . "$(dirname "$0")/common.sh"
-python3 "$here/database_tls.py" "${1:-$tidecast}"
+TIDECAST=${1:-$tidecast} python3 "$here/database_tls.py"

@@ -3,65 +3,40 @@ import http.client
 import json
 import os
 import resource
-import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 
-from ports import free_port
+from system import kernel
+from system.checks import check, wait
+from system.device import EventStream, register, subscribe
+from system.process import OWNER, UNPRIVILEGED, DevelopmentServer
 
-TIDECAST, WORK = sys.argv[1:3]
-UNPRIVILEGED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/unprivileged")
+WORK = sys.argv[1]
 LIMIT, STORM = 128, 400
-OWNER = {"Authorization": "Bearer owner"}
 # A snapshot is due when a partition has written 8 MiB.
 FILLER, BURST = "x" * 3900, 2300
 
 
-def check(is_so, words):
-    print(f"{'ok  ' if is_so else 'FAIL'} {words}")
-    if not is_so:
-        raise SystemExit(1)
+def begin(*options, limit=None):
+    """Starts a server, with a hard limit of descriptors and half of it as its soft limit where `limit` is given."""
+    def lower():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit // 2, limit))
+    server = DevelopmentServer(WORK, "--partitions", "1", "--loops", "2", *options)
+    server.start(preexec_fn=lower if limit else None)
+    server.wait_ready()
+    check(True, "the server is ready")
+    return server
 
 
-def wait(is_so, words, limit=30):
-    end = time.monotonic() + limit
-    while not is_so():
-        if time.monotonic() > end:
-            check(False, words)
-        time.sleep(0.05)
-    print(f"ok   {words}")
+def end(server):
+    check(server.end(limit=30) == 0, "the server ends in order")
 
 
-class Server:
-    def __init__(self, *options, limit=None):
-        self.port = free_port()
-
-        def lower():
-            if limit:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (limit // 2, limit))
-        self.process = subprocess.Popen(
-            [UNPRIVILEGED, TIDECAST, "server", "--dev", "--data", f"{WORK}/data", "--listen", f"127.0.0.1:{self.port}",
-             "--partitions", "1", "--loops", "2", *options], preexec_fn=lower, stdin=subprocess.DEVNULL,
-            stderr=open(f"{WORK}/log", "ab"))
-        wait(self.is_served, "the server is ready")
-
-    def is_served(self):
-        if self.process.poll() is not None:
-            check(False, f"the server ended with {self.process.poll()}")
-        try:
-            return Client(self).call("GET", "/readyz")[0] == 200
-        except OSError:
-            return False
-
-    def snapshots(self):
-        return [name for name in os.listdir(f"{WORK}/data/snapshots") if name.endswith(".snap")]
-
-    def end(self):
-        self.process.send_signal(signal.SIGTERM)
-        check(self.process.wait(30) == 0, "the server ends in order")
+def snapshots(server):
+    return [name for name in os.listdir(f"{server.data}/snapshots") if name.endswith(".snap")]
 
 
 class Client:
@@ -89,28 +64,19 @@ class Client:
 
 
 class Stream:
-    """A device that is subscribed to `news` and listens."""
+    """A device that is subscribed to `news` and listens, and the number of its messages."""
 
-    def __init__(self, server, client):
-        made = json.loads(client.call("POST", "/v1/projects/demo/registrations", {}, {})[1])
-        token, credential = made["token"], made["credential"]
-        status, body = client.call("POST", "/iid/v1:batchAdd", {"to": "/topics/news", "registration_tokens": [token]},
-                                   {**OWNER, "access_token_auth": "true"})
-        assert status == 200 and json.loads(body)["results"] == [{}], (status, body)
-        self.socket = socket.create_connection(("127.0.0.1", server.port))
-        self.socket.sendall(f"GET /v1/{made['name'] if 'name' in made else ''}:listen HTTP/1.1\r\nhost: localhost\r\n"
-                            f"authorization: Bearer {credential}\r\n\r\n".encode())
+    def __init__(self, server):
+        made = register(server, {})
+        subscribe(server, "news", [made["token"]])
+        self.stream = EventStream(http.client.HTTPConnection(server.host, server.port), f"/v1/{made['name']}",
+                                  made["credential"])
         self.events, self.is_over = 0, False
         threading.Thread(target=self.run, daemon=True).start()
 
     def run(self):
-        rest = b""
-        while data := self.socket.recv(1 << 16):
-            data = rest + data
-            self.events += data.count(b"event: message\n")
-            # The last line may be incomplete, so the next round looks at it again with the data that follows.
-            cut = data.rfind(b"\n") + 1
-            rest = data[cut:]
+        for _, kind, _ in self.stream.events():
+            self.events += kind == "message"
         self.is_over = True
 
 
@@ -136,9 +102,9 @@ def failures(numbers):
 
 def too_many_clients():
     """Clients take all places for connections. The server keeps some descriptors back for its files."""
-    server = Server(limit=LIMIT)
+    server = begin(limit=LIMIT)
     client = Client(server)
-    stream = Stream(server, client)
+    stream = Stream(server)
     descriptors, places = client.metric("tidecast_descriptors_max"), client.metric("tidecast_connections_max")
     check(descriptors == LIMIT, f"the soft limit was raised to the hard one, {descriptors:.0f}")
     check(LIMIT / 4 <= places < LIMIT - 40, f"{places:.0f} connections may be, the rest is kept back")
@@ -149,7 +115,7 @@ def too_many_clients():
     sent = [client.send() for _ in range(BURST)]
     check(set(sent) == {200}, f"{BURST} sends over an open connection are acknowledged meanwhile")
     wait(lambda: stream.events >= received + BURST, "the stream has received them all")
-    wait(server.snapshots, "a snapshot is written meanwhile")
+    wait(lambda: snapshots(server), "a snapshot is written meanwhile")
     after = client.metrics()
     pauses = [numbers['tidecast_listener_pauses_total{of="clients"}'] for numbers in (before, after)]
     # The server closes idle connections meanwhile, and each makes room for one more.
@@ -158,45 +124,45 @@ def too_many_clients():
     check(after["tidecast_connections"] <= places, "never more connections than places")
     for one in sockets:
         one.close()
-    wait(server.is_served, "new clients are served when they are gone")
+    wait(server.is_ready, "new clients are served when they are gone")
     check(not stream.is_over, "the stream was never cut off")
-    server.end()
+    end(server)
 
 
 def no_descriptors():
     """The process has no descriptor left. Nothing may break, and the server must try again."""
-    server = Server()
+    server = begin()
     client = Client(server)
-    had = len(server.snapshots())
+    had = len(snapshots(server))
     set_limit(server, 16)
     sockets = storm(server)
     wait(lambda: failures(client.metrics()) > 0, "accepting fails")
     first = failures(client.metrics())
     began = time.monotonic()
-    ticks = cpu(server)
+    spent = kernel.cpu_seconds(server.process.pid)
     time.sleep(2)
     seconds = time.monotonic() - began
     count = failures(client.metrics()) - first
     check(count <= 2 + 2 * seconds, f"accepting is tried once a second, not in a circle: {count:.0f} times in {seconds:.0f} s,"
-          f" {cpu(server) - ticks} ticks of the processor")
+          f" {kernel.cpu_seconds(server.process.pid) - spent:.2f} s of CPU")
     statuses = [client.send() for _ in range(BURST)]
     check(set(statuses) == {200}, f"{BURST} sends over an open connection are acknowledged")
-    wait(lambda: client.send() == 200 and "too many open files" in open(f"{WORK}/log", encoding="utf-8").read(),
+    wait(lambda: client.send() == 200 and "too many open files" in server.log_text(),
          "a snapshot is refused for want of a descriptor")
-    check(len(server.snapshots()) <= had, "no snapshot was written")
+    check(len(snapshots(server)) <= had, "no snapshot was written")
     set_limit(server, 4096)
     for one in sockets:
         one.close()
-    wait(server.is_served, "new clients are served when there are descriptors again")
-    newest = max(map(covering, server.snapshots()), default=0)
-    wait(lambda: client.send() == 200 and max(map(covering, server.snapshots()), default=0) > newest,
+    wait(server.is_ready, "new clients are served when there are descriptors again")
+    newest = max(map(covering, snapshots(server)), default=0)
+    wait(lambda: client.send() == 200 and max(map(covering, snapshots(server)), default=0) > newest,
          "the snapshot is written now", 60)
-    server.end()
+    end(server)
 
 
 def one_address():
     """The bound of connections for each address. Where an operator sets it, it also counts this machine's own addresses."""
-    server = Server("--connections-per-address", "5")
+    server = begin("--connections-per-address", "5")
     clients = [Client(server)]
     wait(lambda: clients[0].metric("tidecast_connections") == 1, "the connection that asked for readiness is gone")
     clients += [Client(server) for _ in range(4)]
@@ -210,19 +176,18 @@ def one_address():
         said = b""
     check(said == b"", "the sixth is closed")
     check(clients[0].metric("tidecast_connections_refused_total") >= 1, "and counted")
-    server.end()
+    end(server)
 
 
 def covering(name):
     return int(name.split("-")[1])
 
 
-def cpu(server):
-    with open(f"/proc/{server.process.pid}/stat", encoding="ascii") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
-    return int(fields[11]) + int(fields[12])
+def main():
+    too_many_clients()
+    no_descriptors()
+    one_address()
 
 
-too_many_clients()
-no_descriptors()
-one_address()
+if __name__ == "__main__":
+    main()

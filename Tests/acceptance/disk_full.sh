@@ -10,6 +10,6 @@ mkdir "$disk"
 for engine in embedded postgres; do
   mount -t tmpfs -o size=24m,mode=0777 tmpfs "$disk" 2> /dev/null || skip "no file system can be mounted here"
   tidy_up() { umount "$disk" 2> /dev/null || true; }
-  python3 "$here/disk_full.py" "$tidecast" "$engine" "${1:-10}" "$disk" || fail "the disk of the $engine engine"
+  python3 "$here/disk_full.py" "$engine" "${1:-10}" "$disk" || fail "the disk of the $engine engine"
   umount "$disk"
 done

@@ -5,8 +5,8 @@ import sys
 import time
 import urllib.request
 
-import frames
-from openloop import Caller
+from system import frames
+from system.openloop import Caller
 
 PORT, WORK = int(sys.argv[1]), sys.argv[2]
 # The most turns that a request of a project may wait while the server does not hold the project. Each turn serves the flood's

@@ -3,4 +3,4 @@
 # the two databases of a cluster. All that the earlier server acknowledged must hold: devices and their topics, waiting messages,
 # quotas, keys.
 . "$(dirname "$0")/common.sh"
-python3 "$here/formats.py" "$tidecast"
+python3 "$here/formats.py"

@@ -6,7 +6,7 @@ import socket
 import sys
 import time
 
-from table_server import Server
+from table_server import begin, ending
 
 CRLF = b"\r\n"
 HOST = b"host: localhost\r\n"
@@ -161,7 +161,7 @@ def words(came, closed):
 
 
 def main():
-    server = Server(*sys.argv[1:3])
+    server = begin(sys.argv[1])
     wrong = []
     for way, port, tls in server.ways("http/1.1"):
         good = 0
@@ -172,7 +172,7 @@ def main():
             if seen not in wanted:
                 wrong.append(f"FAIL {row}, {way}: {allowed[:60]} wanted, came: {seen[:60]}")
         print(f"HTTP/1.1, {way}: {good} of {len(TABLE)} as they should be")
-    return server.ending(wrong)
+    return ending(server, wrong)
 
 
 if __name__ == "__main__":

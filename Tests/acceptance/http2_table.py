@@ -2,9 +2,38 @@
 import struct
 import sys
 
-from frames import (ACK, ALTSVC, CONTINUATION, DATA, EH, ES, GOAWAY, HEADERS, MAGIC, PADDED, PING, PRIO, PRIORITY, PUSH, RST,
-                    SETTINGS, WINDOW, Connection, block, frame, headers, integer, literal, request, reset, settings, string, window)
-from table_server import Server
+from table_server import begin, ending
+
+from system.frames import (
+    ACK,
+    ALTSVC,
+    CONTINUATION,
+    DATA,
+    EH,
+    ES,
+    GOAWAY,
+    HEADERS,
+    MAGIC,
+    PADDED,
+    PING,
+    PRIO,
+    PRIORITY,
+    PUSH,
+    RST,
+    SETTINGS,
+    WINDOW,
+    Connection,
+    block,
+    frame,
+    headers,
+    integer,
+    literal,
+    request,
+    reset,
+    settings,
+    string,
+    window,
+)
 
 POST = request("POST")
 # `custom-key` and `custom-value` in Huffman code (RFC 7541, C.4). The rows call a Huffman-coded string packed.
@@ -334,9 +363,9 @@ def run(server, rows, name):
 
 
 def main():
-    server = Server(*sys.argv[1:3])
+    server = begin(sys.argv[1])
     wrong = run(server, TABLE, "h2spec's cases") + run(server, OWN, "our own")
-    return server.ending(wrong)
+    return ending(server, wrong)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/common.sh"
 for version in 1 2; do
   "$unprivileged" mkdir -m 700 "$work/$version"
-  timeout 280 python3 "$here/http${version}_table.py" "$tidecast" "$work/$version"
+  timeout 280 python3 "$here/http${version}_table.py" "$work/$version"
 done
 start_server
 [ "$(curl -s --http2 --max-time 10 "$url/healthz" "$url/healthz")" = $'ok\nok' ] || fail "curl --http2 was not answered twice"

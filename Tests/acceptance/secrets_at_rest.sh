@@ -181,4 +181,4 @@ grep -l geheim "$work/waiting" "$work/readyz" "$work/line" && fail "a password i
 kill "${children[-1]}"
 echo "ok: no password in the list of processes, in a log line or in /readyz"
 
-python3 "$here/secrets_at_rest.py" "$tidecast"
+python3 "$here/secrets_at_rest.py"

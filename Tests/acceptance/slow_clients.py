@@ -1,15 +1,12 @@
 """Slow clients of every kind against a real server; see slow_clients.sh."""
-import os
 import select
 import socket
-import subprocess
 import sys
 import time
-import urllib.request
 
-from ports import free_port
+from system import kernel
+from system.process import SecureServer
 
-UNPRIVILEGED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/unprivileged")
 EACH = 60
 HELLO = bytes.fromhex("1603010200010001fc0303") + b"\x07" * 500
 PIECES = {
@@ -23,39 +20,26 @@ PIECES = {
 }
 
 
-def main(program, work):
-    plain, tls = free_port(), free_port()
-    subprocess.run([UNPRIVILEGED, program, "cert", "make", "--out", f"{work}/certs", "--name", "localhost"], check=True,
-                   stdout=subprocess.DEVNULL)
-    with open(f"{work}/log", "wb") as log:
-        server = subprocess.Popen(
-            [UNPRIVILEGED, program, "server", "--dev", "--data", f"{work}/data", "--listen", f"127.0.0.1:{plain}",
-             "--listen-tls", f"127.0.0.1:{tls}", "--cert", f"{work}/certs/server.pem", "--key", f"{work}/certs/server.key"],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+def main(work):
+    server = SecureServer(work)
+    server.start()
     try:
-        return run(server, plain, tls)
+        server.wait_ready()
+        return run(server)
     finally:
         server.kill()
-        server.wait()
 
 
-def honest(plain):
-    with urllib.request.urlopen(f"http://127.0.0.1:{plain}/healthz", timeout=5) as answer:
-        return answer.status == 200
+def honest(server):
+    return server.call("GET", "/healthz", timeout=5)[0] == 200
 
 
-def run(server, plain, tls):
-    for _ in range(200):
-        try:
-            if honest(plain):
-                break
-        except OSError:
-            time.sleep(0.05)
-    descriptors = len(os.listdir(f"/proc/{server.pid}/fd"))
+def run(server):
+    descriptors = kernel.descriptors(server.process.pid)
     clients = []
     for name, (piece, kind) in PIECES.items():
         for _ in range(EACH):
-            client = socket.create_connection(("127.0.0.1", tls if kind == "tls" else plain))
+            client = socket.create_connection((server.host, server.secure if kind == "tls" else server.port))
             if kind == "kept":
                 client.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
                 client.recv(65536)
@@ -85,7 +69,7 @@ def run(server, plain, tls):
             else:
                 still.append(client)
         clients = still
-        if not honest(plain):
+        if not honest(server):
             print("FAIL an honest client was not served")
             return 1
         time.sleep(0.1)
@@ -95,8 +79,8 @@ def run(server, plain, tls):
         failed += count > 0
         print(f"{'FAIL' if count else 'ok  '} {name}: {EACH - count} of {EACH} closed")
     time.sleep(1.5)
-    now = len(os.listdir(f"/proc/{server.pid}/fd"))
-    if now > descriptors + 4 or server.poll() is not None:
+    now = kernel.descriptors(server.process.pid)
+    if now > descriptors + 4 or not server.is_running():
         failed += 1
         print(f"FAIL {descriptors} descriptors before, {now} after")
     print(f"after {took:.0f} s; {descriptors} descriptors before, {now} after")
@@ -104,4 +88,4 @@ def run(server, plain, tls):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
+    sys.exit(main(sys.argv[1]))

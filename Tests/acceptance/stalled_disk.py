@@ -4,8 +4,8 @@ import collections
 import random
 import sys
 
-from openloop import Caller, Stream, burst_http1, message, register, several, subscribe, until
-from world import Server
+from system.openloop import Caller, Stream, burst_http1, message, register, several, subscribe, until
+from system.world import WorldServer
 
 SEND = "/v1/projects/demo/messages:send"
 # Most of the devices are in one partition: a project's first 4,096 devices go to one partition.
@@ -101,7 +101,7 @@ async def run(server):
 
 
 def main():
-    server = Server(*sys.argv[1:3])
+    server = WorldServer(sys.argv[1])
     try:
         asyncio.run(run(server))
         print("stalled_disk: ok")
@@ -109,4 +109,5 @@ def main():
         server.kill()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -2,17 +2,13 @@
 import asyncio
 import collections
 import json
-import os
 import signal
 import subprocess
-import sys
 
-import cluster
-from openloop import Stream, all_come, message, open_http2, register, subscribe, until
-
-cluster.BINARY = sys.argv[1]
-sys.path.insert(0, os.path.join(cluster.ROOT, "Tests/chaos"))
-import placement  # noqa: E402
+from system import placement
+from system.checks import wait
+from system.node import making, start
+from system.openloop import Stream, all_come, message, open_http2, register, subscribe, until
 
 PARTITIONS = 32
 # Sends before the kill and after it. Each EACHth send has subscribers: fewer sends than the bounds of unfinished sends and of
@@ -23,8 +19,7 @@ CONNECTIONS, STREAMS = 27, 240
 
 
 def project_number(node):
-    out = subprocess.run([cluster.BINARY, "project", "list", "--json", "--data", node.folder], check=True,
-                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30).stdout
+    out = node.command("project", "list", "--json")
     return int(next(one["projectNumber"] for one in json.loads(out) if one["project"] == "demo"))
 
 
@@ -42,8 +37,7 @@ class Lock:
     """A lock on the table of snapshots: while the lock is held, a node that takes a partition cannot read it."""
 
     def __init__(self, database):
-        command = [f"{database.bin}/psql", "-qAt", "-U", "tidecast", "-h", "127.0.0.1", "-p", str(database.port), "tidecast"]
-        self.session = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.session = subprocess.Popen(database.client("psql", "-qAt"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.do("BEGIN; LOCK TABLE tidecast.snapshot IN ACCESS EXCLUSIVE MODE;")
 
     def do(self, words):
@@ -76,12 +70,9 @@ class Burst:
 
 async def run(database, gateway, shards):
     gateway.options += ["--roles", "gateway", "--loops", "1"]
-    for node in (gateway, *shards):
-        node.start()
-    for node in (gateway, *shards):
-        await asyncio.to_thread(node.wait_ready)
+    await asyncio.to_thread(start, (gateway, *shards))
     await asyncio.to_thread(
-        cluster.wait, lambda: set(gateway.owners()) == {one.name for one in shards}, "both shards to own partitions")
+        wait, lambda: set(gateway.owners()) == {one.name for one in shards}, "both shards to own partitions")
     victim, heir = shards
     devices = await register(gateway.host, gateway.port, 8)
     partition = gateway.owners().index(victim.name)
@@ -106,7 +97,7 @@ async def run(database, gateway, shards):
     await burst.fire(after)
     # All these sends reach the heir while it cannot read the partition.
     await asyncio.to_thread(
-        cluster.wait, lambda: gateway.owners()[partition] == heir.name, "the other shard to own the partition")
+        wait, lambda: gateway.owners()[partition] == heir.name, "the other shard to own the partition")
     await asyncio.sleep(0.7)
     lock.release()
     statuses = {number: await answer for number, answer in burst.answers.items()}
@@ -139,10 +130,11 @@ async def run(database, gateway, shards):
 
 
 def main():
-    with cluster.making() as made:
+    with making() as made:
         database, (gateway, *shards) = made.cluster("gateway", "one", "two")
         asyncio.run(run(database, gateway, shards))
         print("takeover_burst: ok")
 
 
-main()
+if __name__ == "__main__":
+    main()

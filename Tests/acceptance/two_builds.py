@@ -1,76 +1,49 @@
 """Two builds in one cluster: see two_builds.sh."""
-import http.client
 import json
 import os
 import signal
-import subprocess
 import sys
 
-os.environ.setdefault("TIDECAST", sys.argv[1])
-import cluster  # noqa: E402
-from assertion import access_token, exchange  # noqa: E402
+from assertion import access_token, exchange
 
-TODAY, FORMER = sys.argv[1:3]
-cluster.BINARY = TODAY
+from system import admin
+from system.checks import check, wait
+from system.device import Device
+from system.load import Load
+from system.node import Node, making, start
+from system.process import BACKEND
+
+TODAY, FORMER = os.environ["TIDECAST"], sys.argv[1]
 TOPICS = [f"topic-{number}" for number in range(8)]
 
 
-def check(condition, what):
-    if not condition:
-        raise SystemExit(f"FAIL: {what}")
-    print(f"ok    {what}", flush=True)
-
-
-class Node(cluster.Node):
-    """A node that runs the binary `build`."""
-    build = TODAY
-
-    def start(self):
-        before, cluster.BINARY = cluster.BINARY, self.build
-        try:
-            super().start()
-        finally:
-            cluster.BINARY = before
-
-    def command(self, *words):
-        """Runs a command of the node's own build at this node."""
-        return subprocess.run([self.build, *words, "--data", self.folder], check=True, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=60).stdout
-
-    def owners(self):
-        return [one["owner"] for one in json.loads(self.command("cluster", "status", "--json"))["partitions"]]
-
-
-class Device(cluster.Device):
+class Listener(Device):
+    """A device that acknowledges each twentieth message."""
     acknowledged = 20
 
 
-class Load(cluster.Load):
+class LoadOfBoth(Load):
     """Sends to the topics in turn, through both nodes in turn. Where a connection breaks, it sends again through the other
     node."""
 
     def __init__(self, nodes):
         self.nodes = nodes
-        super().__init__(nodes[0])
+        super().__init__(nodes[0], pause=0.02)
 
-    def run(self):
-        number = 0
-        while not self.is_over:
-            number += 1
-            message = {"message": {"topic": TOPICS[number % len(TOPICS)], "data": {"n": str(number)}}}
-            status = 0
-            for node in (self.nodes[number % 2], self.nodes[1 - number % 2]):
-                try:
-                    status, _ = node.call("POST", "/v1/projects/demo/messages:send", message)
-                    break
-                except (OSError, http.client.HTTPException):
-                    pass
-            self.record(number, status)
-            cluster.time.sleep(0.02)
+    def message(self, number):
+        return {"topic": TOPICS[number % len(TOPICS)], "data": {"n": str(number)}}
+
+    def send(self, number):
+        self.server = self.nodes[number % 2]
+        status = super().send(number)
+        if status == 0:
+            self.server = self.nodes[1 - number % 2]
+            status = super().send(number)
+        return status
 
 
 def ask(node, path, body):
-    status, answer = node.call("POST", path, body, {**cluster.OWNER, "access_token_auth": "true"})
+    status, answer = node.call("POST", path, body, BACKEND)
     if status != 200:
         raise SystemExit(f"FAIL: {path}: {status} {answer[:300]}")
     return json.loads(answer)
@@ -100,13 +73,13 @@ def credentials(today, former):
 
     def both(token, status, what):
         for node in nodes:
-            cluster.wait(lambda node=node: sends(node, token) == status, f"{node.name}: {what}", 30)
+            wait(lambda node=node: sends(node, token) == status, f"{node.name}: {what}", 30)
         check(True, what)
     path = os.path.join(former.folder, "shop.json")
     former.command("project", "create", "shop", "--service-account", path)
     with open(path, encoding="utf-8") as file:
         account = json.load(file)
-    cluster.wait(lambda: exchange(today, account)[0] == 200, "the account to be known")
+    wait(lambda: exchange(today, account)[0] == 200, "the account to be known")
     token = access_token(today, account)
     for node in nodes:
         both(access_token(node, account), 200, f"an access token of the node of {node.name}, for an account from before")
@@ -119,90 +92,84 @@ def credentials(today, former):
         today.command("key", "revoke", identity)
     both(key["key"], 401, "what is revoked ends at both")
     both(old, 401, "and what the former build has made as well")
-    cluster.wait(lambda: [exchange(node, account)[0] for node in nodes] == [400, 400], "the account to be known no more")
-    cluster.wait(lambda: sends(today, token) == 401, "its access tokens to end under today's build")
+    wait(lambda: [exchange(node, account)[0] for node in nodes] == [400, 400], "the account to be known no more")
+    wait(lambda: sends(today, token) == 401, "its access tokens to end under today's build")
     # Not with the former build's command line, which may or may not ask for a confirmation.
-    subprocess.run(["curl", "-sf", "-X", "DELETE", "--unix-socket", f"{former.folder}/admin.sock",
-                    "http://localhost/admin/projects/shop"], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    status, said = admin.ask(former.data, "DELETE", "/admin/projects/shop", timeout=60)
+    check(status == 200, f"the project is deleted: {said}")
     both(old, 401, "the former build deletes the project")
     check(json.loads(today.command("key", "list", "--json")) == [], "and nothing of it is listed")
 
 
 def run(nodes):
     today, former = nodes
-    for node in nodes:
-        node.start()
-    for node in nodes:
-        node.wait_ready()
+    start(nodes)
 
     def shared():
         return all(set(node.owners()) == {"today", "former"} for node in nodes if node.process.poll() is None)
-    cluster.wait(shared, "both to own partitions, and to agree")
+    wait(shared, "both to own partitions, and to agree")
     check(True, "a node of each build owns partitions")
 
     devices = []
     for number in range(8):
         made, listens = nodes[number % 2], nodes[number // 2 % 2]
-        devices.append(Device(listens, ask(made, "/v1/projects/demo/registrations", {})))
+        devices.append(Listener(listens, ask(made, "/v1/projects/demo/registrations", {})))
     tokens = [device.token for device in devices]
     for number, topic in enumerate(TOPICS):
         found = ask(nodes[number % 2], "/iid/v1:batchAdd", {"to": f"/topics/{topic}", "registration_tokens": tokens})
         assert found["results"] == [{}] * len(tokens), found
     found = ask(today, "/iid/v1:batchRemove", {"to": f"/topics/{TOPICS[0]}", "registration_tokens": tokens[:1]})
     found = ask(former, "/iid/v1:batchAdd", {"to": f"/topics/{TOPICS[0]}", "registration_tokens": tokens[:1]})
-    cluster.wait(lambda: all(device.streams for device in devices), "the streams")
+    wait(lambda: all(device.streams for device in devices), "the streams")
     for number, node in enumerate(nodes):
         ask(node, "/v1/projects/demo/messages:send", {"message": {
             "condition": f"'{TOPICS[1]}' in topics && '{TOPICS[2]}' in topics", "data": {"n": str(900_001 + number)}}})
         for device in devices:
             ask(node, "/v1/projects/demo/messages:send", {"message": {"token": device.token, "data": {"n": str(800_001 + number)}}})
     wanted = {900_001, 900_002, 800_001, 800_002}
-    cluster.wait(lambda: all(wanted <= set(device.counts()) for device in devices), "conditions and direct messages")
+    wait(lambda: all(wanted <= set(device.counts()) for device in devices), "conditions and direct messages")
     check(True, "registered, subscribed, sent to topics, conditions and devices, each by the one and heard by the other")
 
     credentials(today, former)
-    load = Load(nodes)
+    load = LoadOfBoth(nodes)
 
     def settled(what, count=20):
         mark = load.mark()
-        cluster.wait(lambda: len(load.accepted(mark)) >= count, f"sends after {what}", 40)
+        wait(lambda: len(load.accepted(mark)) >= count, f"sends after {what}", 40)
     settled("the beginning")
 
     for leaver, stayer in ((former, today), (today, former)):
         mark = load.mark()
         check(leaver.end(signal.SIGTERM) == 0, f"the node of {leaver.name} leaves in order")
-        cluster.wait(lambda: set(stayer.owners()) == {stayer.name}, "the other to own everything")
+        wait(lambda: set(stayer.owners()) == {stayer.name}, "the other to own everything")
         settled("the leave")
-        leaver.start()
-        leaver.wait_ready()
-        cluster.wait(shared, "both to own partitions again")
+        start([leaver])
+        wait(shared, "both to own partitions again")
         settled("the return")
         lost = {number: status for number, status in load.failures(mark).items() if status not in (0, 503)}
         check(not lost, f"partitions went from {leaver.name} to {stayer.name} and back {lost}")
 
     for victim, other in ((former, today), (today, former)):
         victim.end(signal.SIGKILL)
-        cluster.wait(lambda: set(other.owners()) == {other.name}, "the other to own everything")
+        wait(lambda: set(other.owners()) == {other.name}, "the other to own everything")
         settled("the kill")
-        victim.start()
-        victim.wait_ready()
-        cluster.wait(shared, "both to own partitions again")
+        start([victim])
+        wait(shared, "both to own partitions again")
         settled("the return")
         check(True, f"the node of {victim.name} was killed: {other.name} took over, and gave back")
 
     # As in a rolling upgrade: the former node moves to today's build, and back to its own build while the other node still runs.
     for build, which, what in ((TODAY, "one build now", "goes on under today's"), (FORMER, "two builds again", "goes back")):
         check(former.end(signal.SIGTERM) == 0, "it leaves in order")
-        former.build = build
-        former.start()
-        former.wait_ready()
-        cluster.wait(shared, f"both to own partitions, of {which}")
+        former.binary = build
+        start([former])
+        wait(shared, f"both to own partitions, of {which}")
         settled(f"its node {what}")
         check(True, f"the node of the former build {what}")
 
     load.end()
     accepted = set(load.accepted())
-    cluster.wait(lambda: all(accepted <= set(device.counts()) for device in devices), "the last deliveries", 60)
+    wait(lambda: all(accepted <= set(device.counts()) for device in devices), "the last deliveries", 60)
     unknown = set(load.failures())
     surplus = [set(device.counts()) - accepted - unknown - wanted for device in devices]
     check(not any(surplus), f"nothing arrived that was never sent {surplus}")
@@ -212,12 +179,10 @@ def run(nodes):
 
 
 def main():
-    with cluster.making() as made:
+    with making() as made:
         database = made.database()
         for name, build in (("today", TODAY), ("former", FORMER)):
-            node = Node(made.folder, name, database)
-            node.build = build
-            made.nodes.append(node)
+            made.nodes.append(Node(made.folder, name, database, binary=build))
         run(made.nodes)
     print("two_builds: ok")
 

@@ -5,4 +5,4 @@
 former=${TIDECAST_FORMER:-}
 [ -n "$former" ] || skip "TIDECAST_FORMER does not name the binary of another build"
 [ -x "$former" ] || fail "TIDECAST_FORMER names $former, which is no program"
-python3 "$here/two_builds.py" "$tidecast" "$former"
+python3 "$here/two_builds.py" "$former"

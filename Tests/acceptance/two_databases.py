@@ -1,18 +1,18 @@
 """Faults of a cluster on two databases, and the promises that must hold under each of them: see two_databases.sh."""
-import http.client
+import itertools
 import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
-import threading
 import time
 
-os.environ.setdefault("TIDECAST", sys.argv[1])
-import cluster  # noqa: E402
+from system.checks import check, wait
+from system.device import Device, register, subscribe
+from system.load import Load
+from system.node import Node, making, start
+from system.process import BACKEND
 
-cluster.BINARY = sys.argv[1]
 BEGAN = time.monotonic()
 # Seconds between two sends to a topic. While a partition moves, or its database is away, so few messages come together that they
 # stay below the 100 messages that may wait for a device.
@@ -20,66 +20,26 @@ PAUSE = 0.8
 TOPICS = [f"topic-{number}" for number in range(16)]
 
 
-def check(condition, what):
-    if not condition:
-        raise SystemExit(f"FAIL: {what}")
-    print(f"ok    {what} ({time.monotonic() - BEGAN:.1f} s)", flush=True)
-
-
-def log_of(node):
-    with open(os.path.join(node.folder, "log"), encoding="utf-8", errors="replace") as file:
-        return file.read()
-
-
-class Spread:
-    """Takes the place of a database at a node, and has the flags that name the further databases."""
-
-    def __init__(self, home, *further):
-        self.url = home.url
-        self.options = [word for one in further for word in ("--further-engine", one.url)]
-
-
-class Device(cluster.Device):
+class Listener(Device):
     """A device that also counts how often the server told it that messages were dropped."""
+    told = 0
 
-    def __init__(self, node, registration):
-        self.told = 0
-        super().__init__(node, registration)
-
-    def read(self, answer):
-        super().read(self.watch(answer))
-
-    def watch(self, answer):
-        for line in answer:
-            self.told += line.startswith(b"event: deleted")
-            yield line
+    def receive(self, event, kind, data):
+        self.told += kind == "deleted_messages"
+        super().receive(event, kind, data)
 
 
-class Load(cluster.Load):
-    """Sends slowly to a topic of its own. It can be paused, and keeps the times of each send and of its answer."""
+class SlowLoad(Load):
+    """Sends slowly to a topic of its own, with numbers of its own. It can be paused."""
+    is_paused = False
 
     def __init__(self, node, topic):
-        self.topic, self.times, self.is_paused = topic, {}, False
-        self.first = TOPICS.index(topic) * 1_000_000
-        super().__init__(node)
+        super().__init__(node, topic=topic, pause=PAUSE, numbers=itertools.count(TOPICS.index(topic) * 1_000_000 + 1))
 
-    def run(self):
-        number = 0
-        while not self.is_over:
-            if self.is_paused:
-                time.sleep(0.04)
-                continue
-            number += 1
-            name = self.first + number
-            begun = time.monotonic() - BEGAN
-            message = {"message": {"topic": self.topic, "data": {"n": str(name)}}}
-            try:
-                status, _ = self.node.call("POST", "/v1/projects/demo/messages:send", message)
-            except (OSError, http.client.HTTPException):
-                status = 0
-            self.times[name] = (round(begun, 2), round(time.monotonic() - BEGAN, 2))
-            self.record(name, status)
-            time.sleep(PAUSE)
+    def send(self, number):
+        while self.is_paused:
+            time.sleep(0.04)
+        return super().send(number)
 
 
 def processes(database):
@@ -90,67 +50,46 @@ def processes(database):
         return [first, *(int(word) for word in file.read().split())]
 
 
-def metric(node, name):
-    text = node.call("GET", "/metrics")[1].decode()
-    return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
-
-
-def rows(database, sql):
-    return subprocess.run(
-        [f"{database.bin}/psql", "-h", "127.0.0.1", "-p", str(database.port), "-U", "tidecast", "-d", "tidecast",
-         "-XAtc", sql], check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30).stdout.split()
-
-
 def wrongly_named(folder, one, home, other, third):
     """Nodes whose databases are named wrongly. Each must say why and end, and must harm nothing."""
     cases = [
-        ("forgotten", Spread(home), "spread over 2 databases, and 1 is named"),
-        ("swapped", Spread(other, home), "--engine names database 2 of 2"),
-        ("foreign", Spread(home, third), "says nothing of itself"),
-        ("surplus", Spread(home, other, third), "spread over 2 databases, and 3 are named"),
-        ("twice", Spread(home, home), "is the home of a cluster itself"),
+        ("forgotten", (home,), "spread over 2 databases, and 1 is named"),
+        ("swapped", (other, home), "--engine names database 2 of 2"),
+        ("foreign", (home, third), "says nothing of itself"),
+        ("surplus", (home, other, third), "spread over 2 databases, and 3 are named"),
+        ("twice", (home, home), "is the home of a cluster itself"),
     ]
     for name, databases, sentence in cases:
-        node = cluster.Node(folder, name, databases)
-        node.options = databases.options
+        node = Node(folder, name, *databases)
+        # Without --partitions.
+        node.options = []
         node.start()
         code = node.process.wait(timeout=30)
-        check(code != 0 and sentence in log_of(node), f"{name}: \"{sentence}\"")
-    tables = rows(third, "SELECT count(*) FROM tidecast.partition")
+        check(code != 0 and sentence in node.log_text(), f"{name}: \"{sentence}\"")
+    tables = third.rows("SELECT count(*) FROM tidecast.partition")
     check(tables == ["0"] and one.is_ready(), "nothing was made in the third database, and the node goes on")
 
 
 def run(folder, home, other, third, nodes):
     one, two = nodes
-    for node in nodes:
-        node.start()
-    for node in nodes:
-        node.wait_ready()
-    check([int(row) % 2 for row in rows(home, "SELECT id FROM tidecast.partition")] == [0] * 16
-          and [int(row) % 2 for row in rows(other, "SELECT id FROM tidecast.partition")] == [1] * 16,
+    start(nodes)
+    check([int(row) % 2 for row in home.rows("SELECT id FROM tidecast.partition")] == [0] * 16
+          and [int(row) % 2 for row in other.rows("SELECT id FROM tidecast.partition")] == [1] * 16,
           "half of the partitions live in each database")
     wrongly_named(folder, one, home, other, third)
-    cluster.wait(lambda: {"one", "two"} == set(one.owners()[0::2]) == set(one.owners()[1::2]),
-                 "both nodes to own partitions in both databases")
+    wait(lambda: {"one", "two"} == set(one.owners()[0::2]) == set(one.owners()[1::2]),
+         "both nodes to own partitions in both databases")
 
-    devices = []
-    for _ in range(4):
-        status, body = one.call("POST", "/v1/projects/demo/registrations", {})
-        assert status == 200, (status, body)
-        devices.append(Device(one, json.loads(body)))
+    devices = [listener(one) for _ in range(4)]
     for topic in TOPICS:
-        status, body = one.call(
-            "POST", "/iid/v1:batchAdd",
-            {"to": f"/topics/{topic}", "registration_tokens": [device.token for device in devices]},
-            {**cluster.OWNER, "access_token_auth": "true"})
-        assert status == 200 and json.loads(body)["results"] == [{}] * 4, (status, body)
-    cluster.wait(lambda: all(device.streams for device in devices), "the streams")
-    loads = [Load(one, topic) for topic in TOPICS]
+        change(one, "Add", topic, devices)
+    wait(lambda: all(device.streams for device in devices), "the streams")
+    loads = [SlowLoad(one, topic) for topic in TOPICS]
 
     def settled(some, what, count=3):
         marks = [load.mark() for load in some]
-        cluster.wait(lambda: all(len(load.accepted(mark)) >= count for load, mark in zip(some, marks)),
-                     f"sends after {what}", 40)
+        wait(lambda: all(len(load.accepted(mark)) >= count for load, mark in zip(some, marks)),
+             f"sends after {what}", 40)
 
     settled(loads, "the beginning")
     check(True, "16 topics in both databases: registered, subscribed, listening, sending")
@@ -160,11 +99,11 @@ def run(folder, home, other, third, nodes):
     settled(loads, "the kill")
     failed = [name for load, mark in zip(loads, marks) for name in load.failures(mark)]
     check(not failed, f"a node was killed: no send failed {failed}")
-    cluster.wait(lambda: set(one.owners()) == {"one"}, "the other to own everything")
+    wait(lambda: set(one.owners()) == {"one"}, "the other to own everything")
     check(True, "the other node has taken over everything in both databases")
 
     other.stop()
-    cluster.wait(lambda: metric(one, "tidecast_databases_away") == 1, "the node to see that a database is away")
+    wait(lambda: one.metrics()["tidecast_databases_away"] == 1, "the node to see that a database is away")
     time.sleep(2)
     marks = [load.mark() for load in loads]
     time.sleep(6)
@@ -173,9 +112,7 @@ def run(folder, home, other, third, nodes):
     check(flowing and stopped and len(flowing) + len(stopped) == len(loads),
           f"a database was stopped: {len(flowing)} topics go on, {len(stopped)} in it do not")
     # Sends under way wait, since no node knows whether their records are durable. The node refuses new sends at once.
-    status = subprocess.run([cluster.BINARY, "cluster", "status", "--data", one.folder], check=True, timeout=30,
-                            stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
-    check("away: database 2" in status, "`cluster status` names it")
+    check("away: database 2" in one.command("cluster", "status"), "`cluster status` names it")
     answers = [one.call("POST", "/v1/projects/demo/messages:send",
                         {"message": {"topic": load.topic, "data": {"n": "0"}}}) for load in stopped]
     # The node gives this reason at once. A send that waits instead ends at its deadline, with another reason.
@@ -183,22 +120,22 @@ def run(folder, home, other, third, nodes):
           f"those get {answers[0]}, and the node is ready")
     two.start()
     two.wait_ready()
-    check(metric(two, "tidecast_databases_away") == 1, "a node begins while the database is away, and is ready")
+    check(two.metrics()["tidecast_databases_away"] == 1, "a node begins while the database is away, and is ready")
     settled(flowing, "the second node's return")
     other.start()
-    cluster.wait(lambda: metric(one, "tidecast_databases_away") == metric(two, "tidecast_databases_away") == 0,
-                 "the database to be seen again")
+    wait(lambda: one.metrics()["tidecast_databases_away"] == two.metrics()["tidecast_databases_away"] == 0,
+         "the database to be seen again")
     settled(loads, "the database's return")
-    cluster.wait(lambda: "" not in one.owners(), "everything to be owned again")
+    wait(lambda: "" not in one.owners(), "everything to be owned again")
     check(True, "the database is back: all topics go on")
-    cluster.wait(lambda: {"one", "two"} == set(one.owners()[0::2]) == set(one.owners()[1::2]),
-                 "both nodes to own partitions in both databases again")
+    wait(lambda: {"one", "two"} == set(one.owners()[0::2]) == set(one.owners()[1::2]),
+         "both nodes to own partitions in both databases again")
 
     frozen = processes(other)
     for process in frozen:
         os.kill(process, signal.SIGSTOP)
     try:
-        cluster.wait(lambda: metric(one, "tidecast_databases_away") == 1, "the frozen database to count as away")
+        wait(lambda: one.metrics()["tidecast_databases_away"] == 1, "the frozen database to count as away")
         settled(flowing, "the database froze")
         time.sleep(6)
         settled(flowing, "the database has been frozen for a while")
@@ -214,7 +151,7 @@ def run(folder, home, other, third, nodes):
         load.is_paused = True
     time.sleep(0.5)
     home.stop()
-    cluster.wait(lambda: not any(node.is_ready() for node in nodes), "both nodes to see that their home is away")
+    wait(lambda: not any(node.is_ready() for node in nodes), "both nodes to see that their home is away")
     check(True, "without the home database a node is not ready")
     home.start()
     for node in nodes:
@@ -234,11 +171,12 @@ def run(folder, home, other, third, nodes):
         load.end()
     accepted = [name for load in loads for name in load.accepted()]
     try:
-        cluster.wait(lambda: all(set(accepted) <= set(device.counts()) for device in devices), "the last deliveries", 40)
+        wait(lambda: all(set(accepted) <= set(device.counts()) for device in devices), "the last deliveries", 40)
     except SystemExit:
         for number, device in enumerate(devices):
             lost = sorted(set(accepted) - set(device.counts()))
-            when = [load.times[name] for load in loads for name in lost if name in load.times]
+            when = [tuple(round(at - BEGAN, 2) for at in load.times[name])
+                    for load in loads for name in lost if name in load.times]
             print(f"device {number}, {device.streams} streams, told {device.told} times: missing {lost}, asked and answered at {when}")
         raise
     unknown = {name for load in loads for name in load.failures()}
@@ -249,30 +187,26 @@ def run(folder, home, other, third, nodes):
     return devices
 
 
+def listener(node):
+    """A device that is registered at the node, and listens there."""
+    return Listener(node, register(node))
+
+
 def subscriptions(node, device):
     """The topics of the device, as the server says; `None` where the server does not know the device."""
     status, body = node.call("GET", f"/iid/info/{device.token}?details=true",
-                             headers={**cluster.OWNER, "access_token_auth": "true"})
+                             headers=BACKEND)
     return set(json.loads(body).get("rel", {}).get("topics", {})) if status == 200 else None
 
 
 def change(node, kind, topic, devices):
-    status, body = node.call("POST", f"/iid/v1:batch{kind}",
-                             {"to": f"/topics/{topic}", "registration_tokens": [device.token for device in devices]},
-                             {**cluster.OWNER, "access_token_auth": "true"})
-    assert status == 200 and json.loads(body)["results"] == [{}] * len(devices), (status, body)
-
-
-def new_device(node):
-    status, body = node.call("POST", "/v1/projects/demo/registrations", {})
-    assert status == 200, (status, body)
-    return Device(node, json.loads(body))
+    subscribe(node, topic, [device.token for device in devices], f"batch{kind}")
 
 
 def went_back(database, nodes, devices):
     """One database goes back to an earlier state of its disk, as after the restore of a snapshot; the other database goes on."""
     one, two = nodes
-    cluster.wait(lambda: {"one", "two"} == set(one.owners()[0::2]) == set(one.owners()[1::2]), "both to own partitions")
+    wait(lambda: {"one", "two"} == set(one.owners()[0::2]) == set(one.owners()[1::2]), "both to own partitions")
     data, copy = f"{database.folder}/data", f"{database.folder}/copy"
     frozen = processes(database)
     for process in frozen:
@@ -283,7 +217,7 @@ def went_back(database, nodes, devices):
     os.unlink(f"{copy}/postmaster.pid")
 
     # One of the two databases will forget all these changes.
-    devices = devices + [new_device(one) for _ in range(8)]
+    devices = devices + [listener(one) for _ in range(8)]
     for number, topic in enumerate(TOPICS):
         change(one, "Add", topic, devices[4:])
         change(one, "Remove", topic, devices[number % 4:number % 4 + 1])
@@ -292,17 +226,14 @@ def went_back(database, nodes, devices):
     shutil.rmtree(data)
     os.rename(copy, data)
     database.start()
-    cluster.wait(lambda: one.process.poll() == two.process.poll() == 70, "both nodes to notice")
-    check(all("the database went back" in log_of(node) for node in nodes), "an old disk: both nodes notice, say so, and end")
-    for node in nodes:
-        node.start()
-    for node in nodes:
-        node.wait_ready()
-    cluster.wait(lambda: "" not in one.owners(), "everything to be owned again")
+    wait(lambda: one.process.poll() == two.process.poll() == 70, "both nodes to notice")
+    check(all("the database went back" in node.log_text() for node in nodes), "an old disk: both nodes notice, say so, and end")
+    start(nodes)
+    wait(lambda: "" not in one.owners(), "everything to be owned again")
 
     known = {device: subscriptions(one, device) for device in devices}
     kept = [device for device in devices if known[device] is not None]
-    cluster.wait(lambda: all(device.streams > 1 for device in kept), "the devices to come back")
+    wait(lambda: all(device.streams > 1 for device in kept), "the devices to come back")
     wrong = ["not tried"]
     for attempt in range(1, 20):
         sent = {topic: 90_000_000 + attempt * 1000 + number for number, topic in enumerate(TOPICS)}
@@ -316,27 +247,24 @@ def went_back(database, nodes, devices):
         if not wrong:
             break
     check(not wrong, f"of {len(devices)} devices {len(kept)} are known; each gets what it is subscribed to, and nothing else {wrong}")
-    late = new_device(two)
+    late = listener(two)
     change(two, "Add", TOPICS[0], [late] + kept[:1])
     change(two, "Remove", TOPICS[1], kept)
-    cluster.wait(lambda: late.streams, "the new device's stream")
+    wait(lambda: late.streams, "the new device's stream")
     for number in range(2):
         one.call("POST", "/v1/projects/demo/messages:send", {"message": {"topic": TOPICS[number], "data": {"n": f"9999{number}"}}})
-    cluster.wait(lambda: 99990 in late.seen and 99990 in kept[0].seen, "the new device's message")
+    wait(lambda: 99990 in late.seen and 99990 in kept[0].seen, "the new device's message")
     check(not any(99991 in device.seen for device in kept), "subscriptions go on to change")
 
 
 def main():
-    with cluster.making() as made:
+    with making() as made:
         for name in ("home", "other", "third"):
             place = os.path.join(made.folder, name)
             os.mkdir(place)
             made.database(place)
         databases, nodes = made.databases, made.nodes
-        spread = Spread(*databases[:2])
-        nodes += [cluster.Node(made.folder, name, spread) for name in ("one", "two")]
-        for node in nodes:
-            node.options = ["--partitions", "32", *spread.options]
+        nodes += [Node(made.folder, name, *databases[:2]) for name in ("one", "two")]
         devices = run(made.folder, *databases, nodes)
         nodes[1].start()
         nodes[1].wait_ready()

@@ -5,4 +5,4 @@
 #
 #   Tests/acceptance/two_databases.sh [BINARY]
 . "$(dirname "$0")/common.sh"
-python3 "$here/two_databases.py" "${1:-$tidecast}"
+TIDECAST=${1:-$tidecast} python3 "$here/two_databases.py"

@@ -8,6 +8,8 @@ import time
 
 from topology import API_PORT
 
+from system.device import EventStream
+
 # The server answers within its own deadline of 25 s.
 TIMEOUT = 30.0
 # The retries of the official SDKs: at most four, on 503, the first after 0.5 s and each later pause twice as long.
@@ -63,44 +65,13 @@ class Client:
             yield BACKOFF * 2 ** number * self.random.uniform(0.8, 1.2)
 
 
-class EventStream:
-    """A device's stream of server-sent events; read by one thread, closed by any."""
-
-    def __init__(self, gateway, project, device, credential, last_event=None):
-        self.link = connection(gateway, 3)
-        self.link.connect()
-        # The server sends a comment every 25 s.
-        self.link.sock.settimeout(35)
-        headers = {"authorization": f"Bearer {credential}", "accept": "text/event-stream"}
-        if last_event:
-            headers["last-event-id"] = last_event
-        self.socket = self.link.sock
-        self.link.request("GET", f"/v1/projects/{project}/registrations/{device}:listen", headers=headers)
-        self.answer = self.link.getresponse()
-        self.status = self.answer.status
-
-    def events(self):
-        """(id, event, data) until the stream ends or breaks."""
-        event, name, data = None, None, None
-        for line in self.answer:
-            text = line.decode().rstrip("\r\n")
-            if not text:
-                if name is not None:
-                    yield event, name, data
-                event, name, data = None, None, None
-            elif text.startswith("id: "):
-                event = text[4:]
-            elif text.startswith("event: "):
-                name = text[7:]
-            elif text.startswith("data: "):
-                data = text[6:]
-
-    def close(self):
-        try:
-            self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        self.link.close()
+def open_stream(gateway, project, device, credential, last_event=None):
+    """A device's stream at a gateway. Raises one of FAULTS where the gateway does not answer within 3 s."""
+    link = connection(gateway, 3)
+    link.connect()
+    # The server sends a comment every 25 s.
+    link.sock.settimeout(35)
+    return EventStream(link, f"/v1/projects/{project}/registrations/{device}", credential, last_event)
 
 
 class Pace:

@@ -2,9 +2,8 @@
 import os
 import subprocess
 import threading
-import time
 
-from topology import tool
+from topology import MACHINES
 
 SAMPLE = """SELECT p.id, coalesce(p.owner, 0), p.epoch, p.floor, greatest(p.floor - 1,
   (SELECT max(sequence) FROM tidecast.journal AS j WHERE j.partition = p.id)) FROM tidecast.partition AS p"""
@@ -18,8 +17,8 @@ FROM tidecast.partition AS p LEFT JOIN (
 
 class Database:
     def __init__(self, service="db"):
-        setting = tool.services()["db"]["environment"]
-        self.folder = os.path.join("/var/lib/postgresql", tool.namespace(service))
+        setting = MACHINES.services()["db"]["environment"]
+        self.folder = MACHINES.volume(service)
         self.user, self.password, self.name = (
             setting["POSTGRES_USER"], setting["POSTGRES_PASSWORD"], setting["POSTGRES_DB"])
 

@@ -1,20 +1,15 @@
-"""Wall clocks that leap. A node that is to see another time restarts with Tests/acceptance/world.c preloaded."""
-import os
-import shutil
-import subprocess
-import sys
+"""Wall clocks that leap. A node that is to see another time restarts with Tests/system/world.c preloaded."""
 import time
 
 from registry import fault
-from topology import ROOT, tool
 
-sys.path.insert(0, os.path.join(ROOT, "Tests/acceptance"))
-from world import World  # noqa: E402
+from system.process import make_folder, remove
+from system.world import World
 
 LEAPS = {"271 days ahead": 271 * 86_400, "back to 1970": -int(time.time())}
 
 
-def start_anew(run, node, environment):
+def start_with(run, node, environment):
     node.kill()
     node.environment = environment
     node.start()
@@ -23,12 +18,11 @@ def start_anew(run, node, environment):
 
 def leaps(run, name):
     """The clock leaps away and back. While the clock is wrong this node is not ready, and all other nodes stay ready."""
-    folder = subprocess.run([tool.UNPRIVILEGED, "mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip()
-    os.chmod(folder, 0o755)
+    folder = make_folder()
     world, node = World(folder), run.node(name)
     others = [one for one in run.cluster.nodes.values() if one is not node]
     try:
-        start_anew(run, node, world.environment)
+        start_with(run, node, world.environment)
         for what, seconds in LEAPS.items():
             world.wall_is_ahead(seconds)
             seen = run.until(lambda: not run.cluster.is_ready(node), run.seconds)
@@ -40,8 +34,8 @@ def leaps(run, name):
             run.demand(again is not None, "I11", "the node is not ready though its clock is right")
             run.demand(seen is not None or not node.is_shard, "I11", "a shard whose clock is wrong calls itself ready")
     finally:
-        start_anew(run, node, {})
-        shutil.rmtree(folder)
+        start_with(run, node, {})
+        remove(folder)
 
 
 @fault("40", "the clock of a shard leaps: 271 days ahead, back, to 1970, back", seconds=16)

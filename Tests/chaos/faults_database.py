@@ -6,25 +6,21 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 
 from faults_network import fenced_since, sessions
 from history import operations
 from registry import fault
-from topology import DATABASE_PORT, tool
+from topology import DATABASE_PORT, MACHINES
+
+from system.postgres import programs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OURS = "application_name = 'tidecast'"
 
 
 def postmaster():
-    return tool.pid_of("db")
-
-
-def programs():
-    import glob
-    return os.path.dirname(sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))[-1])
+    return MACHINES.pid_of("db")
 
 
 def end_connections(run, where="true"):
@@ -38,8 +34,8 @@ def database_killed(run):
     # The postmaster's children notice its death and end, as on any machine.
     run.sleep(0.3)
     began = time.monotonic()
-    run.until(lambda: tool.pid_of("db") is None, 5)
-    tool.start("db")
+    run.until(lambda: MACHINES.pid_of("db") is None, 5)
+    MACHINES.start("db")
     run.note(restart=round(time.monotonic() - began, 2))
 
 
@@ -68,7 +64,7 @@ def standby_down(run):
 
 def relay(run, names, *words):
     """Puts relay.py between some nodes and the database, and ends the nodes' connections so that they connect again."""
-    process = subprocess.Popen(["ip", "netns", "exec", tool.namespace("db"), sys.executable,
+    process = subprocess.Popen(["ip", "netns", "exec", MACHINES.network.namespace("db"), sys.executable,
                                 os.path.join(HERE, "relay.py"), "6432", str(DATABASE_PORT), str(run.seed), *words],
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     process.stdout.readline()
@@ -180,9 +176,9 @@ def failover(run):
     """The changes that were acknowledged between the copy and the failover are lost with the old primary: the database has lost
     durable records. The nodes must notice the loss and say so. All else must hold: the changes acknowledged before the copy
     and after the failover, and the agreement of topics and devices."""
-    setting_of = tool.services()["db"]["environment"]
+    setting_of = MACHINES.services()["db"]["environment"]
     primary = run.database.folder
-    standby = os.path.join("/var/lib/postgresql", tool.namespace("standby"))
+    standby = MACHINES.volume("standby")
     as_server = ["runuser", "-u", "postgres", "--"]
     environment = {**os.environ, "PGPASSWORD": setting_of["POSTGRES_PASSWORD"]}
     subprocess.run(["rm", "-rf", standby], check=True)
@@ -193,13 +189,13 @@ def failover(run):
     time.sleep(run.seconds)
     last = run.database.sample()
     os.kill(postmaster(), signal.SIGKILL)
-    run.until(lambda: tool.pid_of("db") is None, 5)
+    run.until(lambda: MACHINES.pid_of("db") is None, 5)
     # Within this time the nodes answer the operations that the database has committed.
     time.sleep(0.3)
     run.lost(since)
     subprocess.run(["rm", "-rf", primary], check=True)
     subprocess.run([*as_server, "mv", standby, primary], check=True)
-    tool.start("db")
+    MACHINES.start("db")
     subprocess.run([*as_server, f"{programs()}/pg_ctl", "-D", primary, "-w", "promote"], check=True, timeout=30,
                    capture_output=True)
     new = run.database.sample()

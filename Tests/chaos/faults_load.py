@@ -3,13 +3,14 @@ import asyncio
 import threading
 import time
 
-import placement
 import quota_window
 from client import Client
 from registry import fault
 from setup import Project
 from topology import API_PORT
 from workload import Device
+
+from system import placement
 
 HERD = 1200
 

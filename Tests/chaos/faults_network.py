@@ -8,7 +8,7 @@ import threading
 import time
 
 from registry import fault
-from topology import API_PORT, DATABASE_PORT, PEER_PORT, tool
+from topology import API_PORT, DATABASE_PORT, MACHINES, PEER_PORT
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -43,7 +43,7 @@ def cut_between(run, some, others):
 
 
 def the_rest(run, some):
-    return [name for name in tool.services() if name not in some]
+    return [name for name in MACHINES.services() if name not in some]
 
 
 def sees(run, gateway, *shards):
@@ -183,33 +183,33 @@ def loss(run):
 
 def wire(run, name, *words):
     """Puts wire.py between a node and the switch (the kernel of the test machine has no netem)."""
-    place = list(tool.services()).index(name)
-    for space, link in ((tool.SWITCH, f"port{place}"), (tool.namespace(name), "eth0")):
+    place = list(MACHINES.services()).index(name)
+    for space, link in ((MACHINES.network.switch, f"port{place}"), (MACHINES.network.namespace(name), "eth0")):
         # wire.py reads frames as they are, so the interfaces must make whole frames with checksums.
         for what in ("tx", "tso", "gso", "gro"):
             subprocess.run(["ip", "netns", "exec", space, "ethtool", "-K", link, what, "off"], check=False,
                            capture_output=True)
-    subprocess.run(["ip", "-n", tool.SWITCH, "link", "add", f"wire{place}", "type", "veth", "peer", "name",
+    subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "add", f"wire{place}", "type", "veth", "peer", "name",
                     f"end{place}"], check=True)
-    subprocess.run(["ip", "-n", tool.SWITCH, "link", "set", f"end{place}", "master", "bridge0", "up"], check=True)
-    subprocess.run(["ip", "-n", tool.SWITCH, "link", "set", f"wire{place}", "up"], check=True)
+    subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "set", f"end{place}", "master", "bridge0", "up"], check=True)
+    subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "set", f"wire{place}", "up"], check=True)
     for link in (f"wire{place}", f"end{place}"):
         for what in ("tx", "tso", "gso", "gro"):
-            subprocess.run(["ip", "netns", "exec", tool.SWITCH, "ethtool", "-K", link, what, "off"], check=False,
+            subprocess.run(["ip", "netns", "exec", MACHINES.network.switch, "ethtool", "-K", link, what, "off"], check=False,
                            capture_output=True)
-    process = subprocess.Popen(["ip", "netns", "exec", tool.SWITCH, sys.executable, os.path.join(HERE, "wire.py"),
+    process = subprocess.Popen(["ip", "netns", "exec", MACHINES.network.switch, sys.executable, os.path.join(HERE, "wire.py"),
                                 f"port{place}", f"wire{place}", str(run.seed), *words], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
-    subprocess.run(["ip", "-n", tool.SWITCH, "link", "set", f"port{place}", "nomaster"], check=True)
+    subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "set", f"port{place}", "nomaster"], check=True)
     return process, place
 
 
 def unwire(process, place):
-    subprocess.run(["ip", "-n", tool.SWITCH, "link", "set", f"port{place}", "master", "bridge0"], check=True)
+    subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "set", f"port{place}", "master", "bridge0"], check=True)
     process.stdin.close()
     words = process.stdout.read().strip()
     process.wait(timeout=10)
-    subprocess.run(["ip", "-n", tool.SWITCH, "link", "del", f"wire{place}"], check=True)
+    subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "del", f"wire{place}"], check=True)
     return words
 
 
@@ -233,7 +233,7 @@ def swizzle(run):
         time.sleep(run.seconds / 8)
     back = run.random.sample(names, 4)
     for name in back:
-        for other in tool.services():
+        for other in MACHINES.services():
             # `mend` also removes the other node's rule. That rule is still needed where the other node is cut off itself.
             if other != name:
                 run.cluster.mend(name, other)
@@ -284,8 +284,8 @@ def garbage(run):
     before, rng, sent = sessions(run), random.Random(run.seed), 0
     counters = ("tidecast_peer_refused_total", "tidecast_gossip_refused_total")
     refused = {(name, counter): metric(run, name, counter) for name in ("shard-1", "gateway-1") for counter in counters}
-    place = list(tool.services()).index("shard-1")
-    again = subprocess.Popen(["ip", "netns", "exec", tool.SWITCH, sys.executable, os.path.join(HERE, "replay.py"),
+    place = list(MACHINES.services()).index("shard-1")
+    again = subprocess.Popen(["ip", "netns", "exec", MACHINES.network.switch, sys.executable, os.path.join(HERE, "replay.py"),
                               f"port{place}", str(run.seconds), str(run.seed)], stdout=subprocess.PIPE, text=True)
     end = time.monotonic() + run.seconds
     while time.monotonic() < end:

@@ -5,9 +5,10 @@ import signal
 import threading
 import time
 
-import placement
 from faults_network import fenced_since, sessions
 from registry import fault
+
+from system import placement
 
 CGROUP = "/sys/fs/cgroup/cpu"
 

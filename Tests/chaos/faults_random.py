@@ -5,7 +5,7 @@ import time
 
 from faults_database import end_connections
 from registry import fault
-from topology import DATABASE_PORT, tool
+from topology import DATABASE_PORT, MACHINES
 
 
 def tell_to_end(node):
@@ -31,7 +31,7 @@ def breakages(run):
     def both(rule_of):
         return lambda: cluster.rule(*rule_of), lambda: cluster.unrule(*rule_of)
     deaf = (one, "INPUT", "-s", cluster.address(other), "-j", "DROP")
-    lossy = (one, "INPUT", "-s", f"{tool.NETWORK}.0/24", "-m", "statistic", "--mode", "random", "--probability", "0.2",
+    lossy = (one, "INPUT", "-s", f"{MACHINES.network.subnet}.0/24", "-m", "statistic", "--mode", "random", "--probability", "0.2",
              "-j", "DROP")
     no_database = (one, "OUTPUT", "-p", "tcp", "--dport", str(DATABASE_PORT), "-j", "DROP")
     refused = (one, "OUTPUT", "-p", "tcp", "--dport", str(DATABASE_PORT), "-j", "REJECT", "--reject-with", "tcp-reset")

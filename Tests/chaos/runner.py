@@ -7,8 +7,11 @@ import checkers
 from database import Database, Monitor
 from history import operations
 from setup import Project
-from topology import ROOT, Cluster
+from topology import Cluster
 from workload import Workload
+
+from system.checks import until
+from system.process import ROOT
 
 LOGS = os.path.join(ROOT, ".build/chaos")
 
@@ -54,12 +57,7 @@ class Run:
 
     def until(self, condition, limit, step=0.05):
         """Seconds until `condition` holds; `None` where it does not hold within `limit` s."""
-        began = time.monotonic()
-        while not condition():
-            if time.monotonic() - began > limit:
-                return None
-            time.sleep(step)
-        return time.monotonic() - began
+        return until(condition, limit, step)
 
 
 class Bench:

@@ -2,9 +2,10 @@
 import copy
 
 import checkers
-import placement
 import quota_window
 from history import operations
+
+from system import placement
 
 
 def invoke(t, number, op, **fields):

@@ -1,9 +1,8 @@
 """Projects with keys. The command line makes them once for a cluster."""
 import json
 import os
-import subprocess
 
-from topology import BINARY, tool
+from topology import MACHINES
 
 # A token of the right form that no server made: no key deciphers it.
 TOKEN_OF_NOBODY = "c" + "A" * 21 + ":" + "b" * 60
@@ -15,12 +14,11 @@ class Project:
         gateway = cluster.gateways[0]
 
         def run(*words):
-            done = subprocess.run([BINARY, *words, "--data", gateway.folder], capture_output=True, text=True,
-                                  stdin=subprocess.DEVNULL, check=False)
+            done = gateway.run(*words)
             if done.returncode != 0:
                 raise RuntimeError(f"{' '.join(words)}: {done.stderr}")
             return done.stdout
-        run("project", "create", name, "--service-account", os.path.join(tool.STATE, f"{name}.json"))
+        run("project", "create", name, "--service-account", os.path.join(MACHINES.state, f"{name}.json"))
         if arguments:
             run("project", "quota", name, *arguments)
         self.number = int(next(one["projectNumber"] for one in json.loads(run("project", "list", "--json"))

@@ -6,11 +6,10 @@ before the load begins, and these subscriptions never change: conditions use onl
 """
 import itertools
 import json
-import random
 import threading
 import time
 
-from client import FAULTS, Client, EventStream, Pace, spawn
+from client import FAULTS, Client, Pace, open_stream, spawn
 from history import History
 from setup import TOKEN_OF_NOBODY
 
@@ -265,7 +264,7 @@ class Workload:
                                                    gateway=gateway.name)
             status = 0
             try:
-                stream = EventStream(gateway, device.project.id, device.fid, device.credential, resume)
+                stream = open_stream(gateway, device.project.id, device.fid, device.credential, resume)
                 status = stream.status
             except FAULTS:
                 stream = None

@@ -4,7 +4,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-export TIDECAST=${TIDECAST:-$root/.build/debug/tidecast}
+export TIDECAST=${TIDECAST:-$root/.build/debug/tidecast} PYTHONPATH=$root/Tests
 venv=$root/.build/sdk-venv
 if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
 if ! "$venv/bin/python" -c 'import h2' 2> /dev/null; then "$venv/bin/pip" install -q h2; fi

@@ -1,26 +1,19 @@
 """A real server in a folder of its own, and clients that send the rows' requests."""
 import collections
+import contextlib
 import http.client
 import json
-import os
 import queue
-import shutil
 import signal
 import socket
 import ssl
 import subprocess
-import sys
 import threading
 import time
 import urllib.parse
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "Tests/acceptance"))
-from ports import free_port  # noqa: E402
+from system import device, process
 
-TIDECAST = os.environ["TIDECAST"]
-# This script runs the servers, and makes the files that servers read and write.
-UNPRIVILEGED = os.path.join(ROOT, "tools/unprivileged")
 Answer = collections.namedtuple("Answer", "status headers text json")
 # Every `status` word that any answer had, for row 19.
 seen_statuses = set()
@@ -46,74 +39,63 @@ def answer_of(status, headers, raw):
     return Answer(status, headers, text, body)
 
 
-class Server:
+class Server(process.SecureServer):
     """A development server (`dev`), or a server with the projects `shop` and `other`, their keys and service accounts."""
 
     def __init__(self, dev=False, quotas=(), arguments=()):
-        self.folder = subprocess.run([UNPRIVILEGED, "mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip()
-        self.data = os.path.join(self.folder, "data")
-        self.port, self.tls_port = free_port(), free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.run("cert", "make", "--out", f"{self.folder}/certs", "--name", "localhost", data=False)
-        self.arguments = ["--listen", f"127.0.0.1:{self.port}", "--listen-tls", f"127.0.0.1:{self.tls_port}",
-                          "--cert", f"{self.folder}/certs/server.pem", "--key", f"{self.folder}/certs/server.key",
-                          "--token-uri", f"{self.url}/token", *(["--dev"] if dev else []), *arguments]
-        self.context = ssl.create_default_context(cafile=f"{self.folder}/certs/ca.pem")
+        super().__init__(process.make_folder())
+        self.url, self.is_development = f"http://{self.host}:{self.port}", dev
+        self.options = ["--token-uri", f"{self.url}/token", *arguments]
+        self.environment = {"TIDECAST_FAILPOINT": "send.answers"}
+        self.context = ssl.create_default_context(cafile=f"{self.certificates}/ca.pem")
         self.accounts = {}
         if not dev:
             for project in ("shop", "other"):
                 path = f"{self.folder}/{project}.json"
-                self.run("project", "create", project, "--service-account", path, "--token-uri", f"{self.url}/token")
+                self.admin("project", "create", project, "--service-account", path, "--token-uri", f"{self.url}/token")
                 with open(path) as file:
                     self.accounts[project] = json.load(file)
-            self.bearer = self.run("project", "key", "create", "shop", "--kind", "bearer").strip()
-            self.other_bearer = self.run("project", "key", "create", "other", "--kind", "bearer").strip()
-            self.key = self.run("project", "key", "create", "shop", "--kind", "device").strip()
-            self.other_key = self.run("project", "key", "create", "other", "--kind", "device").strip()
+            self.bearer = self.admin("project", "key", "create", "shop", "--kind", "bearer").strip()
+            self.other_bearer = self.admin("project", "key", "create", "other", "--kind", "bearer").strip()
+            self.key = self.admin("project", "key", "create", "shop", "--kind", "device").strip()
+            self.other_key = self.admin("project", "key", "create", "other", "--kind", "device").strip()
             if quotas:
-                self.run("project", "quota", "shop", *quotas)
+                self.admin("project", "quota", "shop", *quotas)
         else:
             self.bearer, self.key = "owner", "any"
         self.start()
+        self.wait_ready()
 
-    def run(self, *arguments, data=True):
-        command = [UNPRIVILEGED, TIDECAST, *arguments, *(["--data", self.data] if data else [])]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        expect(done.returncode == 0, " ".join(arguments), done.stderr)
+    def words(self):
+        return [word for word in super().words() if word != "--dev" or self.is_development]
+
+    def admin(self, *words):
+        """What a command prints that runs on the server's data, also while no server runs."""
+        done = subprocess.run([process.UNPRIVILEGED, self.binary, *words, "--data", self.data], capture_output=True,
+                              stdin=subprocess.DEVNULL, text=True, timeout=60, check=False)
+        expect(done.returncode == 0, " ".join(words), done.stderr)
         return done.stdout
 
-    def start(self):
-        log = open(f"{self.folder}/log", "ab")
-        environment = dict(os.environ, TIDECAST_FAILPOINT="send.answers")
-        self.process = subprocess.Popen([UNPRIVILEGED, TIDECAST, "server", "--data", self.data, *self.arguments],
-                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
-        for _ in range(400):
-            expect(self.process.poll() is None, "the server ended:", open(f"{self.folder}/log").read()[-2000:])
-            try:
-                if self.call("GET", "/readyz", bearer=None).status == 200:
-                    return
-            except OSError:
-                pass
-            time.sleep(0.05)
-        raise Mismatch("the server was not ready in time")
-
-    def end(self, how=signal.SIGTERM):
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-            self.process.wait(timeout=30)
+    def end(self, how=signal.SIGTERM, limit=30):
+        return super().end(how, limit) if self.is_running() else self.process.returncode
 
     def close(self):
-        self.end(signal.SIGKILL)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.kill()
+        process.remove(self.folder)
+
+    def is_ready(self):
+        with contextlib.suppress(OSError):
+            return self.call("GET", "/readyz", bearer=None).status == 200
+        return False
 
     # Requests
 
     def connect(self, tls=False, alpn=None):
-        plain = socket.create_connection(("127.0.0.1", self.tls_port if tls else self.port), timeout=20)
+        plain = socket.create_connection(("127.0.0.1", self.secure if tls else self.port), timeout=20)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not tls:
             return plain
-        context = ssl.create_default_context(cafile=f"{self.folder}/certs/ca.pem")
+        context = ssl.create_default_context(cafile=f"{self.certificates}/ca.pem")
         if alpn:
             context.set_alpn_protocols(alpn)
         return context.wrap_socket(plain, server_hostname="localhost")
@@ -127,7 +109,7 @@ class Server:
             body = json.dumps(body).encode()
         mine = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         if tls and connection is None:
-            mine = http.client.HTTPSConnection("localhost", self.tls_port, timeout=20, context=self.context)
+            mine = http.client.HTTPSConnection("localhost", self.secure, timeout=20, context=self.context)
         try:
             mine.request(method, path, body, fields)
             response = mine.getresponse()
@@ -161,10 +143,9 @@ class Server:
         expect(answer.json == {"results": [{}] * len(devices)}, "subscribe", answer.text)
 
     def metric(self, name):
-        for line in self.call("GET", "/metrics", bearer=None).text.splitlines():
-            if line.split(" ")[0] == name:
-                return float(line.split(" ")[1])
-        raise Mismatch(f"no metric {name}")
+        """One figure of /metrics."""
+        lines = self.call("GET", "/metrics", bearer=None).text.splitlines()
+        return next(float(line.split(" ")[1]) for line in lines if line.split(" ")[0] == name)
 
 
 class Device:
@@ -184,27 +165,17 @@ class Device:
 class Stream:
     """A device's stream. A thread reads its events: (id, event, data)."""
 
-    def __init__(self, device, last):
-        self.connection = http.client.HTTPConnection("127.0.0.1", device.server.port, timeout=30)
-        headers = {"authorization": f"Bearer {device.credential}", **({"last-event-id": last} if last else {})}
-        self.connection.request("GET", f"{device.path}:listen", headers=headers)
-        self.socket = self.connection.sock
-        self.response = self.connection.getresponse()
-        expect(self.response.status == 200, "listen", self.response.status)
+    def __init__(self, listener, last):
+        connection = http.client.HTTPConnection(listener.server.host, listener.server.port, timeout=30)
+        self.stream = device.EventStream(connection, listener.path, listener.credential, last)
+        expect(self.stream.status == 200, "listen", self.stream.status)
         self.events = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
-        event = {}
         try:
-            for line in self.response:
-                line = line.decode().rstrip("\n")
-                if not line and event:
-                    self.events.put((event.get("id"), event.get("event"), json.loads(event.get("data") or "null")))
-                    event = {}
-                elif ": " in line and not line.startswith(":"):
-                    name, value = line.split(": ", 1)
-                    event[name] = value
+            for event, kind, data in self.stream.events():
+                self.events.put((event, kind, json.loads(data or "null")))
         except (OSError, ValueError, AttributeError):
             pass
         self.events.put(None)
@@ -231,11 +202,7 @@ class Stream:
         return self.messages(count) + self.messages(1, 1)
 
     def close(self):
-        try:
-            self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        self.connection.close()
+        self.stream.close()
 
 
 def error(answer, http_status, status, fcm=None, field=None, row=""):

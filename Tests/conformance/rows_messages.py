@@ -19,7 +19,7 @@ def row_1(s):
 
 def row_2(s):
     """A request may name its project by number; another project's bearer key is refused."""
-    number = next(one["projectNumber"] for one in json.loads(s.run("project", "list", "--json"))
+    number = next(one["projectNumber"] for one in json.loads(s.admin("project", "list", "--json"))
                   if one["project"] == "shop")
     expect(s.send({"topic": "a"}, project=number).status == 200, "by number")
     error(s.send({"topic": "a"}, bearer=s.other_bearer), 403, "PERMISSION_DENIED")

@@ -12,7 +12,6 @@ import urllib.parse
 import h2.config
 import h2.connection
 import h2.events
-
 import harness
 from harness import Server, answer_of, error, expect
 
@@ -267,7 +266,7 @@ def row_37(s):
     with concurrent.futures.ThreadPoolExecutor(500) as pool:
         statuses = set(pool.map(lambda _: s.call("POST", SEND, BODY, tls=True).status, range(500)))
     expect(statuses == {200}, statuses)
-    connection = http.client.HTTPSConnection("localhost", s.tls_port, timeout=20, context=s.context)
+    connection = http.client.HTTPSConnection("localhost", s.secure, timeout=20, context=s.context)
     connection.connect()
     first = connection.sock
     for _ in range(5):

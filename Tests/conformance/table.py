@@ -25,7 +25,7 @@ def main():
             try:
                 ROWS[number](server)
                 print(f"ok   {number:2}  {promise}  ({time.monotonic() - began:.1f} s)", flush=True)
-            except Exception as problem:  # noqa: BLE001: a row that breaks is a row that failed
+            except Exception as problem:  # A row that breaks is a row that failed.
                 failed += 1
                 print(f"FAIL {number:2}  {promise}\n         {type(problem).__name__}: {problem}", flush=True)
     finally:

@@ -1,14 +1,15 @@
 """The compose files as a user runs them: see compose.sh. `compose.py [cluster] [replicated] [small]`; all three by default."""
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 
-from containers import ROOT, Compose, Load, Tenant, docker, run, wait
+from containers import ROOT, Compose, MixedLoad, Tenant, docker, run, wait
+
+from system.ports import free_port
 
 SEED = int(os.environ.get("SEED", time.time() % 100_000))
 # The statuses that a client may see during a fault: 503 (not done), 504 and 0 (outcome unknown).
@@ -22,12 +23,6 @@ def say(*words):
 def check(holds, what):
     if not holds:
         raise AssertionError(what)
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def verdict(load, what):
@@ -102,7 +97,7 @@ def hygiene(cluster):
 
 
 def faults(cluster, tenant, ways):
-    load = Load(ways, [tenant], SEED)
+    load = MixedLoad(ways, [tenant], SEED)
     load.goes_on("the beginning")
     docker("restart", cluster.containers("gateway")[1])
     say(f"  a gateway restarted: whole again after {cluster.settle('a restart'):.1f} s")
@@ -134,7 +129,7 @@ def faults(cluster, tenant, ways):
 
 
 def rolling(cluster, tenant, edge):
-    load = Load([edge], [tenant], SEED + 1)
+    load = MixedLoad([edge], [tenant], SEED + 1)
     load.goes_on("the beginning")
     before = set(cluster.containers("gateway") + cluster.containers("shard"))
     began = time.monotonic()
@@ -252,7 +247,7 @@ def the_replicated():
         cluster("up", "-d", "--wait")
         tenant = Tenant(cluster, "shop")
         cluster.settle("the start")
-        load = Load([*cluster.gateways(), cluster.edge()], [tenant], SEED + 2)
+        load = MixedLoad([*cluster.gateways(), cluster.edge()], [tenant], SEED + 2)
         load.goes_on("the beginning")
         docker("kill", cluster.containers("db-1")[0])
         began = time.monotonic()

@@ -27,4 +27,4 @@ export TIDECAST_VERSION=$tag
 began=$SECONDS
 docker compose -f "$root/deploy/compose.yaml" build --quiet
 echo "the images are built after $((SECONDS - began)) s: $(docker image ls --format '{{.Repository}} {{.Size}}' --filter reference="tidecast*:$tag" | tr '\n' ' ')"
-python3 "$here/compose.py" "$@"
+PYTHONPATH=$root/Tests python3 "$here/compose.py" "$@"

@@ -13,7 +13,8 @@ import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from system.process import ROOT
+
 sys.path.insert(0, os.path.join(ROOT, "Tests/chaos"))
 import checkers  # noqa: E402
 from history import operations  # noqa: E402
@@ -159,7 +160,7 @@ class Compose:
         docker("network", "rm", f"{self.name}-aside", check=False)
 
 
-class Load:
+class MixedLoad:
     """The load of Tests/chaos: subscriptions, sends and registrations with an SDK's retries, and devices that listen."""
 
     def __init__(self, ways, tenants, seed, rates=None):

@@ -1,11 +1,12 @@
 """Faults of containers, for `tools/chaos --engine docker`: commands of `docker` on deploy/compose.yaml under load."""
 import os
 import random
-import socket
 import time
 
-from containers import ROOT, Compose, Load, Tenant, docker, run, wait
+from containers import ROOT, Compose, MixedLoad, Tenant, docker, run, wait
 from history import operations
+
+from system.ports import free_port
 
 FAULTS = {}
 
@@ -118,7 +119,7 @@ def longest_silence(entries):
 def one_run(cluster, tenant, name, seed):
     title, work, statuses = FAULTS[name]
     cluster.settle("what was before")
-    load = Load([*cluster.gateways(), cluster.edge()], [tenant], f"{seed}-{name}", rates={"send": 8.0})
+    load = MixedLoad([*cluster.gateways(), cluster.edge()], [tenant], f"{seed}-{name}", rates={"send": 8.0})
     load.goes_on("the beginning")
     work(cluster, load, random.Random(f"{seed}-{name}"))
     healed = cluster.settle(title)
@@ -135,10 +136,7 @@ def one_run(cluster, tenant, name, seed):
 
 
 def run_all(chosen, seed):
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    cluster = Compose("compose.yaml", "tidecast-chaos", port)
+    cluster = Compose("compose.yaml", "tidecast-chaos", free_port())
     held = 0
     try:
         cluster.remove()

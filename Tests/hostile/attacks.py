@@ -9,9 +9,9 @@ import socket
 import ssl
 import time
 
-import abuse
-import frames
 import slow_clients
+
+from system import floods, frames
 
 Target = collections.namedtuple("Target", "plain secure")
 # How many source addresses a storm has; all of 127.0.0.0/8 belongs to this machine.
@@ -121,7 +121,7 @@ def unfinished_bodies(to, seconds):
             send_some(one, b"{" * 60000)
         else:
             fields = frames.request("POST", "/v1/projects/p/messages:send", extra=[("authorization", "Bearer owner")])
-            one.sendall(abuse.PREFACE)
+            one.sendall(floods.PREFACE)
             for stream in range(1, 200, 2):
                 piece = frames.headers(stream, fields, frames.EH) + frames.frame(frames.DATA, 0, stream, b"{" * 4000)
                 if not send_some(one, piece):
@@ -217,7 +217,7 @@ def slow_headers(to, seconds):
 
 def storm(to, seconds, count=15_000):
     """15,000 connections at the same time, as far as the server accepts them; some send a request."""
-    kept, said = [], [b"", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n", abuse.PREFACE + frames.headers(1), b"PRI"]
+    kept, said = [], [b"", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n", floods.PREFACE + frames.headers(1), b"PRI"]
     for number in range(count):
         one = socket.socket()
         one.bind((f"127.0.0.{2 + number % SOURCES}", 0))
@@ -245,18 +245,18 @@ def rounds(to, seconds, makes):
     for make in itertools.cycle(makes):
         if time.monotonic() > end:
             return []
-        if not abuse.ends(("127.0.0.1", to.plain), make()):
+        if not floods.ends(("127.0.0.1", to.plain), make()):
             raise SystemExit("a flood was not closed")
 
 
 def frame_floods(to, seconds):
-    """All floods of abuse.py in turn."""
-    return rounds(to, seconds, list(abuse.FLOODS.values()))
+    """All floods of floods.py in turn."""
+    return rounds(to, seconds, list(floods.FLOODS.values()))
 
 
 def rapid_reset(to, seconds):
     """Requests that the client resets at once, and requests that make the server reset."""
-    return rounds(to, seconds, [abuse.FLOODS["rapid reset"], abuse.FLOODS["MadeYouReset"]])
+    return rounds(to, seconds, [floods.FLOODS["rapid reset"], floods.FLOODS["MadeYouReset"]])
 
 
 def hpack_bombs(to, seconds):
@@ -296,7 +296,7 @@ def scrapes(to, seconds):
 
 def garbage(to, seconds):
     """Random bytes on the port with TLS."""
-    junk = abuse.os.urandom(4096)
+    junk = floods.os.urandom(4096)
     return pump(to.secure, lambda: junk, 16, seconds)
 
 

@@ -6,7 +6,7 @@ import itertools
 import sys
 import time
 
-from openloop import answer, message, request
+from system.openloop import answer, message, request
 
 CONNECTIONS = 4
 

@@ -2,7 +2,6 @@
 is installed. tools/fuzz --server runs this and documents its options."""
 import argparse
 import contextlib
-import glob
 import os
 import random
 import re
@@ -13,17 +12,18 @@ import ssl
 import subprocess
 import sys
 import time
-import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(ROOT, "Tests/acceptance"), HERE]
+sys.path.insert(0, os.path.dirname(HERE))
 
-import cluster  # noqa: E402
 import mutation  # noqa: E402
-import openloop  # noqa: E402
-from ports import free_port  # noqa: E402
-from trial import Process  # noqa: E402
+
+from system import kernel, node  # noqa: E402
+from system.checks import until  # noqa: E402
+from system.device import register  # noqa: E402
+from system.ports import free_port  # noqa: E402
+from system.postgres import Database, find_programs  # noqa: E402
+from system.process import ROOT, SecureServer, make_certificates, make_folder, program, remove, tls_words  # noqa: E402
 
 REPORT = re.compile(r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|Fatal error|Precondition|runtime error")
 # Descriptors that a server may have more at the end: of connections that were idle before, of files that the journal opens.
@@ -31,51 +31,40 @@ SLACK = 6
 QUIET = 60
 
 
-class Server:
-    """A server under test: where it listens, and its process."""
+class Lone(SecureServer):
+    """A server under test that is no node of a cluster."""
+    peer = None
 
-    def __init__(self, program, folder, name, database=None):
-        self.name, self.plain, self.secure, self.peer = name, free_port(), free_port(), free_port() if database else None
-        self.log = os.path.join(folder, f"{name}.log")
-        options = ["--engine", database.url, "--node", name, "--peer", f"127.0.0.1:{self.peer}"] if database else []
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
-                [cluster.UNPRIVILEGED, program, "server", "--dev", "--partitions", "32", "--data", f"{folder}/{name}",
-                 "--listen", f"127.0.0.1:{self.plain}", "--listen-tls", f"127.0.0.1:{self.secure}",
-                 "--cert", f"{folder}/certs/server.pem", "--key", f"{folder}/certs/server.key", *options],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.device, self.samples = None, []
+    def __init__(self, binary, folder):
+        super().__init__(os.path.join(folder, "alone"), "--partitions", "32", name="alone", binary=binary,
+                         certificates=f"{folder}/certs")
+        self.data, self.log = self.folder, os.path.join(folder, "alone.log")
+        self.samples = []
 
-    def get(self, path):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.plain}{path}", timeout=60) as answer:
-            return answer.read().decode()
 
-    def is_ready(self):
-        if self.process.poll() is not None:
-            raise SystemExit(f"FAIL: {self.name} did not start:\n{self.words()}")
-        with contextlib.suppress(OSError):
-            return "ready" in self.get("/readyz")
-        return False
+class Member(node.Node):
+    """A node under test, with a TLS listener and without TLS between nodes."""
 
-    def register(self):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.plain}/v1/projects/demo/registrations", b"{}",
-                                         {"authorization": "Bearer owner"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            self.device = openloop.json.load(answer)
+    def __init__(self, binary, folder, name, database):
+        super().__init__(folder, name, database, binary=binary)
+        self.log, self.secure = os.path.join(folder, f"{name}.log"), free_port()
+        self.samples = []
 
     def words(self):
-        with open(self.log, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        return [*super().words(), *tls_words(self.secure, f"{os.path.dirname(self.folder)}/certs")]
+
+    def links(self):
+        return []
 
 
 class Worker:
     """One process that makes many short connections."""
 
-    def __init__(self, servers, seed):
+    def __init__(self, servers, devices, seed):
         self.random, self.servers = random.Random(seed), servers
         self.mutator = mutation.Mutator(self.random)
-        self.http1 = {one.name: list(mutation.http1(one.device)) for one in servers}
-        self.http2 = {one.name: list(mutation.http2(one.device)) for one in servers}
+        self.http1 = {one.name: list(mutation.http1(devices[one.name])) for one in servers}
+        self.http2 = {one.name: list(mutation.http2(devices[one.name])) for one in servers}
         self.frames, self.packets = mutation.stored("frames.txt"), mutation.stored("packets.txt")
         self.held = []
         self.tls = ssl.create_default_context()
@@ -103,7 +92,7 @@ class Worker:
         elif kind == "hello":
             port, pieces = server.secure, self.mutator.secure()
         else:
-            port = server.secure if kind.endswith("tls") else server.plain
+            port = server.secure if kind.endswith("tls") else server.port
             make = self.mutator.http1 if kind.startswith("http1") else self.mutator.http2
             pieces = make((self.http1 if kind.startswith("http1") else self.http2)[server.name])
         one = socket.create_connection(("127.0.0.1", port), timeout=5)
@@ -152,32 +141,34 @@ class Worker:
 def build(kind):
     """Builds the server with a sanitizer in a folder of its own, and returns the program's path. For `none` it builds nothing."""
     if kind == "none":
-        return os.environ.get("TIDECAST", os.path.join(ROOT, ".build/debug/tidecast"))
+        return program()
     environment = {**os.environ, "TIDECAST_SANITIZE": "1", "TIDECAST_TESTS": "0"}
     subprocess.run(["swift", "build", "--sanitize", kind, "--scratch-path", f".build/{kind}", "--product", "tidecast"],
                    cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
     return os.path.join(ROOT, f".build/{kind}/debug/tidecast")
 
 
-def begin(program, folder, stack, is_alone):
-    if not is_alone and not glob.glob("/usr/lib/postgresql/*/bin/initdb"):
+def begin(binary, folder, stack, is_alone):
+    if not is_alone and not find_programs():
         print("PostgreSQL is not installed: no cluster, and none of its frames")
         is_alone = True
-    subprocess.run([cluster.UNPRIVILEGED, program, "cert", "make", "--out", f"{folder}/certs", "--name", "localhost"], check=True,
-                   stdout=subprocess.DEVNULL, env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
-    servers = [Server(program, folder, "alone")]
+    os.environ["ASAN_OPTIONS"] = "detect_leaks=0"
+    make_certificates(f"{folder}/certs", "--name", "localhost", binary=binary)
+    servers = [Lone(binary, folder)]
     if not is_alone:
-        database = cluster.Database(folder)
+        database = Database(folder)
         stack.callback(database.stop)
-        servers += [Server(program, folder, name, database) for name in ("node-1", "node-2")]
-    stack.callback(lambda: [one.process.kill() for one in servers if one.process.poll() is None])
+        servers += [Member(binary, folder, name, database) for name in ("node-1", "node-2")]
+    os.environ["ASAN_OPTIONS"] = "quarantine_size_mb=32:malloc_context_size=24"
+    stack.callback(lambda: [one.kill() for one in servers])
     for one in servers:
-        cluster.wait(one.is_ready, f"{one.name} to be ready", 120)
-        one.register()
+        one.start()
+    for one in servers:
+        one.wait_ready(120)
     return servers
 
 
-def watch(servers, seconds, workers, seed):
+def watch(servers, devices, seconds, workers, seed):
     """Runs the workers and watches the servers. Returns the first thing that went wrong, else `None` and prints the
     connections."""
     end, children = time.monotonic() + seconds, []
@@ -186,7 +177,7 @@ def watch(servers, seconds, workers, seed):
         receive, say = os.pipe()
         child = os.fork()
         if child == 0:
-            count = Worker(servers, f"{seed}/{number}").run(end)
+            count = Worker(servers, devices, f"{seed}/{number}").run(end)
             os.write(say, str(count).encode())
             os._exit(0)
         os.close(say)
@@ -195,16 +186,16 @@ def watch(servers, seconds, workers, seed):
     while time.monotonic() < end:
         time.sleep(min(1, max(0, end - time.monotonic())))
         for one in servers:
-            if one.process.poll() is not None:
+            if not one.is_running():
                 return f"{one.name} ended with {one.process.returncode} in the midst of it"
         if time.monotonic() >= next_look:
             next_look += max(5, seconds / 20)
             for one in servers:
                 try:
-                    one.get("/healthz")
+                    one.call("GET", "/healthz", timeout=60)
                 except OSError as error:
                     return f"{one.name} did not answer in the midst of it: {error}"
-                one.samples.append(Process(one.process.pid).rss)
+                one.samples.append(kernel.resident(one.process.pid))
     total = 0
     for child, receive in children:
         total += int(os.read(receive, 100) or 0)
@@ -215,17 +206,17 @@ def watch(servers, seconds, workers, seed):
 
 def settled(one, before):
     """Yields what is wrong with a server after all clients have left."""
-    process, end = Process(one.process.pid), time.monotonic() + QUIET
-    while process.descriptors > before and time.monotonic() < end:
-        time.sleep(0.5)
-    if process.descriptors > before + SLACK:
-        yield f"{one.name}: {before} descriptors before, {process.descriptors} after"
-    open_now = float(re.search(r"(?m)^tidecast_connections (\S+)", one.get("/metrics"))[1])
+    pid = one.process.pid
+    until(lambda: kernel.descriptors(pid) <= before, QUIET, 0.5)
+    after = kernel.descriptors(pid)
+    if after > before + SLACK:
+        yield f"{one.name}: {before} descriptors before, {after} after"
+    open_now = one.metrics()["tidecast_connections"]
     if open_now > 1:
         yield f"{one.name}: {open_now:.0f} connections, where there is one"
-    half, last = one.samples[len(one.samples) // 2], process.rss
+    half, last = one.samples[len(one.samples) // 2], kernel.resident(pid)
     print(f"{one.name}: resident {one.samples[0]:.0f} MiB at first, {half:.0f} at half, {last:.0f} at last,"
-          f" {before} and {process.descriptors} descriptors")
+          f" {before} and {after} descriptors")
     if last > 1.3 * half + 64:
         yield f"{one.name}: memory goes on growing, {', '.join(f'{sample:.0f}' for sample in one.samples)}, {last:.0f} MiB"
 
@@ -239,7 +230,7 @@ def finish(servers):
         except subprocess.TimeoutExpired:
             yield f"{one.name} did not end"
             continue
-        words = one.words()
+        words = one.log_text()
         if code != 0 or REPORT.search(words):
             yield f"{one.name} ended with {code}; the whole log is in .build/fuzz-server/{one.name}.log"
             found = [line for line in words.splitlines() if REPORT.search(line) or line.startswith("SUMMARY")]
@@ -256,21 +247,21 @@ def main():
     parser.add_argument("--program")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
-    program, wrong = options.program or build(options.sanitize), []
+    binary, wrong = options.program or build(options.sanitize), []
     os.umask(0o022)
-    folder = cluster.make_folder()
+    folder = make_folder()
     shutil.copy(os.path.join(HERE, "leaks.txt"), folder)
-    os.environ["ASAN_OPTIONS"] = "quarantine_size_mb=32:malloc_context_size=24"
     os.environ["LSAN_OPTIONS"] = f"suppressions={folder}/leaks.txt"
     with contextlib.ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        servers = begin(program, folder, stack, options.alone)
-        before = [Process(one.process.pid).descriptors for one in servers]
-        broken = watch(servers, options.seconds, options.workers, options.seed)
+        stack.callback(remove, folder)
+        servers = begin(binary, folder, stack, options.alone)
+        devices = {one.name: register(one) for one in servers}
+        before = [kernel.descriptors(one.process.pid) for one in servers]
+        broken = watch(servers, devices, options.seconds, options.workers, options.seed)
         if broken:
             print(f"FAIL {broken}", flush=True)
         wrong += [broken] if broken else [words for one, had in zip(servers, before) for words in settled(one, had)]
-        wrong += finish([one for one in servers if one.process.poll() is None])
+        wrong += finish([one for one in servers if one.is_running()])
         kept = os.path.join(ROOT, ".build/fuzz-server")
         os.makedirs(kept, exist_ok=True)
         for one in servers:

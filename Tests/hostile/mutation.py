@@ -4,9 +4,9 @@ import os
 import sys
 
 import abuse
-import frames
-import openloop
 import slow_clients
+
+from system import frames, openloop
 
 STORED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../formats/0.1.0")
 JWT = "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJhQHAiLCJhdWQiOiJ4IiwiaWF0IjoxLCJleHAiOjl9.AAAA"

@@ -2,17 +2,18 @@
 import os
 import resource
 import select
-import signal
 import subprocess
 import sys
 import time
 import traceback
 
 from attacks import ATTACKS, Target, short_storm
-from table_server import UNPRIVILEGED, Server
+
+from system import kernel
+from system.checks import until
+from system.process import ROOT, SecureServer, make_folder, remove
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ACCEPTANCE = os.path.join(HERE, "../acceptance")
 # Sends a second of the well-behaved client.
 RATE = 100
 # MiB by which memory may grow in an attack: the bound for its connections (EdgeConfiguration), and a debug build's overhead.
@@ -30,29 +31,6 @@ def share(values, part):
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else float("nan")
 
 
-class Process:
-    """A process, as the kernel shows it."""
-
-    def __init__(self, pid):
-        self.pid = pid
-
-    @property
-    def rss(self):
-        with open(f"/proc/{self.pid}/status", encoding="ascii") as file:
-            return int(next(line for line in file if line.startswith("VmRSS")).split()[1]) / 1024
-
-    @property
-    def cpu(self):
-        """Seconds of CPU time so far."""
-        with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:
-            fields = file.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    @property
-    def descriptors(self):
-        return len(os.listdir(f"/proc/{self.pid}/fd"))
-
-
 class Trial:
     def __init__(self, program, seconds, is_short):
         self.program, self.seconds, self.is_short, self.wrong = program, seconds, is_short, []
@@ -62,34 +40,31 @@ class Trial:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         os.umask(0o022)
-        self.work = subprocess.run([UNPRIVILEGED, "mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip()
-        self.server = Server(self.program, self.work)
-        self.target = Target(self.server.plain, self.server.secure)
-        self.process = Process(self.server.process.pid)
+        self.work = make_folder()
+        self.server = SecureServer(self.work, binary=self.program)
+        self.server.start()
+        self.server.wait_ready()
+        self.target, self.pid = Target(self.server.port, self.server.secure), self.server.process.pid
         with open(f"{self.work}/beside", "wb") as out:
             self.beside = subprocess.Popen(
-                [sys.executable, f"{HERE}/beside.py", str(self.server.plain), str(RATE)], stdout=out,
-                env={**os.environ, "PYTHONPATH": ACCEPTANCE})
+                [sys.executable, f"{HERE}/beside.py", str(self.server.port), str(RATE)], stdout=out,
+                env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "Tests")})
         time.sleep(2)
         return self
 
     def __exit__(self, kind, *_):
         self.beside.kill()
         self.beside.wait()
-        process = self.server.process
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
+        if self.server.is_running():
             try:
-                process.wait(30)
+                self.server.end(limit=30)
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        if process.returncode != 0:
-            self.wrong.append(f"the server ended with {process.returncode}")
+                self.server.kill()
+        if self.server.process.returncode != 0:
+            self.wrong.append(f"the server ended with {self.server.process.returncode}")
         if self.wrong or kind:
-            with open(f"{self.work}/log", encoding="utf-8", errors="replace") as file:
-                print(*file.readlines()[-20:], sep="", end="")
-        subprocess.run(["rm", "-rf", self.work], check=True)
+            print(*self.server.log_text().splitlines(True)[-20:], sep="", end="")
+        remove(self.work)
 
     # One attack
 
@@ -101,16 +76,16 @@ class Trial:
             work = ATTACKS[name]
         began = time.monotonic()
         time.sleep(1 if self.is_short else 4)
-        before, descriptors, cpu = self.process.rss, self.process.descriptors, self.process.cpu
+        before, descriptors, cpu = kernel.resident(self.pid), kernel.descriptors(self.pid), kernel.cpu_seconds(self.pid)
         attacks = time.monotonic()
         said, child = self.start(work)
         most, ended, rid, is_well = before, None, None, True
         while True:
-            most = max(most, self.process.rss)
+            most = max(most, kernel.resident(self.pid))
             if select.select([said], [], [], 0.05)[0]:
                 word = os.read(said, 1)
                 if word == b"a":
-                    ended, used = time.monotonic(), self.process.cpu - cpu
+                    ended, used = time.monotonic(), kernel.cpu_seconds(self.pid) - cpu
                 elif word == b"r":
                     rid = time.monotonic() - ended
                 elif word == b"x":
@@ -134,7 +109,7 @@ class Trial:
             self.wrong.append(f"{name}: memory grew from {before:.0f} to {most:.0f} MiB")
         alone, beside = self.latencies(began, attacks), self.latencies(attacks, ended)
         return {
-            "attack": name, "rss": [round(one, 1) for one in (before, most, self.process.rss)],
+            "attack": name, "rss": [round(one, 1) for one in (before, most, kernel.resident(self.pid))],
             "p50": [round(share(one, 0.5), 2) for one in (alone[0], beside[0])],
             "p99": [round(share(one, 0.99), 2) for one in (alone[0], beside[0])], "failed": beside[1],
             "cpu": round(used / max(0.1, ended - attacks), 2), "rid": rid and round(rid, 1),
@@ -166,20 +141,16 @@ class Trial:
 
     def settle(self, wanted):
         """The number of the server's descriptors, as soon as it is at most `wanted`, or after 30 s."""
-        end = time.monotonic() + 30
-        while (now := self.process.descriptors) > wanted and time.monotonic() < end:
-            time.sleep(0.2)
-        return now
+        until(lambda: kernel.descriptors(self.pid) <= wanted, 30, 0.2)
+        return kernel.descriptors(self.pid)
 
     def catch_up(self, ended):
         """Waits, at most 30 s, until sends that were due after `ended` are answered: then the earlier sends have their answers
         too."""
-        end = time.monotonic() + 30
-        while len(self.latencies(ended, float("inf"))[0]) < RATE / 4 and time.monotonic() < end:
-            time.sleep(0.2)
+        until(lambda: len(self.latencies(ended, float("inf"))[0]) >= RATE / 4, 30, 0.2)
 
     def alive(self, name):
-        if self.server.process.poll() is not None:
+        if not self.server.is_running():
             self.wrong.append(f"{name}: the server ended")
             raise SystemExit(f"FAIL {name}: the server ended with {self.server.process.returncode}")
 

@@ -2,8 +2,10 @@
 import json
 import os
 import threading
-import time
 import urllib.request
+
+from system.checks import until
+from system.device import events
 
 PROJECT = os.environ["PROJECT"]
 PLAIN = os.environ["PLAIN"]  # the server's URL without TLS, for the devices
@@ -61,12 +63,9 @@ class Listener(threading.Thread):
         self.start()
 
     def run(self):
-        for line in self.response:
-            if line.startswith(b"data: "):
-                self.messages.append(json.loads(line[6:]))
+        for _, _, data in events(self.response):
+            self.messages.append(json.loads(data))
 
     def wait(self, count, seconds=10):
-        end = time.time() + seconds
-        while len(self.messages) < count and time.time() < end:
-            time.sleep(0.02)
+        until(lambda: len(self.messages) >= count, seconds, 0.02)
         return self.messages

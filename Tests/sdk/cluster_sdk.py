@@ -7,9 +7,11 @@ import json
 import os
 import subprocess
 import sys
-import threading
-import time
-import urllib.request
+import urllib.parse
+
+from system.checks import until, wait
+from system.device import Device, register
+from system.process import Server
 
 PROJECT = "shop"
 TOPIC = "news"
@@ -55,41 +57,25 @@ def serve():
         print(json.dumps(answer), flush=True)
 
 
-class Device(threading.Thread):
-    """A device that is registered at gateway-3 and listens there. When its stream ends, it opens another one."""
+class Listener(Device):
+    """A device that is registered at gateway-3 and listens there. It keeps the numbers of its messages as they come."""
+    pause = 0.1
 
     def __init__(self):
-        super().__init__(daemon=True)
-        request = urllib.request.Request(f"{os.environ['DEVICES']}/v1/projects/{PROJECT}/registrations", data=b"{}",
-                                         headers={"x-goog-api-key": os.environ["DEVICE_KEY"]})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            registration = json.load(answer)
-        self.token = registration["token"]
-        self.url = (f"{os.environ['DEVICES']}/v1/projects/{PROJECT}/registrations/{self.token}:listen"
-                    f"?credential={registration['credential']}")
-        self.got, self.last, self.streams = [], None, 0
-        self.start()
+        place = urllib.parse.urlsplit(os.environ["DEVICES"])
+        gateway = Server("", name="gateway-3")
+        gateway.host, gateway.port = place.hostname, place.port
+        self.got = []
+        super().__init__(gateway, register(gateway, {"x-goog-api-key": os.environ["DEVICE_KEY"]}, PROJECT), PROJECT)
 
-    def run(self):
-        while True:
-            headers = {"last-event-id": self.last} if self.last else {}
-            try:
-                with urllib.request.urlopen(urllib.request.Request(self.url, headers=headers), timeout=60) as stream:
-                    self.streams += 1
-                    for line in stream:
-                        if line.startswith(b"id: "):
-                            self.last = line[4:].strip().decode()
-                        elif line.startswith(b"data: "):
-                            self.got.append(json.loads(line[6:])["data"]["n"])
-            except OSError:
-                pass
-            time.sleep(0.1)
+    def receive(self, event, kind, data):
+        self.last = event
+        if kind == "message":
+            self.got.append(json.loads(data)["data"]["n"])
 
     def has(self, wanted, seconds=15):
-        end = time.monotonic() + seconds
-        while self.got != wanted and time.monotonic() < end:
-            time.sleep(0.02)
-        return self.got == wanted
+        """Whether exactly the wanted numbers have come, in order, within `seconds`."""
+        return until(lambda: self.got == wanted, seconds, 0.02) is not None
 
 
 class Checks:
@@ -119,10 +105,9 @@ def owner_of_most():
 def main():
     check = Checks()
     one, two = Backend("gateway-1"), Backend("gateway-2")
-    devices = [Device() for _ in range(4)]
+    devices = [Listener() for _ in range(4)]
     tokens = [device.token for device in devices]
-    while not all(device.streams for device in devices):
-        time.sleep(0.05)
+    wait(lambda: all(device.streams for device in devices), "the streams")
 
     check("subscribe through gateway-1", one("subscribe", tokens=tokens, topic=TOPIC), 4)
     check("send through gateway-2", two("send", n="1", topic=TOPIC).startswith(f"projects/{PROJECT}/messages/"))

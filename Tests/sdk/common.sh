@@ -10,7 +10,7 @@ if ! unshare --net --mount true 2> /dev/null; then
 fi
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
-export TIDECAST=${TIDECAST:-$root/.build/debug/tidecast}
+export TIDECAST=${TIDECAST:-$root/.build/debug/tidecast} PYTHONPATH=$root/Tests
 venv=$root/.build/sdk-venv
 names="fcm.googleapis.com iid.googleapis.com"
 token_uri=https://fcm.googleapis.com/token

@@ -1,0 +1,74 @@
+"""The loads on PostgreSQL: beside SQLite (PG), on more shards (GROWTH), and for ten minutes (SOAK)."""
+import subprocess
+
+from bench.common import measure, say
+from bench.servers import OnPostgres, Tidecast
+from system import kernel
+
+ON_POSTGRES = {
+    "T1": ["send", "--seconds", "8"], "T2": ["fanout", "--seconds", "6"],
+    "T3": ["fanout", "--connections", "10000", "--in-flight", "1", "--seconds", "6"],
+    "T4": ["fanout", "--connections", "10000", "--in-flight", "4", "--seconds", "6"],
+    "T5": ["topics", "--seconds", "6"], "T6": ["subscribe"], "T7": ["latency", "--seconds", "10"],
+}
+
+
+def on_postgres(repeat):
+    """Each load on SQLite and on PostgreSQL in turn, at least three times, since the machine's speed changes within minutes. The
+    figure is that of the median pair: PostgreSQL divided by SQLite."""
+    rows, ratios = [], {}
+    for name, load in ON_POSTGRES.items():
+        pairs = []
+        for _ in range(max(repeat, 3)):
+            pair = []
+            for who, server in (("SQLite", Tidecast), ("PostgreSQL", OnPostgres)):
+                with server() as running:
+                    pair.append(measure(f"tidecast, {name} on {who}", load, running.load_options()))
+            figures = [row["latency"]["send to delivery"]["p50"] if name == "T7" else row["us"] for row in pair]
+            pairs.append((figures[1] / figures[0], pair))
+        pairs.sort(key=lambda one: one[0])
+        ratios[name], pair = pairs[len(pairs) // 2]
+        rows += pair
+        say(f"  {name}: {ratios[name]:.2f} times as much, of " + ", ".join(f"{one[0]:.2f}" for one in pairs))
+    rows[0] = {**rows[0], **ratios}
+    return rows
+
+
+def growth(_):
+    """The same load on one, two and four shards: each shard spends less CPU time as their number rises."""
+    rows = []
+    for count in (1, 2, 4):
+        with OnPostgres(shards=count) as server:
+            pids = [shard.process.pid for shard in server.shards]
+            before = [kernel.cpu_seconds(pid) for pid in pids]
+            row = measure(f"tidecast, {count} shards", ["topics", "--seconds", "8"], server.load_options())
+            spent = sorted((kernel.cpu_seconds(pid) - was) * 1e6 / row["operations"] for pid, was in zip(pids, before))
+        row["facts"] = {**row["facts"], "CPU-µs a delivery of the busiest shard": spent[-1],
+                        "of the idlest": spent[0], "of all shards": sum(spent)}
+        say(f"    shards: {', '.join(f'{one:.2f}' for one in spent)} CPU-µs a delivery")
+        row["busiest"], row["mean"] = spent[-1], sum(spent) / len(spent)
+        rows.append(row)
+    rows[0] = {**rows[0], "share": rows[-1]["busiest"] / rows[0]["busiest"], "mean": rows[-1]["mean"] / rows[0]["mean"]}
+    return rows
+
+
+def soak(_, minutes=10):
+    """Ten minutes of load beside another client's idle transaction in the same database, which keeps the database from cleaning
+    up."""
+    rows = []
+    with OnPostgres() as server:
+        idle = subprocess.Popen(["psql", "-q", server.database.url], stdin=subprocess.PIPE, text=True, stdout=subprocess.DEVNULL)
+        idle.stdin.write("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM tidecast.partition;\n")
+        idle.stdin.flush()
+        try:
+            for minute in range(minutes):
+                rows.append(measure(f"tidecast, minute {minute + 1}", ["send", "--seconds", "55"], server.load_options()))
+        finally:
+            idle.stdin.close()
+            idle.wait()
+    rates = [row["rate"] for row in rows]
+    rows[0] = {**rows[0], "kept": min(rates[-3:]) / max(rates[:3])}
+    return rows
+
+
+LOADS = {"PG": on_postgres, "GROWTH": growth, "SOAK": soak}
