@@ -1,34 +1,11 @@
-"""Hostile HTTP/2 clients against a real server. The server must close each connection, and serve an honest client meanwhile."""
+"""Hostile HTTP/2 clients against a real server. The server must close each connection, and serve an honest
+client meanwhile."""
 import socket
 import sys
 
 from system import kernel
-from system.floods import FLOODS, PREFACE
+from system.floods import FLOODS, ends
 from system.process import DevelopmentServer
-
-def ends(address, pieces):
-    """Sends `pieces` and reads the answers. True when the server closes the connection; false after 5 s in which nothing
-    comes."""
-    with socket.create_connection(address, timeout=5) as connection:
-        try:
-            connection.sendall(PREFACE)
-            for piece in pieces:
-                connection.settimeout(5)
-                connection.sendall(piece)
-                connection.settimeout(0.0005)
-                try:
-                    if connection.recv(65536) == b"":
-                        return True
-                except TimeoutError:
-                    pass
-            connection.settimeout(5)
-            while connection.recv(65536):
-                pass
-        except TimeoutError:
-            return False
-        except OSError:
-            pass
-    return True
 
 
 def main(work):

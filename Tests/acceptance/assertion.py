@@ -1,4 +1,5 @@
-"""The token exchange of a backend's library: it signs an assertion with a service account's key and gets an access token."""
+"""The token exchange of a backend's library: it signs an assertion with a service account's key and gets an
+access token."""
 import base64
 import http.client
 import json
@@ -21,7 +22,8 @@ def exchange(node, account):
     key = os.path.join(node.folder, "key.pem")
     with open(key, "w", encoding="ascii") as file:
         file.write(account["private_key"])
-    seal = subprocess.run(["openssl", "dgst", "-sha256", "-sign", key], input=text, capture_output=True, check=True)
+    seal = subprocess.run(["openssl", "dgst", "-sha256", "-sign", key], input=text, capture_output=True,
+                          check=True)
     form = ("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="
             + (text + b"." + _part(seal.stdout)).decode())
     connection = http.client.HTTPConnection(node.host, node.port, timeout=40)

@@ -17,18 +17,18 @@ REASON = "the wall clock leapt"
 
 
 class House:
-    """Devices that listen, and devices that are away and have messages waiting. Sends and questions go to the node `at`;
-    devices listen at the node `listening_at`."""
+    """Devices that listen, and devices that are away and have messages waiting. Sends and questions go to the
+    node `at`; devices listen at the node `listening_at`."""
 
     def __init__(self, at, listening_at=None):
-        self.at, self.listening_at, self.number, self.devices, self.waiting = at, listening_at or at, 0, [], {}
-        self.listening, self.away = [], []
+        self.at, self.listening_at, self.number = at, listening_at or at, 0
+        self.devices, self.listening, self.away, self.waiting = [], [], [], {}
 
     async def send(self, targets):
         """Sends one message to each target, and returns the numbers of the messages."""
         numbers = range(self.number + 1, self.number + 1 + len(targets))
         self.number += len(targets)
-        await several(*self.at, [("POST", SEND, message(*one)) for one in zip(numbers, targets)])
+        await several(*self.at, [("POST", SEND, message(*one)) for one in zip(numbers, targets, strict=True)])
         return numbers
 
     async def fill(self):
@@ -42,25 +42,29 @@ class House:
             await self.send_to_those_away()
 
     async def send_to_those_away(self):
-        """One message to each device that is away. For each third device it expires after 1 h, for the others after weeks."""
+        """One message to each device that is away. For each third device it expires after 1 h, for the others
+        after weeks."""
         targets = [{"token": one["token"], **({"android": {"ttl": "3600s"}} if place % 3 == 0 else {})}
                    for place, one in enumerate(self.away)]
-        for device, number in zip(self.away, await self.send(targets)):
+        for device, number in zip(self.away, await self.send(targets), strict=True):
             self.waiting[device["token"]].add(number)
 
     async def check_hearing(self, what):
         """Each listening device must receive a message, and each of 64 topics must accept one."""
         numbers = await self.send([{"token": stream.token} for stream in self.listening])
         await self.send([{"topic": f"topic-{number}"} for number in range(64)])
-        await until(lambda: all(number in stream.now for stream, number in zip(self.listening, numbers)),
+        await until(lambda: all(number in stream.now
+                                for stream, number in zip(self.listening, numbers, strict=True)),
                     f"those who listen to hear something {what}")
 
     async def check_comer(self):
-        """A device that was away comes back, receives all its waiting messages, and leaves without an acknowledgement."""
+        """A device that was away comes back, receives all its waiting messages, and leaves without an
+        acknowledgement."""
         device = self.away[0]
         stream = Stream(device)
         stream.open(*self.listening_at)
-        await until(lambda: self.waiting[device["token"]] <= set(stream.now), "what waited to come to who comes back")
+        await until(lambda: self.waiting[device["token"]] <= set(stream.now),
+                    "what waited to come to who comes back")
         stream.close()
 
     async def check_nothing_lost(self, what):
@@ -70,7 +74,8 @@ class House:
             page = (await several(*self.at, [("GET", path)], 1))[0]
             listed |= {one["name"].split("/")[-1] for one in page.get("registrations", [])}
             token = page.get("nextPageToken") or None
-        assert len(listed) == len(self.devices), f"{what}: {len(self.devices) - len(listed)} devices were unregistered"
+        assert len(listed) == len(
+            self.devices), f"{what}: {len(self.devices) - len(listed)} devices were unregistered"
         streams = [Stream(one) for one in self.away]
         for stream in streams:
             stream.open(*self.listening_at)
@@ -85,7 +90,8 @@ class House:
 
 
 async def drive(house, condition, what):
-    """Sends to all partitions until `condition` holds, at most 90 s: a partition reads the clock only when it has work."""
+    """Sends to all partitions until `condition` holds, at most 90 s: a partition reads the clock only when it
+    has work."""
     end = time.monotonic() + 90
     while not await condition():
         assert time.monotonic() < end, f"waited too long for {what}"
@@ -123,7 +129,8 @@ async def single(server):
     await server.end()
     await server.start()
     await house.check_nothing_lost("after a restart")
-    print(f"{len(house.devices)} devices are registered, and {sum(map(len, house.waiting.values()))} messages wait")
+    print(f"{len(house.devices)} devices are registered, and {sum(map(len, house.waiting.values()))} messages"
+          " wait")
     await server.end()
 
 
@@ -157,14 +164,16 @@ async def several_nodes(database, folder, one, two, three):
             # The node with the wrong clock takes about half of the dead node's partitions.
             one.end(signal.SIGKILL)
             await asyncio.to_thread(
-                wait, lambda: set(three.owners()) == {"two", "three"}, "the others to own what was the dead node's")
+                wait, lambda: set(three.owners()) == {"two", "three"},
+                "the others to own what was the dead node's")
         await house.check_hearing("while the clock is wrong")
         await house.check_comer()
         world.wall_is_ahead(0)
         await drive(house, is_ready, "the node to be ready when its clock is right")
         print(f"the clock of one node leapt {name}: only that node was not ready; ready when it was back")
     await house.check_nothing_lost("when the clock is right again")
-    print(f"{len(house.devices)} devices are registered, and {sum(map(len, house.waiting.values()))} messages wait")
+    print(f"{len(house.devices)} devices are registered, and {sum(map(len, house.waiting.values()))} messages"
+          " wait")
     world.wall_is_ahead(LEAPS["back to 1970"])
     one.environment = world.environment
     one.start()

@@ -25,12 +25,14 @@ class Named(Node):
                 os.path.join(os.path.dirname(self.shows), "ca.pem")]
 
     def view(self):
-        """The output of `cluster status` at this node; a cluster without members where the node does not answer."""
+        """The output of `cluster status` at this node; a cluster without members where the node does not
+        answer."""
         done = self.run("cluster", "status", "--json")
         return {"members": [], "linksDown": []} if done.returncode else json.loads(done.stdout)
 
     def links_down(self):
-        return {link["peer"]: link["reason"] for link in self.view()["linksDown"] if link["node"] == self.name}
+        return {link["peer"]: link["reason"]
+                for link in self.view()["linksDown"] if link["node"] == self.name}
 
 
 def cert(*words, passphrase=None, fails=None):
@@ -40,7 +42,8 @@ def cert(*words, passphrase=None, fails=None):
     done = subprocess.run([UNPRIVILEGED, program(), "cert", *words], env=environment, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if fails:
-        check(done.returncode != 0 and fails in done.stdout, f"cert {words[0]} is refused: {done.stdout.strip()}")
+        check(done.returncode != 0 and fails in done.stdout,
+              f"cert {words[0]} is refused: {done.stdout.strip()}")
     elif done.returncode:
         raise SystemExit(f"FAIL: cert {' '.join(words)}: {done.stdout}")
 
@@ -64,8 +67,8 @@ def first_certificate(file):
 
 
 def authority(folder):
-    """Makes an authority whose key has a passphrase, and later signs one more node's certificate. Each wrong use must be
-    refused."""
+    """Makes an authority whose key has a passphrase, and later signs one more node's certificate. Each wrong
+    use must be refused."""
     secret = os.path.join(os.path.dirname(folder), "passphrase")
     with open(secret, "w", encoding="ascii") as file:
         file.write(PASSPHRASE + "\n")
@@ -108,7 +111,8 @@ def named(folder, database, nodes):
     check(True, "nodes with certificates of their own are ready and reach each other")
 
     thief = make("thief", f"{certificates}/three")
-    check(thief.process.wait(timeout=60) != 0 and "is the certificate of three, and this node is thief" in thief.log_text(),
+    check(thief.process.wait(timeout=60) != 0
+          and "is the certificate of three, and this node is thief" in thief.log_text(),
           "a node does not start with another's certificate")
     reading_again(certificates, one, two, three)
     unnamed(folder, certificates, one, two, make)
@@ -116,7 +120,8 @@ def named(folder, database, nodes):
 
 
 def unnamed(folder, certificates, one, two, make):
-    """A node whose certificate is valid and names no node. All nodes also trust the authority of this certificate."""
+    """A node whose certificate is valid and names no node. All nodes also trust the authority of this
+    certificate."""
     shared = os.path.join(folder, "shared")
     cert("make", "--cluster", "--out", shared)
     with open(f"{shared}/ca.pem", encoding="ascii") as file:
@@ -128,8 +133,9 @@ def unnamed(folder, certificates, one, two, make):
         both = file.read()
     with open(f"{shared}/ca.pem", "w", encoding="ascii") as file:
         file.write(both)
-    wait(lambda: all(node.log_text().count("a new certificate is in use") > taken[node] for node in (one, two)),
-         "the authorities to be read anew when their file changes")
+    wait(lambda: all(node.log_text().count("a new certificate is in use") > taken[node]
+                     for node in (one, two)),
+         "the authorities to be read again when their file changes")
     check(one.metrics()["tidecast_peer_links_down"] == 0 and two.metrics()["tidecast_peer_links_down"] == 0,
           "no link is down for that")
     four = make("four", f"{shared}/peer")
@@ -145,7 +151,8 @@ def unnamed(folder, certificates, one, two, make):
         told[:] = [body.decode()]
         return status == 503 and words in told[0]
 
-    # No link of node four stands in either direction: both sides of a link check the name in the other side's certificate.
+    # No link of node four stands in either direction: both sides of a link check the name in the other side's
+    # certificate.
     wait(is_told, "its /readyz to say why")
     check(True, f"and in /readyz: {told[0].strip()}")
     four.end(signal.SIGKILL)
@@ -154,7 +161,8 @@ def unnamed(folder, certificates, one, two, make):
     two.start()
     two.wait_ready()
     four.start()
-    # A ready node reaches an owner of partitions. Only node two accepts node four, so node four has reached node two.
+    # A ready node reaches an owner of partitions. Only node two accepts node four, so node four has reached
+    # node two.
     four.wait_ready()
     wait(lambda: "one" in four.links_down(), "the node to be refused by the others")
     check("two" not in four.links_down(), f"no link to the one that allows it is down: {four.links_down()}")
@@ -165,7 +173,8 @@ def unnamed(folder, certificates, one, two, make):
 def reading_again(certificates, one, two, three):
     before = shown(one, certificates, "two")
     check(before == first_certificate(f"{certificates}/one.pem"), "the node shows its certificate")
-    broken = one.log_text().count("a node cannot be reached") + two.log_text().count("a node cannot be reached")
+    broken = one.log_text().count("a node cannot be reached") + two.log_text().count("a node cannot be"
+                                                                                     " reached")
     cert("sign", "one", "--authority", certificates, "--force", passphrase=PASSPHRASE)
     after = first_certificate(f"{certificates}/one.pem")
     check(before != after, "there is another certificate for it")
@@ -179,9 +188,11 @@ def reading_again(certificates, one, two, three):
     check(shown(one, certificates, "two") == now, "the newest is shown")
     with open(f"{certificates}/one.key", "r+", encoding="ascii") as file:
         file.truncate(40)
-    wait(lambda: "a new certificate cannot be used; the one before goes on" in one.log_text(), "half a key to be refused")
+    wait(lambda: "a new certificate cannot be used; the one before goes on" in one.log_text(),
+         "half a key to be refused")
     check(shown(one, certificates, "two") == now, "and the one before is shown")
-    check(one.log_text().count("a node cannot be reached") + two.log_text().count("a node cannot be reached") == broken
+    check(one.log_text().count("a node cannot be reached") + two.log_text().count("a node cannot be reached")
+          == broken
           and not one.links_down() and not three.links_down(), "no connection was cut for all that")
     cert("sign", "one", "--authority", certificates, "--force", passphrase=PASSPHRASE)
     wait(lambda: shown(one, certificates, "two") == first_certificate(f"{certificates}/one.pem"),
@@ -189,7 +200,8 @@ def reading_again(certificates, one, two, three):
 
 
 def without_tls(folder, database, nodes):
-    """Nodes without TLS. A client without the cluster's key sends a node's greeting back to the node, and must be cut off."""
+    """Nodes without TLS. A client without the cluster's key sends a node's greeting back to the node, and
+    must be cut off."""
     five, six = Named(folder, "five", database), Named(folder, "six", database)
     nodes += [five, six]
     start((five, six))

@@ -1,4 +1,5 @@
-"""The primary of a replicated database dies under load, and deploy/failover promotes a standby: see cluster_database.sh."""
+"""The primary of a replicated database dies under load, and deploy/failover promotes a standby: see
+cluster_database.sh."""
 import json
 import os
 import signal
@@ -7,13 +8,14 @@ import time
 
 from system.checks import wait
 from system.device import Device, register, subscribe
-from system.load import Load
+from system.load import Load, settled
 from system.process import ROOT, Server, program
 
 TOOL, FAILOVER = os.path.join(ROOT, "tools/cluster"), os.path.join(ROOT, "deploy/failover")
 STATE = os.path.join(ROOT, ".build/cluster-replicas")
 SERVERS = ("db-1", "db-2", "db-3")
-ENVIRONMENT = {**os.environ, "TIDECAST": program(), "TIDECAST_CLUSTER": "replicas", "TIDECAST_NETWORK": "10.79.0",
+ENVIRONMENT = {**os.environ, "TIDECAST": program(), "TIDECAST_CLUSTER": "replicas",
+               "TIDECAST_NETWORK": "10.79.0",
                "COMPOSE": TOOL}
 
 
@@ -22,7 +24,8 @@ SECONDS_MAX = 180
 
 
 def run(*words, check=True, limit=100):
-    done = subprocess.run(words, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit,
+    done = subprocess.run(words, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=limit,
                           check=False)
     if check and done.returncode != 0:
         raise SystemExit(f"FAIL: {' '.join(words)} ended with {done.returncode}: {done.stdout}{done.stderr}")
@@ -46,13 +49,9 @@ def server_state(name):
 
 def not_ready():
     return [name for kind in ("shard", "gateway") for name in (f"{kind}-1", f"{kind}-2", f"{kind}-3")
-            if not run(TOOL, "exec", name, "curl", "-s", "-m", "2", "http://127.0.0.1:8787/readyz", "-o", "/dev/null",
+            if not run(TOOL, "exec", name, "curl", "-s", "-m", "2", "http://127.0.0.1:8787/readyz", "-o",
+                       "/dev/null",
                        "-w", "%{http_code}", check=False) == "200"]
-
-
-def settled(load, what, limit=40):
-    mark = load.mark()
-    wait(lambda: len(load.accepted(mark)) > 30, f"sends after {what}", limit)
 
 
 def test():
@@ -77,7 +76,7 @@ def test():
     def failover(old):
         began = time.monotonic()
         words = run(FAILOVER, old)
-        settled(load, "the failover")
+        settled([load], "the failover", 31)
         wait(lambda: not not_ready(), "all nodes to be ready")
         run(TOOL, "start", old)
         wait(lambda: server_state(old)[::2] == ["standby", "following"], f"{old} to follow the new primary")
@@ -86,12 +85,14 @@ def test():
               f" ({words.splitlines()[-1].split('.')[0]})")
         return new
 
-    wrong = subprocess.run([FAILOVER, "db-3"], env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    wrong = subprocess.run([FAILOVER, "db-3"], env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True,
+                           text=True,
                            check=False)
     assert wrong.returncode == 1 and "db-1 is the primary already" in wrong.stderr, wrong
     run(TOOL, "kill", "db-2")
-    settled(load, "the death of one standby")
-    refused = subprocess.run([FAILOVER, "db-1"], env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    settled([load], "the death of one standby", 31)
+    refused = subprocess.run([FAILOVER, "db-1"], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True,
                              check=False)
     assert refused.returncode == 1 and "Nothing was changed" in refused.stderr, refused
     run(TOOL, "start", "db-2")
@@ -107,7 +108,8 @@ def test():
     accepted = set(load.accepted())
     wait(lambda: accepted <= set(device.counts()), "every acknowledged message to arrive", 20)
     print(f"{len(accepted)} sends acknowledged, all arrived; not acknowledged: {len(load.failures())}")
-    stopped = [name for name in os.listdir(STATE) if name.startswith(("shard", "gateway")) and name.endswith(".log")
+    stopped = [name for name in os.listdir(STATE) if name.startswith(("shard", "gateway"))
+               and name.endswith(".log")
                and '"stopping"' in open(os.path.join(STATE, name), encoding="utf-8").read()]
     assert not stopped, f"{stopped} stopped, though nothing was lost"
 

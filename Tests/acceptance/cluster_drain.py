@@ -34,7 +34,8 @@ def run(one, two, gateway):
 
     two.start()
     wait(lambda: "uncordon two" in two.asked("/readyz")[1], "the restarted node to say that it is kept out")
-    check(two.asked("/readyz")[0] == 503 and two.asked("/healthz")[0] == 200, "restarted, it is alive and not ready")
+    check(two.asked("/readyz")[0] == 503 and two.asked("/healthz")[0] == 200,
+          "restarted, it is alive and not ready")
     check(owners(one) == {"one"}, "it owns nothing")
     check(view(one)["cordoned"] == ["two"], "the status names it")
     check("cluster uncordon" in command(one, "cluster", "status")[1], "the table names it")

@@ -1,4 +1,5 @@
-"""A process that is frozen while it changes projects must not block or overwrite changes of others: see cluster_frozen.sh."""
+"""A process that is frozen while it changes projects must not block or overwrite changes of others: see
+cluster_frozen.sh."""
 import http.client
 import json
 import random
@@ -12,6 +13,8 @@ from system.node import making, start
 
 ROUNDS = 6
 SHARED = "shared"
+# A woken node still calls itself ready until it sees, with its next renewal, that others have fenced it.
+WOKEN_SECONDS = 1
 
 
 def ask(node, method, path, body=None):
@@ -46,7 +49,8 @@ class Busy:
 
     def __init__(self, node):
         self.node, self.made, self.fanouts, self.ends = node, [], None, False
-        self.threads = [threading.Thread(target=self.create_projects, args=(number,), daemon=True) for number in range(2)]
+        self.threads = [threading.Thread(target=self.create_projects, args=(number,), daemon=True)
+                        for number in range(2)]
         self.threads.append(threading.Thread(target=self.set_quotas, daemon=True))
         for thread in self.threads:
             thread.start()
@@ -80,9 +84,9 @@ class Busy:
 
 
 def again(node):
-    """Waits until the node is ready again. Where other nodes fenced it while it slept, it has ended with 70 and is started
-    again."""
-    time.sleep(1)
+    """Waits until the node is ready again. Where other nodes fenced it while it slept, it has ended with 70
+    and is started again."""
+    time.sleep(WOKEN_SECONDS)
     deadline = time.monotonic() + 60
     while not node.is_ready():
         if node.process.poll() is not None:
@@ -103,11 +107,13 @@ def run(one, two, three):
     busy = Busy(one)
     wait(lambda: len(busy.made) > 3, "the first changes")
     for number in range(ROUNDS):
-        # The freeze nearly always hits the middle of a change, since making a project's key takes longer than all other steps.
+        # The freeze nearly always hits the middle of a change, since making a project's key takes longer than
+        # all other steps.
         time.sleep(0.2 + dice.random() / 2)
         one.process.send_signal(signal.SIGSTOP)
         done, said = create(two, f"other-{number}")
-        check(done, f"round {number}: a project is made while the other process is frozen{': ' + said[:200] if not done else ''}")
+        check(done, f"round {number}: a project is made while the other process is"
+                    f" frozen{': ' + said[:200] if not done else ''}")
         made.append(f"other-{number}")
         sends = 5000 + number
         done, said = set_limit(two, "sendsPerMinute", sends)
@@ -123,12 +129,14 @@ def run(one, two, three):
 
     expected = set(made) | set(busy.made)
     for node in (one, two, three):
-        wait(lambda node=node: expected <= set(projects(node)), f"{node.name} to know what was acknowledged", 10)
+        wait(lambda node=node: expected <= set(projects(node)), f"{node.name} to know what was acknowledged",
+             10)
     check(True, f"{len(expected)} projects were acknowledged, and every node has them")
     numbers = list(projects(two).values())
     check(len(numbers) == len(set(numbers)), "no two projects have one number")
     for node in (one, two, three):
-        wait(lambda node=node: limits(node).get("sendsPerMinute") == sends, f"{node.name} to have the quota", 10)
+        wait(lambda node=node: limits(node).get("sendsPerMinute") == sends, f"{node.name} to have the quota",
+             10)
     check(busy.fanouts is None or limits(two).get("fanouts") == busy.fanouts,
           "two limits of one project, set by two processes, both stand")
 

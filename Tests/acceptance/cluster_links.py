@@ -8,14 +8,17 @@ from system.checks import check, wait
 from system.node import Node, making, start
 
 CUT_SECONDS = 15
-# Lines that a node may log during the cut: one for each link, a few for each node that it suspects, and its own readiness.
+# Lines that a node may log during the cut: one for each link, a few for each node that it suspects, and its
+# own readiness.
 LINES_MAX = 40
 
 
 def tcp(action, nodes):
-    """Adds (-A) or deletes (-D) a rule: the kernel answers each TCP packet to the peer port of one of the nodes with a reset."""
+    """Adds (-A) or deletes (-D) a rule: the kernel answers each TCP packet to the peer port of one of the
+    nodes with a reset."""
     for node in nodes:
-        subprocess.run(["iptables", "-w", action, "INPUT", "-p", "tcp", "--dport", str(node.peer), "-j", "REJECT",
+        subprocess.run(["iptables", "-w", action, "INPUT", "-p", "tcp", "--dport", str(node.peer), "-j",
+                        "REJECT",
                         "--reject-with", "tcp-reset"], check=True)
 
 
@@ -31,10 +34,12 @@ def cut_and_heal(gateway, shards):
           f"the gateway says whom it cannot reach and why: {told.strip()}")
     links = gateway.status()["linksDown"]
     check(sorted(link["peer"] for link in links) == names and all(link["node"] == "gateway" for link in links)
-          and all("Connection refused" in link["reason"] for link in links), f"cluster status --json has the links: {links}")
+          and all("Connection refused" in link["reason"] for link in links),
+          f"cluster status --json has the links: {links}")
     shown = gateway.command("cluster", "status")
     check(all(f"link down: gateway to {name}, for " in shown for name in names), "cluster status shows them")
-    check(gateway.metrics().get("tidecast_peer_links_down") == len(shards), "tidecast_peer_links_down counts them")
+    check(gateway.metrics().get("tidecast_peer_links_down") == len(shards),
+          "tidecast_peer_links_down counts them")
     # Only a cut that lasts shows whether the log floods.
     wait(lambda: time.monotonic() - began > CUT_SECONDS, "the cut to last", CUT_SECONDS + 5)
     for node in [gateway, *shards]:
@@ -46,7 +51,8 @@ def cut_and_heal(gateway, shards):
     told = [line for line in gateway.log_text().splitlines() if "a node cannot be reached over TCP" in line]
     # A node logs a failed link once a minute, and on a busy machine the cut may last longer than a minute.
     check(all(any(f'"{name}"' in line for line in told) for name in names) and len(told) <= 2 * len(shards)
-          and "Connection refused" in told[0], f"the gateway has logged each failed link, with its reason: {told}")
+          and "Connection refused" in told[0],
+          f"the gateway has logged each failed link, with its reason: {told}")
     check("not ready" in gateway.log_text(), "the gateway has logged that it is not ready")
     tcp("-D", shards)
     for node in [gateway, *shards]:

@@ -1,4 +1,5 @@
-"""Nodes that cannot join a cluster must say why and what to do, and must not harm the other nodes. See cluster_start.sh."""
+"""Nodes that cannot join a cluster must say why and what to do, and must not harm the other nodes. See
+cluster_start.sh."""
 import os
 import signal
 import socket
@@ -71,19 +72,24 @@ def main():
         foreign.options = ["--join", f"127.0.0.1:{early.peer}"]
         foreign.start()
         foreign.wait_ready()
-        wait(lambda: "gossip of another cluster" in early.log_text(), "the first cluster to tell of the stranger")
-        wait(lambda: "nobody of this cluster answers" in foreign.log_text(), "the stranger to tell of its seed")
-        check(early.is_ready() and foreign.is_ready(), "another cluster's seed: told in both logs, and both go on")
+        wait(lambda: "gossip of another cluster" in early.log_text(),
+             "the first cluster to tell of the stranger")
+        wait(lambda: "nobody of this cluster answers" in foreign.log_text(),
+             "the stranger to tell of its seed")
+        check(early.is_ready() and foreign.is_ready(),
+              "another cluster's seed: told in both logs, and both go on")
 
         hostile(early)
-        check(early.is_ready() and early.process.poll() is None, "2,000 datagrams of garbage: counted, and the node goes on")
+        check(early.is_ready() and early.process.poll() is None,
+              "2,000 datagrams of garbage: counted, and the node goes on")
         refusals = early.metrics()["tidecast_gossip_refused_total"]
         check(refusals >= 1000, f"tidecast_gossip_refused_total is {refusals:.0f}")
         print("cluster_start: ok")
 
 
 def failed_starts(busy, other):
-    """A node that cannot start must end its threads and connections: it exits with 1, and leaves nothing in the cluster."""
+    """A node that cannot start must end its threads and connections: it exits with 1, and leaves nothing in
+    the cluster."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", busy.port))
         taken.listen()
@@ -92,7 +98,8 @@ def failed_starts(busy, other):
             busy.start()
             codes.append(busy.process.wait(timeout=60))
         sentence = f"cannot listen on 127.0.0.1:{busy.port}: Address already in use"
-        check(codes == [1] * 6 and busy.log_text().count(sentence) == 6, f"a port that is in use: \"{sentence}\", six times")
+        check(codes == [1] * 6 and busy.log_text().count(sentence) == 6,
+              f"a port that is in use: \"{sentence}\", six times")
     wait(lambda: "busy" not in [one["node"] for one in other.status()["members"]], "nothing of it to be left")
     busy.start()
     busy.wait_ready()
@@ -100,21 +107,23 @@ def failed_starts(busy, other):
 
 
 def no_admin_socket(locked, folder):
-    """A cluster's node keeps only its admin socket in its folder, so a node that cannot write there must still serve."""
+    """A cluster's node keeps only its admin socket in its folder, so a node that cannot write there must
+    still serve."""
     locked.data = os.path.join(folder, "of-root")
     os.mkdir(locked.data, 0o700)
     if os.getuid() != 0:
         os.chmod(locked.data, 0o500)
     locked.start()
     locked.wait_ready()
-    check("cannot reach this node by its folder" in locked.log_text() and f"{locked.data}/admin.sock" in locked.log_text(),
+    check("cannot reach this node by its folder" in locked.log_text()
+          and f"{locked.data}/admin.sock" in locked.log_text(),
           "an admin socket that cannot be made: its path in the log, and the node serves")
     check(locked.end(signal.SIGTERM) == 0, "and ends in order")
 
 
 def hostile(node):
-    """Sends random datagrams of 0 to 9,000 bytes to the peer port: garbage, oversize, truncated, unsealed (fault 21 of
-    tools/chaos)."""
+    """Sends random datagrams of 0 to 9,000 bytes to the peer port: garbage, oversize, truncated, unsealed
+    (fault 21 of tools/chaos)."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         for number in range(2000):
             size = [0, 1, 24, 25, 26, 200, 1400, 1401, 9000][number % 9]

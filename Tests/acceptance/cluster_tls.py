@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 
+from system.checks import until
 from system.node import Node, making, start
 from system.ports import free_port
 from system.process import make_certificates, tls_words
@@ -10,20 +11,21 @@ from system.process import make_certificates, tls_words
 VERSIONS = ("-tls1_3", "-tls1_2")
 
 
-def client(node, *options, wait=0.0):
-    """The output of a handshake by openssl, which stays connected for `wait` seconds."""
-    process = subprocess.Popen(["openssl", "s_client", "-connect", f"127.0.0.1:{node.tls}", "-servername", "localhost",
-                                *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    try:
-        process.wait(timeout=wait)
-    except subprocess.TimeoutExpired:
-        pass
+def client(node, *options, until_made=None):
+    """The output of a handshake by openssl, which stays connected until the file `until_made` is there, at
+    most 10 s."""
+    process = subprocess.Popen(["openssl", "s_client", "-connect", f"127.0.0.1:{node.tls}", "-servername",
+                                "localhost",
+                                *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT)
+    if until_made:
+        until(lambda: os.path.exists(until_made) and os.path.getsize(until_made) > 0, 10)
     return process.communicate(timeout=20)[0].decode(errors="replace")
 
 
 def keep(node, file, version):
     # TLS 1.3 sends its tickets after the handshake.
-    client(node, version, "-sess_out", file, wait=1)
+    client(node, version, "-sess_out", file, until_made=file)
     if not os.path.exists(file):
         raise SystemExit(f"FAIL: {version}: {node.name} gave no session")
 

@@ -1,8 +1,8 @@
-"""kill -9 of the server under load, many times: no change that the server acknowledged may be lost, and no message that a device
-acknowledged may come again.
+"""kill -9 of the server under load, many times: no change that the server acknowledged may be lost, and no
+message that a device acknowledged may come again.
 
-This process keeps a history of its operations (acknowledged or unknown). After each restart a checker reads the server's state
-through the API and compares it with the history. Usage: crash.py ROUNDS SEED
+This process keeps a history of its operations (acknowledged or unknown). After each restart a checker reads
+the server's state through the API and compares it with the history. Usage: crash.py ROUNDS SEED
 """
 import concurrent.futures
 import http.client
@@ -39,7 +39,8 @@ def start():
     server.wait_ready()
     status, answer = call(connect(), "GET", "/v1/projects/demo/topics")
     if status != 200:
-        raise SystemExit(f"seed {SEED}: the server is ready and answers {status} {answer}; its log is {server.log}")
+        raise SystemExit(f"seed {SEED}: the server is ready and answers {status} {answer}; its log is"
+                         f" {server.log}")
 
 
 class Known:
@@ -57,7 +58,8 @@ devices, lock = [], threading.Lock()
 
 
 def worker(seed, stop):
-    """Changes subscriptions of its own devices and sends to topics of its own, until the server dies or 61 sends are made."""
+    """Changes subscriptions of its own devices and sends to topics of its own, until the server dies or 61
+    sends are made."""
     own = random.Random(seed)
     mine = devices[seed % 4 :: 4]
     number = 0
@@ -72,7 +74,8 @@ def worker(seed, stop):
                 with lock:
                     device.wanted[topic] = None
                 status, answer = call(
-                    connection, "POST", f"/iid/v1:{verb}", {"to": f"/topics/{topic}", "registration_tokens": [device.token]})
+                    connection, "POST", f"/iid/v1:{verb}",
+                    {"to": f"/topics/{topic}", "registration_tokens": [device.token]})
                 if status == 200 and answer["results"] == [{}]:
                     with lock:
                         device.wanted[topic] = subscribe
@@ -98,8 +101,8 @@ def worker(seed, stop):
 
 
 def drain(device):
-    """Listens until 2 s pass without an event, and acknowledges everything. Returns the names that came, and whether some were
-    dropped."""
+    """Listens until 2 s pass without an event, and acknowledges everything. Returns the names that came, and
+    whether some were dropped."""
     connection = connect()
     stream = EventStream(connection, f"/v1/projects/demo/registrations/{device.token}", device.credential)
     if stream.status != 200:
@@ -118,7 +121,8 @@ def drain(device):
     stream.close()
     if last:
         status, answer = call(
-            connect(), "POST", f"/v1/projects/demo/registrations/{device.token}:acknowledge?credential={device.credential}",
+            connect(), "POST",
+            f"/v1/projects/demo/registrations/{device.token}:acknowledge?credential={device.credential}",
             {"eventId": last})
         if status != 200:
             raise SystemExit(f"seed {SEED}: acknowledging failed: {answer}")
@@ -132,7 +136,8 @@ def check(round_number):
         drained = list(pool.map(drain, devices))
     for place, device in enumerate(devices):
         status, answer = call(
-            connection, "GET", f"/v1/projects/demo/registrations/{device.token.replace(':', '%3A')}/topicSubscriptions")
+            connection, "GET",
+            f"/v1/projects/demo/registrations/{device.token.replace(':', '%3A')}/topicSubscriptions")
         if status != 200:
             problems.append(f"device {place} cannot be read: {answer}")
             continue

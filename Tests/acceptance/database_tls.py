@@ -29,9 +29,11 @@ def demand_tls(database, certificates):
 def connections(database):
     """How many connections tidecast has to the database, and how many of them are without TLS."""
     # Over the local socket: over TCP the database demands TLS of this session too.
-    sql = ("SELECT count(*), count(*) FILTER (WHERE NOT ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)"
+    sql = ("SELECT count(*), count(*) FILTER (WHERE NOT ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING"
+           " (pid)"
            " WHERE application_name = 'tidecast'")
-    done = subprocess.run(database.client("psql", "-h", database.folder, "-Atc", sql), check=True, capture_output=True, text=True)
+    done = subprocess.run(database.client("psql", "-h", database.folder, "-Atc", sql), check=True,
+                          capture_output=True, text=True)
     return tuple(map(int, done.stdout.strip().split("|")))
 
 
@@ -68,15 +70,18 @@ def run(made, folder, database):
     check(status == 200 and count > 0 and plain == 0, f"verify-full: {count} connections, all of them TLS")
     refused("stranger", f"sslmode=verify-full&sslrootcert={theirs}/ca.pem", "certificate verify failed",
             "another authority: not ready, and says that the certificate does not verify")
-    refused("misnamed", f"host=127.0.0.1&sslmode=verify-full&sslrootcert={ours}/ca.pem", "does not match host name",
+    refused("misnamed", f"host=127.0.0.1&sslmode=verify-full&sslrootcert={ours}/ca.pem",
+            "does not match host name",
             "another name: not ready, and says so")
-    refused("plain", "sslmode=disable", "no encryption", "without TLS: not ready, and says that the database wants it")
+    refused("plain", "sslmode=disable", "no encryption",
+            "without TLS: not ready, and says that the database wants it")
     # A node that connects again by itself must use TLS again.
     database.stop()
     database.start()
     wait(lambda: good.is_ready() and connections(database)[0] > 0, "the node to be back")
     status, _ = good.call("POST", "/v1/projects/demo/messages:send", {"message": {"topic": "a"}})
-    check(status == 200 and connections(database)[1] == 0, "after the database ended: connected again, with TLS")
+    check(status == 200 and connections(database)[1] == 0,
+          "after the database ended: connected again, with TLS")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Compares what the files of deploy/ name with what the binary, this machine and the repository have: see deploy.sh."""
+"""Compares what the files of deploy/ name with what the binary, this machine and the repository have: see
+deploy.sh."""
 import json
 import os
 import re
@@ -11,7 +12,8 @@ import yaml
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BINARY, URL = sys.argv[1:3]
-# A node that stops hands its partitions over within 8 s, finishes requests within 10 s (Node.stop), and closes its admin socket.
+# A node that stops hands its partitions over within 8 s, finishes requests within 10 s (Node.stop), and
+# closes its admin socket.
 SECONDS_TO_END = 19
 
 
@@ -60,19 +62,23 @@ def dockerfile():
             for source in line.split()[1:-1]:
                 check(os.path.exists(os.path.join(ROOT, source)), f"Dockerfile: there is no {source}")
     for script in ("tools/install-packages", "tools/build"):
-        check(any(line.startswith("RUN ") and script in line for line in lines) and script in text("tools/start"),
+        check(any(line.startswith("RUN ") and script in line for line in lines)
+              and script in text("tools/start"),
               f"Dockerfile and tools/start do not both run {script}")
     # The image's health check must succeed at this test's server, and fail at a port where nothing listens.
     health = json.loads(words["HEALTHCHECK"].split(" CMD ")[1])
     for port, good in ((URL.rpartition(":")[2], True), ("1", False)):
         command = [word.replace("8787", port) for word in health]
         done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=5, check=False)
-        check((done.returncode == 0) == good, f"Dockerfile: HEALTHCHECK ended with {done.returncode}: {done.stderr}")
-    # The second stage must install exactly the packages of the libraries that the binary needs. Libraries that the image's binary
-    # has linked statically, and packages that every Debian has, do not count.
+        check((done.returncode == 0) == good,
+              f"Dockerfile: HEALTHCHECK ended with {done.returncode}: {done.stderr}")
+    # The second stage must install exactly the packages of the libraries that the binary needs. Libraries
+    # that the image's binary has linked statically, and packages that every Debian has, do not count.
     asked = re.findall(r"NEEDED.*\[(.+)\]", output("readelf", "-d", BINARY))
-    libraries = [name for name in asked if not re.match(r"lib(_?[sS]wift|_?Foundation|dispatch|BlocksRuntime)|ld-linux", name)]
-    folders = [folder for folder in ("/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+    libraries = [name for name in asked
+                 if not re.match(r"lib(_?[sS]wift|_?Foundation|dispatch|BlocksRuntime)|ld-linux", name)]
+    folders = [folder for folder in ("/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu",
+                                     "/usr/lib/aarch64-linux-gnu",
                                      "/lib/aarch64-linux-gnu") if os.path.isdir(folder)]
     needed = set()
     for name in libraries:
@@ -94,14 +100,16 @@ def compose(name):
         if fields["image"].startswith("tidecast:") and "entrypoint" not in fields:
             check_environment(fields.get("environment", {}), where)
             check_command(fields["command"], where)
-            check(int(fields["stop_grace_period"].removesuffix("s")) > SECONDS_TO_END, f"{where}: no time to end in")
+            check(int(fields["stop_grace_period"].removesuffix("s")) > SECONDS_TO_END,
+                  f"{where}: no time to end in")
         check(fields["read_only"], f"{where}: its root can be written to")
         check(fields["cap_drop"] == ["ALL"] and fields["security_opt"] == ["no-new-privileges:true"],
               f"{where}: it has rights that it does not need")
         check("max-size" in fields["logging"]["options"], f"{where}: its log has no limit")
         check("mem_limit" in fields or service == "setup", f"{where}: its memory has no limit")
         for port in fields.get("ports", []):
-            check(port.startswith(("127.0.0.1:", "${TIDECAST_BIND:-127.0.0.1}:")), f"{where}: {port} is open to everybody")
+            check(port.startswith(("127.0.0.1:", "${TIDECAST_BIND:-127.0.0.1}:")),
+                  f"{where}: {port} is open to everybody")
         for target in fields.get("tmpfs", []):
             check("mode=" in target, f"{where}: {target} is root's when a container starts again")
         for volume in fields.get("volumes", []):
@@ -127,13 +135,16 @@ def kubernetes():
         check_environment(names, where)
         variables = set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
         check(variables <= set(names), f"{where}: {variables - set(names)} is not set")
-        check(re.search(r":[0-9]+[.][0-9]+[.][0-9]+$", container["image"]), f"{where}: an image without a version")
+        check(re.search(r":[0-9]+[.][0-9]+[.][0-9]+$", container["image"]),
+              f"{where}: an image without a version")
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             check(answers(container[probe]["httpGet"]["path"]), f"{where}: {probe}")
         mounts = {mount["name"] for mount in container["volumeMounts"]}
         check(mounts == {volume["name"] for volume in spec["volumes"]}, f"{where}: volumes and mounts differ")
-        check({"requests", "limits"} <= set(container["resources"]), f"{where}: it requests nothing, or has no limits")
-    check(sorted(kinds) == ["Deployment", "PodDisruptionBudget", "PodDisruptionBudget", "Service", "Service", "StatefulSet"],
+        check({"requests", "limits"} <= set(container["resources"]),
+              f"{where}: it requests nothing, or has no limits")
+    check(sorted(kinds) == ["Deployment", "PodDisruptionBudget", "PodDisruptionBudget", "Service", "Service",
+                            "StatefulSet"],
           f"kubernetes.yaml has {kinds}")
 
 

@@ -21,7 +21,8 @@ FILLER, BURST = "x" * 3900, 2300
 
 
 def begin(*options, limit=None):
-    """Starts a server, with a hard limit of descriptors and half of it as its soft limit where `limit` is given."""
+    """Starts a server, with a hard limit of descriptors and half of it as its soft limit where `limit` is
+    given."""
     def lower():
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit // 2, limit))
     server = DevelopmentServer(WORK, "--partitions", "1", "--loops", "2", *options)
@@ -56,7 +57,8 @@ class Client:
                          {"message": {"topic": "news", "data": {"x": FILLER}}})[0]
 
     def metrics(self):
-        lines = [line.rsplit(" ", 1) for line in self.call("GET", "/metrics")[1].splitlines() if line[:1] != "#"]
+        lines = [line.rsplit(" ", 1)
+                 for line in self.call("GET", "/metrics")[1].splitlines() if line[:1] != "#"]
         return {name: float(value) for name, value in lines}
 
     def metric(self, name):
@@ -81,7 +83,8 @@ class Stream:
 
 
 def storm(server):
-    """Opens STORM connections, which is more than the server accepts. The kernel holds the rest in the listener's queue."""
+    """Opens STORM connections, which is more than the server accepts. The kernel holds the rest in the
+    listener's queue."""
     sockets = []
     for _ in range(STORM):
         one = socket.socket()
@@ -92,8 +95,10 @@ def storm(server):
 
 
 def set_limit(server, count):
-    """Sets the server's soft limit of descriptors. The command runs as the server's user, since root may lack the capability."""
-    subprocess.run([UNPRIVILEGED, "prlimit", "--pid", str(server.process.pid), f"--nofile={count}:"], check=True)
+    """Sets the server's soft limit of descriptors. The command runs as the server's user, since root may lack
+    the capability."""
+    subprocess.run([UNPRIVILEGED, "prlimit", "--pid", str(server.process.pid), f"--nofile={count}:"],
+                   check=True)
 
 
 def failures(numbers):
@@ -143,7 +148,8 @@ def no_descriptors():
     time.sleep(2)
     seconds = time.monotonic() - began
     count = failures(client.metrics()) - first
-    check(count <= 2 + 2 * seconds, f"accepting is tried once a second, not in a circle: {count:.0f} times in {seconds:.0f} s,"
+    check(count <= 2 + 2 * seconds,
+          f"accepting is tried once a second, not in a circle: {count:.0f} times in {seconds:.0f} s,"
           f" {kernel.cpu_seconds(server.process.pid) - spent:.2f} s of CPU")
     statuses = [client.send() for _ in range(BURST)]
     check(set(statuses) == {200}, f"{BURST} sends over an open connection are acknowledged")
@@ -161,10 +167,12 @@ def no_descriptors():
 
 
 def one_address():
-    """The bound of connections for each address. Where an operator sets it, it also counts this machine's own addresses."""
+    """The bound of connections for each address. Where an operator sets it, it also counts this machine's own
+    addresses."""
     server = begin("--connections-per-address", "5")
     clients = [Client(server)]
-    wait(lambda: clients[0].metric("tidecast_connections") == 1, "the connection that asked for readiness is gone")
+    wait(lambda: clients[0].metric("tidecast_connections") == 1,
+         "the connection that asked for readiness is gone")
     clients += [Client(server) for _ in range(4)]
     for one in clients:
         check(one.call("GET", "/healthz")[0] == 200, "one of five connections of an address is served")

@@ -14,6 +14,8 @@ from system.process import DevelopmentServer
 
 ENGINE, SECONDS, DISK = sys.argv[1], float(sys.argv[2]), sys.argv[3]
 TOPICS = 8
+# In this time a message that comes twice, or that was refused, would come.
+QUIET_SECONDS = 1
 # The filler of each message, so that sends use up pages of the database.
 FILLER = "x" * 1500
 
@@ -58,7 +60,8 @@ def begin(made):
     for node in nodes:
         node.options = ["--partitions", "8"]
     start(nodes)
-    # Only the journal is on the small disk: in an installation, too, the part that grows is the part that fills a disk.
+    # Only the journal is on the small disk: in an installation, too, the part that grows is the part that
+    # fills a disk.
     connection = ("-h", "127.0.0.1", "-p", str(database.port), "-U", "tidecast", "tidecast", "-c")
     if os.getuid() == 0:
         shutil.chown(DISK, "postgres")
@@ -91,7 +94,8 @@ def test(nodes):
         time.sleep(0.2)
     assert refused > 0, "the metric says nothing"
     if SECONDS > 7:
-        told = [word for other in nodes for word in [other.call("GET", "/readyz")[1].decode()] if "refuses" in word]
+        told = [word for other in nodes
+                for word in [other.call("GET", "/readyz")[1].decode()] if "refuses" in word]
         assert told, f"no node says that its engine refuses: {words}"
         print(f"/readyz says: {told[0].strip()}")
 
@@ -99,7 +103,7 @@ def test(nodes):
     room = time.monotonic()
     marks = [len(sender.outcomes()) for sender in senders]
     wait(lambda: all(len(sender.outcomes()) > mark + 5 and sender.last() == 200
-                     for sender, mark in zip(senders, marks)), "sends to go on", 30)
+                     for sender, mark in zip(senders, marks, strict=True)), "sends to go on", 30)
     took = time.monotonic() - room
     for sender in senders:
         sender.end()
@@ -108,16 +112,18 @@ def test(nodes):
     counts = {status: list(statuses.values()).count(status) for status in sorted(set(statuses.values()))}
     assert set(counts) <= {200, 503, 504}, counts
     wait(lambda: set(accepted) <= set(device.counts()), "everything that was acknowledged to arrive", 30)
-    time.sleep(1)
+    time.sleep(QUIET_SECONDS)
     came = device.counts()
     untrue = [number for number in came if statuses[number] == 503]
     assert not untrue, f"refused and delivered: {untrue[:5]}"
     assert max(came.values()) == 1, "something came twice on one stream"
     assert device.streams == 1, f"the stream ended {device.streams - 1} times"
-    wait(lambda: all(other.metrics()["tidecast_partitions_refused"] == 0 for other in nodes), "the metric to be 0", 10)
+    wait(lambda: all(other.metrics()["tidecast_partitions_refused"] == 0 for other in nodes),
+         "the metric to be 0", 10)
     lost = sum(other.metrics()["tidecast_partitions_lost_total"] for other in nodes)
     assert lost == 0, f"{lost} machines were thrown away"
-    print(f"{ENGINE}: full for {SECONDS:.0f} s, {refused:.0f} partitions refused, none read again; answers {counts};"
+    print(f"{ENGINE}: full for {SECONDS:.0f} s, {refused:.0f} partitions refused, none read again; answers"
+          f" {counts};"
           f" all sends went on {took:.1f} s after there was room, the slowest took"
           f" {max(sender.slowest() for sender in senders):.1f} s")
 

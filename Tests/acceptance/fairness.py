@@ -1,4 +1,5 @@
-"""One project floods the server while another project sends, and the server counts the waiting requests; see fairness.sh."""
+"""One project floods the server while another project sends, and the server counts the waiting requests; see
+fairness.sh."""
 import asyncio
 import json
 import sys
@@ -9,12 +10,13 @@ from system import frames
 from system.openloop import Caller
 
 PORT, WORK = int(sys.argv[1]), sys.argv[2]
-# The most turns that a request of a project may wait while the server does not hold the project. Each turn serves the flood's
-# queue and the other project's queue, so a client that sends one request at a time waits for 1 turn. The flood's first requests
-# wait behind each other before the server holds the flood.
+# The most turns that a request of a project may wait while the server does not hold the project. Each turn
+# serves the flood's queue and the other project's queue, so a client that sends one request at a time waits
+# for 1 turn. The flood's first requests wait behind each other before the server holds the flood.
 TURNS_MAX = 32
 STREAMS = 200
-# Each of the server's two loops answers PACE refusals a second to a project; a project may owe the refusals of 20 ms.
+# Each of the server's two loops answers PACE refusals a second to a project; a project may owe the refusals
+# of 20 ms.
 PACE, OWED, LOOPS = 5000, 100, 2
 
 
@@ -26,11 +28,13 @@ def bearer(project):
 def metrics():
     with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
-    return {key: float(value) for key, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))}
+    return {key: float(value)
+            for key, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))}
 
 
 class Flood:
-    """Connections over HTTP/2 with STREAMS open streams each. After each answer a connection sends a new request."""
+    """Connections over HTTP/2 with STREAMS open streams each. After each answer a connection sends a new
+    request."""
 
     def __init__(self, body, connections):
         self.answered, self.body = 0, body
@@ -42,12 +46,14 @@ class Flood:
         out = frames.headers(stream, self.fields, frames.EH)
         for place in range(0, len(self.body), 16384):
             part = self.body[place:place + 16384]
-            out += frames.frame(frames.DATA, frames.ES if place + 16384 >= len(self.body) else 0, stream, part)
+            out += frames.frame(frames.DATA, frames.ES if place + 16384 >= len(self.body) else 0, stream,
+                                part)
         return out
 
     async def run(self):
         reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
-        # No body here fills the server's window of 64 KiB for each stream. The client's own window has room for all answers.
+        # No body here fills the server's window of 64 KiB for each stream. The client's own window has room
+        # for all answers.
         writer.write(frames.MAGIC + frames.settings() + frames.window(0, 1 << 30))
         stream, left = 1, 0
         try:
@@ -97,8 +103,9 @@ async def beside(name, body, connections, count):
     await asyncio.gather(*(calm(count) for _ in range(4)))
     assert flood.answered > before > 400, (name, "the flood stood still", before, flood.answered)
     await flood.end()
-    # A bound for a machine of any speed: refusals at their pace, and the sends that the quota admits. The server answers at once
-    # the requests that it began before its first refusal, and charges them to the pace afterwards.
+    # A bound for a machine of any speed: refusals at their pace, and the sends that the quota admits. The
+    # server answers at once the requests that it began before its first refusal, and charges them to the pace
+    # afterwards.
     most = LOOPS * (PACE * (time.monotonic() - began) + OWED) + connections * STREAMS + 60 + 240
     assert flood.answered <= most, (name, "refusals come faster than their pace", flood.answered, most)
     for _ in range(600):
@@ -122,10 +129,12 @@ async def main():
     few = seen[f'tidecast_request_turns_waited_bucket{{le="{TURNS_MAX}"}}']
     held = seen["tidecast_shares_held_total"]
     accepted = seen["tidecast_sends_accepted_total"]
-    # On a loaded machine this flood may be too slow for any request to wait. FairnessTests shows that requests wait.
+    # On a loaded machine this flood may be too slow for any request to wait. FairnessTests shows that
+    # requests wait.
     assert waited == few, (waited, few)
     assert seen["tidecast_requests_refused_waiting_total"] == 0
-    # The other project's 600 sends, the flood's burst of 60, and one send a second of the flood since then (at most 240 s).
+    # The other project's 600 sends, the flood's burst of 60, and one send a second of the flood since then
+    # (at most 240 s).
     assert 600 <= accepted < 600 + 60 + 240, accepted
     print(f"{waited:.0f} waited, none for more than {TURNS_MAX} turns; the flood was held {held:.0f} times")
 

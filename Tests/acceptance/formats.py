@@ -1,4 +1,5 @@
-"""Today's server opens the data of closed revisions: see formats.sh. `record` makes today's data: see Tests/formats/make."""
+"""Today's server opens the data of closed revisions: see formats.sh. `record` makes today's data: see
+Tests/formats/make."""
 import contextlib
 import lzma
 import os
@@ -20,8 +21,8 @@ STORED = os.path.join(ROOT, "Tests/formats")
 
 
 class PatientDatabase(Database):
-    """A database whose server may have another time's clock. `pg_ctl -w` would not recognize that server as the one it
-    started."""
+    """A database whose server may have another time's clock. `pg_ctl -w` would not recognize that server as
+    the one it started."""
 
     def start(self, *how):
         super().start("-W", *how)
@@ -79,7 +80,7 @@ def record(folder):
         known = acknowledge_much(nodes[0], nodes[1], two_in_parts)
         for node in nodes[::-1]:
             check(node.end(signal.SIGTERM) == 0, f"{node.name} left in order")
-        for database, name in zip(made.databases, ("home", "other")):
+        for database, name in zip(made.databases, ("home", "other"), strict=True):
             with lzma.open(f"{folder}/{name}.sql.xz", "wt", preset=9, encoding="utf-8") as file:
                 file.write(dump(database))
         write_json(f"{folder}/cluster.json", known)
@@ -87,7 +88,8 @@ def record(folder):
 
 @contextlib.contextmanager
 def making_at(recorded):
-    """As `making`. All processes started in it have the clock of the recording, since waiting messages expire."""
+    """As `making`. All processes started in it have the clock of the recording, since waiting messages
+    expire."""
     with making() as made:
         then = World(made.folder)
         then.wall_is_ahead(recorded + 2 - time.time())
@@ -117,10 +119,11 @@ def examine(folder, revision):
     print(f"--- {revision}: a cluster's databases", flush=True)
     with making_at(known["recorded"]) as made:
         nodes = spread_nodes(made)
-        for database, name in zip(made.databases, ("home", "other")):
+        for database, name in zip(made.databases, ("home", "other"), strict=True):
             with lzma.open(f"{folder}/{name}.sql.xz", "rt", encoding="utf-8") as file:
                 restore(database, file.read())
-        check(int(made.databases[0].rows("SELECT max(chunks) FROM (SELECT chunks FROM tidecast.snapshot) AS x")[0] or 0) > 1
+        check(int(made.databases[0].rows("SELECT max(chunks) FROM (SELECT chunks FROM tidecast.snapshot) AS"
+                                         " x")[0] or 0) > 1
               or int(made.databases[1].rows("SELECT max(chunks) FROM tidecast.snapshot")[0] or 0) > 1,
               "among what was stored is a snapshot in parts")
         start(nodes)

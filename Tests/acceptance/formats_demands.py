@@ -11,14 +11,16 @@ from system.process import UNPRIVILEGED
 
 # One device is in so many topics with long names that its partition's snapshot has several parts.
 LONG = [f"long-{number:03d}-" + "x" * 780 for number in range(350)]
-# The data of sends to this device with a ttl of 0 s, so that no message waits: 24 KB each in the journal, which packs them.
+# The data of sends to this device with a ttl of 0 s, so that no message waits: 24 KB each in the journal,
+# which packs them.
 BULK = "\u0001" * 4000
 SENDS_PER_MINUTE = 60
 
 
 def ask(node, method, path, body=None, bearer="owner"):
     """The answer as an object. Any status but 200 fails the test."""
-    headers = {"authorization": f"Bearer {bearer}", "content-type": "application/json", "access_token_auth": "true"}
+    headers = {"authorization": f"Bearer {bearer}", "content-type": "application/json",
+               "access_token_auth": "true"}
     status, answer = node.call(method, path, body, headers)
     if status != 200:
         raise SystemExit(f"FAIL: {method} {path[:100]}: {status} {answer[:300]}")
@@ -26,7 +28,8 @@ def ask(node, method, path, body=None, bearer="owner"):
 
 
 def command(node, *words, token=None):
-    """Runs a command with --json: over the network where an operator's token is given, else over the admin socket."""
+    """Runs a command with --json: over the network where an operator's token is given, else over the admin
+    socket."""
     way = ["--server", f"http://{node.host}:{node.port}"] if token else ["--data", node.data]
     done = subprocess.run([UNPRIVILEGED, node.binary, *words, "--json", *way], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=60, check=False,
@@ -86,7 +89,8 @@ def fill(node, is_enough):
 
 
 def acknowledge_much(node, other, is_enough):
-    """Makes all that a stored folder must hold, and returns what the server has acknowledged, for `demand`."""
+    """Makes all that a stored folder must hold, and returns what the server has acknowledged, for
+    `demand`."""
     devices = [ask(node, "POST", "/v1/projects/demo/registrations", {}) for _ in range(6)]
     change(node, "Add", "news", devices[:5])
     change(node, "Add", "sport", devices[:3])
@@ -111,38 +115,48 @@ def acknowledge_much(node, other, is_enough):
     ended = devices.pop()
     waiting.pop()
     ask(node, "DELETE", f"/v1/projects/demo/registrations/{ended['token'].split(':')[0]}")
-    for device, numbers in zip(devices, waiting):
+    for device, numbers in zip(devices, waiting, strict=True):
         device["waiting"] = sorted(numbers)
 
     # The command runs without privileges, so it writes the file into the node's folder.
     command(node, "project", "create", "shop", "--service-account", f"{node.data}/account.json", "--force")
     os.unlink(f"{node.data}/account.json")
-    keys = {kind: command(node, "project", "key", "create", "shop", "--kind", kind)["key"] for kind in ("device", "bearer")}
+    keys = {kind: command(node, "project", "key", "create", "shop", "--kind", kind)["key"]
+            for kind in ("device", "bearer")}
     command(node, "project", "quota", "shop", "--sends-per-minute", str(SENDS_PER_MINUTE))
     for _ in range(SENDS_PER_MINUTE - 10):
         ask(node, "POST", "/v1/projects/shop/messages:send", {"message": {"topic": "a"}}, keys["bearer"])
-    lives = {name: command(node, "key", "create", "shop", "--kind", "bearer", "--name", name, "--expires", "90d")
+    lives = {name: command(node, "key", "create", "shop", "--kind", "bearer", "--name", name, "--expires",
+                           "90d")
              for name in ("expiring", "revoked")}
-    lives["operator"] = command(node, "key", "create", "--kind", "operator", "--role", "read", "--name", "operator")
+    lives["operator"] = command(node, "key", "create", "--kind", "operator", "--role", "read", "--name",
+                                "operator")
     command(node, "key", "revoke", lives["revoked"]["id"])
     for own in ("registration", "signing"):
         command(node, "key", "rotate", own)
-    return {"recorded": time.time(), "lives": lives, "devices": devices, "ended": ended["token"], "keys": keys,
+    return {"recorded": time.time(), "lives": lives, "devices": devices, "ended": ended["token"],
+            "keys": keys,
             "registered": registered(node, "demo")}
 
 
 def demand_lives(node, other, lives):
-    """Credentials with an end, revoked credentials, the audit log, and the server's own keys. The first revision has none of
-    them."""
+    """Credentials with an end, revoked credentials, the audit log, and the server's own keys. The first
+    revision has none of them."""
     for name, wanted in (("expiring", 200), ("revoked", 401)):
         status, answer = other.call("POST", "/v1/projects/shop/messages:send", {"message": {"topic": "a"}},
-                                    {"authorization": f"Bearer {lives[name]['key']}", "content-type": "application/json"})
-        # The project's quota may be spent, and the server checks the key first: a valid key is answered with 200 or 429.
-        check(status in {wanted, 429 if wanted == 200 else wanted}, f"the {name} key: {status} {answer[:200]}")
-    listed = {one["name"]: one for one in command(other, "key", "list", "shop", token=lives["operator"]["key"])}
-    check(listed["expiring"]["expireTime"] == lives["expiring"]["expireTime"], "an operator's token lists when a key ends")
+                                    {"authorization": f"Bearer {lives[name]['key']}",
+                                     "content-type": "application/json"})
+        # The project's quota may be spent, and the server checks the key first: a valid key is answered with
+        # 200 or 429.
+        check(status in {wanted, 429 if wanted == 200 else wanted},
+              f"the {name} key: {status} {answer[:200]}")
+    listed = {one["name"]: one
+              for one in command(other, "key", "list", "shop", token=lives["operator"]["key"])}
+    check(listed["expiring"]["expireTime"] == lives["expiring"]["expireTime"],
+          "an operator's token lists when a key ends")
     done = {entry["action"] for entry in command(node, "audit")}
-    check({"key.create", "key.revoke", "key.rotate"} <= done, f"the audit log says what was done: {sorted(done)}")
+    check({"key.create", "key.revoke", "key.rotate"} <= done,
+          f"the audit log says what was done: {sorted(done)}")
     own = command(node, "key", "server")
     check(len(own["registration"]) == 2 and len(own["signing"]) >= 1, "rotated keys of the server are there")
 
@@ -154,16 +168,18 @@ def topics_known(number):
 def demand(node, other, known):
     """All that the earlier server acknowledged must hold in this one, and new requests must work."""
     found = [command(one, "project", "quota", "shop") for one in (node, other)]
-    check(all(one["limits"]["sendsPerMinute"] == SENDS_PER_MINUTE for one in found), "the quota that was set is known")
-    # In a cluster the last node to leave has no heir for the tokens that are left: buckets then begin empty. `left` is missing
-    # where no node has opened the bucket yet.
+    check(all(one["limits"]["sendsPerMinute"] == SENDS_PER_MINUTE for one in found),
+          "the quota that was set is known")
+    # In a cluster the last node to leave has no heir for the tokens that are left: buckets then begin empty.
+    # `left` is missing where no node has opened the bucket yet.
     for left in (one["left"] for one in found if "left" in one):
         check(left["sends"] < SENDS_PER_MINUTE, f"what was spent is spent: {left}")
     check(registered(node, "demo") == known["registered"], f"{len(known['registered'])} devices are known")
     for number, device in enumerate(known["devices"]):
         found = topics(other, device)
         check(found == topics_known(number), f"device {number} is in its {len(found)} topics")
-    status, answer = node.call("POST", "/v1/projects/demo/messages:send", {"message": {"token": known["ended"]}})
+    status, answer = node.call("POST", "/v1/projects/demo/messages:send",
+                               {"message": {"token": known["ended"]}})
     check(status == 404 and b"UNREGISTERED" in answer, "a device that was unregistered is told to be")
     send(other, {"topic": "news"}, 100)
     for number, device in enumerate(known["devices"]):
@@ -171,13 +187,16 @@ def demand(node, other, known):
         came = listen(node, device, wanted.issubset, device.get("resume"))
         check(set(came) == wanted, f"device {number} gets what waited, and what is new: {sorted(came)}")
     keys = known["keys"]
-    status, answer = other.call("POST", "/v1/projects/shop/registrations", {}, {"x-goog-api-key": keys["device"]})
+    status, answer = other.call("POST", "/v1/projects/shop/registrations", {},
+                                {"x-goog-api-key": keys["device"]})
     check(status == 200, f"the device key registers: {status} {answer[:200]}")
     device = json.loads(answer)
     end = time.monotonic() + 30
     while True:
-        status, answer = other.call("POST", "/v1/projects/shop/messages:send", {"message": {"token": device["token"]}},
-                                    {"authorization": f"Bearer {keys['bearer']}", "content-type": "application/json"})
+        status, answer = other.call("POST", "/v1/projects/shop/messages:send",
+                                    {"message": {"token": device["token"]}},
+                                    {"authorization": f"Bearer {keys['bearer']}",
+                                     "content-type": "application/json"})
         if status != 429 or time.monotonic() > end:
             break
         time.sleep(0.5)

@@ -28,11 +28,13 @@ def dump(database):
     text = subprocess.run(database.client("pg_dump", "--no-owner"), check=True, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True).stdout
     # Newer versions of pg_dump write these commands, and older versions of psql do not know them.
-    return "".join(line for line in text.splitlines(True) if not line.startswith(("\\restrict", "\\unrestrict")))
+    return "".join(line
+                   for line in text.splitlines(True) if not line.startswith(("\\restrict", "\\unrestrict")))
 
 
 def restore(database, text):
-    subprocess.run(database.client("psql", "-XqAt", "-v", "ON_ERROR_STOP=1"), check=True, input=text, text=True,
+    subprocess.run(database.client("psql", "-XqAt", "-v", "ON_ERROR_STOP=1"), check=True, input=text,
+                   text=True,
                    stdout=subprocess.DEVNULL)
 
 

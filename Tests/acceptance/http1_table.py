@@ -1,6 +1,6 @@
-"""The rules of RFC 9112 for a server, one row each: a name, the bytes that the client sends, and the statuses that the server may
-answer, with `closed` where the server must then close the connection and `open` where it must not. `|` separates alternatives.
-See http_tables.sh."""
+"""The rules of RFC 9112 for a server, one row each: a name, the bytes that the client sends, and the statuses
+that the server may answer, with `closed` where the server must then close the connection and `open` where it
+must not. `|` separates alternatives. See http_tables.sh."""
 import re
 import socket
 import sys
@@ -32,12 +32,15 @@ SMUGGLED = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 REFUSED = "400 closed"
 TABLE = [
     ("CL.TE", post("content-length: 5", "transfer-encoding: chunked", body=b"0\r\n\r\n" + SMUGGLED), REFUSED),
-    ("TE.CL", post("transfer-encoding: chunked", "content-length: 4", body=b"5\r\nhello\r\n0\r\n\r\n" + SMUGGLED), REFUSED),
+    ("TE.CL", post("transfer-encoding: chunked", "content-length: 4",
+                   body=b"5\r\nhello\r\n0\r\n\r\n" + SMUGGLED), REFUSED),
     ("TE: xchunked", post("transfer-encoding: xchunked", body=b"0\r\n\r\n"), "400 closed|501 closed"),
-    ("TE: chunked, identity", post("transfer-encoding: chunked, identity", body=b"0\r\n\r\n"), "400 closed|501 closed"),
+    ("TE: chunked, identity", post("transfer-encoding: chunked, identity", body=b"0\r\n\r\n"),
+     "400 closed|501 closed"),
     ("TE: gzip, chunked", post("transfer-encoding: gzip, chunked", body=b"0\r\n\r\n"), "501 closed"),
     ("TE: gzip", post("transfer-encoding: gzip", body=b"0\r\n\r\n"), "400 closed|501 closed"),
-    ("TE twice", post("transfer-encoding: chunked", "transfer-encoding: chunked", body=b"0\r\n\r\n"), "400 closed|501 closed"),
+    ("TE twice", post("transfer-encoding: chunked", "transfer-encoding: chunked", body=b"0\r\n\r\n"),
+     "400 closed|501 closed"),
     ("TE : blank before the colon", post("transfer-encoding : chunked", body=b"0\r\n\r\n"), REFUSED),
     ("TE: vertical tab", post("transfer-encoding: \x0bchunked", body=b"0\r\n\r\n"), REFUSED),
     ("TE in HTTP/1.0", post("transfer-encoding: chunked", body=b"0\r\n\r\n", version="1.0"), REFUSED),
@@ -78,7 +81,8 @@ TABLE = [
     ("chunk: LF behind the data", chunked(b"3\r\nabc\n0\r\n\r\n"), REFUSED),
     ("chunks past what the path takes", chunked(b"ffff\r\n" + bytes(0xffff)), "413 closed"),
     ("trailers", chunked(b"1\r\nx\r\n0\r\nx-test: y\r\n\r\n"), "200 open"),
-    ("trailer flood of 1 MB", chunked(b"1\r\nx\r\n0\r\n" + b"x-test: y\r\n" * 100_000), "400 closed|431 closed"),
+    ("trailer flood of 1 MB", chunked(b"1\r\nx\r\n0\r\n" + b"x-test: y\r\n" * 100_000),
+     "400 closed|431 closed"),
     ("three in a row", SECOND * 3, "200 200 200 open"),
     ("5,000 in a row", SECOND * 5000, "200 " * 5000 + "open"),
     ("200 fields", get(*["x: y"] * 200), "431 closed"),
@@ -88,19 +92,25 @@ TABLE = [
     ("a target of 100 KB", get(path="/" + "x" * 100_000), "400 closed|431 closed|414 closed"),
     ("a target of 10 MB", b"GET /" + b"x" * 10_000_000, "400 closed|431 closed|414 closed"),
     ("Expect: 100-continue", post("expect: 100-continue", "content-length: 3", body=b"abc"), "100 200 open"),
-    ("Expect in HTTP/1.0", post("expect: 100-continue", "content-length: 3", body=b"abc", version="1.0"), "200 closed"),
-    ("Expect with more than the path takes", post("expect: 100-continue", "content-length: 10000000"), "413 closed"),
-    ("Expect with more than a send takes", BATCH + b"expect: 100-continue\r\ncontent-length: 100000\r\n\r\n", "413 closed"),
-    ("Expect with what a send takes", BATCH + b"expect: 100-continue\r\ncontent-length: 50000\r\n\r\n", "100 open"),
+    ("Expect in HTTP/1.0", post("expect: 100-continue", "content-length: 3", body=b"abc", version="1.0"),
+     "200 closed"),
+    ("Expect with more than the path takes", post("expect: 100-continue", "content-length: 10000000"),
+     "413 closed"),
+    ("Expect with more than a send takes", BATCH + b"expect: 100-continue\r\ncontent-length: 100000\r\n\r\n",
+     "413 closed"),
+    ("Expect with what a send takes", BATCH + b"expect: 100-continue\r\ncontent-length: 50000\r\n\r\n",
+     "100 open"),
     ("a send that nobody signed", b"POST /v1/projects/demo/messages:send HTTP/1.1\r\n" + HOST
      + b"expect: 100-continue\r\ncontent-length: 50000\r\n\r\n", "401 closed"),
-    ("more than the path takes, and the body", post("content-length: 3000000", body=bytes(3_000_000)), "413 closed"),
+    ("more than the path takes, and the body", post("content-length: 3000000", body=bytes(3_000_000)),
+     "413 closed"),
     ("absolute-form", get(path="http://localhost/healthz"), "200 open"),
     ("absolute-form without a path", get(path="http://localhost"), "404 open"),
     ("absolute-form, its authority counts", get(path="http://me@x/healthz"), REFUSED),
     ("asterisk-form", get(path="*", method="OPTIONS"), "204 open"),
     ("CONNECT", get(path="localhost:80", method="CONNECT"), "405 closed|501 closed"),
-    ("CONNECT, then anything", get(path="localhost:80", method="CONNECT") + bytes(1 << 20), "405 closed|501 closed"),
+    ("CONNECT, then anything", get(path="localhost:80", method="CONNECT") + bytes(1 << 20),
+     "405 closed|501 closed"),
     ("TRACE", get(method="TRACE"), "405 open"),
     ("a method of others", get(method="PROPFIND"), "501 open"),
     ("HTTP/1.0", get(version="1.0"), "200 closed"),
@@ -111,7 +121,8 @@ TABLE = [
     ("Connection: close", get("connection: close"), "200 closed"),
     ("Upgrade: h2c", get("connection: upgrade", "upgrade: h2c"), "200 closed"),
     ("Upgrade: h2c, then another", get("connection: upgrade", "upgrade: h2c") + SECOND, "200 closed"),
-    ("Upgrade: websocket, then anything", get("connection: upgrade", "upgrade: websocket") + bytes(1 << 20), "200 closed"),
+    ("Upgrade: websocket, then anything", get("connection: upgrade", "upgrade: websocket") + bytes(1 << 20),
+     "200 closed"),
     ("HEAD, then another", get(method="HEAD") + SECOND, "200 200 open"),
     ("GET with a body, then another", get("content-length: 3") + b"abc" + SECOND, "200 200 open"),
     ("lower-case method", get(method="get"), "400 closed|501 closed"),
@@ -125,7 +136,8 @@ TABLE = [
 
 
 def observe(port, tls, piece, wanted):
-    """The server's answers, in the table's words. After the last wanted answer the client listens 0.15 s longer."""
+    """The server's answers, in the table's words. After the last wanted answer the client listens 0.15 s
+    longer."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=5)
     if tls:
         connection = tls.wrap_socket(connection, server_hostname="localhost")
@@ -137,7 +149,8 @@ def observe(port, tls, piece, wanted):
             got = connection.recv(65536)
             closed, came, quiet = got == b"", came + got, False
         except (BlockingIOError, OSError) as error:
-            closed = not isinstance(error, (BlockingIOError, TimeoutError)) and "want read" not in str(error) \
+            closed = not isinstance(error,
+                                    (BlockingIOError, TimeoutError)) and "want read" not in str(error) \
                 and "did not complete" not in str(error)
         try:
             if piece and not closed:

@@ -7,8 +7,10 @@ from system.checks import check, wait
 from system.device import register
 from system.node import making, start
 
-SECRETS = ("SELECT key, encode(substring(value FROM 9 FOR 2), 'hex') FROM (SELECT key, value FROM tidecast.key UNION ALL"
-           " SELECT key, value FROM tidecast.setting WHERE key IN ('signing-keys', 'token-signing-key', 'gossip-key')) AS all_of_them")
+SECRETS = ("SELECT key, encode(substring(value FROM 9 FOR 2), 'hex') FROM (SELECT key, value FROM"
+           " tidecast.key UNION ALL"
+           " SELECT key, value FROM tidecast.setting WHERE key IN ('signing-keys', 'token-signing-key',"
+           " 'gossip-key')) AS all_of_them")
 
 
 def run(database, nodes):
@@ -19,7 +21,8 @@ def run(database, nodes):
         return dict(row.split("|") for row in database.rows(SECRETS))
 
     def key():
-        return subprocess.run([one.binary, "secrets", "key", "-"], check=True, capture_output=True, text=True).stdout.strip()
+        return subprocess.run([one.binary, "secrets", "key", "-"], check=True, capture_output=True,
+                              text=True).stdout.strip()
 
     def roll(keys):
         """Restarts node by node with these secrets keys, while the other node serves."""
@@ -36,12 +39,14 @@ def run(database, nodes):
 
     def sends(what):
         for node in (one, two):
-            status, body = node.call("POST", "/v1/projects/demo/messages:send", {"message": {"token": device["token"]}})
+            status, body = node.call("POST", "/v1/projects/demo/messages:send",
+                                     {"message": {"token": device["token"]}})
             check(status == 200, f"{what}: {node.name} sends to the device: {body}")
 
     start((one, two))
     device = register(one)
-    check(len(stored()) == 3 and not any(begin == "e501" for begin in stored().values()), f"without a key: {stored()}")
+    check(len(stored()) == 3 and not any(begin == "e501" for begin in stored().values()),
+          f"without a key: {stored()}")
     first, second = key(), key()
     roll(f"plain {first}")
     check("e501" not in stored().values(), "nodes that have the key and do not use it yet")
@@ -51,8 +56,10 @@ def run(database, nodes):
     refused({}, "was given none: give it to every node", "a node without the key says so, and does not begin")
     refused({"TIDECAST_SECRETS_KEY": second}, "was given only", "nor does one with another key")
     one.command("key", "rotate", "signing")
-    check(set(stored().values()) == {"e501"} and len(stored()) == 4, f"a new signing key is sealed: {stored()}")
-    wait(lambda: "signing" in json.dumps(json.loads(two.command("key", "server", "--json"))), "the other node reads it")
+    check(set(stored().values()) == {"e501"} and len(stored()) == 4,
+          f"a new signing key is sealed: {stored()}")
+    wait(lambda: "signing" in json.dumps(json.loads(two.command("key", "server", "--json"))),
+         "the other node reads it")
     roll(f"{first},{second}")
     roll(f"{second},{first}")
     roll(second)

@@ -5,19 +5,13 @@ import sys
 import time
 
 from system import kernel
+from system.checks import until
+from system.floods import PIECES
 from system.process import SecureServer
 
 EACH = 60
-HELLO = bytes.fromhex("1603010200010001fc0303") + b"\x07" * 500
-PIECES = {
-    "nothing at all": (b"", "plain"),
-    "a preface, byte by byte": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "plain"),
-    "HTTP/2 headers that never end": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
-                                      + b"\x00\x00\xff\x01\x00\x00\x00\x00\x01" + b"\x00" * 200, "plain"),
-    "HTTP/1.1 headers, byte by byte": (b"POST /x HTTP/1.1\r\nhost: localhost\r\nx-long: " + b"y" * 400, "plain"),
-    "a later HTTP/1.1 header, byte by byte": (b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-long: " + b"y" * 400, "kept"),
-    "a TLS hello, byte by byte": (HELLO, "tls"),
-}
+# Until the server has closed its side of the last connections.
+CLOSED_SECONDS = 5
 
 
 def main(work):
@@ -78,7 +72,7 @@ def run(server):
     for name, count in left.items():
         failed += count > 0
         print(f"{'FAIL' if count else 'ok  '} {name}: {EACH - count} of {EACH} closed")
-    time.sleep(1.5)
+    until(lambda: kernel.descriptors(server.process.pid) <= descriptors + 4, CLOSED_SECONDS)
     now = kernel.descriptors(server.process.pid)
     if now > descriptors + 4 or not server.is_running():
         failed += 1

@@ -20,7 +20,8 @@ async def check_health(server, devices):
     said = await server.ready_word()
     assert said == (200, "ready"), said
     numbers = await server.metrics()
-    for name in ("tidecast_partitions_lost_total", "tidecast_partitions_quarantined", "tidecast_bodies_gone_total"):
+    for name in ("tidecast_partitions_lost_total", "tidecast_partitions_quarantined",
+                 "tidecast_bodies_gone_total"):
         assert numbers[name] == 0, (name, numbers[name])
     # Topics in all partitions, and devices in the partitions that have devices.
     work = [message(0, {"topic": f"probe-{number}"}) for number in range(200)]
@@ -33,7 +34,8 @@ def check_came(streams, wanted, possible, what):
         came = [number for number in stream.now if number > 0]
         stream.check_once()
         assert not wanted - set(came), f"{what}: {len(wanted - set(came))} acknowledged sends did not come"
-        assert set(came) <= possible, f"{what}: {sorted(set(came) - possible)[:5]} came, and were not acknowledged"
+        assert set(
+            came) <= possible, f"{what}: {sorted(set(came) - possible)[:5]} came, and were not acknowledged"
 
 
 async def run(server):
@@ -41,8 +43,8 @@ async def run(server):
     at = (server.host, server.port)
     devices = await register(*at, DEVICES)
     chosen = random.sample(devices, 3 * SAMPLE)
-    # The devices of the first list listen from now on. The devices of the second list listen for the first time when all is over.
-    # The devices of the third list are subscribed only to the topic of few sends.
+    # The devices of the first list listen from now on. The devices of the second list listen for the first
+    # time when all is over. The devices of the third list are subscribed only to the topic of few sends.
     listening, absent, away = ([Stream(one) for one in chosen[kind::3]] for kind in range(3))
     patient = {stream.token for stream in away}
     await subscribe(*at, "broad", [one for one in devices if one["token"] not in patient])
@@ -57,10 +59,11 @@ async def run(server):
 
     topics = {number: "rare" if number % RARE == 0 else "broad" for number in range(1, SENDS + 1)}
     server.world.syncs_take(SYNC)
-    statuses = dict(zip(topics, await burst_http1(
-        *at, SEND,
-        [message(number, {"topic": topic}, 1000) for number, topic in topics.items()])))
-    accepted = {topic: {number for number, status in statuses.items() if status == 200 and topics[number] == topic}
+    answered = await burst_http1(*at, SEND, [message(number, {"topic": topic}, 1000)
+                                             for number, topic in topics.items()])
+    statuses = dict(zip(topics, answered, strict=True))
+    accepted = {topic: {number for number, status in statuses.items() if status == 200
+                        and topics[number] == topic}
                 for topic in ("broad", "rare")}
     counts = dict(collections.Counter(statuses.values()))
     print(f"{SENDS} sends of 1 kB at once, while each sync takes {SYNC} s longer: {counts}")
@@ -72,7 +75,8 @@ async def run(server):
     server.world.syncs_take(0)
     check_came(listening, accepted["broad"], accepted["broad"], "while it ran")
     await check_health(server, devices)
-    print(f"{len(accepted['broad'])} of them, acknowledged, came to all that listen, once; no partition was lost")
+    print(f"{len(accepted['broad'])} of them, acknowledged, came to all that listen, once; no partition was"
+          " lost")
 
     for stream in listening:
         stream.close()
@@ -89,9 +93,11 @@ async def run(server):
     check_came(away, accepted["rare"], accepted["rare"], "after the restart")
     # The other devices had too many waiting messages: the server tells them so, and they get the next send.
     await caller.wanted("POST", SEND, message(SENDS + 1, {"topic": "broad"}))
-    await until(lambda: all(SENDS + 1 in one.now for one in listening + absent), "a send after the restart to come")
+    await until(lambda: all(SENDS + 1 in one.now for one in listening + absent),
+                "a send after the restart to come")
     for stream in absent:
-        assert stream.dropped or accepted["broad"] <= set(stream.now), "sends are missing, and the device is not told"
+        assert stream.dropped or accepted["broad"] <= set(
+            stream.now), "sends are missing, and the device is not told"
     for stream in listening:
         again = set(stream.now) & accepted["broad"]
         assert not again, f"what it had resumed from came again: {sorted(again)[:5]}"

@@ -1,4 +1,5 @@
-"""The beginning and the end of a table of HTTP behaviours: a development server, in cleartext and over TLS."""
+"""The beginning and the end of a table of HTTP behaviours: a development server, in cleartext and over
+TLS."""
 from system.process import SecureServer
 
 
@@ -11,7 +12,8 @@ def begin(work):
 
 
 def ending(server, wrong):
-    """Kills the server, prints `wrong`, and returns the exit code: 0 where no row was wrong and the server still ran."""
+    """Kills the server, prints `wrong`, and returns the exit code: 0 where no row was wrong and the server
+    still ran."""
     if not server.is_running():
         wrong.append("FAIL the server did not live through it")
     server.kill()

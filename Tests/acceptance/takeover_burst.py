@@ -11,11 +11,13 @@ from system.node import making, start
 from system.openloop import Stream, all_come, message, open_http2, register, subscribe, until
 
 PARTITIONS = 32
-# Sends before the kill and after it. Each EACHth send has subscribers: fewer sends than the bounds of unfinished sends and of
-# messages that wait for a device.
+# Sends before the kill and after it. Each EACHth send has subscribers: fewer sends than the bounds of
+# unfinished sends and of messages that wait for a device.
 BEFORE, AFTER, EACH = 240, 6000, 10
 # The server accepts 256 requests of a connection at once.
 CONNECTIONS, STREAMS = 27, 240
+# The heir has the sends for this long before it can read the partition.
+HELD_SECONDS = 0.7
 
 
 def project_number(node):
@@ -34,10 +36,12 @@ def topics_of(partition, project, count):
 
 
 class Lock:
-    """A lock on the table of snapshots: while the lock is held, a node that takes a partition cannot read it."""
+    """A lock on the table of snapshots: while the lock is held, a node that takes a partition cannot read
+    it."""
 
     def __init__(self, database):
-        self.session = subprocess.Popen(database.client("psql", "-qAt"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.session = subprocess.Popen(database.client("psql", "-qAt"), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
         self.do("BEGIN; LOCK TABLE tidecast.snapshot IN ACCESS EXCLUSIVE MODE;")
 
     def do(self, words):
@@ -51,7 +55,8 @@ class Lock:
 
 
 class Burst:
-    """Sends that go out without waiting for answers, and the future of each answer by the message's number."""
+    """Sends that go out without waiting for answers, and the future of each answer by the message's
+    number."""
 
     def __init__(self, connections, topics):
         self.connections, self.topics, self.answers = connections, topics, {}
@@ -98,14 +103,15 @@ async def run(database, gateway, shards):
     # All these sends reach the heir while it cannot read the partition.
     await asyncio.to_thread(
         wait, lambda: gateway.owners()[partition] == heir.name, "the other shard to own the partition")
-    await asyncio.sleep(0.7)
+    await asyncio.sleep(HELD_SECONDS)
     lock.release()
     statuses = {number: await answer for number, answer in burst.answers.items()}
     counts = {name: dict(collections.Counter(statuses[number] for number in numbers))
               for name, numbers in (("before", before), ("after", after))}
     print(f"sends before the kill: {counts['before']}; when the owner was dead: {counts['after']}")
     assert set(statuses.values()) <= {200, 429, 503, 504}, counts
-    assert 504 not in counts["after"], f"sends were answered 504 that nobody can have accepted: {counts['after']}"
+    assert 504 not in counts[
+        "after"], f"sends were answered 504 that nobody can have accepted: {counts['after']}"
     assert counts["after"].get(200, 0) >= 1024, "there were not enough to pass over any window"
 
     accepted, possible = ({number for number, status in statuses.items() if burst.topic(number) == topics[0]
@@ -120,12 +126,14 @@ async def run(database, gateway, shards):
     for stream in streams:
         came = stream.now
         stream.check_once()
-        assert set(came) <= possible | {last}, f"refused, and delivered: {sorted(set(came) - possible - {last})[:5]}"
+        assert set(came) <= possible | {
+            last}, f"refused, and delivered: {sorted(set(came) - possible - {last})[:5]}"
     for one in streams:
         if one.dropped:
             print("a device was told that some were dropped:", one.lacks(accepted))
     told = sum(one.dropped for one in streams)
-    print(f"{len(accepted)} of those acknowledged have subscribers: all came to {len(streams) - told} of the {len(streams)},"
+    print(f"{len(accepted)} of those acknowledged have subscribers: all came to {len(streams) - told} of the"
+          f" {len(streams)},"
           f" {told} were told that some were dropped; nothing came that was refused")
 
 

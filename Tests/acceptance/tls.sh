@@ -143,9 +143,11 @@ begin() { # FOLDER: a server on it
 resumes() {
   client "$3" -servername localhost -sess_in "$1" | contains "^$2, TLSv" || fail "$3: a session is not $2 here"
 }
+# until_made FILE: waits until the file has something, at most 10 s.
+until_made() { for _ in $(seq 200); do [ -s "$1" ] && return; sleep 0.05; done; }
 # keep FILE VERSION: stores a session in FILE, with the ticket that comes after the handshake.
 keep() {
-  { sleep 1; } | timeout 20 openssl s_client -connect "127.0.0.1:$tls" "$2" -servername localhost -sess_out "$1" > "$work/kept" 2>&1 || true
+  until_made "$1" | timeout 20 openssl s_client -connect "127.0.0.1:$tls" "$2" -servername localhost -sess_out "$1" > "$work/kept" 2>&1 || true
   [ -s "$1" ] || fail "$2: no session was given"
   if openssl sess_id -in "$1" -noout -text | grep -i 'early data' | contains -v ': 0'; then fail "$2: early data is allowed"; fi
 }

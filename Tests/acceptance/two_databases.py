@@ -1,4 +1,5 @@
-"""Faults of a cluster on two databases, and the promises that must hold under each of them: see two_databases.sh."""
+"""Faults of a cluster on two databases, and the promises that must hold under each of them: see
+two_databases.sh."""
 import itertools
 import json
 import os
@@ -9,14 +10,18 @@ import time
 
 from system.checks import check, wait
 from system.device import Device, register, subscribe
-from system.load import Load
+from system.load import Load, failures, settled
 from system.node import Node, making, start
 from system.process import BACKEND
 
 BEGAN = time.monotonic()
-# Seconds between two sends to a topic. While a partition moves, or its database is away, so few messages come together that they
-# stay below the 100 messages that may wait for a device.
+# Seconds between two sends to a topic. While a partition moves, or its database is away, so few messages come
+# together that they stay below the 100 messages that may wait for a device.
 PAUSE = 0.8
+# Sends that were under way when a database ended get their answers in the first of these times. The second is
+# how long the test looks which topics go on, and how long a database is frozen; the third, how long a message
+# may take.
+ANSWERED_SECONDS, AWAY_SECONDS, DELIVERED_SECONDS = 2, 6, 2
 TOPICS = [f"topic-{number}" for number in range(16)]
 
 
@@ -34,7 +39,8 @@ class SlowLoad(Load):
     is_paused = False
 
     def __init__(self, node, topic):
-        super().__init__(node, topic=topic, pause=PAUSE, numbers=itertools.count(TOPICS.index(topic) * 1_000_000 + 1))
+        super().__init__(node, topic=topic, pause=PAUSE,
+                         numbers=itertools.count(TOPICS.index(topic) * 1_000_000 + 1))
 
     def send(self, number):
         while self.is_paused:
@@ -70,14 +76,20 @@ def wrongly_named(folder, one, home, other, third):
     check(tables == ["0"] and one.is_ready(), "nothing was made in the third database, and the node goes on")
 
 
-def run(folder, home, other, third, nodes):
-    one, two = nodes
+def both_own(one):
+    """Whether both nodes own partitions in both databases, as the node `one` sees it."""
+    return {"one", "two"} == set(one.owners()[0::2]) == set(one.owners()[1::2])
+
+
+def begin(folder, home, other, third, nodes):
+    """Starts the nodes, and returns devices and loads in both databases."""
+    one, _ = nodes
     start(nodes)
     check([int(row) % 2 for row in home.rows("SELECT id FROM tidecast.partition")] == [0] * 16
           and [int(row) % 2 for row in other.rows("SELECT id FROM tidecast.partition")] == [1] * 16,
           "half of the partitions live in each database")
     wrongly_named(folder, one, home, other, third)
-    wait(lambda: {"one", "two"} == set(one.owners()[0::2]) == set(one.owners()[1::2]),
+    wait(lambda: both_own(one),
          "both nodes to own partitions in both databases")
 
     devices = [listener(one) for _ in range(4)]
@@ -86,32 +98,38 @@ def run(folder, home, other, third, nodes):
     wait(lambda: all(device.streams for device in devices), "the streams")
     loads = [SlowLoad(one, topic) for topic in TOPICS]
 
-    def settled(some, what, count=3):
-        marks = [load.mark() for load in some]
-        wait(lambda: all(len(load.accepted(mark)) >= count for load, mark in zip(some, marks)),
-             f"sends after {what}", 40)
-
-    settled(loads, "the beginning")
+    settled(loads, "the beginning", 3)
     check(True, "16 topics in both databases: registered, subscribed, listening, sending")
+    return devices, loads
 
+
+def kill_a_node(nodes, loads):
+    """A node is killed. No send may fail."""
+    one, two = nodes
     marks = [load.mark() for load in loads]
     two.end(signal.SIGKILL)
-    settled(loads, "the kill")
-    failed = [name for load, mark in zip(loads, marks) for name in load.failures(mark)]
+    settled(loads, "the kill", 3)
+    failed = failures(loads, marks)
     check(not failed, f"a node was killed: no send failed {failed}")
     wait(lambda: set(one.owners()) == {"one"}, "the other to own everything")
     check(True, "the other node has taken over everything in both databases")
 
+
+def stop_a_database(nodes, loads, other):
+    """The second database is away for a while. Returns the loads that go on meanwhile, and those that do
+    not."""
+    one, two = nodes
     other.stop()
     wait(lambda: one.metrics()["tidecast_databases_away"] == 1, "the node to see that a database is away")
-    time.sleep(2)
+    time.sleep(ANSWERED_SECONDS)
     marks = [load.mark() for load in loads]
-    time.sleep(6)
-    flowing = [load for load, mark in zip(loads, marks) if len(load.accepted(mark)) > 3]
-    stopped = [load for load, mark in zip(loads, marks) if not load.accepted(mark)]
+    time.sleep(AWAY_SECONDS)
+    flowing = [load for load, mark in zip(loads, marks, strict=True) if len(load.accepted(mark)) > 3]
+    stopped = [load for load, mark in zip(loads, marks, strict=True) if not load.accepted(mark)]
     check(flowing and stopped and len(flowing) + len(stopped) == len(loads),
           f"a database was stopped: {len(flowing)} topics go on, {len(stopped)} in it do not")
-    # Sends under way wait, since no node knows whether their records are durable. The node refuses new sends at once.
+    # Sends under way wait, since no node knows whether their records are durable. The node refuses new sends
+    # at once.
     check("away: database 2" in one.command("cluster", "status"), "`cluster status` names it")
     answers = [one.call("POST", "/v1/projects/demo/messages:send",
                         {"message": {"topic": load.topic, "data": {"n": "0"}}}) for load in stopped]
@@ -120,33 +138,43 @@ def run(folder, home, other, third, nodes):
           f"those get {answers[0]}, and the node is ready")
     two.start()
     two.wait_ready()
-    check(two.metrics()["tidecast_databases_away"] == 1, "a node begins while the database is away, and is ready")
-    settled(flowing, "the second node's return")
+    check(two.metrics()["tidecast_databases_away"] == 1,
+          "a node begins while the database is away, and is ready")
+    settled(flowing, "the second node's return", 3)
     other.start()
     wait(lambda: one.metrics()["tidecast_databases_away"] == two.metrics()["tidecast_databases_away"] == 0,
          "the database to be seen again")
-    settled(loads, "the database's return")
+    settled(loads, "the database's return", 3)
     wait(lambda: "" not in one.owners(), "everything to be owned again")
     check(True, "the database is back: all topics go on")
-    wait(lambda: {"one", "two"} == set(one.owners()[0::2]) == set(one.owners()[1::2]),
+    wait(lambda: both_own(one),
          "both nodes to own partitions in both databases again")
+    return flowing, stopped
 
+
+def freeze_a_database(nodes, flowing, loads, other):
+    """The second database is frozen for a while. The topics in the home must go on."""
+    one, two = nodes
     frozen = processes(other)
     for process in frozen:
         os.kill(process, signal.SIGSTOP)
     try:
         wait(lambda: one.metrics()["tidecast_databases_away"] == 1, "the frozen database to count as away")
-        settled(flowing, "the database froze")
-        time.sleep(6)
-        settled(flowing, "the database has been frozen for a while")
+        settled(flowing, "the database froze", 3)
+        time.sleep(AWAY_SECONDS)
+        settled(flowing, "the database has been frozen for a while", 3)
         check(one.is_ready() and two.is_ready() and one.process.poll() is two.process.poll() is None,
               "a database froze: the topics in the other go on, and no node loses its lease")
     finally:
         for process in frozen:
             os.kill(process, signal.SIGCONT)
-    settled(loads, "the database thawed")
-    # Sends to topics in the other database could still be accepted, and their messages for devices in the home would come
-    # together.
+    settled(loads, "the database thawed", 3)
+
+
+def stop_the_home(nodes, loads, stopped, home):
+    """The home database is away for a while."""
+    # Sends to topics in the other database could still be accepted, and their messages for devices in the
+    # home would come together.
     for load in stopped:
         load.is_paused = True
     time.sleep(0.5)
@@ -158,32 +186,52 @@ def run(folder, home, other, third, nodes):
         node.wait_ready()
     for load in stopped:
         load.is_paused = False
-    settled(loads, "the home's return")
+    settled(loads, "the home's return", 3)
     check(True, "the home database was stopped and is back: all topics go on")
 
+
+def leave(nodes, loads):
+    """A node leaves in order. No send may fail."""
+    one, two = nodes
     marks = [load.mark() for load in loads]
     check(two.end(signal.SIGTERM) == 0, "a node leaves in order")
-    settled(loads, "the leave")
-    failed = [name for load, mark in zip(loads, marks) for name in load.failures(mark)]
+    settled(loads, "the leave", 3)
+    failed = failures(loads, marks)
     check(not failed, f"no send failed {failed}")
 
+
+def conclude(devices, loads):
+    """All that was accepted has arrived."""
     for load in loads:
         load.end()
     accepted = [name for load in loads for name in load.accepted()]
     try:
-        wait(lambda: all(set(accepted) <= set(device.counts()) for device in devices), "the last deliveries", 40)
+        wait(lambda: all(set(accepted) <= set(device.counts()) for device in devices), "the last deliveries",
+             40)
     except SystemExit:
         for number, device in enumerate(devices):
             lost = sorted(set(accepted) - set(device.counts()))
             when = [tuple(round(at - BEGAN, 2) for at in load.times[name])
                     for load in loads for name in lost if name in load.times]
-            print(f"device {number}, {device.streams} streams, told {device.told} times: missing {lost}, asked and answered at {when}")
+            print(f"device {number}, {device.streams} streams, told {device.told} times: missing {lost},"
+                  f" asked and answered at {when}")
         raise
     unknown = {name for load in loads for name in load.failures()}
     check(not any(set(device.counts()) - set(accepted) - unknown for device in devices),
           "nothing arrived that was never sent")
     check(not any(device.told for device in devices), "no device was told of dropped messages")
-    check(len(accepted) > 300, f"{len(accepted)} sends accepted, each delivered to 4 devices; {len(unknown)} not accepted")
+    check(len(accepted) > 300,
+          f"{len(accepted)} sends accepted, each delivered to 4 devices; {len(unknown)} not accepted")
+
+
+def run(folder, home, other, third, nodes):
+    devices, loads = begin(folder, home, other, third, nodes)
+    kill_a_node(nodes, loads)
+    flowing, stopped = stop_a_database(nodes, loads, other)
+    freeze_a_database(nodes, flowing, loads, other)
+    stop_the_home(nodes, loads, stopped, home)
+    leave(nodes, loads)
+    conclude(devices, loads)
     return devices
 
 
@@ -204,9 +252,10 @@ def change(node, kind, topic, devices):
 
 
 def went_back(database, nodes, devices):
-    """One database goes back to an earlier state of its disk, as after the restore of a snapshot; the other database goes on."""
+    """One database goes back to an earlier state of its disk, as after the restore of a snapshot; the other
+    database goes on."""
     one, two = nodes
-    wait(lambda: {"one", "two"} == set(one.owners()[0::2]) == set(one.owners()[1::2]), "both to own partitions")
+    wait(lambda: both_own(one), "both to own partitions")
     data, copy = f"{database.folder}/data", f"{database.folder}/copy"
     frozen = processes(database)
     for process in frozen:
@@ -221,13 +270,15 @@ def went_back(database, nodes, devices):
     for number, topic in enumerate(TOPICS):
         change(one, "Add", topic, devices[4:])
         change(one, "Remove", topic, devices[number % 4:number % 4 + 1])
-        assert one.call("POST", "/v1/projects/demo/messages:send", {"message": {"topic": topic, "data": {"n": "0"}}})[0] == 200
+        assert one.call("POST", "/v1/projects/demo/messages:send",
+                        {"message": {"topic": topic, "data": {"n": "0"}}})[0] == 200
     database.stop()
     shutil.rmtree(data)
     os.rename(copy, data)
     database.start()
     wait(lambda: one.process.poll() == two.process.poll() == 70, "both nodes to notice")
-    check(all("the database went back" in node.log_text() for node in nodes), "an old disk: both nodes notice, say so, and end")
+    check(all("the database went back" in node.log_text() for node in nodes),
+          "an old disk: both nodes notice, say so, and end")
     start(nodes)
     wait(lambda: "" not in one.owners(), "everything to be owned again")
 
@@ -241,18 +292,22 @@ def went_back(database, nodes, devices):
             status, body = one.call("POST", "/v1/projects/demo/messages:send",
                                     {"message": {"topic": topic, "data": {"n": str(name)}}})
             assert status == 200, (status, body)
-        time.sleep(2)
-        wrong = [(topic, devices.index(device), topic in known[device]) for topic, name in sent.items() for device in kept
+        # A wrong message would come in this time, so this is no wait for the right ones.
+        time.sleep(DELIVERED_SECONDS)
+        wrong = [(topic, devices.index(device), topic in known[device]) for topic, name in sent.items()
+                 for device in kept
                  if (name in device.seen) != (topic in known[device])]
         if not wrong:
             break
-    check(not wrong, f"of {len(devices)} devices {len(kept)} are known; each gets what it is subscribed to, and nothing else {wrong}")
+    check(not wrong, f"of {len(devices)} devices {len(kept)} are known; each gets what it is subscribed to,"
+                     f" and nothing else {wrong}")
     late = listener(two)
     change(two, "Add", TOPICS[0], [late] + kept[:1])
     change(two, "Remove", TOPICS[1], kept)
     wait(lambda: late.streams, "the new device's stream")
     for number in range(2):
-        one.call("POST", "/v1/projects/demo/messages:send", {"message": {"topic": TOPICS[number], "data": {"n": f"9999{number}"}}})
+        one.call("POST", "/v1/projects/demo/messages:send",
+                 {"message": {"topic": TOPICS[number], "data": {"n": f"9999{number}"}}})
     wait(lambda: 99990 in late.seen and 99990 in kept[0].seen, "the new device's message")
     check(not any(99991 in device.seen for device in kept), "subscriptions go on to change")
 

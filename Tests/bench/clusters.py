@@ -1,5 +1,6 @@
 """Clusters of three nodes on PostgreSQL, one of which is killed or leaves under load: T12, T13, T14."""
 import http.client
+import itertools
 import json
 import os
 import threading
@@ -14,7 +15,8 @@ from system.node import Made, Node, start
 from system.process import OWNER
 
 TOPICS, ROUNDS, PARTITIONS = 32, 6, 32
-# Before the first fault; after a kill and after a leave; and after a node is ready again, while partitions move.
+# Before the first fault; after a kill and after a leave; and after a node is ready again, while partitions
+# move.
 BEFORE_SECONDS, KILLED_SECONDS, LEFT_SECONDS, SETTLE_SECONDS = 3, 8, 3, 6
 # A topic whose owner lives is answered within this time.
 AT_ONCE_SECONDS = 0.2
@@ -28,7 +30,8 @@ class Nodes:
         self.made = Made()
         database = self.made.database()
         self.nodes = self.made.nodes
-        self.nodes += [Node(self.made.folder, name, database, binary=RELEASE) for name in ("one", "two", "three")]
+        self.nodes += [Node(self.made.folder, name, database, binary=RELEASE)
+                       for name in ("one", "two", "three")]
         start(self.nodes)
         self.begin()
         time.sleep(BEFORE_SECONDS)
@@ -119,7 +122,8 @@ class QuotaLoad(Nodes):
         one = self.nodes[0]
         one.command("project", "create", "quota", "--service-account", os.path.join(one.folder, "quota.json"))
         one.command("project", "quota", "quota", "--sends-per-minute", str(self.RATE * 60))
-        self.project = next(found["projectNumber"] for found in json.loads(one.command("project", "list", "--json"))
+        self.project = next(found["projectNumber"]
+                            for found in json.loads(one.command("project", "list", "--json"))
                             if found["project"] == "quota")
         self.done, self.refused, self.is_over = [], 0, False
         wait(lambda: all('"quota"' in node.command("project", "list", "--json") for node in self.nodes),
@@ -130,7 +134,8 @@ class QuotaLoad(Nodes):
 
     def spend(self, number):
         """Sends a message without a receiver that does not wait, again after each answer."""
-        body = json.dumps({"message": {"topic": f"topic-{number}", "android": {"ttl": "0s"}, "data": {"n": "1"}}})
+        body = json.dumps({"message": {"topic": f"topic-{number}", "android": {"ttl": "0s"},
+                                       "data": {"n": "1"}}})
         node, link = self.nodes[number % 3], None
         while not self.is_over:
             try:
@@ -154,7 +159,8 @@ class QuotaLoad(Nodes):
         return next(node for node in self.nodes if node.name == name)
 
     def line(self, since, until):
-        """The most by which the admissions exceed RATE × time. The value itself means nothing; its changes do."""
+        """The most by which the admissions exceed RATE × time. The value itself means nothing; its changes
+        do."""
         done = sorted(self.done)
         return max(count - self.RATE * end for count, end in enumerate(done) if since < end <= until)
 
@@ -166,7 +172,8 @@ class QuotaLoad(Nodes):
 
 
 def t14(_):
-    """While the bucket is empty, the admissions follow RATE × time. The death of the bucket's owner must not lift them."""
+    """While the bucket is empty, the admissions follow RATE × time. The death of the bucket's owner must not
+    lift them."""
     lifts, pauses = [], []
     with QuotaLoad() as load:
         wait(lambda: load.refused >= 200, "the bucket to be empty", 600)
@@ -178,7 +185,7 @@ def t14(_):
             time.sleep(KILLED_SECONDS)
             lifts.append(load.line(at, time.monotonic()) - load.line(began, at))
             ends = [at, *sorted(end for end in list(load.done) if end > at)]
-            pauses.append(max(after - before for before, after in zip(ends, ends[1:])))
+            pauses.append(max(after - before for before, after in itertools.pairwise(ends)))
             again(owner)
         count = len(load.done)
     worst = max(max(lifts), 0) / load.RATE * 100

@@ -35,13 +35,15 @@ def measure(who, load, options, repeat=1):
     arguments = load + options
     runs = []
     for _ in range(repeat):
-        done = subprocess.run([RELEASE, "bench", arguments[0], "--json", *arguments[1:]], text=True, capture_output=True)
+        done = subprocess.run([RELEASE, "bench", arguments[0], "--json", *arguments[1:]], text=True,
+                              capture_output=True)
         if done.returncode != 0:
             raise RuntimeError(f"{shown(arguments)}: {done.stderr[-2000:]}")
         runs.append(json.loads(done.stdout.strip().splitlines()[-1]))
     runs.sort(key=lambda one: one.get("microsecondsEach") or one["seconds"])
     report = runs[len(runs) // 2]
-    row = {"who": who, "command": shown(arguments), "rate": report["perSecond"], "operations": report["operations"],
+    row = {"who": who, "command": shown(arguments), "rate": report["perSecond"],
+           "operations": report["operations"],
            "seconds": report["seconds"], "us": report.get("microsecondsEach"), "facts": report["facts"],
            "latency": report["latencyMilliseconds"], "statuses": report["statuses"],
            "all_us": [one.get("microsecondsEach") for one in runs]}
@@ -51,13 +53,15 @@ def measure(who, load, options, repeat=1):
              if report["facts"].get(name)}
     row["wrong"] = {**bad, **wrong}
     us = f"{row['us']:.3g} µs each, " if row["us"] else ""
-    say(f"  {who:24} {us}{row['rate']:,.0f} {report['unit']}s/s" + (f"  WRONG: {row['wrong']}" if row["wrong"] else ""))
+    say(f"  {who:24} {us}{row['rate']:,.0f} {report['unit']}s/s"
+        + (f"  WRONG: {row['wrong']}" if row["wrong"] else ""))
     return row
 
 
 def simulated(who, command, facts, **figures):
     """The row of a simulation, or of a load that no client of the bench measures."""
-    return {"who": who, "us": None, "rate": 0, "operations": 0, "latency": {}, "statuses": {}, "all_us": [], "wrong": {},
+    return {"who": who, "us": None, "rate": 0, "operations": 0, "latency": {}, "statuses": {}, "all_us": [],
+            "wrong": {},
             "command": command, "facts": facts, **figures}
 
 

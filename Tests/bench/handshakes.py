@@ -17,9 +17,11 @@ H2LOAD = ["h2load", "-n", "1000", "-c", "1000", "-r", "400"]
 
 def handshakes(port):
     """Full handshakes by four clients at once, for 3 s; their number."""
-    clients = [subprocess.Popen([*S_TIME, f"127.0.0.1:{port}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    clients = [subprocess.Popen([*S_TIME, f"127.0.0.1:{port}"], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, text=True)
                for _ in range(4)]
-    return sum(int(re.search(r"(\d+) connections in \d+ real", client.communicate()[0])[1]) for client in clients)
+    return sum(int(re.search(r"(\d+) connections in \d+ real", client.communicate()[0])[1])
+               for client in clients)
 
 
 def first_requests(port):
@@ -33,7 +35,8 @@ def t17(_):
     with Process() as files:
         run(RELEASE, "cert", "make", "--out", files.folder, "--name", "localhost")
         port = free_port()
-        with (Tidecast("--loops", "1", *tls_words(port, files.folder)) as server, SecureNginx(files.folder) as nginx):
+        with (Tidecast("--loops", "1", *tls_words(port, files.folder)) as server,
+              SecureNginx(files.folder) as nginx):
             sides = [("tidecast", server.process.pid, port), ("nginx", nginx.pid, nginx.port)]
             for _ in range(11):
                 for name, load in (("handshake", handshakes), ("request", first_requests)):
@@ -42,11 +45,14 @@ def t17(_):
                         count = load(port)
                         lasted = time.monotonic() - began
                         time.sleep(0.2)
-                        spent.setdefault((name, who), []).append(((kernel.cpu_seconds(pid) - before) * 1e6 / count, count, lasted))
+                        spent.setdefault((name, who),
+                                         []).append(((kernel.cpu_seconds(pid) - before) * 1e6 / count, count,
+                                                     lasted))
     rows, ratios = [], {}
     for name, command in (("handshake", S_TIME), ("request", H2LOAD)):
         # The first run of each was the warm-up.
-        pairs = sorted(zip(spent[name, "tidecast"][1:], spent[name, "nginx"][1:]), key=lambda pair: pair[0][0] / pair[1][0])
+        pairs = sorted(zip(spent[name, "tidecast"][1:], spent[name, "nginx"][1:], strict=True),
+                       key=lambda pair: pair[0][0] / pair[1][0])
         ratios[name] = statistics.median(own[0] / other[0] for own, other in pairs)
         for place, who in enumerate(("tidecast", "nginx")):
             runs = [pair[place] for pair in pairs]
@@ -54,8 +60,10 @@ def t17(_):
             say(f"  {who}, {name}: {us:.0f} µs each of " + ", ".join(f"{one[0]:.0f}" for one in runs))
             rows.append(simulated(
                 f"{who}, {name}", " ".join(command) + " …", {}, us=us, all_us=[one[0] for one in runs],
-                rate=statistics.median(one[1] / one[2] for one in runs), operations=sum(one[1] for one in runs)))
-        say(f"  {name}: {ratios[name]:.2f} times nginx's, of " + ", ".join(f"{own[0] / other[0]:.2f}" for own, other in pairs))
+                rate=statistics.median(one[1] / one[2] for one in runs),
+                operations=sum(one[1] for one in runs)))
+        say(f"  {name}: {ratios[name]:.2f} times nginx's, of "
+            + ", ".join(f"{own[0] / other[0]:.2f}" for own, other in pairs))
     rows[0].update(ratios)
     return rows
 

@@ -12,8 +12,8 @@ REST_SECONDS = 15
 
 
 def fanout(repeat, tidecast_load, peer_load, redis_connections):
-    """A fan-out by Tidecast and its peers, with events of about 200 bytes. The peers' envelope is smaller, so they get
-    padding."""
+    """A fan-out by Tidecast and its peers, with events of about 200 bytes. The peers' envelope is smaller, so
+    they get padding."""
     rows = []
     with Tidecast() as server:
         rows.append(measure("tidecast", tidecast_load, server.load_options(), repeat))
@@ -114,7 +114,8 @@ def t10(repeat):
 def t11(_):
     rows = []
     with Tidecast() as server:
-        fill = ["fill", "--devices", "100000", "--topics", "1000", "--subscriptions", "10000000", "--zipf", "0"]
+        fill = ["fill", "--devices", "100000", "--topics", "1000", "--subscriptions", "10000000", "--zipf",
+                "0"]
         filled = measure("filling", fill, server.load_options())
         for who, how, flags in [("tidecast, after SIGTERM", signal.SIGTERM, []),
                                 ("tidecast, after SIGKILL", signal.SIGKILL, ["--crash"])]:
@@ -130,4 +131,5 @@ def t11(_):
     return rows
 
 
-LOADS = {"T1": t1, "T2": t2, "T3": t3, "T4": t4, "T5": t5, "T6": t6, "T7": t7, "T8": t8, "T9": t9, "T10": t10, "T11": t11}
+LOADS = {"T1": t1, "T2": t2, "T3": t3, "T4": t4, "T5": t5, "T6": t6, "T7": t7, "T8": t8, "T9": t9, "T10": t10,
+         "T11": t11}

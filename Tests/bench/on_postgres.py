@@ -14,8 +14,8 @@ ON_POSTGRES = {
 
 
 def on_postgres(repeat):
-    """Each load on SQLite and on PostgreSQL in turn, at least three times, since the machine's speed changes within minutes. The
-    figure is that of the median pair: PostgreSQL divided by SQLite."""
+    """Each load on SQLite and on PostgreSQL in turn, at least three times, since the machine's speed changes
+    within minutes. The figure is that of the median pair: PostgreSQL divided by SQLite."""
     rows, ratios = [], {}
     for name, load in ON_POSTGRES.items():
         pairs = []
@@ -24,7 +24,8 @@ def on_postgres(repeat):
             for who, server in (("SQLite", Tidecast), ("PostgreSQL", OnPostgres)):
                 with server() as running:
                     pair.append(measure(f"tidecast, {name} on {who}", load, running.load_options()))
-            figures = [row["latency"]["send to delivery"]["p50"] if name == "T7" else row["us"] for row in pair]
+            figures = [row["latency"]["send to delivery"]["p50"] if name == "T7" else row["us"]
+                       for row in pair]
             pairs.append((figures[1] / figures[0], pair))
         pairs.sort(key=lambda one: one[0])
         ratios[name], pair = pairs[len(pairs) // 2]
@@ -42,27 +43,31 @@ def growth(_):
             pids = [shard.process.pid for shard in server.shards]
             before = [kernel.cpu_seconds(pid) for pid in pids]
             row = measure(f"tidecast, {count} shards", ["topics", "--seconds", "8"], server.load_options())
-            spent = sorted((kernel.cpu_seconds(pid) - was) * 1e6 / row["operations"] for pid, was in zip(pids, before))
+            spent = sorted((kernel.cpu_seconds(pid) - was) * 1e6 / row["operations"]
+                           for pid, was in zip(pids, before, strict=True))
         row["facts"] = {**row["facts"], "CPU-µs a delivery of the busiest shard": spent[-1],
                         "of the idlest": spent[0], "of all shards": sum(spent)}
         say(f"    shards: {', '.join(f'{one:.2f}' for one in spent)} CPU-µs a delivery")
         row["busiest"], row["mean"] = spent[-1], sum(spent) / len(spent)
         rows.append(row)
-    rows[0] = {**rows[0], "share": rows[-1]["busiest"] / rows[0]["busiest"], "mean": rows[-1]["mean"] / rows[0]["mean"]}
+    rows[0] = {**rows[0], "share": rows[-1]["busiest"] / rows[0]["busiest"],
+               "mean": rows[-1]["mean"] / rows[0]["mean"]}
     return rows
 
 
 def soak(_, minutes=10):
-    """Ten minutes of load beside another client's idle transaction in the same database, which keeps the database from cleaning
-    up."""
+    """Ten minutes of load beside another client's idle transaction in the same database, which keeps the
+    database from cleaning up."""
     rows = []
     with OnPostgres() as server:
-        idle = subprocess.Popen(["psql", "-q", server.database.url], stdin=subprocess.PIPE, text=True, stdout=subprocess.DEVNULL)
+        idle = subprocess.Popen(["psql", "-q", server.database.url], stdin=subprocess.PIPE, text=True,
+                                stdout=subprocess.DEVNULL)
         idle.stdin.write("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM tidecast.partition;\n")
         idle.stdin.flush()
         try:
             for minute in range(minutes):
-                rows.append(measure(f"tidecast, minute {minute + 1}", ["send", "--seconds", "55"], server.load_options()))
+                rows.append(measure(f"tidecast, minute {minute + 1}", ["send", "--seconds", "55"],
+                                    server.load_options()))
         finally:
             idle.stdin.close()
             idle.wait()

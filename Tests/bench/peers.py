@@ -1,4 +1,5 @@
-"""The peers on this machine: nginx with nchan, nginx with TLS, and redis. Each runs in a folder of its own."""
+"""The peers on this machine: nginx with nchan, nginx with TLS, and redis. Each runs in a folder of its
+own."""
 import os
 import shutil
 import signal
@@ -18,7 +19,8 @@ START_SECONDS = 30
 
 def install():
     """Installs the peers' packages. A policy file keeps apt from starting their services (invoke-rc.d(8))."""
-    wanted = {"/usr/sbin/nginx": "nginx", NCHAN_MODULE: "libnginx-mod-nchan", "/usr/bin/redis-server": "redis-server"}
+    wanted = {"/usr/sbin/nginx": "nginx", NCHAN_MODULE: "libnginx-mod-nchan",
+              "/usr/bin/redis-server": "redis-server"}
     missing = [package for path, package in wanted.items() if not os.path.exists(path)]
     if not missing:
         return
@@ -40,7 +42,8 @@ apt-get install -y -qq --no-install-recommends "$@"
 
 
 class Process:
-    """A server process with a folder of its own. The end of the `with` block ends the process and removes the folder."""
+    """A server process with a folder of its own. The end of the `with` block ends the process and removes the
+    folder."""
 
     def __init__(self, folder_of=None):
         self.folder = tempfile.mkdtemp(prefix="tidecast-bench-", dir=folder_of)
@@ -52,7 +55,8 @@ class Process:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def wait_port(self, port):
-        """Waits until the process listens on the port. Raises RuntimeError where it ends before, and after 30 s."""
+        """Waits until the process listens on the port. Raises RuntimeError where it ends before, and after 30
+        s."""
         def has_come():
             if self.process.poll() is not None:
                 raise RuntimeError(self.log_end())
@@ -159,7 +163,8 @@ class Redis(Process):
         super().__init__(os.path.join(ROOT, ".build") if is_durable else None)
         self.port = free_port()
         durable = ["--appendonly", "yes", "--appendfsync", "always"] if is_durable else ["--appendonly", "no"]
-        self.spawn("/usr/bin/redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--protected-mode", "no",
+        self.spawn("/usr/bin/redis-server", "--port", str(self.port), "--bind", "127.0.0.1",
+                   "--protected-mode", "no",
                    "--save", "", "--maxclients", "19000", "--dir", self.folder,
                    "--client-output-buffer-limit", "pubsub 0 0 0", *durable)
         self.wait_port(self.port)

@@ -1,5 +1,5 @@
-"""Plots docs/benchmarks/results.json as small PNG files in the same folder. Run by tools/bench, by a Python with matplotlib:
-plots.py RESULTS"""
+"""Plots docs/benchmarks/results.json as small PNG files in the same folder. Run by tools/bench, by a Python
+with matplotlib: plots.py RESULTS"""
 import json
 import os
 import sys
@@ -9,11 +9,13 @@ import matplotlib
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
+
 from bench.targets import TARGETS  # noqa: E402
 
 RESULTS = sys.argv[1]
 FOLDER = os.path.dirname(os.path.abspath(RESULTS))
-TITLES = {"T1": "T1 send", "T2": "T2 100 conns × 100 streams", "T3": "T3 10,000 conns", "T4": "T4 the same, 4 in flight",
+TITLES = {"T1": "T1 send", "T2": "T2 100 conns × 100 streams", "T3": "T3 10,000 conns",
+          "T4": "T4 the same, 4 in flight",
           "T5": "T5 1,000 topics × 10", "T6": "T6 subscribe"}
 OWN, OTHER = "#1f6feb", "#b0b7c0"
 
@@ -35,7 +37,7 @@ def plot_cpu(targets):
     figure, axes = plt.subplots(2, 3, figsize=(11, 5.2), layout="constrained")
     for axis in axes.flat[len(measured):]:
         axis.axis("off")
-    for axis, name in zip(axes.flat, measured):
+    for axis, name in zip(axes.flat, measured, strict=False):
         rows = [row for row in targets[name]["rows"] if row.get("us")]
         bars = axis.barh([name_of(row) for row in rows], [row["us"] for row in rows],
                          color=[OWN if row["who"] == "tidecast" else OTHER for row in rows])
@@ -59,7 +61,7 @@ def plot_latencies(targets):
     if not rows:
         return
     figure, axis = plt.subplots(figsize=(9, 0.32 * len(rows) + 1.2), layout="constrained")
-    for place, (name, row) in enumerate(rows):
+    for place, (_, row) in enumerate(rows):
         latency = row["latency"]["send to last delivery"]
         color = OWN if row["who"] == "tidecast" else OTHER
         axis.plot([latency["p50"], latency["p99"]], [place, place], color=color, linewidth=3)

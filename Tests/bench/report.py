@@ -32,12 +32,15 @@ def sync_milliseconds():
 
 def machine():
     with open("/proc/cpuinfo") as file:
-        model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.machine())
+        model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")),
+                     platform.machine())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
-    nginx = subprocess.run(["/usr/sbin/nginx", "-v"], capture_output=True, text=True).stderr.split("/")[-1].strip()
+    nginx = subprocess.run(["/usr/sbin/nginx", "-v"], capture_output=True,
+                           text=True).stderr.split("/")[-1].strip()
     redis = run("/usr/bin/redis-server", "--version").split("v=")[1].split()[0]
     return {"cpu": model, "cores": os.cpu_count(), "memory": round(memory), "kernel": platform.release(),
-            "system": next((line.split('"')[1] for line in open("/etc/os-release") if line.startswith("PRETTY_NAME")), ""),
+            "system": next((line.split('"')[1]
+                            for line in open("/etc/os-release") if line.startswith("PRETTY_NAME")), ""),
             "swift": run("swift", "--version").split("\n")[0], "nginx": nginx, "redis": redis,
             "load": round(os.getloadavg()[0], 1), "sync_ms": round(sync_milliseconds(), 2)}
 
@@ -72,7 +75,8 @@ LATENCIES = ["send to last delivery", "answer", "answer to a batch", "exec to re
 
 def write_page(results):
     """Writes docs/benchmarks.md from the results of all runs."""
-    lines = [*INTRODUCTION.split("\n"), *targets_table(results), "", "![CPU for each operation beside peers](benchmarks/cpu.png)", ""]
+    lines = [*INTRODUCTION.split("\n"), *targets_table(results), "",
+             "![CPU for each operation beside peers](benchmarks/cpu.png)", ""]
     if os.path.exists(os.path.join(ROOT, "docs/benchmarks/latency.png")):
         lines += ["![Latencies](benchmarks/latency.png)", ""]
     for name in TARGETS:
@@ -85,7 +89,8 @@ def write_page(results):
 
 def targets_table(results):
     """All targets with their figures, and whether they are met."""
-    lines = ["## Targets", "", "| | work | figure | | must | aim | |", "| --- | --- | --: | --- | --: | --: | --- |"]
+    lines = ["## Targets", "", "| | work | figure | | must | aim | |",
+             "| --- | --- | --: | --- | --: | --: | --- |"]
     for name, (work, figures) in TARGETS.items():
         entry = results["targets"].get(name)
         own = [row for row in (entry or {}).get("rows", []) if row["who"].startswith("tidecast")]
@@ -95,7 +100,8 @@ def targets_table(results):
             result = verdict(value, unit, must, aim) if value is not None else "not measured"
             if own and own[0]["wrong"]:
                 result += f" (wrong: {own[0]['wrong']})"
-            lines.append(f"| {title[0]} | {title[1]} | {number(value)} | {unit} | {number(must)} | {number(aim)} | {result} |")
+            lines.append(f"| {title[0]} | {title[1]} | {number(value)} | {unit} | {number(must)} |"
+                         f" {number(aim)} | {result} |")
     return lines
 
 
@@ -108,15 +114,19 @@ def section(name, entry):
     lines += [line_of(name, row) for row in entry["rows"]]
     lines += ["", "```sh", *dict.fromkeys(row["command"] for row in entry["rows"]), "```", ""]
     lines.append(
-        f"{entry['when']}, revision `{entry['revision']}`: {facts['cpu']}, {facts['cores']} cores, {facts['memory']} GiB, "
-        f"{facts['system']}, kernel {facts['kernel']}, {facts['swift']}, nginx {facts['nginx']}, redis {facts['redis']}; "
-        f"a 4 KiB append with fdatasync took {facts['sync_ms']} ms, the load average before was {facts['load']}.")
+        f"{entry['when']}, revision `{entry['revision']}`: {facts['cpu']}, {facts['cores']} cores,"
+        f" {facts['memory']} GiB, "
+        f"{facts['system']}, kernel {facts['kernel']}, {facts['swift']}, nginx {facts['nginx']}, redis"
+        f" {facts['redis']}; "
+        f"a 4 KiB append with fdatasync took {facts['sync_ms']} ms, the load average before was"
+        f" {facts['load']}.")
     return [*lines, ""]
 
 
 def line_of(name, row):
     """The row of one server in a target's table."""
-    latency_name = next((one for one in LATENCIES if one in row["latency"] and row["latency"][one]["max"] > 0), None)
+    latency_name = next((one for one in LATENCIES if one in row["latency"]
+                         and row["latency"][one]["max"] > 0), None)
     if name == "T7":
         latency_name = "send to delivery"
     latency = row["latency"].get(latency_name, {}) if latency_name else {}

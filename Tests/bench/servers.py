@@ -1,5 +1,5 @@
-"""Tidecast's servers under measurement: one on SQLite, and a gateway with shards on PostgreSQL. They run as this script's
-user, from the release build."""
+"""Tidecast's servers under measurement: one on SQLite, and a gateway with shards on PostgreSQL. They run as
+this script's user, from the release build."""
 import os
 import tempfile
 import time
@@ -20,8 +20,8 @@ def make_folder():
 
 
 class Tidecast(Server):
-    """The server as its users run it: a project with keys, raised quotas, everything durable on a real disk. The constructor
-    waits until it is ready; the end of the `with` block ends it and removes its folder."""
+    """The server as its users run it: a project with keys, raised quotas, everything durable on a real disk.
+    The constructor waits until it is ready; the end of the `with` block ends it and removes its folder."""
     wrapper = ()
 
     def __init__(self, *options, folder=None):
@@ -41,14 +41,16 @@ class Tidecast(Server):
     def prepare(self):
         """Makes the project, its keys and its quotas."""
         self.command("project", "create", "bench", "--service-account", os.path.join(self.folder, "sa.json"))
-        self.command("project", "quota", "bench", "--sends-per-minute", "6000000000", "--subscriptions-per-second",
+        self.command("project", "quota", "bench", "--sends-per-minute", "6000000000",
+                     "--subscriptions-per-second",
                      "100000000", "--registrations-per-second", "100000000", "--fanouts", "1000000")
         self.device_key = self.command("project", "key", "create", "bench", "--kind", "device").strip()
         self.token = self.command("project", "key", "create", "bench", "--kind", "bearer").strip()
 
     def load_options(self):
         """The options of a load on this server."""
-        return ["--server", f"http://127.0.0.1:{self.port}", "--api-key", self.device_key, "--token", self.token,
+        return ["--server", f"http://127.0.0.1:{self.port}", "--api-key", self.device_key, "--token",
+                self.token,
                 "--pid", str(self.process.pid)]
 
     def __enter__(self):
@@ -72,19 +74,21 @@ class Shard(Server):
 
 def cluster_options(name, roles, url):
     """The options of a node with these roles."""
-    return ["--engine", url, "--node", name, "--roles", roles, "--peer", f"127.0.0.1:{free_port()}", "--partitions",
+    return ["--engine", url, "--node", name, "--roles", roles, "--peer", f"127.0.0.1:{free_port()}",
+            "--partitions",
             str(PARTITIONS)]
 
 
 class OnPostgres(Tidecast):
-    """A gateway and `shards` shards on a PostgreSQL of their own, on the same disk. Without shards the gateway is also a
-    shard."""
+    """A gateway and `shards` shards on a PostgreSQL of their own, on the same disk. Without shards the
+    gateway is also a shard."""
 
     def __init__(self, shards=0):
         folder = make_folder()
         self.database, self.shards = Database(folder), []
         self.shard_count = shards
-        super().__init__(*cluster_options("gateway", "gateway" if shards else "gateway,shard", self.database.url),
+        super().__init__(*cluster_options("gateway", "gateway" if shards else "gateway,shard",
+                                          self.database.url),
                          folder=folder)
 
     def begin(self):

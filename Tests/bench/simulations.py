@@ -10,13 +10,18 @@ from system.process import ROOT
 
 def gossip(nodes, lost, hours):
     """Simulates membership alone, on a simulated network in virtual time."""
-    figures = json.loads(run(os.path.join(ROOT, ".build/release/gossip-bench"), *map(str, [nodes, lost, hours, 1])))
+    figures = json.loads(run(os.path.join(ROOT, ".build/release/gossip-bench"),
+                             *map(str, [nodes, lost, hours, 1])))
     # Each packet also has 25 bytes of seal, and 28 bytes of UDP and IP headers.
     sent = figures["datagram_bytes_s"] + 53 * figures["datagrams_s"] + figures["stream_bytes_s"]
-    facts = {"packets a second": figures["datagrams_s"], "KB a second": sent / 1000, "simulated hours": figures["hours"],
-             "false deaths": figures["false_deaths"], "simulated hours for one of CPU": figures["hours_per_cpu_hour"]}
-    row = simulated(f"tidecast, {nodes} nodes, {lost / 10:g} % lost", "gossip-bench NODES LOST-OF-A-THOUSAND HOURS SEED",
-                    facts, packets=figures["datagrams_s"], kilobytes=sent / 1000, false=figures["false_deaths"],
+    facts = {"packets a second": figures["datagrams_s"], "KB a second": sent / 1000,
+             "simulated hours": figures["hours"],
+             "false deaths": figures["false_deaths"],
+             "simulated hours for one of CPU": figures["hours_per_cpu_hour"]}
+    row = simulated(f"tidecast, {nodes} nodes, {lost / 10:g} % lost",
+                    "gossip-bench NODES LOST-OF-A-THOUSAND HOURS SEED",
+                    facts, packets=figures["datagrams_s"], kilobytes=sent / 1000,
+                    false=figures["false_deaths"],
                     wrong={} if figures["whole"] else {"views": 1})
     say(f"  {row['who']}: " + ", ".join(f"{name} {number(value)}" for name, value in row["facts"].items()))
     return row

@@ -3,7 +3,8 @@ USUAL = ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T9", "T11"]
 
 # The targets: (figure, unit, must, aim). A smaller figure is better unless the unit is a rate.
 TARGETS = {
-    "T1": ("durable topic send: h2c, 16 connections × 100 streams, 313-byte body, bearer checked, quota taken, synced",
+    "T1": ("durable topic send: h2c, 16 connections × 100 streams, 313-byte body, bearer checked, quota"
+           " taken, synced",
            [("us", "CPU-µs a send", 7, 4)]),
     "T2": ("fan-out to 10,000 streams on 100 connections, one message in flight",
            [("us", "CPU-µs a delivery", 0.8, 0.35)]),
@@ -26,19 +27,26 @@ TARGETS = {
             [("p50", "s, p50", 3, 1.5), ("p99", "s, p99", 6, 3)]),
     "T13": ("planned leave of a node, of three, under load", [("failed", "failed requests", 0, 0),
                                                               ("longest", "s, the longest request", 2, 0.5)]),
-    "T14": ("admitted over a quota of 200 sends a second, three gateways together, the owner of its bucket killed at full load",
+    "T14": ("admitted over a quota of 200 sends a second, three gateways together, the owner of its bucket"
+            " killed at full load",
             [("over", "% of one second's rate", 5, 0)]),
     "T15": ("gossip of a node among 50, simulated, 5 % of the datagrams lost, 24 simulated hours",
-            [("packets", "packets a second, sent", 20, 12), ("kilobytes", "KB a second, sent, with all headers", 20, None),
+            [("packets", "packets a second, sent", 20, 12),
+             ("kilobytes", "KB a second, sent, with all headers", 20, None),
              ("false", "false deaths", 0, 0)]),
-    "T16": ("simulated hours of a 5-node cluster for an hour of CPU", [("hours", "simulated hours for an hour of CPU", 20, 100)]),
-    "T17": ("a full handshake of TLS 1.3 and its end, and with one HTTP/2 request in between; both servers with one worker and the"
+    "T16": ("simulated hours of a 5-node cluster for an hour of CPU",
+            [("hours", "simulated hours for an hour of CPU", 20, 100)]),
+    "T17": ("a full handshake of TLS 1.3 and its end, and with one HTTP/2 request in between; both servers"
+            " with one worker and the"
             " same certificate (P-256)",
-            [("handshake", "times nginx's CPU", 1.1, 1.0), ("request", "times nginx's CPU, with a request", 1.1, 1.0)]),
+            [("handshake", "times nginx's CPU", 1.1, 1.0),
+             ("request", "times nginx's CPU, with a request", 1.1, 1.0)]),
     "PG": ("T1 to T7 on PostgreSQL, on one node, as a multiple of the same on SQLite in the same run",
            [(name, f"times, {name}", 1.3, None) for name in ("T1", "T2", "T3", "T4", "T5", "T6", "T7")]),
-    "SOAK": ("ten minutes of T1's load on PostgreSQL beside an idle transaction: the slowest of the last three minutes through"
+    "SOAK": ("ten minutes of T1's load on PostgreSQL beside an idle transaction: the slowest of the last"
+             " three minutes through"
              " the fastest of the first three", [("kept", "share of the rate", None, None)]),
-    "GROWTH": ("T5's load on one, two and four shards, one gateway: what the busiest of four spends of what one alone does",
+    "GROWTH": ("T5's load on one, two and four shards, one gateway: what the busiest of four spends of what"
+               " one alone does",
                [("share", "share of the busiest", None, None), ("mean", "share of the mean", None, None)]),
 }

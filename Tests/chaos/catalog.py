@@ -28,14 +28,16 @@ def note(report, json_path):
 
 
 def held(fault, json_path):
-    """Runs the fault's script. True where the script ends with 0; `None` where the script cannot run here (77)."""
+    """Runs the fault's script. True where the script ends with 0; `None` where the script cannot run here
+    (77)."""
     folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "acceptance")
     code = subprocess.run([os.path.join(folder, fault.script[0]), *fault.script[1:]], check=False).returncode
     word = {0: "held", 77: "SKIPPED"}.get(code, "NOT HELD")
     print(f"{fault.number:>4}  {word:12} {fault.title}", flush=True)
     if code != 77:
         problems = [f"{fault.script[0]} ends with {code}"] if code else []
-        note({"fault": fault.number, "title": fault.title, "known": fault.known, "problems": problems}, json_path)
+        note({"fault": fault.number, "title": fault.title, "known": fault.known, "problems": problems},
+             json_path)
     return None if code == 77 else code == 0
 
 
@@ -53,7 +55,8 @@ def run(chosen, seed, seconds=None, json_path=None):
             try:
                 report = bench.run(FAULTS[number], seed, seconds)
             except Exception:  # The other faults must still run, on a cluster of their own.
-                print(f"{number:>4}  BROKEN OFF   {FAULTS[number].title}\n{traceback.format_exc()}", flush=True)
+                print(f"{number:>4}  BROKEN OFF   {FAULTS[number].title}\n{traceback.format_exc()}",
+                      flush=True)
                 failed += 1
                 bench.close()
                 continue

@@ -1,4 +1,5 @@
-"""Checkers of the invariants, over the history of the clients' operations and events and over the final state.
+"""Checkers of the invariants, over the history of the clients' operations and events and over the final
+state.
 
 Each checker takes plain data and returns pairs of the broken invariant and a sentence; none for a good run.
 `selftest.py` shows each checker failing on a doctored history.
@@ -42,7 +43,8 @@ def states_after(changes):
 
 
 def subscriptions(entries, final):
-    """I1, I2: no acknowledged change is lost or undone, and no subscription exists that no client asked for."""
+    """I1, I2: no acknowledged change is lost or undone, and no subscription exists that no client asked
+    for."""
     problems = []
     ops = operations(entries)
     changes, forgotten = changes_of(ops), lost_devices(ops)
@@ -50,7 +52,8 @@ def subscriptions(entries, final):
         if not isinstance(topics, list):
             if device in forgotten:
                 continue
-            problems.append(("I1", f"the registration {device} was acknowledged and is answered with {topics}"))
+            problems.append(("I1",
+                             f"the registration {device} was acknowledged and is answered with {topics}"))
             continue
         have = set(topics)
         for (owner, topic), list_of_changes in changes.items():
@@ -92,7 +95,8 @@ def certainly(changes, began, ended):
     for on in changes:
         if on["op"] != "subscribe" or on["outcome"] != "ok" or on["ended"] > began:
             continue
-        if all(off["op"] == "subscribe" or latest(off) < on["began"] or off["began"] > ended for off in changes):
+        if all(off["op"] == "subscribe" or latest(off) < on["began"] or off["began"] > ended
+               for off in changes):
             return True
     return False
 
@@ -121,7 +125,8 @@ def targets(op, devices, changes):
         return sets[0], sets[1]
     result = []
     for test in (certainly, possibly):
-        one, other = ({device for device in mine if test(changes.get((device, topic), []), op["began"], ended)}
+        one, other = ({device
+                       for device in mine if test(changes.get((device, topic), []), op["began"], ended)}
                       for topic in op["topics"])
         result.append(one & other if op["operator"] == "&&" else one | other)
     return result[0], result[1]
@@ -156,15 +161,16 @@ def missing(entries):
 
 
 def deliveries(entries):
-    """I5, I6: every acknowledged send reaches every subscribed device and no other device. A send that was refused with the
-    promise that nothing happened reaches no device."""
+    """I5, I6: every acknowledged send reaches every subscribed device and no other device. A send that was
+    refused with the promise that nothing happened reaches no device."""
     problems = []
     ops = operations(entries)
     changes, devices = changes_of(ops), devices_of(ops)
     sends = {op["n"]: op for op in ops if op["op"] == "send"}
     for op, device in missing(entries):
         what = op.get("topic") or op.get("topics") or "one device"
-        problems.append(("I5", f"send {op['n']} to {what} was acknowledged at {op['ended']:.3f} and did not reach {device}"))
+        problems.append(("I5", f"send {op['n']} to {what} was acknowledged at {op['ended']:.3f} and did not"
+                               f" reach {device}"))
     allowed, ids = {}, collections.defaultdict(set)
     for entry in entries:
         if entry["kind"] != "deliver":
@@ -181,12 +187,14 @@ def deliveries(entries):
             allowed[n] = targets(op, devices, changes)[1]
         if device not in allowed[n]:
             problems.append(("I5", f"{device} got {n}, which was not for it"))
-    problems += [("I6", f"one try of a send became {len(found)} messages: {n}") for n, found in ids.items() if len(found) > 1]
+    problems += [("I6", f"one try of a send became {len(found)} messages: {n}")
+                 for n, found in ids.items() if len(found) > 1]
     return problems
 
 
 def repeats(entries):
-    """I5: no message comes twice on one stream, and none comes on a stream that began after the message's acknowledgement."""
+    """I5: no message comes twice on one stream, and none comes on a stream that began after the message's
+    acknowledgement."""
     problems = []
     streams = collections.defaultdict(list)  # stream -> [(event, n)]
     began = {}  # stream -> when
@@ -199,8 +207,10 @@ def repeats(entries):
             streams[entry["stream"]].append((entry["event"], entry["n"], entry["t"]))
     for name, seen in streams.items():
         counts = collections.Counter(n for _, n, _ in seen)
-        problems += [("I5", f"{n} came {count} times on the stream {name}") for n, count in counts.items() if count > 1]
-    acknowledged = sorted((op for op in operations(entries) if op["op"] == "acknowledge" and op["outcome"] == "ok"),
+        problems += [("I5", f"{n} came {count} times on the stream {name}")
+                     for n, count in counts.items() if count > 1]
+    acknowledged = sorted((op for op in operations(entries) if op["op"] == "acknowledge"
+                           and op["outcome"] == "ok"),
                           key=lambda op: op["ended"])
     done = collections.defaultdict(dict)  # device -> n -> when its acknowledgement was answered
     for op in acknowledged:
@@ -221,7 +231,8 @@ def repeats(entries):
 
 
 def order(entries):
-    """G4: a device gets the sends to one topic in the order in which they were accepted; only first deliveries count."""
+    """G4: a device gets the sends to one topic in the order in which they were accepted; only first
+    deliveries count."""
     problems = []
     sends = {op["n"]: op for op in operations(entries) if op["op"] == "send" and "topic" in op}
     seen, newest = set(), {}
@@ -234,15 +245,16 @@ def order(entries):
         last = newest.get(place)
         # The earlier send was accepted before the other send was even asked for, and was delivered after it.
         if last and op["outcome"] == "ok" and op["ended"] < last["began"]:
-            problems.append(("I5", f"{entry['device']} got {last['n']} of {op['topic']} before {op['n']}, accepted earlier"))
+            problems.append(("I5", f"{entry['device']} got {last['n']} of {op['topic']} before {op['n']},"
+                                   " accepted earlier"))
         if last is None or op["began"] > last["began"]:
             newest[place] = op
     return problems
 
 
 def statuses(entries, broken=(), extra=()):
-    """I12: each operation has a right status. `broken`: gateways whose connections may break ("*": all); `extra`: further
-    statuses that are right under the fault."""
+    """I12: each operation has a right status. `broken`: gateways whose connections may break ("*": all);
+    `extra`: further statuses that are right under the fault."""
     problems = collections.Counter()
     ops = operations(entries)
     forgotten = lost_devices(ops)
@@ -256,30 +268,36 @@ def statuses(entries, broken=(), extra=()):
         if op["op"] == "send":
             right |= {504}
         if op["op"] == "bad":
-            right = {op["expected"], 503, 504}  # 504: the gateway did not learn in time whether the device exists
+            # 504: the gateway did not learn in time whether the device exists
+            right = {op["expected"], 503, 504}
         if op["gateway"] in broken or "*" in broken:
             right |= {0}
         if op["status"] not in right:
-            problems[f"{op['op']} through {op['gateway']} was answered {op['status']} ({op.get('answer', '')[:120]})"] += 1
+            problems[f"{op['op']} through {op['gateway']} was answered {op['status']}"
+                     f" ({op.get('answer', '')[:120]})"] += 1
     return [("I12", f"{text}, {count} times") for text, count in problems.items()]
 
 
 def journal(rows):
-    """I3, from the database's rows: (partition, floor, first, last, count, changes of writer without a barrier)."""
+    """I3, from the database's rows: (partition, floor, first, last, count, changes of writer without a
+    barrier)."""
     problems = []
     for partition, floor, first, last, count, torn in rows:
         if count and last - first + 1 != count:
-            problems.append(("I3", f"partition {partition}: {count} records at {first} to {last}, so some are missing"))
+            problems.append(("I3", f"partition {partition}: {count} records at {first} to {last}, so some are"
+                                   " missing"))
         if count and first > floor:
-            problems.append(("I3", f"partition {partition}: its floor is {floor}, and its first record {first}"))
+            problems.append(("I3",
+                             f"partition {partition}: its floor is {floor}, and its first record {first}"))
         if torn:
-            problems.append(("I3", f"partition {partition}: {torn} times another session writes on without a barrier"))
+            problems.append(("I3", f"partition {partition}: {torn} times another session writes on without a"
+                                   " barrier"))
     return problems
 
 
 def epochs(samples):
-    """I3: no partition ever goes back. A sample: {partition: (owner, epoch, floor, last)}; `None` where the database lost
-    records."""
+    """I3: no partition ever goes back. A sample: {partition: (owner, epoch, floor, last)}; `None` where the
+    database lost records."""
     problems, before = [], {}
     for sample in samples:
         if sample is None:
@@ -289,7 +307,8 @@ def epochs(samples):
             if partition in before:
                 owner_was, epoch_was, floor_was, last_was = before[partition]
                 if epoch < epoch_was or floor < floor_was or last < last_was:
-                    problems.append(("I3", f"partition {partition} went back: epoch {epoch_was} to {epoch}, floor"
+                    problems.append(("I3",
+                                     f"partition {partition} went back: epoch {epoch_was} to {epoch}, floor"
                                            f" {floor_was} to {floor}, last {last_was} to {last}"))
                 if epoch == epoch_was and owner not in (owner_was, None):
                     problems.append(("I3", f"partition {partition}: two owners in epoch {epoch}"))
@@ -298,20 +317,22 @@ def epochs(samples):
 
 
 def exits(ends, may_stop=()):
-    """I13: no node ends by itself but by an allowed fail-stop. An end: (node, code, whether the driver ended it, whether the
-    log names a fail-stop)."""
+    """I13: no node ends by itself but by an allowed fail-stop. An end: (node, code, whether the driver ended
+    it, whether the log names a fail-stop)."""
     problems = []
     for node, code, is_ours, is_named in ends:
         if is_ours:
             continue
         if code == 70 and is_named and (node in may_stop or "*" in may_stop):
             continue
-        problems.append(("I13", f"{node} ended by itself with {code}" + ("" if is_named else ", without a word")))
+        problems.append(("I13",
+                         f"{node} ended by itself with {code}" + ("" if is_named else ", without a word")))
     return problems
 
 
 def usage(before, after, descriptors=40, kibibytes=60_000):
-    """I10: descriptors and memory of each process are back near their earlier values. {node: (pid, descriptors, KiB)}."""
+    """I10: descriptors and memory of each process are back near their earlier values. {node: (pid,
+    descriptors, KiB)}."""
     problems = []
     for node, (pid, files, memory) in after.items():
         if node not in before or before[node][0] != pid:
@@ -325,12 +346,14 @@ def usage(before, after, descriptors=40, kibibytes=60_000):
 
 
 def progress(entries, healed, converged, limit, broken=()):
-    """I8, I11: all nodes agree within `limit` s of the fault's end, and from then on every operation succeeds."""
+    """I8, I11: all nodes agree within `limit` s of the fault's end, and from then on every operation
+    succeeds."""
     if converged is None:
         return [("I11", f"the nodes did not agree within {limit} s of the end of the fault")]
     problems = []
     if converged > limit:
-        problems.append(("I11", f"the nodes agreed {converged:.1f} s after the end of the fault, not within {limit} s"))
+        problems.append(("I11", f"the nodes agreed {converged:.1f} s after the end of the fault, not within"
+                                f" {limit} s"))
     served = healed + max(converged, limit)
     ops = operations(entries)
     forgotten = lost_devices(ops)

@@ -12,7 +12,8 @@ from system.device import EventStream
 
 # The server answers within its own deadline of 25 s.
 TIMEOUT = 30.0
-# The retries of the official SDKs: at most four, on 503, the first after 0.5 s and each later pause twice as long.
+# The retries of the official SDKs: at most four, on 503, the first after 0.5 s and each later pause twice as
+# long.
 RETRIES = 4
 BACKOFF = 0.5
 
@@ -20,7 +21,8 @@ FAULTS = (OSError, http.client.HTTPException, ValueError)
 
 
 def connection(gateway, timeout):
-    """A connection to a gateway's plain port. A gateway that is reached in another way has a `connection` of its own."""
+    """A connection to a gateway's plain port. A gateway that is reached in another way has a `connection` of
+    its own."""
     if hasattr(gateway, "connection"):
         return gateway.connection(timeout)
     return http.client.HTTPConnection(gateway.address, API_PORT, timeout=timeout)

@@ -8,7 +8,8 @@ from topology import MACHINES
 SAMPLE = """SELECT p.id, coalesce(p.owner, 0), p.epoch, p.floor, greatest(p.floor - 1,
   (SELECT max(sequence) FROM tidecast.journal AS j WHERE j.partition = p.id)) FROM tidecast.partition AS p"""
 # The high bits of a batch's id are its session; the low 40 bits are a number, 0 for a barrier.
-JOURNAL = """SELECT p.id, p.floor, coalesce(min(j.sequence), 0), coalesce(max(j.sequence), 0), count(j.sequence),
+JOURNAL = """SELECT p.id, p.floor, coalesce(min(j.sequence), 0), coalesce(max(j.sequence), 0),
+  count(j.sequence),
   count(*) FILTER (WHERE j.before <> j.batch >> 40 AND j.batch & ((1::int8 << 40) - 1) <> 0)
 FROM tidecast.partition AS p LEFT JOIN (
   SELECT *, lag(batch >> 40) OVER (PARTITION BY partition ORDER BY sequence) AS before FROM tidecast.journal
@@ -36,7 +37,8 @@ class Database:
         return [line.split("|") for line in done.stdout.splitlines() if line]
 
     def hold(self, *statements):
-        """Starts a session that runs the statements and then stays open. `kill` of the returned process ends it."""
+        """Starts a session that runs the statements and then stays open. `kill` of the returned process ends
+        it."""
         command, environment = self.command("-v", "ON_ERROR_STOP=1")
         process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True)

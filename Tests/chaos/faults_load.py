@@ -13,9 +13,12 @@ from workload import Device
 from system import placement
 
 HERD = 1200
+# The bucket is empty, and admissions follow the rate, for this long before the kill.
+AT_THE_RATE_SECONDS = 3
 
 
-@fault("51", f"a herd: a gateway with {HERD} device streams is killed, and all of them come back at once", seconds=12,
+@fault("51", f"a herd: a gateway with {HERD} device streams is killed, and all of them come back at once",
+       seconds=12,
        broken=("gateway-2",), limit=10)
 def herd(run):
     devices = herd_devices(run)
@@ -31,7 +34,8 @@ def herd(run):
     run.until(lambda: crowd.open < len(devices) / 2, 5)
     back = run.until(lambda: crowd.open >= len(devices), 30)
     run.note(all_back_after=back and round(time.monotonic() - began, 1), refused=dict(crowd.refused))
-    run.demand(back is not None and time.monotonic() - began <= 10.5, "I11", "the herd was not back within 10 s")
+    run.demand(back is not None and time.monotonic() - began <= 10.5, "I11",
+               "the herd was not back within 10 s")
     victim.start()
     crowd.over.set()
     thread.join(timeout=20)
@@ -48,7 +52,8 @@ def herd_devices(run):
             with lock:
                 if len(found) >= HERD:
                     return
-            status, answer = client.call(client.pick(), "POST", f"/v1/projects/{project.id}/registrations", {},
+            status, answer = client.call(client.pick(), "POST", f"/v1/projects/{project.id}/registrations",
+                                         {},
                                          {"x-goog-api-key": project.device_key})
             if status == 200:
                 with lock:
@@ -62,11 +67,13 @@ def herd_devices(run):
 
 
 class Crowd:
-    """Many device streams on one event loop. A device that loses its stream connects again at once, to any of `gateways`."""
+    """Many device streams on one event loop. A device that loses its stream connects again at once, to any of
+    `gateways`."""
 
     def __init__(self, run, devices):
         self.devices, self.gateways = devices, [run.node("gateway-2")]
-        self.random, self.open, self.refused, self.over = run.workload.client("herd").random, 0, {}, threading.Event()
+        self.random, self.open, self.refused, self.over = run.workload.client(
+            "herd").random, 0, {}, threading.Event()
 
     def run(self):
         asyncio.run(self.main())
@@ -85,7 +92,8 @@ class Crowd:
             try:
                 gateway = self.random.choice(self.gateways)
                 reader, writer = await asyncio.open_connection(gateway.address, API_PORT)
-                writer.write((f"GET /v1/projects/{device.project.id}/registrations/{device.fid}:listen HTTP/1.1\r\n"
+                writer.write((f"GET /v1/projects/{device.project.id}/registrations/{device.fid}:listen"
+                              " HTTP/1.1\r\n"
                               f"host: x\r\nauthorization: Bearer {device.credential}\r\n\r\n").encode())
                 head = await reader.readuntil(b"\r\n\r\n")
                 if b" 200 " in head.split(b"\r\n")[0]:
@@ -106,17 +114,19 @@ class Crowd:
                     writer.close()
 
 
-@fault("53", "the owner of a project's buckets is killed at full load: 100 sends a second, asked for by many more",
+@fault("53",
+       "the owner of a project's buckets is killed at full load: 100 sends a second, asked for by many more",
        seconds=12)
 def quota_owner(run):
     rate, burst = 100, 6000
-    project = Project(f"quota-{run.seed}-{int(time.time())}", run.cluster, ["--sends-per-minute", str(rate * 60)])
-    time.sleep(1.5)
+    project = Project(f"quota-{run.seed}-{int(time.time())}", run.cluster,
+                      ["--sends-per-minute", str(rate * 60)])
+    project.wait_known(run.cluster)
     load = QuotaLoad(run, project)
     load.start(6)
     drained = run.until(lambda: load.refused > 20, 50)
     run.note(bucket_empty_after=drained and round(drained, 1))
-    time.sleep(3)
+    time.sleep(AT_THE_RATE_SECONDS)
     killed = time.monotonic()
     owner = home_owner(run, project)
     run.node(owner).kill()
@@ -147,7 +157,8 @@ class QuotaLoad:
         self.over, self.threads, self.lock = threading.Event(), [], threading.Lock()
 
     def start(self, count):
-        self.threads = [threading.Thread(target=self.work, args=(number,), daemon=True) for number in range(count)]
+        self.threads = [threading.Thread(target=self.work, args=(number,), daemon=True)
+                        for number in range(count)]
         for thread in self.threads:
             thread.start()
 

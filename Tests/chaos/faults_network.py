@@ -11,6 +11,8 @@ from registry import fault
 from topology import API_PORT, DATABASE_PORT, MACHINES, PEER_PORT
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# Between two cuts.
+WHOLE_SECONDS = 3
 
 
 def deafen(run, name):
@@ -80,7 +82,8 @@ def silenced(run, few):
     run.demand("ready" not in said.values(), "I12", "a node without the database calls itself ready")
 
 
-@fault("11", "a minority: gateway-1 and shard-1 are cut from the other nodes and from the database", seconds=14,
+@fault("11", "a minority: gateway-1 and shard-1 are cut from the other nodes and from the database",
+       seconds=14,
        may_stop=("gateway-1", "shard-1"), broken=("gateway-1",))
 def minority(run):
     few = ["gateway-1", "shard-1"]
@@ -88,7 +91,8 @@ def minority(run):
     silenced(run, few)
 
 
-@fault("11b", "two halves for a minute, the database on one side: gateway-1, shard-1 and shard-2, and the others", seconds=60,
+@fault("11b", "two halves for a minute, the database on one side: gateway-1, shard-1 and shard-2, and the"
+              " others", seconds=60,
        may_stop=("gateway-1", "shard-1", "shard-2"), broken=("gateway-1",))
 def halves(run):
     few = ["gateway-1", "shard-1", "shard-2"]
@@ -119,10 +123,12 @@ def bridge(run):
     run.cluster.cut("shard-1", "shard-2")
     run.sleep()
     run.note(fenced=fenced_since(run, before))
-    run.demand(not fenced_since(run, before), "I8", "a node that only one other could not reach was declared dead")
+    run.demand(not fenced_since(run, before), "I8",
+               "a node that only one other could not reach was declared dead")
 
 
-@fault("13b", "a bridge, again and again: gateway-1 and shard-1 are cut for about as long as it takes to notice it",
+@fault("13b",
+       "a bridge, again and again: gateway-1 and shard-1 are cut for about as long as it takes to notice it",
        seconds=40)
 def bridges(run):
     lengths, end = [], time.monotonic() + run.seconds
@@ -131,7 +137,7 @@ def bridges(run):
         run.cluster.cut("gateway-1", "shard-1")
         time.sleep(lengths[-1])
         run.cluster.mend("gateway-1", "shard-1")
-        time.sleep(3)
+        time.sleep(WHOLE_SECONDS)
     run.note(cuts=lengths)
 
 
@@ -173,7 +179,8 @@ def loss(run):
         for name in run.cluster.nodes:
             for other in run.cluster.nodes:
                 if other != name:
-                    run.cluster.rule(name, "INPUT", "-s", run.cluster.address(other), "-m", "statistic", "--mode",
+                    run.cluster.rule(name, "INPUT", "-s", run.cluster.address(other), "-m", "statistic",
+                                     "--mode",
                                      "random", "--probability", str(share), "-j", "DROP")
         run.sleep(1 / 3)
         run.note(**{f"fenced_at_{int(share * 100)}_percent": fenced_since(run, before)})
@@ -184,28 +191,35 @@ def loss(run):
 def wire(run, name, *words):
     """Puts wire.py between a node and the switch (the kernel of the test machine has no netem)."""
     place = list(MACHINES.services()).index(name)
-    for space, link in ((MACHINES.network.switch, f"port{place}"), (MACHINES.network.namespace(name), "eth0")):
+    for space, link in ((MACHINES.network.switch, f"port{place}"),
+                        (MACHINES.network.namespace(name), "eth0")):
         # wire.py reads frames as they are, so the interfaces must make whole frames with checksums.
         for what in ("tx", "tso", "gso", "gro"):
             subprocess.run(["ip", "netns", "exec", space, "ethtool", "-K", link, what, "off"], check=False,
                            capture_output=True)
-    subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "add", f"wire{place}", "type", "veth", "peer", "name",
+    subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "add", f"wire{place}", "type", "veth",
+                    "peer", "name",
                     f"end{place}"], check=True)
-    subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "set", f"end{place}", "master", "bridge0", "up"], check=True)
+    subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "set", f"end{place}", "master", "bridge0",
+                    "up"], check=True)
     subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "set", f"wire{place}", "up"], check=True)
     for link in (f"wire{place}", f"end{place}"):
         for what in ("tx", "tso", "gso", "gro"):
-            subprocess.run(["ip", "netns", "exec", MACHINES.network.switch, "ethtool", "-K", link, what, "off"], check=False,
+            subprocess.run(["ip", "netns", "exec", MACHINES.network.switch, "ethtool", "-K", link, what,
+                            "off"], check=False,
                            capture_output=True)
-    process = subprocess.Popen(["ip", "netns", "exec", MACHINES.network.switch, sys.executable, os.path.join(HERE, "wire.py"),
+    process = subprocess.Popen(["ip", "netns", "exec", MACHINES.network.switch, sys.executable,
+                                os.path.join(HERE, "wire.py"),
                                 f"port{place}", f"wire{place}", str(run.seed), *words], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
-    subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "set", f"port{place}", "nomaster"], check=True)
+    subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "set", f"port{place}", "nomaster"],
+                   check=True)
     return process, place
 
 
 def unwire(process, place):
-    subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "set", f"port{place}", "master", "bridge0"], check=True)
+    subprocess.run(["ip", "-n", MACHINES.network.switch, "link", "set", f"port{place}", "master", "bridge0"],
+                   check=True)
     process.stdin.close()
     words = process.stdout.read().strip()
     process.wait(timeout=10)
@@ -224,7 +238,8 @@ def delay(run):
     run.demand(not fenced_since(run, before), "I8", "a node that is only slow to reach was declared dead")
 
 
-@fault("18", "swizzle-clog: nodes are cut off from all others one by one, and come back in another order", seconds=20,
+@fault("18", "swizzle-clog: nodes are cut off from all others one by one, and come back in another order",
+       seconds=20,
        may_stop=("*",), broken=("*",))
 def swizzle(run):
     names = run.random.sample(list(run.cluster.nodes), 4)
@@ -234,19 +249,22 @@ def swizzle(run):
     back = run.random.sample(names, 4)
     for name in back:
         for other in MACHINES.services():
-            # `mend` also removes the other node's rule. That rule is still needed where the other node is cut off itself.
+            # `mend` also removes the other node's rule. That rule is still needed where the other node is cut
+            # off itself.
             if other != name:
                 run.cluster.mend(name, other)
         time.sleep(run.seconds / 8)
     run.note(cut=names, back=back)
 
 
-@fault("19", "half-open connections: what goes between gateway-1 and shard-1 is dropped without a word", seconds=14)
+@fault("19", "half-open connections: what goes between gateway-1 and shard-1 is dropped without a word",
+       seconds=14)
 def half_open(run):
     before = links(run, "gateway-1", "shard-1")
     run.cluster.cut("gateway-1", "shard-1")
     gone = run.until(lambda: links(run, "gateway-1", "shard-1") == 0, run.seconds, step=0.2)
-    other = run.until(lambda: links(run, "shard-1", "gateway-1") == 0, max(0.1, run.seconds - (gone or 0)), step=0.2)
+    other = run.until(lambda: links(run, "shard-1", "gateway-1") == 0, max(0.1, run.seconds - (gone or 0)),
+                      step=0.2)
     run.note(connections=before, found_after=gone and round(gone, 1),
              other_side_found_after=None if other is None else round((gone or 0) + other, 1))
     run.demand(gone is not None and gone <= 10.5 and other is not None, "I10",
@@ -274,25 +292,31 @@ def narrow(run):
     run.sleep()
     over.set()
     thread.join(timeout=35)
-    run.note(large_sends={status: done.count(status) for status in set(done)}, fenced=fenced_since(run, before))
+    run.note(large_sends={status: done.count(status) for status in set(done)},
+             fenced=fenced_since(run, before))
     run.demand(not fenced_since(run, before), "I8", "a node behind a narrow link was declared dead")
 
 
-@fault("21", "garbage to the peer ports of shard-1 and gateway-1, by TCP and UDP; real gossip again, late, cut and changed",
+@fault("21", "garbage to the peer ports of shard-1 and gateway-1, by TCP and UDP; real gossip again, late,"
+             " cut and changed",
        seconds=10)
 def garbage(run):
     before, rng, sent = sessions(run), random.Random(run.seed), 0
     counters = ("tidecast_peer_refused_total", "tidecast_gossip_refused_total")
-    refused = {(name, counter): metric(run, name, counter) for name in ("shard-1", "gateway-1") for counter in counters}
+    refused = {(name, counter): metric(run, name, counter) for name in ("shard-1", "gateway-1")
+               for counter in counters}
     place = list(MACHINES.services()).index("shard-1")
-    again = subprocess.Popen(["ip", "netns", "exec", MACHINES.network.switch, sys.executable, os.path.join(HERE, "replay.py"),
-                              f"port{place}", str(run.seconds), str(run.seed)], stdout=subprocess.PIPE, text=True)
+    again = subprocess.Popen(["ip", "netns", "exec", MACHINES.network.switch, sys.executable,
+                              os.path.join(HERE, "replay.py"),
+                              f"port{place}", str(run.seconds), str(run.seed)], stdout=subprocess.PIPE,
+                             text=True)
     end = time.monotonic() + run.seconds
     while time.monotonic() < end:
         for name in ("shard-1", "gateway-1"):
             address = run.cluster.address(name)
             piece = rng.choice([
-                rng.randbytes(rng.randrange(1, 3000)), b"\xff" * 64, b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00" * 9,
+                rng.randbytes(rng.randrange(1, 3000)), b"\xff" * 64, b"GET / HTTP/1.1\r\n\r\n",
+                b"\x16\x03\x01\x02\x00" * 9,
                 b"\x00" * rng.randrange(1, 40), (1 << 30).to_bytes(4, "little") + rng.randbytes(30)])
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagram:
                 for port in (PEER_PORT, PEER_PORT + 1):
@@ -311,7 +335,8 @@ def garbage(run):
             sent += 1
         time.sleep(0.01)
     words = again.communicate(timeout=20)[0].strip()
-    counted = {f"{name} {counter}": int(metric(run, name, counter) - count) for (name, counter), count in refused.items()}
+    counted = {f"{name} {counter}": int(metric(run, name, counter) - count)
+               for (name, counter), count in refused.items()}
     run.note(pieces=sent, replayed=words, refused=counted, fenced=fenced_since(run, before))
     run.demand(all(counted.values()), "I10", "garbage was not counted")
     run.demand(not fenced_since(run, before), "I8", "garbage made a node die")
@@ -319,7 +344,8 @@ def garbage(run):
 
 def metric(run, name, wanted):
     import urllib.request
-    with urllib.request.urlopen(f"http://{run.cluster.address(name)}:{API_PORT}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{run.cluster.address(name)}:{API_PORT}/metrics",
+                                timeout=5) as answer:
         for line in answer.read().decode().splitlines():
             if line.startswith(wanted + " "):
                 return float(line.split()[1])

@@ -11,12 +11,15 @@ from registry import fault
 from system import placement
 
 CGROUP = "/sys/fs/cgroup/cpu"
+# Between the restarts of two nodes.
+BETWEEN_NODES_SECONDS = 3.5
 
 
 def owners(run):
     """partition -> the node that owns it, as the database has it."""
     return dict(run.database.query(
-        "SELECT p.id, s.node FROM tidecast.partition AS p JOIN tidecast.session AS s ON s.id = p.owner AND s.alive"))
+        "SELECT p.id, s.node FROM tidecast.partition AS p JOIN tidecast.session AS s ON s.id = p.owner AND"
+        " s.alive"))
 
 
 def owned_by(run, name):
@@ -24,7 +27,8 @@ def owned_by(run, name):
 
 
 def first_heir(run, name):
-    """Kills a shard. Returns the node that takes the first of its partitions (or `None`), all its partitions, and the seconds."""
+    """Kills a shard. Returns the node that takes the first of its partitions (or `None`), all its partitions,
+    and the seconds."""
     mine, heirs = owned_by(run, name), []
     run.node(name).kill()
 
@@ -37,12 +41,13 @@ def first_heir(run, name):
 
 
 def wakes_and_stops(run, node, rule):
-    """Continues a node that was fenced while it was stopped. The node must notice and end with 70. Returns the seconds until
-    then."""
+    """Continues a node that was fenced while it was stopped. The node must notice and end with 70. Returns
+    the seconds until then."""
     mark, ends = time.monotonic(), len(node.exits)
     node.send_signal(signal.SIGCONT)
     run.until(lambda: len(node.exits) > ends, 15)
-    run.demand([code for _, code, _ in node.exits[ends:]] == [70], rule, "a fenced node did not step down by its fail-stop")
+    run.demand([code for _, code, _ in node.exits[ends:]] == [70], rule,
+               "a fenced node did not step down by its fail-stop")
     return round(time.monotonic() - mark, 2)
 
 
@@ -54,7 +59,8 @@ def owner_killed(run):
     run.until(lambda: False, max(0, run.seconds - (taken or 0)))
 
 
-@fault("2", "a gateway is killed in the middle of requests; clients go to another", seconds=6, broken=("gateway-2",))
+@fault("2", "a gateway is killed in the middle of requests; clients go to another", seconds=6,
+       broken=("gateway-2",))
 def gateway_killed(run):
     victim = run.node("gateway-2")
     mark = len(run.workload.history.so_far())
@@ -64,10 +70,12 @@ def gateway_killed(run):
     retries = [entry["retry"] for entry in run.workload.history.so_far()[mark:]
                if entry["kind"] == "invoke" and entry.get("retry")]
     run.note(retries=len(retries), most=max(retries, default=0))
-    run.demand(max(retries, default=0) <= 1, "I5", f"a client had to try {max(retries, default=0)} times more, not once")
+    run.demand(max(retries, default=0) <= 1, "I5",
+               f"a client had to try {max(retries, default=0)} times more, not once")
 
 
-@fault("3", "a zombie owner: stopped past its lease, and continued when others have its partitions", seconds=8,
+@fault("3", "a zombie owner: stopped past its lease, and continued when others have its partitions",
+       seconds=8,
        may_stop=("shard-2",))
 def zombie(run):
     node = run.node("shard-2")
@@ -77,7 +85,8 @@ def zombie(run):
     run.note(steps_down_after=wakes_and_stops(run, node, "I13"))
 
 
-@fault("4", "short stalls: shard-1 is stopped for 0.3 and 0.8 s again and again, then three times for 1.5 s", seconds=18,
+@fault("4", "short stalls: shard-1 is stopped for 0.3 and 0.8 s again and again, then three times for 1.5 s",
+       seconds=18,
        may_stop=("shard-1",))
 def stalls(run):
     """A lease lasts 1.5 s, so each stall of 1.5 s may move a partition, and at most once."""
@@ -94,7 +103,8 @@ def stalls(run):
         stop((0.3, 0.8)[count % 2])
         count += 1
     run.note(short_stalls=count, fenced_by_them=fenced_since(run, before))
-    run.demand(not fenced_since(run, before), "I8", "a node that stalled for less than its lease was declared dead")
+    run.demand(not fenced_since(run, before), "I8",
+               "a node that stalled for less than its lease was declared dead")
     first = epochs()
     for _ in range(3):
         stop(1.5)
@@ -128,7 +138,8 @@ def sick(run):
     run.demand(not others, "I8", f"{others} were declared dead by a sick node")
 
 
-@fault("6", "a rolling restart: every node in its turn is told to end in order, and started again", seconds=30,
+@fault("6", "a rolling restart: every node in its turn is told to end in order, and started again",
+       seconds=30,
        broken=("*",))
 def rolling(run):
     codes, times = [], []
@@ -137,8 +148,8 @@ def rolling(run):
         codes.append(node.kill(signal.SIGTERM))
         times.append(round(time.monotonic() - began, 1))
         node.start()
-        run.until(lambda: run.cluster.is_ready(node), 15)
-        time.sleep(3.5)
+        run.until(lambda node=node: run.cluster.is_ready(node), 15)
+        time.sleep(BETWEEN_NODES_SECONDS)
     run.note(codes=codes, seconds_to_end=times)
     run.demand(set(codes) == {0}, "I13", f"nodes ended with {codes}")
 
@@ -152,7 +163,8 @@ def heir_killed(run):
     run.node(heir).kill()
     last = next(name for name in ("shard-2", "shard-3") if name != heir)
     whole = run.until(lambda: run.owned(last) == 256, 25)
-    run.note(heir=heir, first_taken_after=taken and round(taken, 2), it_had_taken=f"about {had} of {len(mine)}",
+    run.note(heir=heir, first_taken_after=taken and round(taken, 2),
+             it_had_taken=f"about {had} of {len(mine)}",
              the_last_has_all_after=whole and round(whole, 2))
     run.demand(whole is not None and whole < 12, "I11", "the last node did not take everything within 12 s")
 
@@ -169,7 +181,8 @@ def crash_loop(run):
     run.note(kills=count)
 
 
-@fault("37", "a stale writer after compaction: shard-1 sleeps, its heir writes snapshots and frees what it knew, it wakes",
+@fault("37", "a stale writer after compaction: shard-1 sleeps, its heir writes snapshots and frees what it"
+             " knew, it wakes",
        seconds=40, may_stop=("shard-1",), limit=15)
 def stale_writer(run):
     node, project = run.node("shard-1"), run.workload.projects[0]
@@ -203,7 +216,8 @@ def stale_writer(run):
     wakes_and_stops(run, node, "I3")
 
 
-@fault("38", "two take over at once: an heir sleeps in the middle of taking, another fences it, and it wakes", seconds=14,
+@fault("38", "two take over at once: an heir sleeps in the middle of taking, another fences it, and it wakes",
+       seconds=14,
        may_stop=("shard-2", "shard-3"), limit=15)
 def two_take(run):
     heir, _, _ = first_heir(run, "shard-1")
@@ -215,4 +229,5 @@ def two_take(run):
     fenced = run.until(lambda: run.owned(other) not in (None, 0) and not owned_by(run, heir), 12, step=0.02)
     run.node(heir).send_signal(signal.SIGCONT)
     whole = run.until(lambda: run.owned(other) == 256, 20)
-    run.note(sleeper=heir, fenced_after=fenced and round(fenced, 2), the_other_has_all_after=whole and round(whole, 2))
+    run.note(sleeper=heir, fenced_after=fenced and round(fenced, 2),
+             the_other_has_all_after=whole and round(whole, 2))

@@ -14,7 +14,8 @@ def tell_to_end(node):
 
 
 def start_again(node):
-    """Starts a node that was told to end. A node that does not end within 5 s is killed, as a supervisor does it."""
+    """Starts a node that was told to end. A node that does not end within 5 s is killed, as a supervisor does
+    it."""
     try:
         node.process.wait(timeout=5)
     except subprocess.TimeoutExpired:
@@ -31,14 +32,17 @@ def breakages(run):
     def both(rule_of):
         return lambda: cluster.rule(*rule_of), lambda: cluster.unrule(*rule_of)
     deaf = (one, "INPUT", "-s", cluster.address(other), "-j", "DROP")
-    lossy = (one, "INPUT", "-s", f"{MACHINES.network.subnet}.0/24", "-m", "statistic", "--mode", "random", "--probability", "0.2",
+    lossy = (one, "INPUT", "-s", f"{MACHINES.network.subnet}.0/24", "-m", "statistic", "--mode", "random",
+             "--probability", "0.2",
              "-j", "DROP")
     no_database = (one, "OUTPUT", "-p", "tcp", "--dport", str(DATABASE_PORT), "-j", "DROP")
-    refused = (one, "OUTPUT", "-p", "tcp", "--dport", str(DATABASE_PORT), "-j", "REJECT", "--reject-with", "tcp-reset")
+    refused = (one, "OUTPUT", "-p", "tcp", "--dport", str(DATABASE_PORT), "-j", "REJECT", "--reject-with",
+               "tcp-reset")
     return {
         f"{one} killed": (node.kill, node.start),
         f"{one} ended": (lambda: tell_to_end(node), lambda: start_again(node)),
-        f"{one} stopped": (lambda: node.send_signal(signal.SIGSTOP), lambda: node.send_signal(signal.SIGCONT)),
+        f"{one} stopped": (
+            lambda: node.send_signal(signal.SIGSTOP), lambda: node.send_signal(signal.SIGCONT)),
         f"{one} deaf for {other}": both(deaf),
         f"{one} loses a fifth": both(lossy),
         f"{one} without database": both(no_database),
@@ -48,7 +52,8 @@ def breakages(run):
     }, one
 
 
-@fault("57", "random everything: up to three things broken at once, each for half a second to seven", seconds=40,
+@fault("57", "random everything: up to three things broken at once, each for half a second to seven",
+       seconds=40,
        may_stop=("*",), broken=("*",), limit=15)
 def everything(run):
     open_ones, done, end = [], [], time.monotonic() + run.seconds
@@ -61,7 +66,8 @@ def everything(run):
         if now < end and len(open_ones) < 3:
             choices, node = breakages(run)
             name = run.random.choice(list(choices))
-            # A node that does not run, or that another fault holds, is left alone. At most one shard is away at a time.
+            # A node that does not run, or that another fault holds, is left alone. At most one shard is away
+            # at a time.
             away = any(one.startswith("shard") for one in busy) and node.startswith("shard")
             if node not in busy and not away and run.node(node).is_running():
                 choices[name][0]()

@@ -5,7 +5,8 @@ from faults_database import end_connections, relay, unrelay
 from registry import fault
 
 
-@fault("0", "the short selection: lost answers of the database, a cut, ended connections, a gateway killed", seconds=20,
+@fault("0", "the short selection: lost answers of the database, a cut, ended connections, a gateway killed",
+       seconds=20,
        broken=("gateway-2",), limit=6, may_stop=("shard-1",))
 def selection(run):
     process = relay(run, ["shard-1"], "0.15")

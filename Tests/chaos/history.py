@@ -1,10 +1,12 @@
-"""The history of a run: what clients did and saw, as a list of entries with monotonic times. Most checkers read nothing else.
+"""The history of a run: what clients did and saw, as a list of entries with monotonic times. Most checkers
+read nothing else.
 
 An operation is two entries with one number, `invoke` and its outcome:
 
 - `ok`: acknowledged;
 - `fail`: refused with the promise that nothing happened (a send that was answered 503 or 429);
-- `unknown`: whether the operation took effect is not known (504, a broken connection, a 503 to a repeatable operation).
+- `unknown`: whether the operation took effect is not known (504, a broken connection, a 503 to a repeatable
+operation).
 
 An event that a device saw is one entry. Entries are dictionaries, so that a history is a file of JSON lines.
 """
@@ -13,7 +15,8 @@ import json
 import threading
 import time
 
-# An operation that was answered 503, or not at all, may take effect until its deadline: a gateway allows 25 s.
+# An operation that was answered 503, or not at all, may take effect until its deadline: a gateway allows 25
+# s.
 LATEST_EFFECT = 27.0
 
 
@@ -49,10 +52,12 @@ class History:
 
 
 def operations(entries):
-    """Each operation as one dictionary: the fields of `invoke`, `began`, `ended` (`None` for never), `outcome`, `status`.
+    """Each operation as one dictionary: the fields of `invoke`, `began`, `ended` (`None` for never),
+    `outcome`, `status`.
 
-    Where a database has lost records (an entry `lost`, from `since` to its own time), the operations that it acknowledged in
-    that time get the outcome `lost`: their effect may be there or not, and cannot come later."""
+    Where a database has lost records (an entry `lost`, from `since` to its own time), the operations that it
+    acknowledged in that time get the outcome `lost`: their effect may be there or not, and cannot come
+    later."""
     found = {}
     for entry in entries:
         if entry["kind"] == "lost":
@@ -60,10 +65,12 @@ def operations(entries):
                 if operation["outcome"] == "ok" and operation["ended"] >= entry["since"]:
                     operation["outcome"] = "lost"
         if entry["kind"] == "invoke":
-            found[entry["number"]] = {**entry, "began": entry["t"], "ended": None, "outcome": "unknown", "status": 0}
+            found[entry["number"]] = {**entry, "began": entry["t"], "ended": None, "outcome": "unknown",
+                                      "status": 0}
         elif entry["kind"] in ("ok", "fail", "unknown"):
             operation = found[entry["number"]]
-            operation.update({key: value for key, value in entry.items() if key not in ("t", "kind", "number")})
+            operation.update({key: value
+                              for key, value in entry.items() if key not in ("t", "kind", "number")})
             operation["ended"], operation["outcome"] = entry["t"], entry["kind"]
     return list(found.values())
 

@@ -1,4 +1,5 @@
-"""The faults by number. A fault is a function that breaks something for some seconds and returns when it is over."""
+"""The faults by number. A fault is a function that breaks something for some seconds and returns when it is
+over."""
 import dataclasses
 import typing
 
@@ -22,7 +23,8 @@ class Fault:
     known: str = ""
     # Operations a second by kind, where they differ from the workload's own.
     rates: dict = None
-    # Where the fault is a script of Tests/acceptance, with servers and checkers of its own: the script and its arguments.
+    # Where the fault is a script of Tests/acceptance, with servers and checkers of its own: the script and
+    # its arguments.
     script: tuple = ()
 
 

@@ -1,8 +1,10 @@
-"""Records the gossip that goes to one node, and sends it again: unchanged, late, cut short, lengthened, and with flipped bits.
+"""Records the gossip that goes to one node, and sends it again: unchanged, late, cut short, lengthened, and
+with flipped bits.
 
     replay.py INTERFACE SECONDS SEED
 
-INTERFACE is the node's port at the switch: a frame that goes into this port arrives at the node. Prints the counts at the end.
+INTERFACE is the node's port at the switch: a frame that goes into this port arrives at the node. Prints the
+counts at the end.
 """
 import random
 import socket
@@ -20,7 +22,8 @@ def without_checksum(frame):
 
 
 def resized(frame, payload):
-    """The frame with another payload; the lengths and the checksum of the IP header match it, and UDP has no checksum."""
+    """The frame with another payload; the lengths and the checksum of the IP header match it, and UDP has no
+    checksum."""
     head = bytearray(frame[:ETHERNET + IP + UDP])
     head[ETHERNET + 2:ETHERNET + 4] = (IP + UDP + len(payload)).to_bytes(2, "big")
     head[ETHERNET + 10:ETHERNET + 12] = b"\0\0"
@@ -42,7 +45,8 @@ def main():
             frame, (_, _, kind, _, _) = link.recvfrom(65536)
         except TimeoutError:
             frame, kind = b"", None
-        if kind == OUTGOING and frame[12:14] == b"\x08\0" and frame[ETHERNET + 9] == 17 and len(caught) < 400 \
+        if kind == OUTGOING and frame[12:14] == b"\x08\0" and frame[ETHERNET
+                                                                    + 9] == 17 and len(caught) < 400 \
                 and not any(frame == one for one in caught[-5:]):
             caught.append(frame)
         if len(caught) < 5:

@@ -14,6 +14,9 @@ from system.checks import until
 from system.process import ROOT
 
 LOGS = os.path.join(ROOT, ".build/chaos")
+# The load runs for the first of these times before the fault, and for the second after the limit of the
+# fault. In the third, a message that comes again would come.
+WARM_UP_SECONDS, AFTER_SECONDS, QUIET_SECONDS = 3, 4, 1
 
 
 class Run:
@@ -47,7 +50,8 @@ class Run:
         return self.cluster.nodes[name]
 
     def owned(self, node):
-        """How many partitions a node owns, as the first answering gateway sees it; `None` where no gateway answers."""
+        """How many partitions a node owns, as the first answering gateway sees it; `None` where no gateway
+        answers."""
         for gateway in self.cluster.gateways:
             try:
                 return sum(1 for one in gateway.view()["partitions"] if one["owner"] == node)
@@ -61,7 +65,8 @@ class Run:
 
 
 class Bench:
-    """One cluster for one fault after the other. After a fault that broke something, the next fault gets a new cluster."""
+    """One cluster for one fault after the other. After a fault that broke something, the next fault gets a
+    new cluster."""
 
     def __init__(self, projects=4):
         self.project_count = projects
@@ -74,8 +79,8 @@ class Bench:
         self.cluster.up()
         self.database = Database()
         self.projects = [Project(f"chaos-{number}", self.cluster) for number in range(self.project_count)]
-        # The other nodes learn of projects and keys with their next look at the database.
-        time.sleep(2)
+        for project in self.projects:
+            project.wait_known(self.cluster)
 
     def close(self):
         if self.cluster:
@@ -95,7 +100,7 @@ class Bench:
             workload.prepare()
             monitor.start()
             workload.begin()
-            time.sleep(3)
+            time.sleep(WARM_UP_SECONDS)
             before = self.usage()
             workload.history.note("fault", what="begins", value=fault.title)
             try:
@@ -116,8 +121,7 @@ class Bench:
                     break
                 time.sleep(0.2)
             run.note(disagreement=why) if converged is None else None
-            # Long enough that the load goes on for 4 s after the limit.
-            time.sleep(max(4.0, healed + fault.limit + 4 - time.monotonic()))
+            time.sleep(max(AFTER_SECONDS, healed + fault.limit + AFTER_SECONDS - time.monotonic()))
             workload.stop()
             drained = self.drain(workload)
             final = self.final(workload)
@@ -128,12 +132,14 @@ class Bench:
             monitor.stop()
         entries = workload.history.so_far()
         ends = [(node.name, code, ours, "stopping" in node.log_since(places[node.name]))
-                for node in self.cluster.nodes.values() for _, code, ours in node.exits[exits_before[node.name]:]]
+                for node in self.cluster.nodes.values()
+                for _, code, ours in node.exits[exits_before[node.name]:]]
         problems = run.problems + checkers.subscriptions(entries, final) + checkers.members(final, entries) \
             + checkers.deliveries(entries) + checkers.repeats(entries) + checkers.order(entries) \
             + checkers.statuses(entries, fault.broken, fault.extra) + checkers.journal(journal) \
             + checkers.epochs(monitor.samples) + checkers.exits(ends, fault.may_stop) \
-            + checkers.usage(before, after) + checkers.progress(entries, healed, converged, fault.limit, fault.broken)
+            + checkers.usage(before, after) + checkers.progress(entries, healed, converged, fault.limit,
+                                                                fault.broken)
         report = self.report(fault, run, entries, seed, converged, drained, monitor, ends, problems, began)
         self.keep(fault, workload, final, report, places)
         return report
@@ -148,18 +154,20 @@ class Bench:
 
     @staticmethod
     def drain(workload):
-        """Waits until every message that must arrive has arrived. Returns the seconds, or `None` after 30 s."""
+        """Waits until every message that must arrive has arrived. Returns the seconds, or `None` after 30
+        s."""
         began = time.monotonic()
         while checkers.missing(workload.history.so_far()):
             if time.monotonic() > began + 30:
                 return None
             time.sleep(0.5)
-        time.sleep(1)
+        time.sleep(QUIET_SECONDS)
         return time.monotonic() - began
 
     @staticmethod
     def final(workload):
-        """The final state. It is read again, up to 5 times, while topics and devices differ: outbox entries may be under way."""
+        """The final state. It is read again, up to 5 times, while topics and devices differ: outbox entries
+        may be under way."""
         for _ in range(5):
             final = workload.final()
             if not checkers.members(final):
@@ -178,9 +186,11 @@ class Bench:
         delivered = [(entry["device"], entry["n"]) for entry in entries if entry["kind"] == "deliver"]
         longest = max((op["ended"] - op["began"] for op in ops if op["ended"]), default=0)
         return {
-            "fault": fault.number, "title": fault.title, "seed": seed, "seconds": round(time.monotonic() - began, 1),
+            "fault": fault.number, "title": fault.title, "seed": seed,
+            "seconds": round(time.monotonic() - began, 1),
             "operations": counts, "retries": max((op.get("retry", 0) for op in ops), default=0),
-            "longest": round(longest, 2), "deliveries": len(delivered), "again": len(delivered) - len(set(delivered)),
+            "longest": round(longest, 2), "deliveries": len(delivered),
+            "again": len(delivered) - len(set(delivered)),
             "agreed": None if converged is None else round(converged, 2),
             "drained": None if drained is None else round(drained, 1), "moves": monitor.moves(),
             "known": fault.known, "ends": [f"{node} {code}" for node, code, _, _ in ends], "facts": run.facts,
@@ -205,9 +215,11 @@ def show(report):
     if report["problems"] and report["known"]:
         verdict = f"KNOWN ({len(report['problems'])})"
     counts = ", ".join(f"{count} {name}" for name, count in sorted(report["operations"].items()))
-    print(f"{report['fault']:>4}  {verdict:12} {report['title']}  ({report['seconds']} s, seed {report['seed']})")
+    print(f"{report['fault']:>4}  {verdict:12} {report['title']}  ({report['seconds']} s, seed"
+          f" {report['seed']})")
     print(f"      {counts}; longest {report['longest']} s, at most {report['retries']} retries")
-    print(f"      {report['deliveries']} deliveries, {report['again']} again; {report['moves']} moves; agreed after"
+    print(f"      {report['deliveries']} deliveries, {report['again']} again; {report['moves']} moves; agreed"
+          " after"
           f" {report['agreed']} s, all arrived after {report['drained']} s; ends: {report['ends'] or 'none'}")
     for name, value in report["facts"].items():
         print(f"      {name}: {value}")

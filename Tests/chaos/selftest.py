@@ -1,4 +1,5 @@
-"""Each checker finds nothing in a good history, and finds the one error that is planted into the same history."""
+"""Each checker finds nothing in a good history, and finds the one error that is planted into the same
+history."""
 import copy
 
 import checkers
@@ -9,7 +10,8 @@ from system import placement
 
 
 def invoke(t, number, op, **fields):
-    return {"t": t, "kind": "invoke", "op": op, "number": number, "gateway": "gateway-1", "retry": 0, **fields}
+    return {"t": t, "kind": "invoke", "op": op, "number": number, "gateway": "gateway-1", "retry": 0,
+            **fields}
 
 
 def answer(t, number, outcome="ok", status=200, **fields):
@@ -22,7 +24,8 @@ def deliver(t, device, stream, n, message=None):
 
 
 def told(t, device, stream):
-    return {"t": t, "kind": "told", "device": device, "stream": stream, "event": "e0", "what": "deleted_messages"}
+    return {"t": t, "kind": "told", "device": device, "stream": stream, "event": "e0",
+            "what": "deleted_messages"}
 
 
 def at(entry):
@@ -60,7 +63,8 @@ def without(entries, **fields):
 
 def changed(entries, number, **fields):
     """The entries with other fields in the answer to one operation."""
-    return [{**one, **fields} if one.get("number") == number and one["kind"] != "invoke" else one for one in entries]
+    return [{**one, **fields} if one.get("number") == number and one["kind"] != "invoke" else one
+            for one in entries]
 
 
 def with_final(device, topics):
@@ -75,25 +79,33 @@ DOCTORED = [
     ("an end is undone", lambda: checkers.subscriptions(GOOD, with_final("x", ["news"])), "is undone"),
     ("a phantom", lambda: checkers.subscriptions(GOOD, with_final("d", ["news", "spam"])), "nobody ever"),
     ("a registration is gone", lambda: checkers.subscriptions(GOOD, with_final("d", 404)), "registration"),
-    ("a topic's set has lost a member", lambda: checkers.members({**FINAL, "members": {"p/news": 0}}), "counts 0"),
+    ("a topic's set has lost a member", lambda: checkers.members({**FINAL, "members": {"p/news": 0}}),
+     "counts 0"),
     ("a send is lost", lambda: checkers.deliveries(without(GOOD, kind="deliver", n=1)), "did not reach"),
     ("a send is lost after its device was told of others",
-     lambda: checkers.deliveries(sorted(without(GOOD, kind="deliver", n=2) + [told(1.5, "d", "d/1")], key=at)),
+     lambda: checkers.deliveries(sorted(without(GOOD, kind="deliver", n=2) + [told(1.5, "d", "d/1")],
+                                        key=at)),
      "did not reach"),
-    ("a condition's send is lost", lambda: checkers.deliveries(without(GOOD, kind="deliver", n=4)), "did not reach"),
+    ("a condition's send is lost", lambda: checkers.deliveries(without(GOOD, kind="deliver", n=4)),
+     "did not reach"),
     ("a stranger gets it", lambda: checkers.deliveries(GOOD + [deliver(4, "x", "x/1", 1)]), "not for it"),
     ("nobody sent it", lambda: checkers.deliveries(GOOD + [deliver(4, "d", "d/2", 99)]), "nobody sent"),
-    ("refused and delivered", lambda: checkers.deliveries(GOOD + [deliver(4, "d", "d/2", 3)]), "answered 503"),
-    ("one try, two messages", lambda: checkers.deliveries(GOOD + [deliver(4, "d", "d/2", 1, "other")]), "became 2"),
-    ("again after its acknowledgement", lambda: checkers.repeats(GOOD + [deliver(4, "d", "d/2", 1)]), "again"),
+    ("refused and delivered", lambda: checkers.deliveries(GOOD + [deliver(4, "d", "d/2", 3)]),
+     "answered 503"),
+    ("one try, two messages", lambda: checkers.deliveries(GOOD + [deliver(4, "d", "d/2", 1, "other")]),
+     "became 2"),
+    ("again after its acknowledgement", lambda: checkers.repeats(GOOD + [deliver(4, "d", "d/2", 1)]),
+     "again"),
     ("twice on a stream", lambda: checkers.repeats(GOOD + [deliver(2.25, "d", "d/1", 2)]), "came 2 times"),
     ("out of order", lambda: checkers.order(without(GOOD, kind="deliver", n=1) + [deliver(4, "d", "d/2", 1)]),
      "before 1"),
     ("a wrong status", lambda: checkers.statuses(changed(GOOD, 3, status=500)), "answered 500"),
     ("200 for what is not there", lambda: checkers.statuses(changed(GOOD, 11, status=200)), "answered 200"),
     ("504 for what may be repeated", lambda: checkers.statuses(changed(GOOD, 8, status=504)), "answered 504"),
-    ("a gateway that nobody touched hangs up", lambda: checkers.statuses(changed(GOOD, 4, status=0)), "answered 0"),
-    ("an operation is never answered", lambda: checkers.statuses(without(GOOD, number=4, kind="ok")), "never answered"),
+    ("a gateway that nobody touched hangs up", lambda: checkers.statuses(changed(GOOD, 4, status=0)),
+     "answered 0"),
+    ("an operation is never answered", lambda: checkers.statuses(without(GOOD, number=4, kind="ok")),
+     "never answered"),
     ("a hole in the journal", lambda: checkers.journal([(0, 5, 3, 9, 6, 0)]), "missing"),
     ("cut above the floor", lambda: checkers.journal([(0, 2, 3, 9, 7, 0)]), "floor"),
     ("a zombie's record", lambda: checkers.journal([(0, 5, 3, 9, 7, 1)]), "without a barrier"),
@@ -105,24 +117,28 @@ DOCTORED = [
     ("memory leaks", lambda: checkers.usage(USAGE[0], {"shard-1": (7, 55, 950_000)}), "MiB"),
     ("no agreement", lambda: checkers.progress(GOOD, 5, None, 10), "did not agree"),
     ("a late agreement", lambda: checkers.progress(GOOD, 5, 12.0, 10), "agreed 12.0 s"),
-    ("failures long after", lambda: checkers.progress(changed(GOOD, 12, kind="unknown", status=504), 5, 2.0, 10),
+    ("failures long after", lambda: checkers.progress(changed(GOOD, 12, kind="unknown", status=504), 5, 2.0,
+                                                      10),
      "long after"),
 ]
 
 
 def unknown_is_left_open():
-    """An unanswered change leaves the state open. A later change closes it again only where it comes late enough."""
+    """An unanswered change leaves the state open. A later change closes it again only where it comes late
+    enough."""
     open_end = GOOD + [invoke(60, 20, "unsubscribe", project="p", device="d", topic="news"),
                        answer(61, 20, "unknown", 503)]
     closed = open_end + [invoke(99, 21, "subscribe", project="p", device="d", topic="news"), answer(99.1, 21)]
     early = open_end + [invoke(62, 21, "subscribe", project="p", device="d", topic="news"), answer(62.1, 21)]
-    assert not checkers.subscriptions(open_end, FINAL) and not checkers.subscriptions(open_end, with_final("d", []))
+    assert not checkers.subscriptions(open_end, FINAL) and not checkers.subscriptions(open_end,
+                                                                                      with_final("d", []))
     assert checkers.subscriptions(closed, with_final("d", []))
     assert not checkers.subscriptions(early, with_final("d", []))
 
 
 def what_a_database_lost_is_left_open():
-    """What a database lost is left open, and nothing else: changes acknowledged before and after the loss must hold."""
+    """What a database lost is left open, and nothing else: changes acknowledged before and after the loss
+    must hold."""
     lost = [entry for entry in GOOD if entry["t"] <= 2.0] + [{"t": 2.0, "kind": "lost", "since": 1.0}] \
         + [entry for entry in GOOD if entry["t"] > 2.0]
     assert not checkers.deliveries(without(lost, kind="deliver", n=1))
@@ -130,23 +146,29 @@ def what_a_database_lost_is_left_open():
     assert checkers.subscriptions(lost, with_final("d", []))
     early = [entry for entry in GOOD if entry["t"] <= 0.3] + [{"t": 0.3, "kind": "lost", "since": 0.0}] \
         + [entry for entry in GOOD if entry["t"] > 0.3]
-    assert not checkers.subscriptions(early, with_final("d", [])) + checkers.subscriptions(early, with_final("d", 404))
-    assert not checkers.members(with_final("d", 404), GOOD) and checkers.members({**with_final("d", 404)}, early)
+    assert not checkers.subscriptions(early, with_final("d", [])) + checkers.subscriptions(early,
+                                                                                           with_final("d",
+                                                                                                      404))
+    assert not checkers.members(with_final("d", 404), GOOD) and checkers.members({**with_final("d", 404)},
+                                                                                 early)
     assert not checkers.epochs([SAMPLES[1], None, SAMPLES[0]])
 
 
 def quota_windows():
-    """A quota of 100 a second and a burst of 50. Requests within it must stay below it; a bucket that is full again must not."""
+    """A quota of 100 a second and a burst of 50. Requests within it must stay below it; a bucket that is full
+    again must not."""
     steady = [(number / 100, number / 100 + 0.005) for number in range(500)]
     burst = [(0.0, 0.005)] * 50
     again = [(3.0, 3.005)] * 50
-    return quota_window.overshoot(steady + burst, 100, 50), quota_window.overshoot(steady + burst + again, 100, 50)
+    return quota_window.overshoot(steady + burst, 100, 50), quota_window.overshoot(steady + burst + again,
+                                                                                   100, 50)
 
 
 def run():
     good = {
         "subscriptions": checkers.subscriptions(GOOD, FINAL), "members": checkers.members(FINAL),
-        "deliveries": checkers.deliveries(GOOD), "repeats": checkers.repeats(GOOD), "order": checkers.order(GOOD),
+        "deliveries": checkers.deliveries(GOOD), "repeats": checkers.repeats(GOOD),
+        "order": checkers.order(GOOD),
         "statuses": checkers.statuses(GOOD), "journal": checkers.journal(JOURNAL),
         "epochs": checkers.epochs(SAMPLES), "exits": checkers.exits(EXITS, ["shard-2"]),
         "usage": checkers.usage(*USAGE), "progress": checkers.progress(GOOD, 5, 2.0, 10)}
@@ -158,12 +180,14 @@ def run():
     unknown_is_left_open()
     what_a_database_lost_is_left_open()
     # The vectors of Tests/PlacementTests.
-    assert [placement.topic_hash(*one) for one in [("", 0), ("news", 2), ("weather", 1), ("12345678", 7)]] == [
+    assert [placement.topic_hash(*one)
+            for one in [("", 0), ("news", 2), ("weather", 1), ("12345678", 7)]] == [
         0x1EDEB8DBEF6672C7, 0x493CC1B99482BDBF, 0x3DE93776B5B8D010, 0x8C1A9562D966F647]
     kept, broken = quota_windows()
     assert kept <= 1 and broken > 45, (kept, broken)
     assert len(operations(GOOD)) == 12
     for failure in failures:
         print(failure)
-    print(f"selftest: {len(good)} checkers, {len(DOCTORED) - len(failures)} of {len(DOCTORED)} planted faults seen")
+    print(f"selftest: {len(good)} checkers, {len(DOCTORED) - len(failures)} of {len(DOCTORED)} planted faults"
+          " seen")
     return 1 if failures else 0

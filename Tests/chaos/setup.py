@@ -24,4 +24,14 @@ class Project:
         self.number = int(next(one["projectNumber"] for one in json.loads(run("project", "list", "--json"))
                                if one["project"] == name))
         self.bearer = json.loads(run("project", "key", "create", name, "--kind", "bearer", "--json"))["key"]
-        self.device_key = json.loads(run("project", "key", "create", name, "--kind", "device", "--json"))["key"]
+        self.device_key = json.loads(run("project", "key", "create", name, "--kind", "device",
+                                         "--json"))["key"]
+
+    def wait_known(self, cluster):
+        """Waits until each gateway takes the project's keys: the other nodes learn of them with their next
+        look at the database. The device key is the newest."""
+        def is_known():
+            return all(gateway.call("POST", f"/v1/projects/{self.id}/registrations", {},
+                                    {"x-goog-api-key": self.device_key})[0] == 200
+                       for gateway in cluster.gateways)
+        cluster.wait(is_known, f"the gateways to know {self.id}", 30)

@@ -1,7 +1,9 @@
-"""The cluster under test: the topology of deploy/compose.yaml in network namespaces of its own, and the ways to break it.
+"""The cluster under test: the topology of deploy/compose.yaml in network namespaces of its own, and the ways
+to break it.
 
-The cluster has another name and another subnet than the one of tools/cluster, so that both can run at once. This module starts
-the nodes, with one supervisor thread each, since the checkers need to know how and when each process ended.
+The cluster has another name and another subnet than the one of tools/cluster, so that both can run at once.
+This module starts the nodes, with one supervisor thread each, since the checkers need to know how and when
+each process ended.
 """
 import ctypes
 import json
@@ -20,8 +22,8 @@ API_PORT, PEER_PORT, DATABASE_PORT = 8787, 8788, 5432
 
 
 class Machines(system.cluster.Cluster):
-    """The services of deploy/compose.yaml and their namespaces. Shards also get a data folder, for the admin socket over which
-    the driver asks them."""
+    """The services of deploy/compose.yaml and their namespaces. Shards also get a data folder, for the admin
+    socket over which the driver asks them."""
     found = None
 
     def services(self):
@@ -33,7 +35,8 @@ class Machines(system.cluster.Cluster):
         return self.found
 
 
-MACHINES = Machines(os.environ.get("TIDECAST_CLUSTER", "chaos"), os.environ.get("TIDECAST_NETWORK", "10.78.0"), program())
+MACHINES = Machines(os.environ.get("TIDECAST_CLUSTER", "chaos"),
+                    os.environ.get("TIDECAST_NETWORK", "10.78.0"), program())
 
 
 def die_with_parent():
@@ -42,7 +45,8 @@ def die_with_parent():
 
 
 class Node(Server):
-    """One tidecast process and its supervisor, which starts it again after a fail-stop (70), as `restart: always` does."""
+    """One tidecast process and its supervisor, which starts it again after a fail-stop (70), as `restart:
+    always` does."""
 
     def __init__(self, name):
         folder = MACHINES.node_folder(name)
@@ -77,8 +81,8 @@ class Node(Server):
         MACHINES.note_pid(self.name, self.process.pid)
 
     def _supervise(self, process):
-        """Runs until its process has ended: to the kernel, the parent of a process is the thread that started it, and the process
-        dies with its parent."""
+        """Runs until its process has ended: to the kernel, the parent of a process is the thread that started
+        it, and the process dies with its parent."""
         while True:
             code = process.wait()
             self.exits.append((time.monotonic(), code, self.ended_by_us))
@@ -104,7 +108,8 @@ class Node(Server):
         return self.process.wait(timeout=limit)
 
     def view(self, timeout=3):
-        """The cluster as this node sees it (as in `tidecast cluster status --json`), over its admin socket."""
+        """The cluster as this node sees it (as in `tidecast cluster status --json`), over its admin
+        socket."""
         status, said = admin.ask(self.folder, "GET", "/admin/cluster", timeout=timeout)
         if status != 200:
             raise OSError(f"{status} {said}")
@@ -145,7 +150,8 @@ class Cluster:
         MACHINES.start("db")
         for node in self.nodes.values():
             node.start()
-        self.wait(lambda: all(self.is_ready(node) for node in self.nodes.values()), "all nodes to be ready", 90)
+        self.wait(lambda: all(self.is_ready(node) for node in self.nodes.values()), "all nodes to be ready",
+                  90)
 
     def down(self):
         for node in self.nodes.values():
@@ -200,7 +206,8 @@ class Cluster:
     # Ways to break the cluster. `heal` undoes all of them.
 
     def in_space(self, name, *command, check=True):
-        return subprocess.run(MACHINES.network.in_namespace(name, *command), check=check, capture_output=True, text=True,
+        return subprocess.run(MACHINES.network.in_namespace(name, *command), check=check, capture_output=True,
+                              text=True,
                               stdin=subprocess.DEVNULL)
 
     def rule(self, name, *words):

@@ -2,8 +2,8 @@
 
     wire.py ONE OTHER SEED LEAST_MS MOST_MS DOUBLE
 
-Reads whole frames with packet sockets. Each frame waits for a random time of its own, so that later frames overtake
-earlier ones. Ends at the end of its standard input, and prints the counts.
+Reads whole frames with packet sockets. Each frame waits for a random time of its own, so that later frames
+overtake earlier ones. Ends at the end of its standard input, and prints the counts.
 """
 import heapq
 import random

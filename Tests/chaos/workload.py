@@ -1,8 +1,9 @@
 """The load of a run: backends that subscribe, send and register; devices that listen, resume and acknowledge.
 
-All operations go through all gateways. One thread changes the subscriptions of all devices of a project, one change after
-the other, so that each device's subscriptions follow from the history. Devices subscribe to the topics named `stable-`
-before the load begins, and these subscriptions never change: conditions use only these topics, so their fan-out is exact.
+All operations go through all gateways. One thread changes the subscriptions of all devices of a project, one
+change after the other, so that each device's subscriptions follow from the history. Devices subscribe to the
+topics named `stable-` before the load begins, and these subscriptions never change: conditions use only these
+topics, so their fan-out is exact.
 """
 import itertools
 import json
@@ -61,7 +62,8 @@ class Workload:
         return number, outcome, status, answer
 
     def repeat(self, client, op, method, path, body, headers, fields, more=None):
-        """Repeats an operation as an SDK does: on 503 and on a broken connection, never on 504. Returns the last answer."""
+        """Repeats an operation as an SDK does: on 503 and on a broken connection, never on 504. Returns the
+        last answer."""
         gateway, pauses, tries = client.pick(), client.pauses(), 0
         while True:
             extra = more() if more else {}
@@ -70,7 +72,8 @@ class Workload:
                 client, gateway, op, method, path, sent, headers, retry=tries, **fields, **extra)
             self.history.complete(number, outcome, status,
                                   **({"answer": str(answer)[:200]} if outcome != "ok" else {}),
-                                  **({"device": answer["name"].split("/")[-1]} if op == "register" and status == 200 else {}))
+                                  **({"device": answer["name"].split("/")[-1]} if op == "register"
+                                     and status == 200 else {}))
             if status not in (0, 503):
                 return status, answer
             pause = next(pauses, None)
@@ -85,7 +88,8 @@ class Workload:
         return Device(project, answer) if status == 200 else None
 
     def change(self, client, devices, topic, is_on):
-        """Changes the subscriptions of some devices to a topic: one operation in the history for each device."""
+        """Changes the subscriptions of some devices to a topic: one operation in the history for each
+        device."""
         project, op = devices[0].project, "subscribe" if is_on else "unsubscribe"
         pauses, tries, gateway = client.pauses(), 0, client.pick()
         while devices:
@@ -94,7 +98,7 @@ class Workload:
             numbers = [self.history.invoke(op, **one) for one in fields]
             status, results, answer = self.ask_change(client, gateway, devices, topic, is_on)
             left = []
-            for number, device, result in zip(numbers, devices, results):
+            for number, device, result in zip(numbers, devices, results, strict=True):
                 if result == "":
                     self.history.complete(number, "ok", 200)
                 elif result in ("INTERNAL", None):
@@ -102,7 +106,8 @@ class Workload:
                                           answer=str(answer)[:120])
                     left.append(device)
                 else:
-                    self.history.complete(number, "fail", 429 if result == "RESOURCE_EXHAUSTED" else 400, answer=result)
+                    self.history.complete(number, "fail", 429 if result == "RESOURCE_EXHAUSTED" else 400,
+                                          answer=result)
             devices, tries = left, tries + 1
             if devices:
                 pause = next(pauses, None)
@@ -132,13 +137,15 @@ class Workload:
         return status, [word] * len(devices), answer
 
     def send(self, client, project, target, **fields):
-        """Sends a message. Each try has a number of its own, so that the deliveries show which tries arrived."""
+        """Sends a message. Each try has a number of its own, so that the deliveries show which tries
+        arrived."""
         def body():
             with self.lock:
                 n = next(self.numbers)
             return {"n": n, "body": {"message": {**target, "data": {"n": str(n)}}}}
         return self.repeat(client, "send", "POST", f"/v1/projects/{project.id}/messages:send", None,
-                           {"authorization": f"Bearer {project.bearer}"}, {"project": project.id, **fields}, body)
+                           {"authorization": f"Bearer {project.bearer}"}, {"project": project.id, **fields},
+                           body)
 
     # Threads
 
@@ -147,14 +154,15 @@ class Workload:
         client = self.client("prepare")
         for project in self.projects:
             mine = []
-            for number in range(self.device_count):
+            for _ in range(self.device_count):
                 device = self.register(client, project)
                 if device is None:
                     raise RuntimeError("no device could be registered before the fault")
                 mine.append(device)
             self.devices += mine
             for place, topic in enumerate(self.stable):
-                self.change(client, [one for number, one in enumerate(mine) if (number + place) % 3 != 0], topic, True)
+                self.change(client, [one for number, one in enumerate(mine) if (number + place) % 3 != 0],
+                            topic, True)
             for place, topic in enumerate(self.churn):
                 chosen = [one for number, one in enumerate(mine) if (number + place) % 4 == 0]
                 self.change(client, chosen, topic, True)
@@ -174,7 +182,7 @@ class Workload:
         spawn(self.close_streams)
 
     def begin(self):
-        for number, project in enumerate(self.projects):
+        for project in self.projects:
             self.threads.append(spawn(self.run_changes, project))
             for thread in range(2):
                 self.threads.append(spawn(self.run_sends, project, thread))
@@ -234,21 +242,23 @@ class Workload:
                 self.send(client, project, {"topic": topic}, topic=topic)
 
     def run_bad(self):
-        """Wrong requests. The answer must be the right error, or 503 or 504 where the gateway cannot prove the error; never
-        200."""
+        """Wrong requests. The answer must be the right error, or 503 or 504 where the gateway cannot prove
+        the error; never 200."""
         client = self.client("bad")
         rng = client.random
         for _ in Pace(self.over, self.rates["bad"], rng):
-            project, gone = rng.choice(list(zip(self.projects, self.gone)))
+            project, gone = rng.choice(list(zip(self.projects, self.gone, strict=True)))
             bearer = {"authorization": f"Bearer {project.bearer}"}
             target, headers, expected = rng.choice([
                 ({"token": gone.token}, bearer, 404), ({"token": TOKEN_OF_NOBODY}, bearer, 400),
-                ({"topic": "a b"}, bearer, 400), ({"topic": self.churn[0]}, {"authorization": "Bearer nobody"}, 401)])
+                ({"topic": "a b"}, bearer, 400),
+                ({"topic": self.churn[0]}, {"authorization": "Bearer nobody"}, 401)])
             gateway = client.pick()
             number = self.history.invoke("bad", expected=expected, gateway=gateway.name)
             status, answer = client.call(gateway, "POST", f"/v1/projects/{project.id}/messages:send",
                                          {"message": {**target, "data": {"n": "0"}}}, headers)
-            self.history.complete(number, "ok" if status == expected else "unknown", status, answer=str(answer)[:200])
+            self.history.complete(number, "ok" if status == expected else "unknown", status,
+                                  answer=str(answer)[:200])
 
     # Devices
 
@@ -260,7 +270,8 @@ class Workload:
             resume = device.last_event if rng.random() < 0.7 else None
             acknowledged = None
             if resume:
-                acknowledged = self.history.invoke("acknowledge", device=device.fid, event=resume, via="listen",
+                acknowledged = self.history.invoke("acknowledge", device=device.fid, event=resume,
+                                                   via="listen",
                                                    gateway=gateway.name)
             status = 0
             try:
@@ -278,7 +289,8 @@ class Workload:
                 continue
             device.opened += 1
             name = f"{device.fid}/{device.opened}"
-            self.history.note("stream", device=device.fid, stream=name, gateway=gateway.name, resumed=bool(resume))
+            self.history.note("stream", device=device.fid, stream=name, gateway=gateway.name,
+                              resumed=bool(resume))
             device.until = time.monotonic() + rng.uniform(3, 12) if hops else None
             device.stream = stream
             how = "ended"
@@ -310,7 +322,8 @@ class Workload:
             status, answer = client.call(
                 gateway, "POST", f"/v1/projects/{device.project.id}/registrations/{device.fid}:acknowledge",
                 {"eventId": identity}, {"authorization": f"Bearer {device.credential}"})
-            self.history.complete(number, "ok" if status == 200 else "unknown", status, answer=str(answer)[:120])
+            self.history.complete(number, "ok" if status == 200 else "unknown", status,
+                                  answer=str(answer)[:120])
 
     def close_streams(self):
         """Closes the streams of moving devices when their time at a gateway is over."""
@@ -325,7 +338,8 @@ class Workload:
     # The end
 
     def final(self):
-        """The final state, when all is quiet: subscriptions by the devices' own lists, members by the topics' counts."""
+        """The final state, when all is quiet: subscriptions by the devices' own lists, members by the topics'
+        counts."""
         client = self.client("final")
         lists, members = {}, {}
         for device in self.devices + self.late:

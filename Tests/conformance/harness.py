@@ -19,13 +19,13 @@ Answer = collections.namedtuple("Answer", "status headers text json")
 seen_statuses = set()
 
 
-class Mismatch(Exception):
+class MismatchError(Exception):
     """A promise of a row does not hold."""
 
 
 def expect(condition, *what):
     if not condition:
-        raise Mismatch(" ".join(str(one) for one in what))
+        raise MismatchError(" ".join(str(one) for one in what))
 
 
 def answer_of(status, headers, raw):
@@ -40,7 +40,8 @@ def answer_of(status, headers, raw):
 
 
 class Server(process.SecureServer):
-    """A development server (`dev`), or a server with the projects `shop` and `other`, their keys and service accounts."""
+    """A development server (`dev`), or a server with the projects `shop` and `other`, their keys and service
+    accounts."""
 
     def __init__(self, dev=False, quotas=(), arguments=()):
         super().__init__(process.make_folder())
@@ -52,7 +53,8 @@ class Server(process.SecureServer):
         if not dev:
             for project in ("shop", "other"):
                 path = f"{self.folder}/{project}.json"
-                self.admin("project", "create", project, "--service-account", path, "--token-uri", f"{self.url}/token")
+                self.admin("project", "create", project, "--service-account", path, "--token-uri",
+                           f"{self.url}/token")
                 with open(path) as file:
                     self.accounts[project] = json.load(file)
             self.bearer = self.admin("project", "key", "create", "shop", "--kind", "bearer").strip()
@@ -71,7 +73,8 @@ class Server(process.SecureServer):
 
     def admin(self, *words):
         """What a command prints that runs on the server's data, also while no server runs."""
-        done = subprocess.run([process.UNPRIVILEGED, self.binary, *words, "--data", self.data], capture_output=True,
+        done = subprocess.run([process.UNPRIVILEGED, self.binary, *words, "--data", self.data],
+                              capture_output=True,
                               stdin=subprocess.DEVNULL, text=True, timeout=60, check=False)
         expect(done.returncode == 0, " ".join(words), done.stderr)
         return done.stdout
@@ -101,7 +104,8 @@ class Server(process.SecureServer):
         return context.wrap_socket(plain, server_hostname="localhost")
 
     def call(self, method, path, body=None, bearer="", headers=None, tls=False, connection=None):
-        """`body`: bytes as they are, anything else as JSON. `bearer`: None for none, "" for the project's own."""
+        """`body`: bytes as they are, anything else as JSON. `bearer`: None for none, "" for the project's
+        own."""
         fields = {"content-type": "application/json", **(headers or {})}
         if bearer is not None:
             fields["authorization"] = f"Bearer {bearer or self.bearer}"
@@ -113,14 +117,16 @@ class Server(process.SecureServer):
         try:
             mine.request(method, path, body, fields)
             response = mine.getresponse()
-            return answer_of(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+            return answer_of(response.status, {k.lower(): v for k, v in response.getheaders()},
+                             response.read())
         finally:
             if connection is None:
                 mine.close()
 
     def send(self, message, project="shop", **more):
         extra = more.pop("extra", {})
-        return self.call("POST", f"/v1/projects/{project}/messages:send", {"message": message, **extra}, **more)
+        return self.call("POST", f"/v1/projects/{project}/messages:send", {"message": message, **extra},
+                         **more)
 
     def sent(self, message, **more):
         answer = self.send(message, **more)
@@ -136,7 +142,8 @@ class Server(process.SecureServer):
 
     def iid(self, verb, topic, tokens, **more):
         more.setdefault("headers", {"access_token_auth": "true"})
-        return self.call("POST", f"/iid/v1:{verb}", {"to": f"/topics/{topic}", "registration_tokens": tokens}, **more)
+        return self.call("POST", f"/iid/v1:{verb}", {"to": f"/topics/{topic}", "registration_tokens": tokens},
+                         **more)
 
     def subscribe(self, topic, *devices):
         answer = self.iid("batchAdd", topic, [device.token for device in devices])
@@ -150,7 +157,8 @@ class Server(process.SecureServer):
 
 class Device:
     def __init__(self, server, project, made):
-        self.server, self.project, self.token, self.credential = server, project, made["token"], made["credential"]
+        self.server, self.project, self.token, self.credential = server, project, made["token"], made[
+            "credential"]
         self.fid = made["name"].rsplit("/", 1)[1]
         self.path = f"/v1/projects/{project}/registrations/{self.fid}"
 
@@ -158,7 +166,8 @@ class Device:
         return Stream(self, last)
 
     def acknowledge(self, event):
-        answer = self.server.call("POST", f"{self.path}:acknowledge", {"eventId": event}, bearer=self.credential)
+        answer = self.server.call("POST", f"{self.path}:acknowledge", {"eventId": event},
+                                  bearer=self.credential)
         expect(answer.status == 200, "acknowledge", answer.text)
 
 
@@ -207,7 +216,8 @@ class Stream:
 
 def error(answer, http_status, status, fcm=None, field=None, row=""):
     """Checks an answer against FCM's error envelope, and returns the details by type."""
-    expect(answer.status == http_status, row, "status", answer.status, "wanted", http_status, answer.text[:300])
+    expect(answer.status == http_status, row, "status", answer.status, "wanted", http_status,
+           answer.text[:300])
     expect(answer.headers.get("content-type", "").lower().startswith("application/json"), row, answer.headers)
     body = (answer.json or {}).get("error")
     expect(isinstance(body, dict), row, answer.text[:300])

@@ -5,6 +5,8 @@ import time
 from harness import error, expect
 
 BAD = (400, "INVALID_ARGUMENT")
+# Longer than a time to live of 1 s.
+EXPIRED_SECONDS = 1.5
 
 
 def row_1(s):
@@ -35,7 +37,8 @@ def row_3(s):
         for target in ({"topic": "dry"}, {"condition": "'dry' in topics"}, {"token": device.token}):
             name = s.sent({**target, "data": {"n": "dry"}}, extra={spelling: True})
             expect(name == "projects/shop/messages/fake_message_id", name)
-    error(s.send({"topic": "dry", "data": {"from": "x"}}, extra={"validate_only": True}), *BAD, "INVALID_ARGUMENT")
+    error(s.send({"topic": "dry", "data": {"from": "x"}}, extra={"validate_only": True}), *BAD,
+          "INVALID_ARGUMENT")
     s.sent({"topic": "dry", "data": {"n": "wet"}}, extra={"validate_only": False})
     got = stream.only(1)
     stream.close()
@@ -116,7 +119,7 @@ def row_11(s):
     device = s.register()
     s.sent({"token": device.token, "data": {"n": "short"}, "android": {"ttl": "1.999s"}})
     s.sent({"token": device.token, "data": {"n": "long"}, "android": {"ttl": "60s"}})
-    time.sleep(1.5)
+    time.sleep(EXPIRED_SECONDS)
     stream = device.listen()
     got = stream.only(1)
     stream.close()
@@ -153,7 +156,8 @@ def row_13(s):
                 more = stream.messages(1)
                 expect(more, "no marker for", name)
                 got.append(more[0]["data"]["c"])
-            # The condition's message may come after the marker: where none is wanted, the row waits 0.3 s for it.
+            # The condition's message may come after the marker: where none is wanted, the row waits 0.3 s for
+            # it.
             late = [] if condition in got else stream.messages(1, 10 if name in wanted else 0.3)
             if condition in got or any(one["data"]["c"] == condition for one in late):
                 who.add(name)
@@ -170,8 +174,10 @@ def row_13(s):
     five = " || ".join(f"'t{n}' in topics" for n in range(5))
     s.sent({"condition": five})
     s.sent({"condition": f"({five}) && 't0' in topics"})
-    for bad in (f"{five} || 't5' in topics", "('a' in topics", "a in topics", "'a' in topics &&", "", "'a' in topic",
-                "'a' in topics & 'b' in topics", "\"a\" in topics", "'a' in topics)", "(" * 300 + "'a' in topics"):
+    for bad in (f"{five} || 't5' in topics", "('a' in topics", "a in topics", "'a' in topics &&", "",
+                "'a' in topic",
+                "'a' in topics & 'b' in topics", "\"a\" in topics", "'a' in topics)",
+                "(" * 300 + "'a' in topics"):
         error(s.send({"condition": bad}), *BAD, "INVALID_ARGUMENT", "message.condition", row=bad[:40])
 
 
@@ -181,9 +187,11 @@ def row_14(s):
     expect(s.call("DELETE", device.path).status == 200, "unregister")
     error(s.send({"token": device.token}), 404, "NOT_FOUND", "UNREGISTERED")
     live = s.register()
-    for bad in ("", "x", "abc:def", live.token[:-1], live.token[:-4] + "AAAA", live.token + "x", "x" * 45, "é"):
+    for bad in ("", "x", "abc:def", live.token[:-1], live.token[:-4] + "AAAA", live.token + "x", "x" * 45,
+                "é"):
         error(s.send({"token": bad}), *BAD, "INVALID_ARGUMENT", "message.token", row=bad)
-    error(s.send({"token": live.fid + ":" + device.token.split(":")[1]}), *BAD, "INVALID_ARGUMENT", "message.token")
+    error(s.send({"token": live.fid + ":" + device.token.split(":")[1]}), *BAD, "INVALID_ARGUMENT",
+          "message.token")
     error(s.send({"token": s.register("other").token}), 403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH")
 
 
@@ -224,7 +232,8 @@ def row_44(s):
     expect([one["data"]["n"] for one in got] == ["2"], got)
     other = s.register()
     for n in range(5):
-        s.sent({"token": other.token, "data": {"n": str(n)}, "apns": {"headers": {"apns-collapse-id": f"k{n}"}}})
+        s.sent({"token": other.token, "data": {"n": str(n)},
+                "apns": {"headers": {"apns-collapse-id": f"k{n}"}}})
     stream = other.listen()
     got = stream.only(4)
     stream.close()
@@ -237,7 +246,7 @@ def row_45(s):
     s.sent({"token": device.token, "data": {"n": "now"}, "android": {"ttl": "0s"}})
     s.sent({"token": device.token, "data": {"n": "1"}, "webpush": {"headers": {"TTL": "1"}}})
     s.sent({"token": device.token, "data": {"n": "60"}, "webpush": {"headers": {"TTL": "60"}}})
-    time.sleep(1.3)
+    time.sleep(EXPIRED_SECONDS)
     stream = device.listen()
     got = stream.only(1)
     expect([one["data"]["n"] for one in got] == ["60"], got)

@@ -6,7 +6,8 @@ import time
 import urllib.parse
 
 from harness import answer_of, error, expect
-from rows_wire import HTTP2, base64url
+from http2_client import HTTP2
+from rows_wire import base64url
 
 SEND = "/v1/projects/shop/messages:send"
 
@@ -17,7 +18,8 @@ def signed(s, head, claims):
     with open(path, "w") as file:
         file.write(s.accounts["shop"]["private_key"])
     text = base64url(head.encode()) + b"." + base64url(claims.encode())
-    done = subprocess.run(["openssl", "dgst", "-sha256", "-sign", path], input=text, capture_output=True, check=True)
+    done = subprocess.run(["openssl", "dgst", "-sha256", "-sign", path], input=text, capture_output=True,
+                          check=True)
     return (text + b"." + base64url(done.stdout)).decode()
 
 
@@ -46,22 +48,28 @@ def over_http1(s, lines, body=b""):
 def row_51(s):
     """Node's token request: no `kid`, and Google's audience in place of the one in the file."""
     now = int(time.time())
-    claims = (f'{{"iss":"{s.accounts["shop"]["client_email"]}","scope":"https://www.googleapis.com/auth/cloud-platform '
-              'https://www.googleapis.com/auth/firebase.database https://www.googleapis.com/auth/firebase.messaging '
-              'https://www.googleapis.com/auth/identitytoolkit https://www.googleapis.com/auth/userinfo.email",'
+    google = "https://www.googleapis.com/auth"
+    scopes = " ".join(f"{google}/{name}"
+                      for name in ("cloud-platform", "firebase.database", "firebase.messaging",
+                                                      "identitytoolkit", "userinfo.email"))
+    claims = (f'{{"iss":"{s.accounts["shop"]["client_email"]}","scope":"{scopes}",'
               f'"aud":"https://oauth2.googleapis.com/token","exp":{now + 3600},"iat":{now}}}')
     for head in ('{"alg":"RS256"}', '{"alg":"RS256","typ":"JWT"}'):
         form = urllib.parse.urlencode({"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
                                        "assertion": signed(s, head, claims)})
-        answer = over_http1(s, ["POST /token HTTP/1.1", "Content-Type: application/x-www-form-urlencoded;charset=UTF-8",
-                                "Accept: */*", f"Content-Length: {len(form)}", "Accept-Encoding: gzip,deflate",
+        answer = over_http1(s, ["POST /token HTTP/1.1",
+                                "Content-Type: application/x-www-form-urlencoded;charset=UTF-8",
+                                "Accept: */*", f"Content-Length: {len(form)}",
+                                "Accept-Encoding: gzip,deflate",
                                 "Host: oauth2.googleapis.com", "Connection: close"], form.encode())
         expect(answer.status == 200 and answer.json["token_type"] == "Bearer", head, answer.text)
         s.sent({"topic": "a"}, bearer=answer.json["access_token"])
     foreign = claims.replace(s.accounts["shop"]["client_email"], s.accounts["other"]["client_email"])
     for what, bad in (("another account's", signed(s, '{"alg":"RS256"}', foreign)),
-                      ("nobody's", signed(s, '{"alg":"RS256"}', claims.replace("tidecast@shop", "tidecast@none")))):
-        form = urllib.parse.urlencode({"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": bad})
+                      ("nobody's",
+                       signed(s, '{"alg":"RS256"}', claims.replace("tidecast@shop", "tidecast@none")))):
+        form = urllib.parse.urlencode({"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+                                       "assertion": bad})
         answer = s.call("POST", "/token", form.encode(), bearer=None,
                         headers={"content-type": "application/x-www-form-urlencoded"})
         expect(answer.status == 400 and answer.json["error"] == "invalid_grant", what, answer.text)
@@ -72,11 +80,14 @@ def row_52(s):
     body = b'{"message":{"data":{"k":"v"},"topic":"java"}}'
     head = ["POST " + SEND + " HTTP/1.1", "Accept-Encoding: gzip", f"Authorization: Bearer {s.bearer}",
             "User-Agent: Google-HTTP-Java-Client/2.1.0 (gzip)", "X-GOOG-API-FORMAT-VERSION: 2",
-            "X-Firebase-Client: fire-admin-java/9.10.0", "X-Goog-Api-Client: gl-java/17.0.1 fire-admin/9.10.0",
-            "Content-Type: application/json; charset=UTF-8", "Host: fcm.googleapis.com", "Connection: Keep-Alive"]
+            "X-Firebase-Client: fire-admin-java/9.10.0",
+            "X-Goog-Api-Client: gl-java/17.0.1 fire-admin/9.10.0",
+            "Content-Type: application/json; charset=UTF-8", "Host: fcm.googleapis.com",
+            "Connection: Keep-Alive"]
     answer = over_http1(s, [*head, f"Content-Length: {len(body)}"], body)
     expect(answer.status == 200 and answer.json["name"].startswith("projects/shop/messages/"), answer.text)
-    answer = over_http1(s, [*head, "Transfer-Encoding: chunked"], b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+    answer = over_http1(s, [*head, "Transfer-Encoding: chunked"],
+                        b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
     expect(answer.status == 200, "chunked", answer.text)
     device = s.register()
     body = json.dumps({"to": "/topics/java", "registration_tokens": [device.token, "x"]}).encode()
@@ -112,7 +123,8 @@ def row_54(s):
                                 [*extra, ("content-length", str(len(body)))])
         client.push()
         answer = client.answer(stream)
-        expect(answer.status == 200 and answer.json["name"].startswith("projects/shop/messages/"), answer.text)
+        expect(answer.status == 200 and answer.json["name"].startswith("projects/shop/messages/"),
+               answer.text)
 
 
 def row_55(s):
@@ -133,7 +145,8 @@ def row_55(s):
     expect(answer.status == 200, answer.text)
     got = stream.messages(1)
     stream.close()
-    expect(got[0]["notification"] == {"body": "This is a Firebase Cloud Messaging Topic Message!", "title": "FCM Message"}, got)
+    expect(got[0]["notification"]
+           == {"body": "This is a Firebase Cloud Messaging Topic Message!", "title": "FCM Message"}, got)
     expect(s.call("POST", SEND, b'{"message":{"topic":"a",,}}').status == 400, "two commas")
 
 
@@ -156,7 +169,8 @@ def row_57(s):
     expect(name.startswith("projects/shop/messages/") and "fake" not in name, name)
     device = s.register()
     answer = s.call("POST", f"{device.path}/topicSubscriptions/web:subscribe", bearer=None,
-                    headers={"x-goog-firebase-installations-auth": f"FIS {device.credential}", "x-goog-api-key": s.key})
+                    headers={"x-goog-firebase-installations-auth": f"FIS {device.credential}",
+                             "x-goog-api-key": s.key})
     expect(answer.status == 200, answer.text)
 
 

@@ -30,7 +30,8 @@ def row_22(s):
 
 
 def row_23(s):
-    """Results keep the length and the order of the tokens; a subscription that exists already is a success."""
+    """Results keep the length and the order of the tokens; a subscription that exists already is a
+    success."""
     devices = [s.register() for _ in range(3)]
     tokens = [devices[0].token, "nonsense", devices[1].token, devices[2].token]
     for _ in range(2):
@@ -93,7 +94,8 @@ def row_28(s):
     for parameter in ("topic_name", "topicName"):
         made = s.call("POST", f"{path}?{parameter}=r28-{parameter}", {})
         expect(made.status == 200 and made.json["topicName"] == f"r28-{parameter}", made.text)
-        expect(made.json["name"] == f"projects/shop/registrations/{device.fid}/topicSubscriptions/r28-{parameter}"
+        expect(made.json["name"]
+               == f"projects/shop/registrations/{device.fid}/topicSubscriptions/r28-{parameter}"
                and made.json["createTime"].endswith("Z"), made.text)
         error(s.call("POST", f"{path}?{parameter}=r28-{parameter}", {}), 409, "ALREADY_EXISTS")
 
@@ -133,7 +135,8 @@ def row_31(s):
         expect(set(pool.map(add, names)) == {200}, "subscribing")
     path = f"{device.path}/topicSubscriptions"
     first = s.call("GET", path).json
-    expect(len(first["topicSubscriptions"]) == 1000 and first["nextPageToken"], len(first["topicSubscriptions"]))
+    expect(len(first["topicSubscriptions"]) == 1000 and first["nextPageToken"],
+           len(first["topicSubscriptions"]))
     whole = s.call("GET", f"{path}?pageSize=5000").json
     expect(len(whole["topicSubscriptions"]) == 1500 and not whole.get("nextPageToken"), "5,000")
     walked, token, pages = [], "", 0
@@ -193,11 +196,14 @@ def row_41(s):
 
 
 def row_42(s):
-    """The requests of Android: a refusal is 4xx, which is final; the SDK would repeat a request after 5xx for hours."""
+    """The requests of Android: a refusal is 4xx, which is final; the SDK would repeat a request after 5xx for
+    hours."""
     device = s.register()
     headers = {"x-goog-api-key": s.key, "x-goog-firebase-installations-auth": device.credential}
-    for verb, there in (("subscribe", True), ("subscribe", True), ("unsubscribe", False), ("unsubscribe", False)):
-        answer = s.call("POST", f"{device.path}/topicSubscriptions/r42%~:{verb}", bearer=None, headers=headers)
+    for verb, there in (("subscribe", True), ("subscribe", True), ("unsubscribe", False),
+                        ("unsubscribe", False)):
+        answer = s.call("POST", f"{device.path}/topicSubscriptions/r42%~:{verb}", bearer=None,
+                        headers=headers)
         expect(answer.status == 200, verb, answer.text)
         expect(("r42%~" in s.call("GET", f"/iid/info/{device.token}?details=true").text) == there, verb)
     for bad in ({**headers, "x-goog-firebase-installations-auth": "wrong"}, {"x-goog-api-key": s.key}):

@@ -4,102 +4,44 @@ import concurrent.futures
 import http.client
 import json
 import signal
-import socket
 import subprocess
 import time
 import urllib.parse
 
-import h2.config
-import h2.connection
-import h2.events
 import harness
-from harness import Server, answer_of, error, expect
+from harness import Server, error, expect
+from http2_client import HTTP2
 
-JAVA = {"INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND",
-        "CONFLICT", "ABORTED", "ALREADY_EXISTS", "RESOURCE_EXHAUSTED", "CANCELLED", "DATA_LOSS", "UNKNOWN", "INTERNAL",
+JAVA = {"INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNAUTHENTICATED", "PERMISSION_DENIED",
+        "NOT_FOUND",
+        "CONFLICT", "ABORTED", "ALREADY_EXISTS", "RESOURCE_EXHAUSTED", "CANCELLED", "DATA_LOSS", "UNKNOWN",
+        "INTERNAL",
         "UNAVAILABLE", "DEADLINE_EXCEEDED"}
-
-
-class HTTP2:
-    """An HTTP/2 client that sends any request, valid or not."""
-
-    def __init__(self, server, tls=False, window=None):
-        self.socket = server.connect(tls, ["h2"] if tls else None)
-        config = h2.config.H2Configuration(client_side=True, header_encoding="utf-8", validate_outbound_headers=False,
-                                           normalize_outbound_headers=False)
-        self.h2 = h2.connection.H2Connection(config)
-        self.h2.initiate_connection()
-        if window:
-            self.h2.increment_flow_control_window(window)
-        self.answers, self.bodies, self.done, self.goaway = {}, {}, set(), None
-        self.push()
-
-    def push(self):
-        self.socket.sendall(self.h2.data_to_send())
-
-    def request(self, method, path, bearer, body=None, scheme="http", authority="localhost", extra=()):
-        stream = self.h2.get_next_available_stream_id()
-        fields = [(":method", method), (":scheme", scheme), (":authority", authority), (":path", path),
-                  ("authorization", f"Bearer {bearer}"), ("content-type", "application/json"), *extra]
-        self.h2.send_headers(stream, fields, end_stream=body is None)
-        if body is not None:
-            self.h2.send_data(stream, body, end_stream=True)
-        return stream
-
-    def request_open(self, method, path, bearer):
-        """Sends the headers of a request; the body comes later."""
-        stream = self.h2.get_next_available_stream_id()
-        self.h2.send_headers(stream, [(":method", method), (":scheme", "http"), (":authority", "x"), (":path", path),
-                                      ("authorization", f"Bearer {bearer}")])
-        self.push()
-        return stream
-
-    def read(self, until, seconds=20):
-        """Handles frames until `until()` holds. False where the server closes, or the time runs out, before."""
-        end = time.monotonic() + seconds
-        while not until():
-            self.socket.settimeout(max(0.01, end - time.monotonic()))
-            try:
-                data = self.socket.recv(65536)
-            except (TimeoutError, socket.timeout):
-                return False
-            if not data:
-                return False
-            for event in self.h2.receive_data(data):
-                if isinstance(event, h2.events.ResponseReceived):
-                    self.answers[event.stream_id] = dict(event.headers)
-                elif isinstance(event, h2.events.DataReceived):
-                    self.bodies[event.stream_id] = self.bodies.get(event.stream_id, b"") + event.data
-                    self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
-                elif isinstance(event, (h2.events.StreamEnded, h2.events.StreamReset)):
-                    self.done.add(event.stream_id)
-                elif isinstance(event, h2.events.ConnectionTerminated):
-                    self.goaway = event
-            self.push()
-        return True
-
-    def answer(self, stream):
-        expect(self.read(lambda: stream in self.done), "no answer on stream", stream)
-        headers = self.answers.get(stream, {})
-        return answer_of(int(headers.get(":status", 0)), headers, self.bodies.get(stream, b""))
 
 
 SEND = "/v1/projects/shop/messages:send"
 BODY = json.dumps({"message": {"topic": "wire", "data": {"k": "v"}}}).encode()
 
 
+# So long the bucket fills again, by 100 tokens.
+REFILL_SECONDS = 1
+
+
 def row_16(s):
-    """A missing or invalid bearer token is refused; a fresh access token from the token endpoint is accepted."""
+    """A missing or invalid bearer token is refused; a fresh access token from the token endpoint is
+    accepted."""
     for bearer in (None, "nonsense", "tca.AAAA"):
         error(s.send({"topic": "a"}, bearer=bearer), 401, "UNAUTHENTICATED")
-    error(s.send({"topic": "a"}, bearer=None, headers={"authorization": "Basic eDp5"}), 401, "UNAUTHENTICATED")
+    error(s.send({"topic": "a"}, bearer=None, headers={"authorization": "Basic eDp5"}), 401,
+          "UNAUTHENTICATED")
     fresh = exchange(s, assertion(s)).json["access_token"]
     s.sent({"topic": "a"}, bearer=fresh)
     error(s.send({"topic": "a"}, bearer=fresh[:-2] + "AA"), 401, "UNAUTHENTICATED")
 
 
 def limited(**quotas):
-    return Server(quotas=[word for name, value in quotas.items() for word in (f"--{name.replace('_', '-')}", str(value))])
+    return Server(quotas=[word for name, value in quotas.items()
+                          for word in (f"--{name.replace('_', '-')}", str(value))])
 
 
 def row_17(_):
@@ -120,7 +62,8 @@ def row_17(_):
 
 
 def row_58(_):
-    """A send with invalid content also costs a token; a send with an invalid or another project's credential costs none."""
+    """A send with invalid content also costs a token; a send with an invalid or another project's credential
+    costs none."""
     with_few = limited(sends_per_minute=10)
     try:
         for bearer in ("nonsense", with_few.other_bearer):
@@ -160,7 +103,8 @@ def row_20(s):
     s.subscribe(topic, device)
     stream = device.listen()
     connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20)
-    error(s.send({"topic": topic, "data": {"n": "1"}}, connection=connection), 503, "UNAVAILABLE", "UNAVAILABLE")
+    error(s.send({"topic": topic, "data": {"n": "1"}}, connection=connection), 503, "UNAVAILABLE",
+          "UNAVAILABLE")
     expect(s.send({"topic": topic, "data": {"n": "1"}}, connection=connection).status == 200, "the second")
     got = stream.only(1)
     stream.close()
@@ -168,14 +112,16 @@ def row_20(s):
 
 
 def row_21(s):
-    """A connection that drops after the request: its message comes at most once, and a later message still comes."""
+    """A connection that drops after the request: its message comes at most once, and a later message still
+    comes."""
     device = s.register()
     s.subscribe("wire21", device)
     stream = device.listen()
     for n in range(20):
         body = json.dumps({"message": {"topic": "wire21", "data": {"n": str(n)}}}).encode()
         plain = s.connect()
-        plain.sendall(b"POST %s HTTP/1.1\r\nhost: x\r\nauthorization: Bearer %s\r\ncontent-length: %d\r\n\r\n%s"
+        plain.sendall(b"POST %s HTTP/1.1\r\nhost: x\r\nauthorization: Bearer %s\r\ncontent-length:"
+                      b" %d\r\n\r\n%s"
                       % (SEND.encode(), s.bearer.encode(), len(body), body))
         plain.close()
     s.sent({"topic": "wire21", "data": {"n": "end"}})
@@ -199,38 +145,45 @@ def assertion(s, account=None, key=None, **claims):
     account = account or s.accounts["shop"]
     now = int(time.time())
     payload = {"iat": now, "exp": now + 3600, "iss": account["client_email"], "aud": account["token_uri"],
-               "scope": "https://www.googleapis.com/auth/cloud-platform https://www.googleapis.com/auth/firebase", **claims}
+               "scope": "https://www.googleapis.com/auth/cloud-platform"
+                        " https://www.googleapis.com/auth/firebase", **claims}
     head = {"typ": "JWT", "alg": "RS256", "kid": account["private_key_id"]}
     text = base64url(json.dumps(head).encode()) + b"." + base64url(json.dumps(payload).encode())
     path = f"{s.folder}/key.pem"
     with open(path, "w") as file:
         file.write(key or account["private_key"])
-    signature = subprocess.run(["openssl", "dgst", "-sha256", "-sign", path], input=text, capture_output=True, check=True)
+    signature = subprocess.run(["openssl", "dgst", "-sha256", "-sign", path], input=text, capture_output=True,
+                               check=True)
     return (text + b"." + base64url(signature.stdout)).decode()
 
 
 def exchange(s, jwt, grant="urn:ietf:params:oauth:grant-type:jwt-bearer"):
     form = urllib.parse.urlencode({"assertion": jwt, "grant_type": grant}).encode()
-    return s.call("POST", "/token", form, bearer=None, headers={"content-type": "application/x-www-form-urlencoded"})
+    return s.call("POST", "/token", form, bearer=None,
+                  headers={"content-type": "application/x-www-form-urlencoded"})
 
 
 def row_34(s):
     """The exchange of a signed assertion for an access token."""
     good = exchange(s, assertion(s))
-    expect(good.status == 200 and good.json["token_type"] == "Bearer" and good.json["expires_in"] <= 3600, good.text)
+    expect(good.status == 200 and good.json["token_type"] == "Bearer" and good.json["expires_in"] <= 3600,
+           good.text)
     s.sent({"topic": "a"}, bearer=good.json["access_token"])
     now = int(time.time())
-    expect(exchange(s, assertion(s, iat=now + 60, exp=now + 3600)).status == 200, "a clock that is a minute ahead")
+    expect(exchange(s, assertion(s, iat=now + 60, exp=now + 3600)).status == 200,
+           "a clock that is a minute ahead")
     other_key = s.accounts["other"]["private_key"]
     jwt = assertion(s)
-    for what, bad in (("another's key", assertion(s, key=other_key)), ("audience", assertion(s, aud="https://x/token")),
+    for what, bad in (("another's key", assertion(s, key=other_key)),
+                      ("audience", assertion(s, aud="https://x/token")),
                       ("expired", assertion(s, iat=now - 7200, exp=now - 3600)),
                       ("too long", assertion(s, exp=now + 7200)), ("nobody", assertion(s, iss="x@y")),
                       ("cut", jwt[:-10]), ("empty", ""), ("no dots", "abc"),
                       ("no signature", jwt.rsplit(".", 1)[0] + "."),
                       ("scope", assertion(s, scope="https://www.googleapis.com/auth/drive"))):
         answer = exchange(s, bad)
-        expect(answer.status == 400 and answer.json["error"] in ("invalid_grant", "invalid_scope"), what, answer.text)
+        expect(answer.status == 400 and answer.json["error"] in ("invalid_grant", "invalid_scope"), what,
+               answer.text)
     expect(exchange(s, jwt, grant="password").status == 400, "grant type")
 
 
@@ -256,7 +209,7 @@ def row_36(s):
             sent += 1
         client.push()
         before = len(client.done)
-        expect(client.read(lambda: len(client.done) > before), "no answer after", before)
+        expect(client.read(lambda before=before: len(client.done) > before), "no answer after", before)
     statuses = {client.answer(stream).status for stream in streams}
     expect(statuses == {200}, statuses)
 
@@ -280,7 +233,8 @@ def row_37(s):
 
 def row_38(s):
     """A client without ALPN speaks HTTP/1.1; a client with ALPN gets a protocol that it offers, h2 first."""
-    for alpn, wanted in ((None, None), (["http/1.1"], "http/1.1"), (["h2"], "h2"), (["h2", "http/1.1"], "h2")):
+    for alpn, wanted in ((None, None), (["http/1.1"], "http/1.1"), (["h2"], "h2"),
+                         (["h2", "http/1.1"], "h2")):
         secure = s.connect(tls=True, alpn=alpn)
         expect(secure.selected_alpn_protocol() == wanted, alpn, secure.selected_alpn_protocol())
         if wanted != "h2":
@@ -305,7 +259,7 @@ def row_39(s):
         if s.metric("tidecast_connections") <= before:
             return
         time.sleep(0.05)
-    raise harness.Mismatch(f"{s.metric('tidecast_connections')} connections, {before} before")
+    raise harness.MismatchError(f"{s.metric('tidecast_connections')} connections, {before} before")
 
 
 def row_40(_):
@@ -320,7 +274,8 @@ def row_40(_):
         client.read(lambda: False, 5)
         expect(client.goaway is not None and int(client.goaway.error_code) == 0, client.goaway)
         last = client.goaway.last_stream_id
-        unanswered = [one for one in streams if one <= last and client.answers.get(one, {}).get(":status") != "200"]
+        unanswered = [one for one in streams if one <= last
+                      and client.answers.get(one, {}).get(":status") != "200"]
         expect(not unanswered, "unanswered", unanswered, "of last", last)
         expect(s.process.wait(timeout=30) == 0, s.process.returncode)
     finally:
@@ -328,13 +283,15 @@ def row_40(_):
 
 
 def row_46(_):
-    """The burst passes, more is refused, and tokens come back continuously (here with 1/100 of the default quota)."""
+    """The burst passes, more is refused, and tokens come back continuously (here with 1/100 of the default
+    quota)."""
     s = limited(sends_per_minute=6000)
     try:
         passed, seconds = burst(s, 9000)
-        # A loop that stands still for longer than the lease of its tokens loses these tokens, and they count as spent.
+        # A loop that stands still for longer than the lease of its tokens loses these tokens, and they count
+        # as spent.
         expect(3000 <= passed <= 6000 + 100 * seconds + 1, passed, "in", seconds)
-        time.sleep(1)
+        time.sleep(REFILL_SECONDS)
         again, seconds = burst(s, 1000)
         expect(50 <= again <= 100 * (seconds + 1.5) + 10, again, "a second later, in", seconds)
     finally:
@@ -352,7 +309,7 @@ def burst(s, count):
             sent += 1
         client.push()
         before = len(client.done)
-        expect(client.read(lambda: len(client.done) > before), "no answer after", before)
+        expect(client.read(lambda before=before: len(client.done) > before), "no answer after", before)
     expect(client.read(lambda: len(client.done) == count), "answers", len(client.done))
     statuses = [client.answers[stream][":status"] for stream in streams]
     expect(set(statuses) <= {"200", "429"}, set(statuses))
@@ -366,7 +323,8 @@ def row_47(_):
         devices = [s.register() for _ in range(40)]
         tokens = [device.token for device in devices]
         began = time.monotonic()
-        results = s.iid("batchAdd", "r47", tokens).json["results"] + s.iid("batchAdd", "r47b", tokens).json["results"]
+        results = s.iid("batchAdd", "r47", tokens).json["results"] + s.iid("batchAdd", "r47b",
+                                                                           tokens).json["results"]
         seconds = time.monotonic() - began
         made = results.count({})
         expect(25 <= made <= 50 + 50 * seconds + 1, made, "in", seconds)
@@ -390,13 +348,16 @@ def row_49(s):
     connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20)
     connection.connect()
     first = connection.sock
-    for body in (b"", b"{", b"hello", b"[]", b'"x"', b"\xff\xfe", b'{"message":', BODY[:-1], b'{"message":{"topic":"\\ud800"}}',
+    for body in (b"", b"{", b"hello", b"[]", b'"x"', b"\xff\xfe", b'{"message":', BODY[:-1],
+                 b'{"message":{"topic":"\\ud800"}}',
                  BODY + b"x", b"[" * 10_000, b'{"message":{"data":{"a":01}}}'):
-        error(s.call("POST", SEND, body, connection=connection), 400, "INVALID_ARGUMENT", "INVALID_ARGUMENT", row=body[:20])
+        error(s.call("POST", SEND, body, connection=connection), 400, "INVALID_ARGUMENT", "INVALID_ARGUMENT",
+              row=body[:20])
     for kind in ("text/plain", "application/xml"):
         answer = s.call("POST", SEND, b"<x/>", connection=connection, headers={"content-type": kind})
         error(answer, 400, "INVALID_ARGUMENT", "INVALID_ARGUMENT")
-    expect(s.call("POST", SEND, BODY, connection=connection).status == 200 and connection.sock is first, "goes on")
+    expect(s.call("POST", SEND, BODY, connection=connection).status == 200 and connection.sock is first,
+           "goes on")
     connection.close()
     # The server answers an endless body with 413 and makes the client stop sending. The connection goes on.
     client = HTTP2(s)
@@ -405,7 +366,8 @@ def row_49(s):
     while stream not in client.done and sent < 8 << 20:
         room = min(client.h2.local_flow_control_window(stream), 16384)
         if room == 0:
-            expect(client.read(lambda: stream in client.done or client.h2.local_flow_control_window(stream) > 0), "window")
+            expect(client.read(lambda: stream in client.done
+                               or client.h2.local_flow_control_window(stream) > 0), "window")
             continue
         client.h2.send_data(stream, b"x" * room)
         client.push()
@@ -419,11 +381,15 @@ def row_49(s):
 
 def row_50(s):
     """Unknown paths and methods: 404 in JSON, never an HTML page."""
-    for method, path in (("GET", "/"), ("GET", SEND), ("POST", "/v2/x"), ("PUT", SEND), ("DELETE", "/iid/v1:batchAdd"),
-                         ("GET", "/v1/projects/shop"), ("POST", "/v1/projects/shop/messages:sendAll"), ("GET", "/a" * 400),
-                         ("PATCH", "/v1/projects/shop/registrations/x"), ("GET", "/%00"), ("POST", "/index.html")):
+    for method, path in (("GET", "/"), ("GET", SEND), ("POST", "/v2/x"), ("PUT", SEND),
+                         ("DELETE", "/iid/v1:batchAdd"),
+                         ("GET", "/v1/projects/shop"), ("POST", "/v1/projects/shop/messages:sendAll"),
+                         ("GET", "/a" * 400),
+                         ("PATCH", "/v1/projects/shop/registrations/x"), ("GET", "/%00"),
+                         ("POST", "/index.html")):
         answer = s.call(method, path)
-        expect(answer.status == 404 and isinstance(answer.json, dict) and "html" not in answer.text.lower(), method, path,
+        expect(answer.status == 404 and isinstance(answer.json, dict) and "html" not in answer.text.lower(),
+               method, path,
                answer.status, answer.text[:200])
         if not path.startswith("/iid"):
             error(answer, 404, "NOT_FOUND")

@@ -1,4 +1,5 @@
-"""The compose files as a user runs them: see compose.sh. `compose.py [cluster] [replicated] [small]`; all three by default."""
+"""The compose files as a user runs them: see compose.sh. `compose.py [cluster] [replicated] [small]`; all
+three by default."""
 import json
 import os
 import subprocess
@@ -45,10 +46,13 @@ def request(way, method, path, body, headers):
 
 
 def one_message(tenant, first, second, third):
-    """A device registers and is subscribed through `first`, and listens at `third`. It must get a send through `second`."""
-    device = request(first, "POST", f"/v1/projects/{tenant.id}/registrations", {}, {"x-goog-api-key": tenant.device_key})
+    """A device registers and is subscribed through `first`, and listens at `third`. It must get a send
+    through `second`."""
+    device = request(first, "POST", f"/v1/projects/{tenant.id}/registrations", {},
+                     {"x-goog-api-key": tenant.device_key})
     backend = {"authorization": f"Bearer {tenant.bearer}", "access_token_auth": "true"}
-    done = request(first, "POST", "/iid/v1:batchAdd", {"to": "/topics/news", "registration_tokens": [device["token"]]}, backend)
+    done = request(first, "POST", "/iid/v1:batchAdd",
+                   {"to": "/topics/news", "registration_tokens": [device["token"]]}, backend)
     check(done["results"] == [{}], done)
     link = third.connection(30)
     link.request("GET", f"/v1/projects/{tenant.id}/registrations/{device['token']}:listen", headers={
@@ -84,14 +88,17 @@ def hygiene(cluster):
     for one in json.loads(shown):
         config, host, name = one["Config"], one["HostConfig"], one["Name"]
         check(config["User"].split(":")[0] not in ("", "0", "root"), f"{name} runs as {config['User']!r}")
-        check(host["ReadonlyRootfs"] and host["CapDrop"] == ["ALL"] and "no-new-privileges:true" in host["SecurityOpt"],
+        check(host["ReadonlyRootfs"] and host["CapDrop"] == ["ALL"]
+              and "no-new-privileges:true" in host["SecurityOpt"],
               f"{name} is not closed up")
         check(host["Memory"] and host["LogConfig"]["Config"].get("max-size"), f"{name} has no limits")
-        anonymous = [mount for mount in one["Mounts"] if mount["Type"] == "volume" and len(mount["Name"]) == 64]
+        anonymous = [mount for mount in one["Mounts"] if mount["Type"] == "volume"
+                     and len(mount["Name"]) == 64]
         check(not anonymous, f"{name} has a volume without a name: {anonymous}")
     for service, path in (("gateway", "/secrets/database/password"), ("gateway", "/secrets/edge/edge.pem"),
                           ("db", "/secrets/node/peer.key"), ("balancer", "/secrets/node/engine")):
-        refused = subprocess.run(["docker", "exec", cluster.containers(service)[0], "cat", path], capture_output=True,
+        refused = subprocess.run(["docker", "exec", cluster.containers(service)[0], "cat", path],
+                                 capture_output=True,
                                  text=True, stdin=subprocess.DEVNULL, check=False)
         check("Permission denied" in refused.stderr, f"{service} can read {path}")
 
@@ -104,7 +111,8 @@ def faults(cluster, tenant, ways):
     load.goes_on("a gateway's restart")
     victim = cluster.containers("shard")[0]
     docker("kill", victim)
-    wait(lambda: not any(one["owner"] == victim for one in cluster.view(cluster.containers("gateway")[0])["partitions"]),
+    wait(lambda: not any(one["owner"] == victim
+                         for one in cluster.view(cluster.containers("gateway")[0])["partitions"]),
          "the dead shard's partitions to be taken over")
     load.goes_on("a shard's death")
     docker("start", victim)
@@ -114,10 +122,12 @@ def faults(cluster, tenant, ways):
     load.goes_on("a shard was cut off", more=40)
     # The engine does not restore the container's alias, by which the other nodes find it.
     docker("network", "connect", "--alias", "shard", network, victim)
-    say(f"  a shard disconnected and connected: whole again after {cluster.settle('the network was back'):.1f} s")
+    say("  a shard disconnected and connected: whole again after"
+        f" {cluster.settle('the network was back'):.1f} s")
     victim = cluster.containers("shard")[2]
     docker("pause", victim)
-    wait(lambda: not any(one["owner"] == victim for one in cluster.view(cluster.containers("gateway")[0])["partitions"]),
+    wait(lambda: not any(one["owner"] == victim
+                         for one in cluster.view(cluster.containers("gateway")[0])["partitions"]),
          "the paused shard's partitions to be taken over")
     load.goes_on("a shard was paused")
     docker("unpause", victim)
@@ -141,7 +151,8 @@ def rolling(cluster, tenant, edge):
     check(len(after) == 6 and not before & after, f"{before} became {after}")
     # A plain `up` must not replace the containers again.
     cluster("up", "-d", "--wait")
-    check(after == set(cluster.containers("gateway") + cluster.containers("shard")), "`up` replaced containers once more")
+    check(after == set(cluster.containers("gateway") + cluster.containers("shard")),
+          "`up` replaced containers once more")
     load.goes_on("the rolling replacement")
     verdict(load, "rolling")
     refused = load.refused()
@@ -167,7 +178,8 @@ def cordoning(cluster):
     cluster("up", "-d", "--no-recreate", "--scale", "gateway=5", "--scale", "shard=4")
 
     def says():
-        """True where the shard's /readyz says that the shard is kept out; else the text of /readyz or the error."""
+        """True where the shard's /readyz says that the shard is kept out; else the text of /readyz or the
+        error."""
         cluster.forget()
         try:
             with urllib.request.urlopen(f"http://{cluster.address(shard)}:8787/readyz", timeout=5):
@@ -217,13 +229,16 @@ def the_cluster():
         up = time.monotonic()
         tenant = Tenant(cluster, "shop")
         account = time.monotonic()
-        check(tenant.account["token_uri"] == f"https://localhost:{cluster.port}/token", tenant.account["token_uri"])
+        check(tenant.account["token_uri"] == f"https://localhost:{cluster.port}/token",
+              tenant.account["token_uri"])
         cluster.settle("the start")
         edge, gateways = cluster.edge(), cluster.gateways()
         one_message(tenant, *gateways)
         device = one_message(tenant, edge, edge, edge)
-        say(f"up after {up - began:.1f} s, a service-account file and keys {account - up:.1f} s later; a device subscribed through"
-            " one gateway got at another what was sent through the third, and so through the balancer with TLS")
+        say(f"up after {up - began:.1f} s, a service-account file and keys {account - up:.1f} s later; a"
+            " device subscribed through"
+            " one gateway got at another what was sent through the third, and so through the balancer with"
+            " TLS")
         hygiene(cluster)
         faults(cluster, tenant, [*gateways, edge])
         rolling(cluster, tenant, edge)
@@ -231,7 +246,8 @@ def the_cluster():
         cordoning(cluster)
         down_and_up(cluster, tenant, device)
         cluster("down", "-v")
-        left = docker("volume", "ls", "-q", "--filter", f"label=com.docker.compose.project={cluster.name}").split()
+        left = docker("volume", "ls", "-q", "--filter",
+                      f"label=com.docker.compose.project={cluster.name}").split()
         check(not left, f"volumes are left: {left}")
     except BaseException:
         say(cluster.logs())
@@ -254,9 +270,11 @@ def the_replicated():
         run(os.path.join(ROOT, "deploy/failover"), "db-1", environment={
             **cluster.environment, "COMPOSE": f"docker compose -f {cluster.file}"}, limit=120)
         load.goes_on("the failover")
-        say(f"  the primary killed and replaced: sends go on {time.monotonic() - began:.1f} s after the command")
+        say(f"  the primary killed and replaced: sends go on {time.monotonic() - began:.1f} s after the"
+            " command")
         cluster("start", "db-1")
-        wait(lambda: cluster.exec("db-1", "/database.sh", "state", check=False).split()[::2] == ["standby", "following"],
+        wait(lambda: cluster.exec("db-1", "/database.sh", "state", check=False).split()[::2]
+             == ["standby", "following"],
              "the old primary to follow the new one")
         cluster.settle("the failover")
         verdict(load, "a failover")
@@ -274,11 +292,13 @@ def the_small_ones():
     try:
         single.remove()
         single("up", "-d", "--wait")
-        account = json.loads(single.exec("tidecast", "tidecast", "project", "create", "shop", "--service-account", "-"))
+        account = json.loads(single.exec("tidecast", "tidecast", "project", "create", "shop",
+                                         "--service-account", "-"))
         check(account["token_uri"] == f"http://localhost:{single.port}/token", account["token_uri"])
         single("down")
         single("up", "-d", "--wait")
-        check("shop" in single.exec("tidecast", "tidecast", "project", "list"), "the project did not outlive `down`")
+        check("shop" in single.exec("tidecast", "tidecast", "project", "list"),
+              "the project did not outlive `down`")
         say("one server: its data outlives `down`")
     finally:
         single.remove()
@@ -286,8 +306,10 @@ def the_small_ones():
     try:
         dev.remove()
         dev("up", "-d", "--wait")
-        asked = urllib.request.Request(f"http://localhost:{dev.port}/v1/projects/any/messages:send", method="POST",
-                                       data=b'{"message": {"topic": "news"}}', headers={"authorization": "Bearer owner"})
+        asked = urllib.request.Request(f"http://localhost:{dev.port}/v1/projects/any/messages:send",
+                                       method="POST",
+                                       data=b'{"message": {"topic": "news"}}',
+                                       headers={"authorization": "Bearer owner"})
         with urllib.request.urlopen(asked, timeout=30) as answer:
             check(answer.status == 200, answer.status)
         say("the development server is reached through its published port")

@@ -1,7 +1,8 @@
-"""A cluster of deploy/compose*.yaml on a container engine, as a user runs it, and the load of Tests/chaos on it.
+"""A cluster of deploy/compose*.yaml on a container engine, as a user runs it, and the load of Tests/chaos on
+it.
 
-All commands go through `docker` and `docker compose`. Requests go to the containers' addresses on this machine and to the
-balancer's published port. Each wait is for a condition.
+All commands go through `docker` and `docker compose`. Requests go to the containers' addresses on this
+machine and to the balancer's published port. Each wait is for a condition.
 """
 import http.client
 import json
@@ -22,10 +23,12 @@ from workload import Workload  # noqa: E402
 
 
 def run(*words, check=True, limit=300, environment=None):
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit, check=False,
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit,
+                          check=False,
                           env={**os.environ, **(environment or {})})
     if check and done.returncode != 0:
-        raise RuntimeError(f"{' '.join(words)} ended with {done.returncode}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise RuntimeError(f"{' '.join(words)} ended with {done.returncode}:"
+                           f" {done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.stdout
 
 
@@ -34,7 +37,8 @@ def docker(*words, **more):
 
 
 def wait(condition, what, limit=60):
-    """Waits until `condition` returns True. Any other value is the reason why not; the failure shows the last reason."""
+    """Waits until `condition` returns True. Any other value is the reason why not; the failure shows the last
+    reason."""
     end = time.monotonic() + limit
     while True:
         found = condition()
@@ -46,8 +50,8 @@ def wait(condition, what, limit=60):
 
 
 class Gateway:
-    """A gateway's container, at its present address. `Edge` is the balancer's published port, with the authority of its
-    clients."""
+    """A gateway's container, at its present address. `Edge` is the balancer's published port, with the
+    authority of its clients."""
 
     def __init__(self, project, container):
         self.project, self.container, self.name = project, container, container
@@ -71,9 +75,11 @@ class Tenant:
 
     def __init__(self, cluster, name):
         self.id = name
-        self.account = json.loads(cluster.exec("gateway", "tidecast", "project", "create", name, "--service-account", "-"))
+        self.account = json.loads(cluster.exec("gateway", "tidecast", "project", "create", name,
+                                               "--service-account", "-"))
         self.bearer, self.device_key = (
-            json.loads(cluster.exec("gateway", "tidecast", "project", "key", "create", name, "--kind", kind, "--json"))["key"]
+            json.loads(cluster.exec("gateway", "tidecast", "project", "key", "create", name, "--kind", kind,
+                                    "--json"))["key"]
             for kind in ("bearer", "device"))
 
 
@@ -81,7 +87,8 @@ RUN = secrets.token_hex(3)
 
 
 class Compose:
-    """A compose project. Its name has a part of this run's own, so that it touches no other cluster and no other run."""
+    """A compose project. Its name has a part of this run's own, so that it touches no other cluster and no
+    other run."""
 
     def __init__(self, file, name, port):
         self.file, self.name, self.port = os.path.join(ROOT, "deploy", file), f"{name}-{RUN}", port
@@ -103,9 +110,11 @@ class Compose:
         return sorted(found)
 
     def address(self, container):
-        """A container's address. It is kept until `forget`, since a container that starts again may have another address."""
+        """A container's address. It is kept until `forget`, since a container that starts again may have
+        another address."""
         if container not in self.addresses:
-            self.addresses[container] = docker("inspect", "-f", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}",
+            self.addresses[container] = docker("inspect", "-f",
+                                               "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}",
                                                container).strip() or "0.0.0.0"
         return self.addresses[container]
 
@@ -161,7 +170,8 @@ class Compose:
 
 
 class MixedLoad:
-    """The load of Tests/chaos: subscriptions, sends and registrations with an SDK's retries, and devices that listen."""
+    """The load of Tests/chaos: subscriptions, sends and registrations with an SDK's retries, and devices that
+    listen."""
 
     def __init__(self, ways, tenants, seed, rates=None):
         self.ways = ways
@@ -178,7 +188,8 @@ class MixedLoad:
         return self.work.history.entries
 
     def accepted(self):
-        return sum(1 for one in operations(list(self.entries)) if one["op"] == "send" and one["outcome"] == "ok")
+        return sum(1 for one in operations(list(self.entries)) if one["op"] == "send"
+                   and one["outcome"] == "ok")
 
     def goes_on(self, what, more=15, limit=60):
         """Waits until `more` further sends are acknowledged, at most `limit` s."""
@@ -186,7 +197,8 @@ class MixedLoad:
         wait(lambda: self.accepted() >= mark + more, f"sends to be acknowledged after {what}", limit)
 
     def end(self):
-        """Ends the load, waits at most 30 s for the last messages, and returns the problems that the checkers find."""
+        """Ends the load, waits at most 30 s for the last messages, and returns the problems that the checkers
+        find."""
         work = self.work
         try:
             work.stop()
@@ -202,7 +214,8 @@ class MixedLoad:
         finally:
             work.close()
         entries = list(self.entries)
-        return (checkers.subscriptions(entries, final) + checkers.members(final, entries) + checkers.deliveries(entries)
+        return (checkers.subscriptions(entries, final) + checkers.members(final, entries)
+                + checkers.deliveries(entries)
                 + checkers.repeats(entries) + checkers.order(entries))
 
     def summary(self):
@@ -217,7 +230,8 @@ class MixedLoad:
         return f"{words}; {delivered} deliveries; longest {longest:.2f} s"
 
     def refused(self):
-        """The operations that did not succeed, except the wrong requests: [(operation, status, answer, how often)]."""
+        """The operations that did not succeed, except the wrong requests: [(operation, status, answer, how
+        often)]."""
         counts = {}
         for one in operations(list(self.entries)):
             if one["op"] != "bad" and one["outcome"] != "ok":

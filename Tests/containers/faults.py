@@ -1,4 +1,6 @@
-"""Faults of containers, for `tools/chaos --engine docker`: commands of `docker` on deploy/compose.yaml under load."""
+"""Faults of containers, for `tools/chaos --engine docker`: commands of `docker` on deploy/compose.yaml under
+load."""
+import itertools
 import os
 import random
 import time
@@ -12,8 +14,8 @@ FAULTS = {}
 
 
 def fault(name, title, statuses=()):
-    """`statuses`: the statuses that requests may get under the fault, in addition to 200, 503 and 504; 0 is a broken
-    connection."""
+    """`statuses`: the statuses that requests may get under the fault, in addition to 200, 503 and 504; 0 is a
+    broken connection."""
     def register(work):
         FAULTS[name] = (title, work, {503, 504, *statuses})
         return work
@@ -112,8 +114,9 @@ def roll(cluster, load, dice):
 
 def longest_silence(entries):
     """The longest time between two acknowledged sends, in seconds."""
-    times = sorted(one["ended"] for one in operations(entries) if one["op"] == "send" and one["outcome"] == "ok")
-    return max((after - before for before, after in zip(times, times[1:])), default=0)
+    times = sorted(one["ended"] for one in operations(entries) if one["op"] == "send"
+                   and one["outcome"] == "ok")
+    return max((after - before for before, after in itertools.pairwise(times)), default=0)
 
 
 def one_run(cluster, tenant, name, seed):
@@ -125,10 +128,12 @@ def one_run(cluster, tenant, name, seed):
     healed = cluster.settle(title)
     load.goes_on("the end of the fault")
     problems = load.end()
-    problems += [("I12", f"{op} was answered {status} {count} times: {answer}") for op, status, answer, count in load.refused()
+    problems += [("I12", f"{op} was answered {status} {count} times: {answer}")
+                 for op, status, answer, count in load.refused()
                  if status not in statuses]
     print(f"{name:18} {'ok' if not problems else f'{len(problems)} PROBLEMS':12} {title} (seed {seed})")
-    print(f"    {load.summary()}; nothing acknowledged for {longest_silence(list(load.entries)):.1f} s at most; whole again after"
+    print(f"    {load.summary()}; nothing acknowledged for {longest_silence(list(load.entries)):.1f} s at"
+          " most; whole again after"
           f" {healed:.1f} s", flush=True)
     for problem in problems[:12]:
         print("    !", *problem)

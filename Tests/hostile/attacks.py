@@ -1,15 +1,14 @@
-"""The attacks of docs/threat-model.md. Each attack gets the server's ports and the seconds that it may last. It returns the
-connections that the server must close, or none where the clients close them."""
+"""The attacks of docs/threat-model.md. Each attack gets the server's ports and the seconds that it may last.
+It returns the connections that the server must close, or none where the clients close them."""
 import base64
 import collections
 import itertools
 import json
+import os
 import select
 import socket
 import ssl
 import time
-
-import slow_clients
 
 from system import floods, frames
 
@@ -52,8 +51,8 @@ def send_some(one, piece):
 
 
 def pump(port, make, count, seconds):
-    """Keeps `count` connections open. Each sends the pieces of `make()` without end and reads the answers. A closed connection
-    is replaced."""
+    """Keeps `count` connections open. Each sends the pieces of `make()` without end and reads the answers. A
+    closed connection is replaced."""
     end, open_now, poll = time.monotonic() + seconds, {}, select.epoll()
 
     def begin():
@@ -92,7 +91,8 @@ def pump(port, make, count, seconds):
     return []
 
 
-def behind_upgrade(to, seconds, head=b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"):
+def behind_upgrade(to, seconds,
+                   head=b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"):
     """Up to 200 MiB after a request that asks for another protocol."""
     one, sent, end = connect(to.plain), 0, time.monotonic() + seconds
     one.sendall(head)
@@ -120,10 +120,12 @@ def unfinished_bodies(to, seconds):
                         .replace(b"length: 0", b"length: 65000"))
             send_some(one, b"{" * 60000)
         else:
-            fields = frames.request("POST", "/v1/projects/p/messages:send", extra=[("authorization", "Bearer owner")])
+            fields = frames.request("POST", "/v1/projects/p/messages:send",
+                                    extra=[("authorization", "Bearer owner")])
             one.sendall(floods.PREFACE)
             for stream in range(1, 200, 2):
-                piece = frames.headers(stream, fields, frames.EH) + frames.frame(frames.DATA, 0, stream, b"{" * 4000)
+                piece = frames.headers(stream, fields, frames.EH) + frames.frame(frames.DATA, 0, stream,
+                                                                                 b"{" * 4000)
                 if not send_some(one, piece):
                     break
         left.append(one)
@@ -145,7 +147,8 @@ def closed_windows(to, seconds):
 
 
 def indexed_fields(to, seconds):
-    """60 connections of 250 requests with bodies that are never whole; 3 bytes stand for 12 KB of fields of each."""
+    """60 connections of 250 requests with bodies that are never whole; 3 bytes stand for 12 KB of fields of
+    each."""
     left, named = [], frames.integer(62, 7, 0x80) * 3
     for _ in range(60):
         one = connect(to.plain)
@@ -173,7 +176,8 @@ def unread_streams(to, seconds):
         one.settimeout(5)
         one.connect(("127.0.0.1", to.plain))
         asks = [frames.headers(stream, frames.request(path="/metrics")) for stream in range(1, 401, 2)]
-        send_some(one, frames.MAGIC + frames.settings((4, 1 << 30)) + frames.window(0, 1 << 30) + b"".join(asks))
+        send_some(one,
+                  frames.MAGIC + frames.settings((4, 1 << 30)) + frames.window(0, 1 << 30) + b"".join(asks))
         left.append(one)
     time.sleep(max(0, end - time.monotonic()))
     return left
@@ -198,9 +202,9 @@ def silence(to, seconds):
 
 
 def slow_headers(to, seconds):
-    """Single bytes with pauses, of each kind in slow_clients.py."""
+    """Single bytes with pauses, of each kind in floods.py."""
     left, end = [], time.monotonic() + seconds
-    for piece, kind in slow_clients.PIECES.values():
+    for piece, kind in floods.PIECES.values():
         for _ in range(20):
             one = connect(to.secure if kind == "tls" else to.plain)
             if kind == "kept":
@@ -217,7 +221,8 @@ def slow_headers(to, seconds):
 
 def storm(to, seconds, count=15_000):
     """15,000 connections at the same time, as far as the server accepts them; some send a request."""
-    kept, said = [], [b"", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n", floods.PREFACE + frames.headers(1), b"PRI"]
+    kept, said = [], [b"", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n",
+                      floods.PREFACE + frames.headers(1), b"PRI"]
     for number in range(count):
         one = socket.socket()
         one.bind((f"127.0.0.{2 + number % SOURCES}", 0))
@@ -273,7 +278,8 @@ def large_forms(to, seconds):
     """Forms of 23 KB with 3,000 fields, and JSON with 5,000 names, from a client without a key."""
     form = post("/token", b"&".join(b"a%d=b" % number for number in range(3000))[:32000],
                 "content-type: application/x-www-form-urlencoded")
-    names = post("/v1/projects/p/messages:send", json.dumps({f"k{number}": 1 for number in range(5000)}).encode()[:64000])
+    names = post("/v1/projects/p/messages:send",
+                 json.dumps({f"k{number}": 1 for number in range(5000)}).encode()[:64000])
     pieces = itertools.cycle([form, names])
     return pump(to.plain, lambda: next(pieces), 8, seconds)
 
@@ -282,8 +288,10 @@ def bad_assertions(to, seconds):
     """Assertions with a signature of the right size and a wrong value."""
     def part(value):
         return base64.urlsafe_b64encode(value).rstrip(b"=")
-    claims = {"iss": "a@p", "aud": "http://localhost/token", "iat": int(time.time()), "exp": int(time.time()) + 3000}
-    token = b".".join([part(b'{"alg":"RS256","typ":"JWT","kid":"k"}'), part(json.dumps(claims).encode()), part(b"\x07" * 256)])
+    claims = {"iss": "a@p", "aud": "http://localhost/token", "iat": int(time.time()),
+              "exp": int(time.time()) + 3000}
+    token = b".".join([part(b'{"alg":"RS256","typ":"JWT","kid":"k"}'), part(json.dumps(claims).encode()),
+                       part(b"\x07" * 256)])
     body = b"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=" + token
     piece = post("/token", body, "content-type: application/x-www-form-urlencoded")
     return pump(to.plain, lambda: piece, 16, seconds)
@@ -296,7 +304,7 @@ def scrapes(to, seconds):
 
 def garbage(to, seconds):
     """Random bytes on the port with TLS."""
-    junk = floods.os.urandom(4096)
+    junk = os.urandom(4096)
     return pump(to.secure, lambda: junk, 16, seconds)
 
 
@@ -328,7 +336,8 @@ def over_quota(to, seconds):
 
 def large_bodies(to, seconds):
     """Sends of one project, with JSON of 4,600 names."""
-    body = json.dumps({"message": {"topic": "news", "data": {f"k{number}": "" for number in range(4600)}}}).encode()
+    body = json.dumps({"message": {"topic": "news",
+                                   "data": {f"k{number}": "" for number in range(4600)}}}).encode()
     assert len(body) < 64 << 10
     piece = post("/v1/projects/flood/messages:send", body, "authorization: Bearer owner")
     return pump(to.plain, lambda: piece, 8, seconds)
@@ -337,14 +346,16 @@ def large_bodies(to, seconds):
 def restless_device(to, seconds):
     """One device that opens one listening connection after the other."""
     with connect(to.plain) as one:
-        one.sendall(post("/v1/projects/flood/registrations", b"{}", "authorization: Bearer owner", "connection: close"))
+        one.sendall(post("/v1/projects/flood/registrations", b"{}", "authorization: Bearer owner",
+                         "connection: close"))
         said = b""
         while piece := one.recv(65536):
             said += piece
     made = json.loads(said.split(b"\r\n\r\n", 1)[1])
     if "token" not in made:
         return []
-    ask = (f"GET /v1/projects/flood/registrations/{made['token'].split(':')[0]}:listen HTTP/1.1\r\nhost: localhost\r\n"
+    ask = (f"GET /v1/projects/flood/registrations/{made['token'].split(':')[0]}:listen HTTP/1.1\r\nhost:"
+           " localhost\r\n"
            f"authorization: Bearer {made['credential']}\r\n\r\n").encode()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -355,9 +366,12 @@ def restless_device(to, seconds):
 
 
 ATTACKS = {
-    "upgrade": behind_upgrade, "connect": behind_connect, "bodies": unfinished_bodies, "windows": closed_windows,
-    "fields": indexed_fields, "unread": unread_answers, "streams": unread_streams, "silent": silence, "slow": slow_headers, "storm": storm, "floods": frame_floods,
-    "resets": rapid_reset, "hpack": hpack_bombs, "forms": large_forms, "assertions": bad_assertions, "scrapes": scrapes,
+    "upgrade": behind_upgrade, "connect": behind_connect, "bodies": unfinished_bodies,
+    "windows": closed_windows,
+    "fields": indexed_fields, "unread": unread_answers, "streams": unread_streams, "silent": silence,
+    "slow": slow_headers, "storm": storm, "floods": frame_floods,
+    "resets": rapid_reset, "hpack": hpack_bombs, "forms": large_forms, "assertions": bad_assertions,
+    "scrapes": scrapes,
     "garbage": garbage, "handshakes": handshakes, "registrations": registrations, "quota": over_quota,
     "large": large_bodies, "device": restless_device,
 }

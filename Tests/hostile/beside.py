@@ -1,6 +1,6 @@
-"""A well-behaved client in open loop: it sends RATE messages a second over 4 open connections, and does not wait for the server.
-Prints a line for each send: the time when it was due, the milliseconds from then to its answer, and the status; 0 where its
-connection broke. As a program: beside.py PORT RATE"""
+"""A well-behaved client in open loop: it sends RATE messages a second over 4 open connections, and does not
+wait for the server. Prints a line for each send: the time when it was due, the milliseconds from then to its
+answer, and the status; 0 where its connection broke. As a program: beside.py PORT RATE"""
 import asyncio
 import itertools
 import sys

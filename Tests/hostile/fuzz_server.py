@@ -1,5 +1,5 @@
-"""Mutated requests, streams, frames and datagrams through running servers: one on its own, and two of a cluster where PostgreSQL
-is installed. tools/fuzz --server runs this and documents its options."""
+"""Mutated requests, streams, frames and datagrams through running servers: one on its own, and two of a
+cluster where PostgreSQL is installed. tools/fuzz --server runs this and documents its options."""
 import argparse
 import contextlib
 import os
@@ -23,10 +23,20 @@ from system.checks import until  # noqa: E402
 from system.device import register  # noqa: E402
 from system.ports import free_port  # noqa: E402
 from system.postgres import Database, find_programs  # noqa: E402
-from system.process import ROOT, SecureServer, make_certificates, make_folder, program, remove, tls_words  # noqa: E402
+from system.process import (  # noqa: E402
+    ROOT,
+    SecureServer,
+    make_certificates,
+    make_folder,
+    program,
+    remove,
+    tls_words,
+)
 
-REPORT = re.compile(r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|Fatal error|Precondition|runtime error")
-# Descriptors that a server may have more at the end: of connections that were idle before, of files that the journal opens.
+REPORT = re.compile(
+    r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|Fatal error|Precondition|runtime error")
+# Descriptors that a server may have more at the end: of connections that were idle before, of files that the
+# journal opens.
 SLACK = 6
 QUIET = 60
 
@@ -80,7 +90,8 @@ class Worker:
         return count
 
     def one(self, server):
-        kinds = ["http1", "http2", "http1-tls", "http2-tls", "hello"] + (["peer", "gossip"] if server.peer else [])
+        kinds = ["http1", "http2", "http1-tls", "http2-tls",
+                 "hello"] + (["peer", "gossip"] if server.peer else [])
         kind = self.random.choice(kinds)
         if kind == "gossip":
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
@@ -113,7 +124,7 @@ class Worker:
         elif way > 0.9:
             whole = b"".join(pieces)
             cuts = sorted(self.random.randrange(len(whole) + 1) for _ in range(6))
-            pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)])]
+            pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
         for piece in pieces:
             one.sendall(piece)
 
@@ -139,11 +150,13 @@ class Worker:
 
 
 def build(kind):
-    """Builds the server with a sanitizer in a folder of its own, and returns the program's path. For `none` it builds nothing."""
+    """Builds the server with a sanitizer in a folder of its own, and returns the program's path. For `none`
+    it builds nothing."""
     if kind == "none":
         return program()
     environment = {**os.environ, "TIDECAST_SANITIZE": "1", "TIDECAST_TESTS": "0"}
-    subprocess.run(["swift", "build", "--sanitize", kind, "--scratch-path", f".build/{kind}", "--product", "tidecast"],
+    subprocess.run(["swift", "build", "--sanitize", kind, "--scratch-path", f".build/{kind}", "--product",
+                    "tidecast"],
                    cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
     return os.path.join(ROOT, f".build/{kind}/debug/tidecast")
 
@@ -169,8 +182,8 @@ def begin(binary, folder, stack, is_alone):
 
 
 def watch(servers, devices, seconds, workers, seed):
-    """Runs the workers and watches the servers. Returns the first thing that went wrong, else `None` and prints the
-    connections."""
+    """Runs the workers and watches the servers. Returns the first thing that went wrong, else `None` and
+    prints the connections."""
     end, children = time.monotonic() + seconds, []
     sys.stdout.flush()
     for number in range(workers):
@@ -218,7 +231,8 @@ def settled(one, before):
     print(f"{one.name}: resident {one.samples[0]:.0f} MiB at first, {half:.0f} at half, {last:.0f} at last,"
           f" {before} and {after} descriptors")
     if last > 1.3 * half + 64:
-        yield f"{one.name}: memory goes on growing, {', '.join(f'{sample:.0f}' for sample in one.samples)}, {last:.0f} MiB"
+        samples = ", ".join(f"{sample:.0f}" for sample in one.samples)
+        yield f"{one.name}: memory goes on growing, {samples}, {last:.0f} MiB"
 
 
 def finish(servers):
@@ -260,7 +274,8 @@ def main():
         broken = watch(servers, devices, options.seconds, options.workers, options.seed)
         if broken:
             print(f"FAIL {broken}", flush=True)
-        wrong += [broken] if broken else [words for one, had in zip(servers, before) for words in settled(one, had)]
+        wrong += [broken] if broken else [words for one, had in zip(servers, before, strict=True)
+                                          for words in settled(one, had)]
         wrong += finish([one for one in servers if one.is_running()])
         kept = os.path.join(ROOT, ".build/fuzz-server")
         os.makedirs(kept, exist_ok=True)

@@ -1,25 +1,28 @@
-"""The input for fuzzing a running server: valid requests, streams, frames and datagrams, and their mutations."""
+"""The input for fuzzing a running server: valid requests, streams, frames and datagrams, and their
+mutations."""
 import json
 import os
 import sys
 
-import abuse
-import slow_clients
-
-from system import frames, openloop
+from system import floods, frames, openloop
 
 STORED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../formats/0.1.0")
 JWT = "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJhQHAiLCJhdWQiOiJ4IiwiaWF0IjoxLCJleHAiOjl9.AAAA"
 GRANT = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=" + JWT
 MESSAGE = {"message": {"topic": "news", "notification": {"title": "t", "body": "b"}, "data": {"k": "v"},
-                       "android": {"ttl": "3s", "priority": "HIGH", "collapse_key": "c", "notification": {"click_action": "a"}},
-                       "apns": {"headers": {"apns-priority": "5"}, "payload": {"aps": {"alert": "x", "badge": 1}}},
+                       "android": {"ttl": "3s", "priority": "HIGH", "collapse_key": "c",
+                                   "notification": {"click_action": "a"}},
+                       "apns": {"headers": {"apns-priority": "5"},
+                                "payload": {"aps": {"alert": "x", "badge": 1}}},
                        "webpush": {"headers": {"TTL": "4"}, "notification": {"title": "w"}}}}
 SEND = "/v1/projects/demo/messages:send"
-HEADS = [b"expect: 100-continue\r\n", b"transfer-encoding: chunked\r\n", b"connection: close\r\n", b"connection: upgrade\r\n",
-         b"upgrade: h2c\r\n", b"content-length: 5\r\n", b"content-encoding: gzip\r\n", b"x: " + b"y" * 9000 + b"\r\n",
+HEADS = [b"expect: 100-continue\r\n", b"transfer-encoding: chunked\r\n", b"connection: close\r\n",
+         b"connection: upgrade\r\n",
+         b"upgrade: h2c\r\n", b"content-length: 5\r\n", b"content-encoding: gzip\r\n",
+         b"x: " + b"y" * 9000 + b"\r\n",
          b"last-event-id: 1-2-3\r\n", b"origin: http://x\r\n"]
-TELLING = [b"\0", b"\xff", b"\r\n", b"\n", b"{", b"}", b"[", b'"', b"\\u0000", b"%00", b"-1", b"1e999", b"9" * 30, b"\xf0\x9f\x92\xa9",
+TELLING = [b"\0", b"\xff", b"\r\n", b"\n", b"{", b"}", b"[", b'"', b"\\u0000", b"%00", b"-1", b"1e999",
+           b"9" * 30, b"\xf0\x9f\x92\xa9",
            b"/../", b"?", b"&", b"=", b"0\r\n\r\n", b" ", b":", b"\x80\0\0\0", b"\x7f\xff\xff\xff"]
 
 
@@ -33,9 +36,12 @@ def requests(device):
         return json.dumps(value).encode()
     yield from [("POST", SEND, owner, text(one)) for one in (
         MESSAGE, {"message": {"condition": "'a' in topics && ('b' in topics || !'news' in topics)"}},
-        {"message": {"token": device["token"], "data": {"x": "y" * 3000}}}, {"message": {"topic": "news"}, "validate_only": True})]
-    yield "POST", "/iid/v1:batchAdd", owner, text({"to": "/topics/news", "registration_tokens": [device["token"]] * 3})
-    yield "POST", "/iid/v1:batchRemove", owner, text({"to": "/topics/other", "registration_tokens": [device["token"], "x"]})
+        {"message": {"token": device["token"], "data": {"x": "y" * 3000}}},
+        {"message": {"topic": "news"}, "validate_only": True})]
+    yield "POST", "/iid/v1:batchAdd", owner, text({"to": "/topics/news",
+                                                   "registration_tokens": [device["token"]] * 3})
+    yield "POST", "/iid/v1:batchRemove", owner, text({"to": "/topics/other",
+                                                      "registration_tokens": [device["token"], "x"]})
     yield "POST", f"/iid/v1/{device['token']}/rel/topics/news", owner, b""
     yield "GET", f"/iid/info/{device['token']}?details=true", owner, b""
     yield "POST", registrations, owner, b"{}"
@@ -50,7 +56,8 @@ def requests(device):
 
 def http1(device):
     for method, path, fields, body in requests(device):
-        lines = [f"{method} {path} HTTP/1.1", "host: localhost", f"content-length: {len(body)}", *fields, "", ""]
+        lines = [f"{method} {path} HTTP/1.1", "host: localhost", f"content-length: {len(body)}", *fields, "",
+                 ""]
         yield "\r\n".join(lines).encode() + body
 
 
@@ -64,9 +71,12 @@ def http2(device):
         if body:
             yield frames.frame(frames.DATA, frames.ES, stream, body)
         stream += 2
-    yield from (frames.settings((4, 0)), frames.settings((1, 0), (3, 1)), frames.window(0, 1000), frames.window(1, 1000),
-                frames.reset(1), frames.frame(frames.PING, payload=b"12345678"), frames.frame(frames.PRIORITY, 0, 3, b"\0" * 5),
-                frames.frame(frames.GOAWAY, payload=b"\0" * 8), frames.frame(frames.CONTINUATION, frames.EH, 1, b"\x82"))
+    yield from (frames.settings((4, 0)), frames.settings((1, 0), (3, 1)), frames.window(0, 1000),
+                frames.window(1, 1000),
+                frames.reset(1), frames.frame(frames.PING, payload=b"12345678"),
+                frames.frame(frames.PRIORITY, 0, 3, b"\0" * 5),
+                frames.frame(frames.GOAWAY, payload=b"\0" * 8),
+                frames.frame(frames.CONTINUATION, frames.EH, 1, b"\x82"))
 
 
 def stored(name):
@@ -80,7 +90,8 @@ class Mutator:
         self.random = random
 
     def bytes(self, piece):
-        """The piece, unchanged in one of four cases; else with some bytes changed, deleted, inserted, repeated or cut off."""
+        """The piece, unchanged in one of four cases; else with some bytes changed, deleted, inserted,
+        repeated or cut off."""
         random, piece = self.random, bytearray(piece)
         if random.random() < 0.25:
             return bytes(piece)
@@ -110,17 +121,19 @@ class Mutator:
             head, _, body = piece.partition(b"\r\n\r\n")
             if self.random.random() < 0.3:
                 head += b"\r\n" + self.random.choice(HEADS).rstrip(b"\r\n")
-            out.append(self.bytes(head + b"\r\n\r\n" + body) if self.random.random() < 0.6 else head + b"\r\n\r\n" + body)
+            out.append(self.bytes(head + b"\r\n\r\n" + body)
+                       if self.random.random() < 0.6 else head + b"\r\n\r\n" + body)
         return out
 
     def http2(self, pieces):
         """Frames in their order or at random, mostly with lengths that fit."""
         random = self.random
         if random.random() < 0.1:
-            return [abuse.PREFACE, *list(random.choice(list(abuse.FLOODS.values()))())[:200]]
+            return [floods.PREFACE, *list(random.choice(list(floods.FLOODS.values()))())[:200]]
         chosen = [frames.MAGIC if random.random() < 0.95 else self.bytes(frames.MAGIC), frames.settings()]
         begin = random.randrange(len(pieces))
-        chosen += pieces[begin:begin + random.randrange(1, 12)] if random.random() < 0.6 else random.choices(pieces, k=8)
+        chosen += pieces[begin:begin
+                         + random.randrange(1, 12)] if random.random() < 0.6 else random.choices(pieces, k=8)
         return [chosen[0]] + [self.frame(one) if random.random() < 0.5 else one for one in chosen[1:]]
 
     def frame(self, piece):
@@ -132,7 +145,7 @@ class Mutator:
 
     def secure(self):
         """A mutated TLS hello."""
-        return [self.bytes(slow_clients.HELLO)]
+        return [self.bytes(floods.HELLO)]
 
     def peer(self, pieces):
         """A greeting and frames after it, mutated."""

@@ -16,13 +16,18 @@ from system.process import ROOT, SecureServer, make_folder, remove
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Sends a second of the well-behaved client.
 RATE = 100
-# MiB by which memory may grow in an attack: the bound for its connections (EdgeConfiguration), and a debug build's overhead.
-GROWTH_MIB = {"upgrade": 32, "connect": 32, "bodies": 160, "windows": 64, "fields": 128, "unread": 96, "streams": 128, "silent": 64}
+# MiB by which memory may grow in an attack: the bound for its connections (EdgeConfiguration), and a debug
+# build's overhead.
+GROWTH_MIB = {"upgrade": 32, "connect": 32, "bodies": 160, "windows": 64, "fields": 128, "unread": 96,
+              "streams": 128, "silent": 64}
 GROWTH_OTHER_MIB = 256
-# Seconds; more than the server's longest deadlines: 60 s until streams are reset, and 120 s until their connection is idle.
+# Seconds; more than the server's longest deadlines: 60 s until streams are reset, and 120 s until their
+# connection is idle.
 PATIENCE = 200
 # Seconds from the end of a storm, and of another attack, until memory is read again.
 STORM_LATER, LATER = 30, 12
+# Seconds for which the client is alone before an attack.
+ALONE, ALONE_SHORT = 4, 1
 
 
 def share(values, part):
@@ -49,7 +54,7 @@ class Trial:
             self.beside = subprocess.Popen(
                 [sys.executable, f"{HERE}/beside.py", str(self.server.port), str(RATE)], stdout=out,
                 env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "Tests")})
-        time.sleep(2)
+        until(lambda: os.path.getsize(f"{self.work}/beside") > 0, 30)
         return self
 
     def __exit__(self, kind, *_):
@@ -75,8 +80,9 @@ class Trial:
         else:
             work = ATTACKS[name]
         began = time.monotonic()
-        time.sleep(1 if self.is_short else 4)
-        before, descriptors, cpu = kernel.resident(self.pid), kernel.descriptors(self.pid), kernel.cpu_seconds(self.pid)
+        time.sleep(ALONE_SHORT if self.is_short else ALONE)
+        before, descriptors, cpu = kernel.resident(self.pid), kernel.descriptors(
+            self.pid), kernel.cpu_seconds(self.pid)
         attacks = time.monotonic()
         said, child = self.start(work)
         most, ended, rid, is_well = before, None, None, True
@@ -117,9 +123,9 @@ class Trial:
         }
 
     def start(self, work):
-        """Starts a process that attacks, and returns a pipe from it. The process writes `a` after the attack; then `r` when the
-        server has closed all connections that the attack left open, or `x` where the server does not; `f` where the attack
-        failed. Then it closes the pipe."""
+        """Starts a process that attacks, and returns a pipe from it. The process writes `a` after the attack;
+        then `r` when the server has closed all connections that the attack left open, or `x` where the server
+        does not; `f` where the attack failed. Then it closes the pipe."""
         said, say = os.pipe()
         sys.stdout.flush()
         child = os.fork()
@@ -127,7 +133,8 @@ class Trial:
             os.close(say)
             return said, child
         try:
-            # Real attackers use machines of their own: here the server and the well-behaved client get the processor first.
+            # Real attackers use machines of their own: here the server and the well-behaved client get the
+            # processor first.
             os.nice(10)
             left = work(self.target, self.seconds)
             os.write(say, b"a")
@@ -145,8 +152,8 @@ class Trial:
         return kernel.descriptors(self.pid)
 
     def catch_up(self, ended):
-        """Waits, at most 30 s, until sends that were due after `ended` are answered: then the earlier sends have their answers
-        too."""
+        """Waits, at most 30 s, until sends that were due after `ended` are answered: then the earlier sends
+        have their answers too."""
         until(lambda: len(self.latencies(ended, float("inf"))[0]) >= RATE / 4, 30, 0.2)
 
     def alive(self, name):
@@ -155,7 +162,8 @@ class Trial:
             raise SystemExit(f"FAIL {name}: the server ended with {self.server.process.returncode}")
 
     def latencies(self, begin, end):
-        """For the sends that were due between `begin` and `end`: their milliseconds, and how many were not answered with 200."""
+        """For the sends that were due between `begin` and `end`: their milliseconds, and how many were not
+        answered with 200."""
         times, failed = [], 0
         with open(f"{self.work}/beside", encoding="ascii") as file:
             for line in file:
@@ -167,18 +175,22 @@ class Trial:
 
     # The table
 
-    header = (f"{'attack':14} {'RSS before':>10} {'most':>6} {'after':>6} {'p50':>6} {'beside':>7} {'p99':>6} {'beside':>7}"
+    header = (f"{'attack':14} {'RSS before':>10} {'most':>6} {'after':>6} {'p50':>6} {'beside':>7} {'p99':>6}"
+              f" {'beside':>7}"
               f" {'failed':>6} {'CPU':>5} {'rid':>6} {'descriptors':>11}")
 
     def line(self, row):
         rid = "left" if row["rid"] is None else f"{row['rid']:.1f}"
         (before, most, after), (p50, p50s), (p99, p99s) = row["rss"], row["p50"], row["p99"]
-        return (f"{row['attack']:14} {before:10.1f} {most:6.1f} {after:6.1f} {p50:6.1f} {p50s:7.1f} {p99:6.1f} {p99s:7.1f}"
-                f" {row['failed']:6} {row['cpu']:5.2f} {rid:>6} {row['descriptors'][0]:5}/{row['descriptors'][1]:<5}")
+        return (f"{row['attack']:14} {before:10.1f} {most:6.1f} {after:6.1f} {p50:6.1f} {p50s:7.1f}"
+                f" {p99:6.1f} {p99s:7.1f}"
+                f" {row['failed']:6} {row['cpu']:5.2f} {rid:>6}"
+                f" {row['descriptors'][0]:5}/{row['descriptors'][1]:<5}")
 
 
 def all_closed(left):
-    """Waits until the server has closed all connections, without reading from them. False after PATIENCE seconds."""
+    """Waits until the server has closed all connections, without reading from them. False after PATIENCE
+    seconds."""
     poll, end = select.epoll(), time.monotonic() + PATIENCE
     still = {one.fileno() for one in left}
     for one in still:

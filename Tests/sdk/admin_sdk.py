@@ -15,12 +15,8 @@ from checks import PROJECT, Listener, check, end, raises, register, unregister
 from firebase_admin import credentials, exceptions, messaging
 
 
-def main():
-    app = firebase_admin.initialize_app(credentials.Certificate(os.environ["SERVICE_ACCOUNT"]))
-    devices = [register() for _ in range(3)]
-    tokens = [device["token"] for device in devices]
-    listeners = [Listener(device) for device in devices]
-
+def sends(tokens, listeners):
+    """Subscriptions, and sends to a topic, a device and a condition."""
     result = messaging.subscribe_to_topic(tokens, "news")
     check("subscribe_to_topic", result.success_count == 3 and result.failure_count == 0, result.__dict__)
     result = messaging.subscribe_to_topic(tokens, "news")
@@ -31,7 +27,8 @@ def main():
         got = listener.wait(1)
         check(f"device {place} got it", [m["data"] for m in got] == [{"n": "1"}], got)
 
-    messaging.send(messaging.Message(token=tokens[0], notification=messaging.Notification(title="t", body="b")))
+    messaging.send(messaging.Message(token=tokens[0],
+                                     notification=messaging.Notification(title="t", body="b")))
     got = listeners[0].wait(2)
     check("send to a token", got[-1].get("notification") == {"title": "t", "body": "b"}, got)
     messaging.send(messaging.Message(condition="'news' in topics || 'none' in topics", data={"n": "2"}))
@@ -40,6 +37,9 @@ def main():
     name = messaging.send(messaging.Message(topic="news", data={"n": "dry"}), dry_run=True)
     check("dry run", name == f"projects/{PROJECT}/messages/fake_message_id", name)
 
+
+def rich_message(listeners):
+    """A message with all kinds of fields."""
     rich = messaging.Message(
         topic="news",
         data={"n": "rich"},
@@ -50,7 +50,8 @@ def main():
             notification=messaging.AndroidNotification(
                 title="a", color="#112233", channel_id="c", visibility="private", priority="max",
                 vibrate_timings_millis=[100, 200], default_sound=True,
-                light_settings=messaging.LightSettings(color="#aabbcc", light_on_duration_millis=200, light_off_duration_millis=300),
+                light_settings=messaging.LightSettings(color="#aabbcc", light_on_duration_millis=200,
+                                                       light_off_duration_millis=300),
             ),
             fcm_options=messaging.AndroidFCMOptions("label"),
         ),
@@ -60,7 +61,9 @@ def main():
         ),
         webpush=messaging.WebpushConfig(
             headers={"Urgency": "high"},
-            notification=messaging.WebpushNotification(title="w", actions=[messaging.WebpushNotificationAction("a", "b")]),
+            notification=messaging.WebpushNotification(title="w",
+                                                       actions=[messaging.WebpushNotificationAction("a",
+                                                                                                    "b")]),
             fcm_options=messaging.WebpushFCMOptions(link="https://example.com"),
         ),
         fcm_options=messaging.FCMOptions("label"),
@@ -69,11 +72,15 @@ def main():
     got = listeners[2].wait(3)
     check("a rich message arrives whole", got[-1].get("android", {}).get("priority") == "HIGH", got[-1:])
 
+
+def batches(listeners):
+    """Many sends with one call."""
     batch = messaging.send_each([messaging.Message(topic="news", data={"n": str(i)}) for i in range(100)])
     check("send_each", batch.success_count == 100, [str(r.exception) for r in batch.responses if r.exception])
 
     async def many():
-        return await messaging.send_each_async([messaging.Message(topic="quiet", data={"n": str(i)}) for i in range(500)])
+        return await messaging.send_each_async([messaging.Message(topic="quiet", data={"n": str(i)})
+                                                for i in range(500)])
 
     batch = asyncio.run(many())
     check("send_each_async, one HTTP/2 connection", batch.success_count == 500, batch.failure_count)
@@ -81,6 +88,9 @@ def main():
     numbers = [m["data"]["n"] for m in got if m.get("data", {}).get("n", "x").isdigit()][2:]
     check("all 100 came once", sorted(numbers, key=int) == [str(i) for i in range(100)], len(numbers))
 
+
+def unsubscribes(tokens, listeners):
+    """Ends of subscriptions, also by the older calls."""
     for legacy in ("subscribe_to_topic_legacy", "unsubscribe_from_topic_legacy"):
         if hasattr(messaging, legacy):
             result = getattr(messaging, legacy)(tokens, "old")
@@ -93,6 +103,9 @@ def main():
     check("who is still subscribed gets it", got[-1]["data"] == {"n": "last"}, got[-1:])
     check("who is not does not", len(listeners[0].messages) == before)
 
+
+def errors(tokens):
+    """Wrong requests, as the SDK's own exceptions."""
     raises("bad topic characters from another client's mouth", exceptions.InvalidArgumentError,
            lambda: messaging.send(messaging.Message(condition="'a' in", data={})))
     raises("malformed token", exceptions.InvalidArgumentError,
@@ -110,8 +123,20 @@ def main():
         credentials.Certificate(os.environ["SERVICE_ACCOUNT"]), {"projectId": "elsewhere"}, name="elsewhere")
     raises("another project", exceptions.PermissionDeniedError,
            lambda: messaging.send(messaging.Message(topic="news"), app=wrong))
+
+
+def main():
+    # The SDK keeps the first app as the default one.
+    firebase_admin.initialize_app(credentials.Certificate(os.environ["SERVICE_ACCOUNT"]))
+    devices = [register() for _ in range(3)]
+    tokens = [device["token"] for device in devices]
+    listeners = [Listener(device) for device in devices]
+    sends(tokens, listeners)
+    rich_message(listeners)
+    batches(listeners)
+    unsubscribes(tokens, listeners)
+    errors(tokens)
     error_classes()
-    _ = app
 
 
 class StaticToken(credentials.Base):
@@ -155,10 +180,12 @@ def error_classes():
         for thread in threads:
             thread.join()
         name = send("failpoint.unavailable.1")
-        check("503, then 200: the SDK succeeds by itself", name.startswith(f"projects/{PROJECT}/messages/"), name)
+        check("503, then 200: the SDK succeeds by itself", name.startswith(f"projects/{PROJECT}/messages/"),
+              name)
     bad = firebase_admin.initialize_app(StaticToken("nonsense"), {"projectId": PROJECT}, name="bad")
     raises("unauthenticated", exceptions.UnauthenticatedError, lambda: send("news", app=bad))
-    good = firebase_admin.initialize_app(StaticToken(os.environ["BEARER"]), {"projectId": PROJECT}, name="good")
+    good = firebase_admin.initialize_app(StaticToken(os.environ["BEARER"]), {"projectId": PROJECT},
+                                         name="good")
     check("a static bearer token", send("news", app=good).startswith("projects/"))
     for key, value in (("data", {"from": "x"}), ("data", {"k": "x" * 4097})):
         raises(f"invalid {key}", exceptions.InvalidArgumentError,

@@ -57,8 +57,8 @@ class Listener(threading.Thread):
 
     def __init__(self, device):
         super().__init__(daemon=True)
-        url = f"{PLAIN}/v1/projects/{PROJECT}/registrations/{device['token']}:listen?credential={device['credential']}"
-        self.response = urllib.request.urlopen(url)
+        url = f"{PLAIN}/v1/projects/{PROJECT}/registrations/{device['token']}:listen"
+        self.response = urllib.request.urlopen(f"{url}?credential={device['credential']}")
         self.messages = []
         self.start()
 

@@ -1,7 +1,9 @@
-"""Two backends with the official firebase-admin SDK at two gateways of a cluster, and devices at the third gateway.
+"""Two backends with the official firebase-admin SDK at two gateways of a cluster, and devices at the third
+gateway.
 
-Run by cluster_sdk.sh. Each backend is a process of its own in its gateway's namespace, where FCM's host names point at that
-gateway. It reads its calls as lines of JSON. Prints a line per check and a closing count; exits 1 where a check failed.
+Run by cluster_sdk.sh. Each backend is a process of its own in its gateway's namespace, where FCM's host names
+point at that gateway. It reads its calls as lines of JSON. Prints a line per check and a closing count; exits
+1 where a check failed.
 """
 import json
 import os
@@ -58,7 +60,8 @@ def serve():
 
 
 class Listener(Device):
-    """A device that is registered at gateway-3 and listens there. It keeps the numbers of its messages as they come."""
+    """A device that is registered at gateway-3 and listens there. It keeps the numbers of its messages as
+    they come."""
     pause = 0.1
 
     def __init__(self):
@@ -66,7 +69,8 @@ class Listener(Device):
         gateway = Server("", name="gateway-3")
         gateway.host, gateway.port = place.hostname, place.port
         self.got = []
-        super().__init__(gateway, register(gateway, {"x-goog-api-key": os.environ["DEVICE_KEY"]}, PROJECT), PROJECT)
+        super().__init__(gateway, register(gateway, {"x-goog-api-key": os.environ["DEVICE_KEY"]}, PROJECT),
+                         PROJECT)
 
     def receive(self, event, kind, data):
         self.last = event
@@ -97,7 +101,8 @@ def cluster(*words):
 
 
 def owner_of_most():
-    view = json.loads(cluster("exec", "gateway-1", "tidecast", "cluster", "status", "--json", "--data", "/run/tidecast/data"))
+    view = json.loads(cluster("exec", "gateway-1", "tidecast", "cluster", "status", "--json", "--data",
+                              "/run/tidecast/data"))
     owners = [one["owner"] for one in view["partitions"]]
     return max(sorted(set(owners)), key=owners.count)
 
@@ -110,23 +115,30 @@ def main():
     wait(lambda: all(device.streams for device in devices), "the streams")
 
     check("subscribe through gateway-1", one("subscribe", tokens=tokens, topic=TOPIC), 4)
-    check("send through gateway-2", two("send", n="1", topic=TOPIC).startswith(f"projects/{PROJECT}/messages/"))
+    check("send through gateway-2",
+          two("send", n="1", topic=TOPIC).startswith(f"projects/{PROJECT}/messages/"))
     check("devices at gateway-3 have it", [device.has(["1"]) for device in devices], [True] * 4)
-    check("send to a condition", two("send", n="2", condition=f"'{TOPIC}' in topics && !('none' in topics)")[:9], "projects/")
-    # Only sends to one topic arrive in the order in which they were accepted, so the script waits for this send.
+    check("send to a condition",
+          two("send", n="2", condition=f"'{TOPIC}' in topics && !('none' in topics)")[:9], "projects/")
+    # Only sends to one topic arrive in the order in which they were accepted, so the script waits for this
+    # send.
     check("devices have it as well", [device.has(["1", "2"]) for device in devices], [True] * 4)
     check("send to each token", two("each", n="3", tokens=tokens), 4)
     check("devices have all three", [device.has(["1", "2", "3"]) for device in devices], [True] * 4)
     check("unsubscribe through gateway-2", two("unsubscribe", tokens=tokens[:1], topic=TOPIC), 1)
     check("send through gateway-1", one("send", n="4", topic=TOPIC)[:9], "projects/")
-    check("who is subscribed has it", [device.has(["1", "2", "3", "4"]) for device in devices[1:]], [True] * 3)
-    check("nobody's token", one("send", n="x", token=tokens[0][:22] + ":" + "A" * 100), "InvalidArgumentError")
+    check("who is subscribed has it", [device.has(["1", "2", "3", "4"]) for device in devices[1:]],
+          [True] * 3)
+    check("nobody's token", one("send", n="x", token=tokens[0][:22] + ":" + "A" * 100),
+          "InvalidArgumentError")
 
     victim = owner_of_most()
     cluster("kill", victim)
     sent = [str(number) for number in range(5, 25)]
-    check(f"twenty sends while {victim} is dead", [two("send", n=n, topic=TOPIC)[:9] for n in sent], ["projects/"] * 20)
-    check("they come, in order", [device.has(["1", "2", "3", "4"] + sent) for device in devices[1:]], [True] * 3)
+    check(f"twenty sends while {victim} is dead", [two("send", n=n, topic=TOPIC)[:9] for n in sent],
+          ["projects/"] * 20)
+    check("they come, in order", [device.has(["1", "2", "3", "4"] + sent) for device in devices[1:]],
+          [True] * 3)
     cluster("start", victim)
     check("who unsubscribed has none of them", devices[0].got, ["1", "2", "3"])
     check("no device had to come back", [device.streams for device in devices], [1] * 4)

@@ -48,7 +48,8 @@ def main():
     name = messaging.send(messaging.Message(topic="news", data={"n": "1"}))
     check("the device gets it", [message["data"] for message in listener.wait(1)] == [{"n": "1"}])
     messages = emulator("GET", "/messages")["messages"]
-    check("the emulator tells it", [m["message"] for m in messages] == [{"topic": "news", "data": {"n": "1"}}], messages)
+    check("the emulator tells it",
+          [m["message"] for m in messages] == [{"topic": "news", "data": {"n": "1"}}], messages)
     check("by its name", messages[0]["name"] == name, messages)
     raises("a token that is none", exceptions.InvalidArgumentError,
            lambda: messaging.send(messaging.Message(fid="none")))
@@ -59,9 +60,12 @@ def main():
     messaging.send(messaging.Message(topic="news", data={"n": "2"}))
     check("sent in the third try", len(sent()) == 2 and emulator("GET", "/faults") == {"faults": []}, sent())
     for error, kind in [
-        ("UNREGISTERED", messaging.UnregisteredError), ("SENDER_ID_MISMATCH", messaging.SenderIdMismatchError),
-        ("QUOTA_EXCEEDED", messaging.QuotaExceededError), ("THIRD_PARTY_AUTH_ERROR", messaging.ThirdPartyAuthError),
-        ("INVALID_ARGUMENT", exceptions.InvalidArgumentError), ("PERMISSION_DENIED", exceptions.PermissionDeniedError),
+        ("UNREGISTERED", messaging.UnregisteredError),
+        ("SENDER_ID_MISMATCH", messaging.SenderIdMismatchError),
+        ("QUOTA_EXCEEDED", messaging.QuotaExceededError),
+        ("THIRD_PARTY_AUTH_ERROR", messaging.ThirdPartyAuthError),
+        ("INVALID_ARGUMENT", exceptions.InvalidArgumentError),
+        ("PERMISSION_DENIED", exceptions.PermissionDeniedError),
     ]:
         emulator("POST", "/faults", {"error": error, "times": 0, "device": token})
         raises(error, kind, lambda: messaging.send(messaging.Message(fid=token, data={"n": "no"})))

@@ -1,5 +1,5 @@
-"""An older firebase-admin, unmodified: token exchange, sends, topics over the Instance ID API. Run by admin_sdk.sh, as
-admin_sdk.py is; the argument is the version that must be installed."""
+"""An older firebase-admin, unmodified: token exchange, sends, topics over the Instance ID API. Run by
+admin_sdk.sh, as admin_sdk.py is; the argument is the version that must be installed."""
 import os
 import sys
 import warnings
@@ -29,7 +29,8 @@ def main():
     messaging.send(messaging.Message(condition="'older' in topics || 'none' in topics", data={"n": "2"}))
     messaging.send(messaging.Message(token=tokens[0], data={"n": "3"}))
     got = listeners[0].wait(3)
-    check("send to a condition and to a token", sorted(one["data"]["n"] for one in got) == ["1", "2", "3"], got)
+    check("send to a condition and to a token", sorted(one["data"]["n"] for one in got) == ["1", "2", "3"],
+          got)
     for target in ({"topic": "older"}, {"token": tokens[0]}):
         name = messaging.send(messaging.Message(**target), dry_run=True)
         check(f"dry run to a {list(target)[0]}", name == "projects/shop/messages/fake_message_id", name)
@@ -38,15 +39,18 @@ def main():
     batch = messaging.send_each([
         messaging.Message(topic="older", data={"n": "4"}), messaging.Message(token="nonsense"),
         messaging.Message(token=tokens[1], data={"n": "5"}), messaging.Message(token=tokens[2])])
-    check("send_each", [one.success for one in batch.responses] == [True, False, True, False], batch.responses)
+    check("send_each", [one.success for one in batch.responses] == [True, False, True, False],
+          batch.responses)
     kinds = [type(batch.responses[place].exception) for place in (1, 3)]
-    check("send_each's errors", kinds == [exceptions.InvalidArgumentError, messaging.UnregisteredError], kinds)
+    check("send_each's errors", kinds == [exceptions.InvalidArgumentError, messaging.UnregisteredError],
+          kinds)
     raises("a bad token", exceptions.InvalidArgumentError,
            lambda: messaging.send(messaging.Message(token="fvJ2:APA91bnonsense")), BAD_TOKEN)
     raises("another project's token", messaging.SenderIdMismatchError,
            lambda: messaging.send(messaging.Message(token=os.environ["FOREIGN_TOKEN"])))
     if hasattr(messaging, "send_all"):
-        raises("send_all", exceptions.NotFoundError, lambda: messaging.send_all([messaging.Message(topic="older")]))
+        raises("send_all",
+               exceptions.NotFoundError, lambda: messaging.send_all([messaging.Message(topic="older")]))
 
     result = messaging.unsubscribe_from_topic(tokens[:2], "older")
     check("unsubscribe_from_topic", result.success_count == 2, result.__dict__)

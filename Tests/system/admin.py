@@ -1,4 +1,5 @@
-"""Requests over a server's admin socket. The command line can also work where no process runs; these requests cannot."""
+"""Requests over a server's admin socket. The command line can also work where no process runs; these requests
+cannot."""
 import http.client
 import json
 import os

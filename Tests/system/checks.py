@@ -10,7 +10,8 @@ def check(condition, what):
 
 
 def until(condition, limit, step=0.05):
-    """Seconds until `condition` is true, which is looked at every `step` s; None where `limit` s pass before."""
+    """Seconds until `condition` is true, which is looked at every `step` s; None where `limit` s pass
+    before."""
     began = time.monotonic()
     while not condition():
         if time.monotonic() - began > limit:

@@ -1,5 +1,5 @@
-"""A cluster of a compose file without a container engine: each service is a process in a network namespace. See
-tools/cluster, and the nodes of tools/chaos, which have a supervisor of their own."""
+"""A cluster of a compose file without a container engine: each service is a process in a network namespace.
+See tools/cluster, and the nodes of tools/chaos, which have a supervisor of their own."""
 import json
 import os
 import shutil
@@ -31,7 +31,8 @@ def make_folder(path, user="nobody"):
 
 
 class Cluster:
-    """The cluster `name` on the /24 `subnet`, whose nodes run `binary`. Logs and process ids are in `state`."""
+    """The cluster `name` on the /24 `subnet`, whose nodes run `binary`. Logs and process ids are in
+    `state`."""
 
     def __init__(self, name, subnet, binary):
         self.name, self.binary, self.network = name, binary, Network(name, subnet)
@@ -42,7 +43,8 @@ class Cluster:
         return read_services(path, self.node_folder, self.volume)
 
     def services(self):
-        """The services of the file that is up, as `up` read them; where none is up, the services of deploy/compose.yaml."""
+        """The services of the file that is up, as `up` read them; where none is up, the services of
+        deploy/compose.yaml."""
         path = os.path.join(self.state, "services.json")
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
@@ -50,7 +52,8 @@ class Cluster:
         return self.read(COMPOSE)
 
     def node_folder(self, name):
-        """A node's folder. It is outside of the repository, which may lie in a folder that only root may enter."""
+        """A node's folder. It is outside of the repository, which may lie in a folder that only root may
+        enter."""
         return os.path.join("/run", self.network.namespace(name))
 
     def volume(self, name):
@@ -89,14 +92,17 @@ class Cluster:
         service = self.services()[name]
 
         def here(word):
-            target = next((target for target in service["places"] if f"{word}/".startswith(f"{target}/")), None)
+            target = next((target for target in service["places"] if f"{word}/".startswith(f"{target}/")),
+                          None)
             return service["places"][target] + word[len(target):] if target else word
-        environment = {**os.environ, **{key: here(str(value)) for key, value in service.get("environment", {}).items()}}
+        environment = {**os.environ,
+                       **{key: here(str(value)) for key, value in service.get("environment", {}).items()}}
         become = []
         if is_database(service):
             environment["PATH"] = f"{programs()}:{environment['PATH']}"
         if "user" in service:
-            become = ["setpriv", f"--reuid={service['user']}", f"--regid={service['user']}", "--init-groups", "--"]
+            become = ["setpriv", f"--reuid={service['user']}", f"--regid={service['user']}", "--init-groups",
+                      "--"]
         elif not is_database(service):
             become = [UNPRIVILEGED]
         return self.network.in_namespace(name, *become, *(here(word) for word in words)), environment
@@ -111,17 +117,20 @@ class Cluster:
             with open(secret, "w", encoding="utf-8") as file:
                 file.write(setting["POSTGRES_PASSWORD"])
             os.chmod(secret, 0o644)
-            sh(*as_server, f"{tools}/initdb", "-D", folder, "-U", setting["POSTGRES_USER"], "-A", "scram-sha-256",
+            sh(*as_server, f"{tools}/initdb", "-D", folder, "-U", setting["POSTGRES_USER"], "-A",
+               "scram-sha-256",
                "-E", "UTF8", f"--pwfile={secret}", quiet=True)
             with open(f"{folder}/pg_hba.conf", "a", encoding="utf-8") as file:
                 file.write("host all all 0.0.0.0/0 scram-sha-256\n")
         options = f"-c listen_addresses=* -c unix_socket_directories={folder} -c max_connections=200"
-        sh(*self.network.in_namespace(name, *as_server, f"{tools}/pg_ctl", "-D", folder, "-w", "-l", f"{folder}/log",
+        sh(*self.network.in_namespace(name, *as_server, f"{tools}/pg_ctl", "-D", folder, "-w", "-l",
+                                      f"{folder}/log",
                                       "-o", options, "start"), quiet=True)
         with open(f"{folder}/postmaster.pid", encoding="utf-8") as file:
             self.note_pid(name, file.readline().strip())
         environment = {**os.environ, "PGPASSWORD": setting["POSTGRES_PASSWORD"]}
-        subprocess.run([f"{tools}/createdb", "-h", folder, "-U", setting["POSTGRES_USER"], setting["POSTGRES_DB"]],
+        subprocess.run([f"{tools}/createdb", "-h", folder, "-U", setting["POSTGRES_USER"],
+                        setting["POSTGRES_DB"]],
                        env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
     def start(self, name):
@@ -141,7 +150,8 @@ class Cluster:
         command, environment = self.in_container(name, words)
         pid_file = self.pid_file(name)
         # A fenced node must be started again; in a container, `restart: always` does that.
-        loop = f"while :; do \"$@\" & echo $! > {pid_file}; wait $!; [ $? -eq {FENCED} ] || exit; sleep 1; done"
+        loop = (f"while :; do \"$@\" & echo $! > {pid_file}; wait $!; [ $? -eq {FENCED} ] || exit; "
+                "sleep 1; done")
         with open(self.log(name), "ab") as log:
             subprocess.Popen(["/bin/sh", "-c", loop, "sh", *command], stdin=subprocess.DEVNULL,
                              stdout=log, stderr=log, env=environment, start_new_session=True)
@@ -150,7 +160,8 @@ class Cluster:
 
     def is_ready(self, name):
         """Whether a node's /readyz answers with 200."""
-        return sh(*self.network.in_namespace(name, "curl", "-sf", "-m", "2", "http://127.0.0.1:8787/readyz"), check=False,
+        return sh(*self.network.in_namespace(name, "curl", "-sf", "-m", "2", "http://127.0.0.1:8787/readyz"),
+                  check=False,
                   quiet=True).returncode == 0
 
     def up(self, path):
@@ -179,7 +190,8 @@ class Cluster:
         """Prints the cluster as a gateway sees it."""
         if not os.path.exists(self.state):
             sys.exit("there is no cluster here: tools/cluster up")
-        gateway = next((name for name in self.services() if name.startswith("gateway") and self.pid_of(name)), None)
+        gateway = next((name for name in self.services() if name.startswith("gateway") and self.pid_of(name)),
+                       None)
         if gateway is None:
             sys.exit("no gateway runs: tools/cluster start gateway-1")
         data = os.path.join(self.node_folder(gateway), "data")
@@ -197,7 +209,8 @@ class Cluster:
                 os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
         # The other processes of a container end with its first process.
-        left = subprocess.run(["ip", "netns", "pids", self.network.namespace(name)], check=True, capture_output=True,
+        left = subprocess.run(["ip", "netns", "pids", self.network.namespace(name)], check=True,
+                              capture_output=True,
                               text=True).stdout
         for pid in map(int, left.split()):
             try:
@@ -208,8 +221,8 @@ class Cluster:
     def down(self):
         """Ends everything, and removes the namespaces and folders."""
         found = self.services()
-        # SIGQUIT also ends a database at once, and the database frees its shared memory. Its process may still be a script
-        # that waits.
+        # SIGQUIT also ends a database at once, and the database frees its shared memory. Its process may
+        # still be a script that waits.
         for how in (signal.SIGQUIT, signal.SIGKILL):
             for name, service in reversed(list(found.items())):
                 pid = self.pid_of(name)

@@ -9,7 +9,8 @@ PASSWORD = "known-to-everybody"
 
 
 def fill_in(value):
-    """Replaces a compose file's ${NAME}, ${NAME:-default} and ${NAME:?complaint} by values of the environment."""
+    """Replaces a compose file's ${NAME}, ${NAME:-default} and ${NAME:?complaint} by values of the
+    environment."""
     if isinstance(value, dict):
         return {key: fill_in(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -28,9 +29,9 @@ def fill_in(value):
 
 
 def without_setup(name, service, database):
-    """A service without the files that the service `setup` makes in containers: the database has a well-known password, and nodes
-    speak without TLS, which stays within the namespaces. `auto` becomes the node's own name, and a gateway gets no public URL,
-    since no balancer runs here."""
+    """A service without the files that the service `setup` makes in containers: the database has a well-known
+    password, and nodes speak without TLS, which stays within the namespaces. `auto` becomes the node's own
+    name, and a gateway gets no public URL, since no balancer runs here."""
     service = dict(service)
     environment = {key: str(value) for key, value in service.get("environment", {}).items()}
     if "POSTGRES_PASSWORD_FILE" in environment:
@@ -59,9 +60,10 @@ def without_setup(name, service, database):
 
 
 def read_services(path, folder_of, volume_of):
-    """The databases, shards and gateways of the file, each replica as a service of its own; without a balancer and the services
-    that run once. `places` has the absolute path on this machine of each file or folder of the container, and `copies` the source
-    of each file that is copied there. `folder_of` and `volume_of` give a service's folder and its volume's by its name."""
+    """The databases, shards and gateways of the file, each replica as a service of its own; without a
+    balancer and the services that run once. `places` has the absolute path on this machine of each file or
+    folder of the container, and `copies` the source of each file that is copied there. `folder_of` and
+    `volume_of` give a service's folder and its volume's by its name."""
     with open(path, encoding="utf-8") as file:
         written = fill_in(yaml.safe_load(file)["services"])
     database, found = written["setup"]["environment"]["DATABASE"], {}
@@ -72,7 +74,8 @@ def read_services(path, folder_of, volume_of):
         for one in [name] if count is None else [f"{name}-{number}" for number in range(1, int(count) + 1)]:
             found[one] = without_setup(one, service, database)
     for name, service in found.items():
-        places = {target.split(":")[0]: folder_of(name) for target in service.get("tmpfs", []) if not is_database(service)}
+        places = {target.split(":")[0]: folder_of(name)
+                  for target in service.get("tmpfs", []) if not is_database(service)}
         copies = {}
         for source, target in (volume.split(":")[:2] for volume in service.get("volumes", [])):
             if source == "secrets":
@@ -81,7 +84,8 @@ def read_services(path, folder_of, volume_of):
             places[target] = (f"{folder_of(name)}-{os.path.basename(source)}" if is_file
                               else volume_of(name))
             if is_file:
-                copies[places[target]] = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(path)), source))
+                copies[places[target]] = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(path)),
+                                                                       source))
         service["places"], service["copies"] = places, copies
     return found
 

@@ -11,7 +11,8 @@ FAULTS = (OSError, http.client.HTTPException)
 
 
 def events(lines):
-    """The events of a stream: (id, event, data), with None for a field that the event lacks. `lines` are bytes."""
+    """The events of a stream: (id, event, data), with None for a field that the event lacks. `lines` are
+    bytes."""
     found = {}
     for line in lines:
         text = line.decode().rstrip("\r\n")
@@ -25,8 +26,8 @@ def events(lines):
 
 
 class EventStream:
-    """A device's stream on a connection of its own. One thread reads it, and any thread may close it. Raises OSError and
-    HTTPException where the server does not answer; `status` tells whether it took the device."""
+    """A device's stream on a connection of its own. One thread reads it, and any thread may close it. Raises
+    OSError and HTTPException where the server does not answer; `status` tells whether it took the device."""
 
     def __init__(self, connection, path, credential, resume=None):
         if connection.sock is None:
@@ -63,18 +64,21 @@ def register(server, headers=OWNER, project="demo"):
 
 
 def subscribe(server, topic, tokens, verb="batchAdd", headers=BACKEND):
-    """Subscribes the tokens to the topic, or ends that with `batchRemove`. Ends the test where one token is refused."""
-    status, body = server.call("POST", f"/iid/v1:{verb}", {"to": f"/topics/{topic}", "registration_tokens": tokens}, headers)
+    """Subscribes the tokens to the topic, or ends that with `batchRemove`. Ends the test where one token is
+    refused."""
+    status, body = server.call("POST", f"/iid/v1:{verb}",
+                               {"to": f"/topics/{topic}", "registration_tokens": tokens}, headers)
     if status != 200 or json.loads(body)["results"] != [{}] * len(tokens):
         raise SystemExit(f"FAIL: {verb} of {topic}: {status} {body}")
 
 
 class Device:
-    """A device that listens on a server until the test ends. When its stream ends, the device opens the next one after a
-    pause."""
+    """A device that listens on a server until the test ends. When its stream ends, the device opens the next
+    one after a pause."""
     pause = 0.2
-    # The device acknowledges each message whose number this divides; 0 for none. A device with more than 100 waiting messages
-    # at the end of its stream may get `deleted_messages` in place of some of them (FCM's bound).
+    # The device acknowledges each message whose number this divides; 0 for none. A device with more than 100
+    # waiting messages at the end of its stream may get `deleted_messages` in place of some of them (FCM's
+    # bound).
     acknowledged = 0
 
     def __init__(self, server, registration, project="demo"):
@@ -117,7 +121,8 @@ class Device:
         """Acknowledges all messages up to the event. Where the server does not answer, nothing happens."""
         try:
             self.server.call("POST", f"{self.path}:acknowledge", {"eventId": event},
-                             {"authorization": f"Bearer {self.credential}", "content-type": "application/json"})
+                             {"authorization": f"Bearer {self.credential}",
+                              "content-type": "application/json"})
         except FAULTS:
             pass
 

@@ -1,4 +1,5 @@
-"""An HTTP/2 client that knows only frames: it sends any bytes, valid or not, and describes the frames that come back."""
+"""An HTTP/2 client that knows only frames: it sends any bytes, valid or not, and describes the frames that
+come back."""
 import socket
 import ssl
 import struct
@@ -9,7 +10,8 @@ ALTSVC = 10
 ES, EH, PADDED, PRIO, ACK = 1, 4, 8, 0x20, 1
 PROTOCOL, INTERNAL, FLOW, STREAM_CLOSED, FRAME_SIZE, REFUSED, COMPRESSION = 1, 2, 3, 5, 6, 7, 9
 CODES = {0: "NO_ERROR", 1: "PROTOCOL_ERROR", 2: "INTERNAL_ERROR", 3: "FLOW_CONTROL_ERROR", 5: "STREAM_CLOSED",
-         6: "FRAME_SIZE_ERROR", 7: "REFUSED_STREAM", 8: "CANCEL", 9: "COMPRESSION_ERROR", 11: "ENHANCE_YOUR_CALM"}
+         6: "FRAME_SIZE_ERROR", 7: "REFUSED_STREAM", 8: "CANCEL", 9: "COMPRESSION_ERROR",
+         11: "ENHANCE_YOUR_CALM"}
 MAGIC = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
@@ -48,7 +50,8 @@ def block(*fields):
 
 
 def request(method="GET", path="/healthz", scheme="http", extra=()):
-    return block((":method", method), (":scheme", scheme), (":path", path), (":authority", "localhost"), *extra)
+    return block((":method", method), (":scheme", scheme), (":path", path), (":authority", "localhost"),
+                 *extra)
 
 
 def headers(stream, fields=None, flags=ES | EH):
@@ -64,7 +67,8 @@ def reset(stream, code=8):
 
 
 def status(fields):
-    """The status, with which each header block of the server begins; 0 for an unknown one of the static table."""
+    """The status, with which each header block of the server begins; 0 for an unknown one of the static
+    table."""
     if fields[0] & 0x80:
         return {8: 200, 9: 204, 10: 206, 11: 304, 12: 400, 13: 404, 14: 500}.get(fields[0] & 0x7F, 0)
     size, text = fields[1] & 0x7F, fields[2:]
@@ -79,16 +83,16 @@ def status(fields):
 
 
 class Connection:
-    """`seen` has a word for each event: `200@1`, `data3@1`, with `+ES` at an end, `RST(CODE)@1`, `GOAWAY(CODE)`, `SETTINGS`,
-    `ACK`, `PONG`, `CLOSED`."""
+    """`seen` has a word for each event: `200@1`, `data3@1`, with `+ES` at an end, `RST(CODE)@1`,
+    `GOAWAY(CODE)`, `SETTINGS`, `ACK`, `PONG`, `CLOSED`."""
 
-    def __init__(self, port, tls=None, preface=MAGIC + settings()):
+    def __init__(self, port, tls=None, preface=None):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self.seen, self.rest = [], b""
-        self.send(preface)
+        self.send(MAGIC + settings() if preface is None else preface)
 
     def send(self, piece):
         try:
@@ -105,7 +109,8 @@ class Connection:
         return " ".join(self.seen)
 
     def read(self, enough, within=3.0):
-        """Reads until `enough(self)` holds. False after `within` s, or where the connection is closed before."""
+        """Reads until `enough(self)` holds. False after `within` s, or where the connection is closed
+        before."""
         end = time.monotonic() + within
         while not enough(self):
             left = end - time.monotonic()

@@ -4,9 +4,12 @@ import itertools
 import threading
 import time
 
+from system.checks import wait
+
 
 class Load:
-    """Sends to one topic, one message after the other with `pause` s between them, and keeps the outcome of each send."""
+    """Sends to one topic, one message after the other with `pause` s between them, and keeps the outcome of
+    each send."""
 
     def __init__(self, server, project="demo", topic="news", pause=0.01, numbers=None):
         self.server, self.topic, self.pause = server, topic, pause
@@ -59,3 +62,16 @@ class Load:
     def failures(self, since=0):
         """The sends after `since` that were not answered with 200, with their statuses."""
         return {number: status for number, status in self.outcomes(since).items() if status != 200}
+
+
+def settled(loads, what, count, limit=40):
+    """Waits until `count` further sends of each load are accepted. Ends the test after `limit` s."""
+    marks = [load.mark() for load in loads]
+    wait(lambda: all(len(load.accepted(mark)) >= count for load, mark in zip(loads, marks, strict=True)),
+         f"sends after {what}", limit)
+
+
+def failures(loads, marks):
+    """The sends that failed since the marks, over all loads: (load, number, status) each."""
+    return [(load.path, load.topic, *one) for load, mark in zip(loads, marks, strict=True)
+            for one in load.failures(mark).items()]

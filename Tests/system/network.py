@@ -5,14 +5,16 @@ import subprocess
 
 
 def sh(*command, check=True, quiet=False):
-    """Runs a command: a CompletedProcess. Raises CalledProcessError unless `check` is false; `quiet` drops the output."""
+    """Runs a command: a CompletedProcess. Raises CalledProcessError unless `check` is false; `quiet` drops
+    the output."""
     return subprocess.run(command, check=check, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.DEVNULL if quiet else None, stderr=subprocess.DEVNULL if quiet else None)
+                          stdout=subprocess.DEVNULL if quiet else None,
+                          stderr=subprocess.DEVNULL if quiet else None)
 
 
 class Network:
-    """The namespaces `cluster`-`service` on the /24 `subnet` (three numbers). The host has the address 1, and the services
-    have the addresses from 2 on, in the order of `names`."""
+    """The namespaces `cluster`-`service` on the /24 `subnet` (three numbers). The host has the address 1, and
+    the services have the addresses from 2 on, in the order of `names`."""
 
     def __init__(self, cluster, subnet):
         self.cluster, self.subnet = cluster, subnet
@@ -33,8 +35,8 @@ class Network:
         return f"{self.subnet}.{list(names).index(name) + 2}"
 
     def make(self, names):
-        """Makes a namespace with a bridge as the switch, and a namespace for each service. Each hosts file names all
-        services."""
+        """Makes a namespace with a bridge as the switch, and a namespace for each service. Each hosts file
+        names all services."""
         sh("ip", "netns", "add", self.switch)
         sh("ip", "-n", self.switch, "link", "add", "bridge0", "type", "bridge")
         sh("ip", "-n", self.switch, "link", "set", "bridge0", "up")
@@ -42,13 +44,15 @@ class Network:
         for number, name in enumerate(names):
             space = self.namespace(name)
             sh("ip", "netns", "add", space)
-            sh("ip", "-n", self.switch, "link", "add", f"port{number}", "type", "veth", "peer", "name", "eth0", "netns", space)
+            sh("ip", "-n", self.switch, "link", "add", f"port{number}", "type", "veth", "peer", "name",
+               "eth0", "netns", space)
             sh("ip", "-n", self.switch, "link", "set", f"port{number}", "master", "bridge0", "up")
             sh("ip", "-n", space, "link", "set", "lo", "up")
             sh("ip", "-n", space, "addr", "add", f"{self.address(names, name)}/24", "dev", "eth0")
             sh("ip", "-n", space, "link", "set", "eth0", "up")
             # As container engines do: users other than root may listen on low ports.
-            sh("ip", "netns", "exec", space, "sh", "-c", "echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start")
+            sh("ip", "netns", "exec", space, "sh", "-c",
+               "echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start")
             os.makedirs(f"/etc/netns/{space}", exist_ok=True)
             with open(f"/etc/netns/{space}/hosts", "w", encoding="utf-8") as file:
                 file.write(hosts)

@@ -12,8 +12,8 @@ LOG_LINES_SHOWN = 60
 
 
 class Node(DevelopmentServer):
-    """A node with its data and its log in `folder`/`name`. Nodes of one `folder` share a certificate for their links. The
-    database is the home; a cluster may be spread over `further` databases."""
+    """A node with its data and its log in `folder`/`name`. Nodes of one `folder` share a certificate for
+    their links. The database is the home; a cluster may be spread over `further` databases."""
 
     def __init__(self, folder, name, database, *further, binary=None):
         own = os.path.join(folder, name)
@@ -27,7 +27,8 @@ class Node(DevelopmentServer):
 
     def words(self):
         spread = [word for one in self.further for word in ("--further-engine", one.url)]
-        return ["--node", self.name, "--engine", self.database.url, *spread, "--peer", f"127.0.0.1:{self.peer}",
+        return ["--node", self.name, "--engine", self.database.url, *spread, "--peer",
+                f"127.0.0.1:{self.peer}",
                 *self.links(), *super().words()]
 
     def links(self):
@@ -82,7 +83,8 @@ class Made:
 
 @contextlib.contextmanager
 def making():
-    """Gives a `Made`, and ends and removes all of it at the end. Where the test fails, it prints the nodes' logs."""
+    """Gives a `Made`, and ends and removes all of it at the end. Where the test fails, it prints the nodes'
+    logs."""
     made = Made()
     try:
         yield made

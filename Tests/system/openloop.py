@@ -1,5 +1,5 @@
-"""An open-loop client: it sends each request without waiting for earlier answers. Also devices' streams and the other calls that
-such a test needs, all on one event loop."""
+"""An open-loop client: it sends each request without waiting for earlier answers. Also devices' streams and
+the other calls that such a test needs, all on one event loop."""
 import asyncio
 import json
 import struct
@@ -34,7 +34,8 @@ class Caller:
         return await answer(self.reader)
 
     async def wanted(self, *words):
-        """The body of a call that must be answered with 200. A call above its quota (429) is made again after 0.1 s."""
+        """The body of a call that must be answered with 200. A call above its quota (429) is made again after
+        0.1 s."""
         while True:
             status, body = await self.call(*words)
             if status != 429:
@@ -67,14 +68,15 @@ async def register(host, port, count):
 
 
 async def subscribe(host, port, topic, devices):
-    """Subscribes all devices, at most 1,000 in one call. Devices above the quota are tried again after 0.3 s."""
+    """Subscribes all devices, at most 1,000 in one call. Devices above the quota are tried again after 0.3
+    s."""
     left, caller = [device["token"] for device in devices], Caller(host, port)
     while left:
         body = {"to": f"/topics/{topic}", "registration_tokens": left[:1000]}
         results = (await caller.wanted("POST", "/iid/v1:batchAdd", body))["results"]
         errors = {one.get("error") for one in results} - {None}
         assert errors <= {"RESOURCE_EXHAUSTED"}, errors
-        again = [token for token, one in zip(left, results) if one]
+        again = [token for token, one in zip(left[:1000], results, strict=True) if one]
         left = again + left[1000:]
         await asyncio.sleep(0.3 if again else 0)
     caller.close()
@@ -86,7 +88,7 @@ def message(number, target, size=0):
 
 
 class Stream:
-    """The messages that one device receives. After the end of a connection it connects again, and resumes after the last
+    """The messages of one device. After the end of a connection it connects again, and resumes after the last
     event."""
 
     def __init__(self, registration):
@@ -144,12 +146,14 @@ class Stream:
     def lacks(self, wanted):
         """A text for a failed test: which of `wanted` are missing."""
         missing = sorted(wanted - set(self.now))
-        return (f"{len(missing)} missing, {missing[:3]} to {missing[-3:]}; told that some were dropped: {self.dropped};"
+        return (f"{len(missing)} missing, {missing[:3]} to {missing[-3:]}; told that some were dropped:"
+                f" {self.dropped};"
                 f" connections: {[len(one) for one in self.heard]}; the last number {self.now[-1:]}")
 
 
 async def all_come(streams, wanted, what, limit=60):
-    """Waits until each stream has received all of `wanted`, at most `limit` s. The failure says what each stream lacks."""
+    """Waits until each stream has received all of `wanted`, at most `limit` s. The failure says what each
+    stream lacks."""
     end = asyncio.get_running_loop().time() + limit
     while not all(wanted <= set(one.now) for one in streams):
         if asyncio.get_running_loop().time() > end:
@@ -167,14 +171,15 @@ async def until(condition, what, limit=60):
 
 
 async def burst_http1(host, port, path, bodies):
-    """Sends all bodies at once, each on a connection of its own, and returns their statuses; 0 where the connection broke."""
+    """Sends all bodies at once, each on a connection of its own, and returns their statuses; 0 where the
+    connection broke."""
     gate = asyncio.Semaphore(100)
 
     async def connect():
         async with gate:
             return await asyncio.open_connection(host, port)
     connections = await asyncio.gather(*(connect() for _ in bodies))
-    for (_, writer), body in zip(connections, bodies):
+    for (_, writer), body in zip(connections, bodies, strict=True):
         writer.write(request("POST", path, body))
 
     async def status(reader, writer):
@@ -197,16 +202,18 @@ def literal(name, value):
 
 
 class HTTP2(asyncio.Protocol):
-    """An HTTP/2 connection that sends without waiting. It reads a request's outcome from the answer's body, which says the same
-    as the headers: `name` for an accepted send, `error.code` for a refused one."""
+    """An HTTP/2 connection that sends without waiting. It reads a request's outcome from the answer's body,
+    which says the same as the headers: `name` for an accepted send, `error.code` for a refused one."""
 
     def __init__(self):
         self.rest, self.next, self.bodies, self.answers, self.transport = b"", 1, {}, {}, None
 
     def connection_made(self, transport):
         self.transport = transport
-        # All answers must fit into the windows: the connection's window gets 1 GiB, and each stream has the default of 64 KiB.
-        transport.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4) + frame(8, payload=struct.pack(">I", 1 << 30)))
+        # All answers must fit into the windows: the connection's window gets 1 GiB, and each stream has the
+        # default of 64 KiB.
+        transport.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4)
+                        + frame(8, payload=struct.pack(">I", 1 << 30)))
 
     def send(self, path, body):
         """Sends a POST, and returns the future of its status; 0 where the connection breaks."""

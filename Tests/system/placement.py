@@ -1,4 +1,5 @@
-"""The partitions of topics and quotas. Must equal Sources/Placement bit by bit, since placement is part of the data's format."""
+"""The partitions of topics and quotas. Must equal Sources/Placement bit by bit, since placement is part of
+the data's format."""
 
 MASK = (1 << 64) - 1
 A, B = 0x9E3779B97F4A7C15, 0xE7037ED1A0B428DB

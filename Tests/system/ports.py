@@ -8,8 +8,8 @@ _given = set()
 def free_port():
     """A free port, for TCP and UDP.
 
-    The port is below the kernel's range for outgoing connections (from 32768): an outgoing connection could take a port of that
-    range while the server does not run."""
+    The port is below the kernel's range for outgoing connections (from 32768): an outgoing connection could
+    take a port of that range while the server does not run."""
     while True:
         port = random.SystemRandom().randrange(20_000, 32_000)
         if port in _given:

@@ -25,7 +25,8 @@ def programs():
 
 
 class Database:
-    """A PostgreSQL server with its folder in `folder`/pg. The constructor starts it; the script must stop it."""
+    """A PostgreSQL server with its folder in `folder`/pg. The constructor starts it; the script must stop
+    it."""
 
     def __init__(self, folder):
         self.programs, self.folder, self.port = programs(), os.path.join(folder, "pg"), free_port()
@@ -43,12 +44,14 @@ class Database:
         command = [f"{self.programs}/{program}", *arguments]
         if os.getuid() == 0:
             command = ["runuser", "-u", "postgres", "--", *command]
-        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
 
     def start(self, *how):
         """Starts the server and waits until it takes connections; `how` are further options of pg_ctl."""
         options = f"-k {self.folder} -c listen_addresses=127.0.0.1 -c port={self.port} -c max_connections=60"
-        self.run("pg_ctl", "-D", f"{self.folder}/data", "-w", "-l", f"{self.folder}/log", "-o", options, *how, "start")
+        self.run("pg_ctl", "-D", f"{self.folder}/data", "-w", "-l", f"{self.folder}/log", "-o", options, *how,
+                 "start")
 
     def stop(self):
         """Stops the server as a crash does (`immediate`). Raises CalledProcessError where it does not run."""
@@ -56,9 +59,11 @@ class Database:
 
     def client(self, program, *words):
         """The command that runs a client program, such as psql, on the database."""
-        return [f"{self.programs}/{program}", "-h", "127.0.0.1", "-p", str(self.port), "-U", STORE, "-d", STORE, *words]
+        return [f"{self.programs}/{program}", "-h", "127.0.0.1", "-p", str(self.port), "-U", STORE, "-d",
+                STORE, *words]
 
     def rows(self, sql):
         """The lines of a query's result, with `|` between the columns."""
-        return subprocess.run(self.client("psql", "-XAtc", sql), check=True, stdin=subprocess.DEVNULL, capture_output=True,
+        return subprocess.run(self.client("psql", "-XAtc", sql), check=True, stdin=subprocess.DEVNULL,
+                              capture_output=True,
                               text=True, timeout=30).stdout.splitlines()

@@ -26,8 +26,10 @@ def program():
 
 
 def make_folder():
-    """A temporary folder of the servers' user. Mode 755 lets the database's user reach its own folder in it."""
-    made = subprocess.run([UNPRIVILEGED, "mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip()
+    """A temporary folder of the servers' user. Mode 755 lets the database's user reach its own folder in
+    it."""
+    made = subprocess.run([UNPRIVILEGED, "mktemp", "-d"], check=True, capture_output=True,
+                          text=True).stdout.strip()
     os.chmod(made, 0o755)
     return made
 
@@ -39,8 +41,8 @@ def make_certificates(folder, *options, binary=None):
 
 
 class Server:
-    """A server process on 127.0.0.1 with its data in `folder`/data and its log in `folder`/log. The script starts and ends
-    it."""
+    """A server process on 127.0.0.1 with its data in `folder`/data and its log in `folder`/log. The script
+    starts and ends it."""
     host = "127.0.0.1"
     # The words before the program.
     wrapper = (UNPRIVILEGED,)
@@ -56,14 +58,17 @@ class Server:
         return ["--data", self.data, "--listen", f"{self.host}:{self.port}", *self.options]
 
     def start(self, **options):
-        """Starts the process and does not wait; the server adds to its log. `options` are further options of Popen."""
+        """Starts the process and does not wait; the server adds to its log. `options` are further options of
+        Popen."""
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [*self.wrapper, self.binary, "server", *self.words()], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                [*self.wrapper, self.binary, "server", *self.words()], stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log,
                 env={**os.environ, **self.environment}, **options)
 
     def call(self, method, path, body=None, headers=OWNER, timeout=40):
-        """Status and body (bytes) of one request on a connection of its own. Raises OSError and HTTPException."""
+        """Status and body (bytes) of one request on a connection of its own. Raises OSError and
+        HTTPException."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         try:
             connection.request(method, path, json.dumps(body) if body is not None else None, headers)
@@ -88,7 +93,8 @@ class Server:
         """Waits until the server is ready. Ends the test where its process has ended, and after `limit` s."""
         def has_come():
             if self.process and self.process.poll() is not None:
-                raise SystemExit(f"FAIL: {self.name} ended with {self.process.returncode}: {self.log_text()[-2000:]}")
+                raise SystemExit(f"FAIL: {self.name} ended with {self.process.returncode}:"
+                                 f" {self.log_text()[-2000:]}")
             return self.is_ready()
         if until(has_come, limit) is None:
             raise SystemExit(f"FAIL: waited {limit} s for {self.name} to be ready")
@@ -109,7 +115,8 @@ class Server:
 
     def run(self, *words, timeout=60):
         """Runs a command of the program on this server's data: a CompletedProcess with text."""
-        return subprocess.run([self.binary, *words, "--data", self.data], stdin=subprocess.DEVNULL, capture_output=True,
+        return subprocess.run([self.binary, *words, "--data", self.data], stdin=subprocess.DEVNULL,
+                              capture_output=True,
                               text=True, check=False, timeout=timeout)
 
     def command(self, *words):
@@ -151,7 +158,8 @@ class DevelopmentServer(Server):
 
 
 class SecureServer(DevelopmentServer):
-    """A development server that also listens with TLS on the port `secure`, with a certificate for `localhost`."""
+    """A development server that also listens with TLS on the port `secure`, with a certificate for
+    `localhost`."""
 
     def __init__(self, folder, *options, certificates=None, **more):
         super().__init__(folder, *options, **more)
@@ -171,7 +179,8 @@ class SecureServer(DevelopmentServer):
 
 
 def tls_words(port, certificates):
-    """The options of a TLS listener on 127.0.0.1 with the certificate in a folder that `make_certificates` has made."""
+    """The options of a TLS listener on 127.0.0.1 with the certificate in a folder that `make_certificates`
+    has made."""
     return ["--listen-tls", f"127.0.0.1:{port}", "--cert", f"{certificates}/server.pem", "--key",
             f"{certificates}/server.key"]
 

@@ -1,4 +1,5 @@
-"""Lets a test slow down a server's syncs and shift its wall clock: compiles world.c and preloads it into the server."""
+"""Lets a test slow down a server's syncs and shift its wall clock: compiles world.c and preloads it into the
+server."""
 import asyncio
 import os
 import shutil
@@ -12,7 +13,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class World:
-    """The sync delay and the clock shift of one server, in a file in `folder`. The server must be able to read `folder`."""
+    """The sync delay and the clock shift of one server, in a file in `folder`. The server must be able to
+    read `folder`."""
 
     def __init__(self, folder, name="world"):
         self.path, library = os.path.join(folder, name), os.path.join(folder, "world.so")
@@ -55,7 +57,8 @@ def is_preloaded(process):
 
 
 class WorldServer:
-    """A development server with a `World` of its own, for a script on an event loop. Its folder must exist."""
+    """A development server with a `World` of its own, for a script on an event loop. Its folder must
+    exist."""
 
     def __init__(self, folder, *options):
         self.world, self.server = World(folder), DevelopmentServer(folder, *options)
