@@ -8,7 +8,7 @@
 #   edge/edge.pem          the balancer's certificate and key, for the names in TIDECAST_NAMES
 #   edge/ca.pem            the authority of that certificate, which clients must trust; anybody's
 #
-# `setup edge` makes the balancer's certificate anew, by a new authority, for other names or when it runs out.
+# `setup edge` makes a new certificate of the balancer, by a new authority, for other names or when it runs out.
 set -euo pipefail
 umask 077
 root=/secrets

@@ -25,13 +25,14 @@ printf '%-10s %-22s %9s  %s\n' MODEL 'RULE TAKEN OUT' STATES RESULT
 status=0
 [ $# -gt 0 ] || set -- takeover outbox parts streams window
 for model in "$@"; do
-  run $model
+  run "$model"
   if [ "$errors" = 0 ]; then result=holds; else result="FAILS, and must hold"; status=1; fi
-  printf '%-10s %-22s %9s  %s\n' $model - "$states" "$result"
-  for rule in $(grep -o '^#if[n]*def [A-Z_]*' "$here/$model.pml" | awk '{print $2}' | sort -u); do
-    run $model "$rule"
+  printf '%-10s %-22s %9s  %s\n' "$model" - "$states" "$result"
+  mapfile -t rules < <(grep -o '^#if[n]*def [A-Z_]*' "$here/$model.pml" | awk '{print $2}' | sort -u)
+  for rule in "${rules[@]}"; do
+    run "$model" "$rule"
     if [ "$errors" = 0 ]; then result="NOT SEEN"; status=1; else result="hole found"; fi
-    printf '%-10s %-22s %9s  %s\n' $model "$rule" "$states" "$result"
+    printf '%-10s %-22s %9s  %s\n' "$model" "$rule" "$states" "$result"
   done
 done
 exit $status

@@ -1,0 +1,99 @@
+"""Tests of this package's own parts that need no server: tests.py."""
+import os
+import tempfile
+import unittest
+
+from system import device, rules, xunit
+
+REPORT = """<?xml version="1.0" encoding="UTF-8"?>
+<testsuites><testsuite name="TestResults" errors="0" tests="3" failures="2" skipped="1" time="1.5">
+  <testcase classname="JournalTests.AppendTests" name="appends()" time="0.1" />
+  <testcase classname="JournalTests.AppendTests" name="fails(_:)" time="0.1">
+    <failure message="Expectation failed: 1 == 2" /><failure message="Expectation failed: 2 == 3" />
+  </testcase>
+  <testcase classname="JournalTests.AppendTests" name="`reads back`()" time="0.1" />
+  <testcase classname="TLSTests.RootTests" name="needsRoot()"><skipped>root only</skipped></testcase>
+</testsuite></testsuites>
+"""
+
+
+def lines_of(path, text):
+    """The lines that break a rule."""
+    return [line for line, _ in rules.broken(path, text)]
+
+
+class RulesTests(unittest.TestCase):
+    """Each rule must see planted text that breaks it, and must let the text at its limit pass."""
+
+    def test_files(self):
+        self.assertEqual(lines_of("a.py", "pass\n" * 400), [])
+        self.assertEqual(lines_of("a.py", "pass\n" * 401), [401])
+        self.assertEqual(lines_of("a.sh", "true\n" * 401), [401])
+        self.assertEqual(lines_of("tools/a", "#!/usr/bin/env bash\n" + "true\n" * 400), [401])
+        self.assertEqual(lines_of("a.md", "text\n" * 401), [])
+
+    def test_functions_of_python(self):
+        for head in ("def long():\n", "async def long():\n"):
+            self.assertEqual(lines_of("a.py", head + "    pass\n" * 69), [])
+            self.assertEqual(lines_of("a.py", "\n" + head + "    pass\n" * 70), [2])
+        self.assertEqual(lines_of("tools/a", "#!/usr/bin/python3\ndef long():\n" + "    pass\n" * 70), [2])
+
+    def test_functions_of_shell(self):
+        self.assertEqual(lines_of("a.sh", "long() {\n" + "  true\n" * 68 + "}\n"), [])
+        self.assertEqual(lines_of("a.sh", "\nlong() {\n" + "  true\n" * 69 + "}\n"), [2])
+        self.assertEqual(lines_of("a.sh", "short() { true; }\n" + "true\n" * 90), [])
+
+    def test_names_of_shell(self):
+        self.assertEqual(lines_of("a.sh", "wait_ready() { true; }\nlocal_name=1\nTIDECAST=2\n"), [])
+        self.assertEqual(lines_of("a.sh", "waitReady() { true; }\n  local badName=1\nwait-ready() {\n}\n"),
+                         [1, 2, 3])
+
+    def test_words(self):
+        # The words are in pieces, so that this file does not break the rule.
+        for word in ("an" + "ew", "that" + " one", "who" + "ever"):
+            self.assertEqual(lines_of("a.py", f"# it begins {word}\n"), [1])
+            self.assertEqual(lines_of("a.py", f'def ask():\n    """Asks\n    {word}."""\n'), [2])
+            self.assertEqual(lines_of("a.sh", f"true\n  # it begins {word}\n"), [2])
+            self.assertEqual(lines_of("a.py", f'print("{word}")\n'), [])
+        self.assertEqual(lines_of("a.py", "# a new one\n"), [])
+
+
+class ReportTests(unittest.TestCase):
+    """The counts of `swift test`."""
+
+    def judge(self, text, code):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "report.xml")
+            if text is not None:
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            return xunit.judge(path, code)[:3]
+
+    def test_counts(self):
+        self.assertEqual(self.judge(REPORT, 1), (2, 1, 1))
+
+    def test_no_report(self):
+        self.assertEqual(self.judge(None, 0), (0, 1, 0))
+        self.assertEqual(self.judge("", 0), (0, 1, 0))
+        self.assertEqual(self.judge(REPORT[:300], 1), (0, 1, 0))
+
+    def test_no_test(self):
+        self.assertEqual(self.judge("<testsuites><testsuite tests='0'/></testsuites>", 0), (0, 1, 0))
+        self.assertEqual(self.judge("<testsuite><testcase><skipped/></testcase></testsuite>", 0), (0, 1, 1))
+
+    def test_a_crash_without_a_failed_test(self):
+        self.assertEqual(self.judge("<testsuite><testcase/><testcase/></testsuite>", 139), (2, 1, 0))
+
+
+class EventTests(unittest.TestCase):
+    """Server-sent events as a device reads them."""
+
+    def test_events(self):
+        lines = [b": welcome\n", b"\n", b"id: 7\n", b"event: message\n", b'data: {"a": "b: c"}\n', b"\n",
+                 b"event: deleted_messages\r\n", b"data: {}\r\n", b"\r\n", b"id: 8\n", b"event: message\n"]
+        self.assertEqual(list(device.events(lines)),
+                         [("7", "message", '{"a": "b: c"}'), (None, "deleted_messages", "{}")])
+
+
+if __name__ == "__main__":
+    unittest.main()
