@@ -49,6 +49,7 @@ class TopicLoads(Nodes):
     """A sender for each of 32 topics through the first node."""
 
     def begin(self):
+        """Begins the loads."""
         self.loads = [Load(self.nodes[0], topic=f"topic-{number}") for number in range(TOPICS)]
 
     def ended_since(self, at):
@@ -80,6 +81,7 @@ def again(node):
 
 
 def t12(_):
+    """The gaps of the topics of a killed owner, s."""
     gaps = []
     with TopicLoads() as load:
         for _ in range(ROUNDS):
@@ -98,6 +100,7 @@ def t12(_):
 
 
 def t13(_):
+    """The failed requests of a planned leave, and the longest request, s."""
     failed, longest, count = 0, 0, 0
     with TopicLoads() as load:
         for _ in range(ROUNDS):
@@ -119,6 +122,7 @@ class QuotaLoad(Nodes):
     RATE = 200
 
     def begin(self):
+        """Makes the project, and begins the sends."""
         one = self.nodes[0]
         one.command("project", "create", "quota", "--service-account", os.path.join(one.folder, "quota.json"))
         one.command("project", "quota", "quota", "--sends-per-minute", str(self.RATE * 60))

@@ -11,10 +11,12 @@ DATA = os.path.join(ROOT, ".build/bench-data")
 
 
 def say(text):
+    """Prints a line at once."""
     print(text, flush=True)
 
 
 def run(*command, **options):
+    """What a command prints. Raises CalledProcessError."""
     return subprocess.run(command, check=True, text=True, capture_output=True, **options).stdout
 
 
@@ -66,6 +68,7 @@ def simulated(who, command, facts, **figures):
 
 
 def number(value):
+    """A figure for the page: three digits, or whole thousands; – for none."""
     if value is None:
         return "–"
     if value >= 1000:

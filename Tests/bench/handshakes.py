@@ -25,6 +25,7 @@ def handshakes(port):
 
 
 def first_requests(port):
+    """A request on each of 1,000 new connections; the number of answers with 200."""
     out = run(*H2LOAD, f"https://127.0.0.1:{port}/healthz")
     return int(re.search(r"(\d+) 2xx", out)[1])
 

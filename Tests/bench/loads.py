@@ -26,6 +26,7 @@ def fanout(repeat, tidecast_load, peer_load, redis_connections):
 
 
 def t1(repeat):
+    """Sends, beside nginx's fixed answer."""
     rows = []
     with Tidecast() as server:
         rows.append(measure("tidecast", ["send", "--seconds", "8"], server.load_options(), repeat))
@@ -38,25 +39,30 @@ def t1(repeat):
 
 
 def t2(repeat):
+    """A fan-out to 100 connections with 100 streams each."""
     load = ["fanout", "--seconds", "6"]
     return fanout(repeat, load, load, 10_000)
 
 
 def t3(repeat, in_flight=1):
+    """A fan-out to 10,000 connections."""
     load = ["fanout", "--connections", "10000", "--in-flight", str(in_flight), "--seconds", "6"]
     return fanout(repeat, load, load, 10_000)
 
 
 def t4(repeat):
+    """The same with four messages in flight."""
     return t3(repeat, 4)
 
 
 def t5(repeat):
+    """1,000 topics with ten streams each."""
     load = ["topics", "--seconds", "6"]
     return fanout(repeat, load, load, 10_000)
 
 
 def t6(repeat):
+    """Subscriptions, beside redis's sets."""
     rows = []
     with Tidecast() as server:
         rows.append(measure("tidecast", ["subscribe"], server.load_options(), repeat))
@@ -66,6 +72,7 @@ def t6(repeat):
 
 
 def t7(repeat):
+    """The latency of a send to a device."""
     with Tidecast() as server:
         row = measure("tidecast", ["latency", "--seconds", "20"], server.load_options(), repeat)
     arrival = row["latency"]["send to delivery"]
@@ -74,6 +81,7 @@ def t7(repeat):
 
 
 def t8(_):
+    """The memory of ten million devices."""
     with Tidecast() as server:
         load = ["fill", "--devices", "10000000", "--topics", "1000000", "--subscriptions", "50000000"]
         row = measure("tidecast", load, server.load_options())
@@ -104,6 +112,7 @@ def t9(_):
 
 
 def t10(repeat):
+    """The latency of a condition over five large topics."""
     with Tidecast() as server:
         row = measure("tidecast", ["condition"], server.load_options(), 1)
     row["last_p50"] = row["latency"]["send to last delivery"]["p50"]
@@ -112,6 +121,7 @@ def t10(repeat):
 
 
 def t11(_):
+    """The time of a restart, after an orderly end and after a kill."""
     rows = []
     with Tidecast() as server:
         fill = ["fill", "--devices", "100000", "--topics", "1000", "--subscriptions", "10000000", "--zipf",

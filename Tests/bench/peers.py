@@ -69,10 +69,12 @@ class Process:
             raise RuntimeError(self.log_end())
 
     def log_end(self):
+        """The last 2,000 characters of the log."""
         with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as file:
             return file.read()[-2000:]
 
     def end(self, how=signal.SIGTERM):
+        """Ends the process with the signal, or after 60 s by SIGKILL."""
         if self.process and self.process.poll() is None:
             self.process.send_signal(how)
             try:
@@ -123,6 +125,7 @@ http {{
         self.pids = [str(pid) for pid in kernel.children(self.process.pid)]
 
     def options(self, version=2):
+        """The options of a load on nchan over HTTP/2 or HTTP/1.1."""
         if version == 1:
             return ["--kind", "nchan-h1", "--server", f"127.0.0.1:{self.h1}",
                     "--publish-server", f"127.0.0.1:{self.h2}", "--pid", ",".join(self.pids)]
@@ -170,4 +173,5 @@ class Redis(Process):
         self.wait_port(self.port)
 
     def options(self):
+        """The options of a load on redis."""
         return ["--kind", "redis", "--server", f"127.0.0.1:{self.port}", "--pid", str(self.process.pid)]

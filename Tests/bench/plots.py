@@ -21,10 +21,12 @@ OWN, OTHER = "#1f6feb", "#b0b7c0"
 
 
 def name_of(row):
+    """A server's short name."""
     return row["who"].replace("`", "").replace(", not durable", "").replace(", always", "")
 
 
 def save(figure, name):
+    """Writes a plot beside the results."""
     figure.savefig(os.path.join(FOLDER, name), dpi=80)
     plt.close(figure)
 

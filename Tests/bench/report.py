@@ -31,6 +31,7 @@ def sync_milliseconds():
 
 
 def machine():
+    """What the page says of this machine and of the programs."""
     with open("/proc/cpuinfo") as file:
         model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")),
                      platform.machine())
@@ -46,6 +47,7 @@ def machine():
 
 
 def verdict(figure, unit, must, aim):
+    """Whether a figure meets its aim, or what it must meet."""
     if must is None:
         return ""
     is_rate = unit.endswith("a second") or unit.startswith("simulated hours")
@@ -141,6 +143,7 @@ def line_of(name, row):
 
 
 def plots():
+    """Plots the results, by a Python that gets matplotlib from PyPI."""
     venv = os.path.join(ROOT, ".build/bench-venv")
     python = os.path.join(venv, "bin/python")
     if not os.path.exists(python):

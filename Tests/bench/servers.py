@@ -15,6 +15,7 @@ SETTLE_SECONDS = 6
 
 
 def make_folder():
+    """A new folder on the repository's disk."""
     os.makedirs(DATA, exist_ok=True)
     return tempfile.mkdtemp(prefix="tidecast-bench-", dir=DATA)
 
@@ -92,6 +93,7 @@ class OnPostgres(Tidecast):
                          folder=folder)
 
     def begin(self):
+        """Starts the shards and the gateway, and makes the project."""
         self.shards += [Shard(self.folder, f"shard-{number}", "shard", self.database.url)
                         for number in range(self.shard_count)]
         for shard in self.shards:

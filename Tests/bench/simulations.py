@@ -28,6 +28,7 @@ def gossip(nodes, lost, hours):
 
 
 def t15(_):
+    """Gossip of clusters of 10 to 1,000 nodes."""
     subprocess.run(["swift", "build", "-c", "release", "--product", "gossip-bench"], cwd=ROOT, check=True,
                    env={**os.environ, "TIDECAST_BENCH": "1"}, stdout=subprocess.DEVNULL)
     rows = [gossip(50, 50, 24)]

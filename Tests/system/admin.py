@@ -16,6 +16,7 @@ class AdminConnection(http.client.HTTPConnection):
         self.path = os.path.join(folder, "admin.sock")
 
     def connect(self):
+        """Connects to the socket. Raises OSError where no process listens there."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self.path)

@@ -91,4 +91,5 @@ def read_services(path, folder_of, volume_of):
 
 
 def is_database(service):
+    """Whether the service is a PostgreSQL server."""
     return service["image"].startswith("postgres")

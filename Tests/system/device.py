@@ -90,6 +90,7 @@ class Device:
         threading.Thread(target=self.listen, daemon=True).start()
 
     def listen(self):
+        """Opens one stream after the other; the device's thread runs this."""
         while True:
             try:
                 connection = http.client.HTTPConnection(self.server.host, self.server.port, timeout=60)

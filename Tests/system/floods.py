@@ -10,6 +10,7 @@ HEADERS = bytes([0x83, 0x86, 0x84])
 
 
 def streams(count, make):
+    """What `make` gives for each of the first `count` numbers of a client's streams."""
     return (make(1 + 2 * i) for i in range(count))
 
 

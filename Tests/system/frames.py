@@ -16,11 +16,13 @@ MAGIC = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 def frame(kind, flags=0, stream=0, payload=b"", length=None):
+    """The bytes of a frame."""
     size = len(payload) if length is None else length
     return struct.pack(">I", size)[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
 
 
 def settings(*pairs):
+    """A SETTINGS frame with these (identifier, value) pairs."""
     return frame(SETTINGS, payload=b"".join(struct.pack(">HI", key, value) for key, value in pairs))
 
 
@@ -37,6 +39,7 @@ def integer(value, bits, first):
 
 
 def string(text):
+    """A string literal of HPACK."""
     return integer(len(text), 7, 0) + text
 
 
@@ -46,23 +49,28 @@ def literal(name, value):
 
 
 def block(*fields):
+    """A header block of these (name, value) fields, none of them indexed."""
     return b"".join(literal(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields)
 
 
 def request(method="GET", path="/healthz", scheme="http", extra=()):
+    """The header block of a request."""
     return block((":method", method), (":scheme", scheme), (":path", path), (":authority", "localhost"),
                  *extra)
 
 
 def headers(stream, fields=None, flags=ES | EH):
+    """A HEADERS frame."""
     return frame(HEADERS, flags, stream, request() if fields is None else fields)
 
 
 def window(stream, by):
+    """A WINDOW_UPDATE frame."""
     return frame(WINDOW, 0, stream, struct.pack(">I", by))
 
 
 def reset(stream, code=8):
+    """A RST_STREAM frame."""
     return frame(RST, 0, stream, struct.pack(">I", code))
 
 
@@ -95,6 +103,7 @@ class Connection:
         self.send(MAGIC + settings() if preface is None else preface)
 
     def send(self, piece):
+        """Sends the bytes; nothing happens where the server has closed the connection."""
         try:
             self.socket.settimeout(5)
             self.socket.sendall(piece)
@@ -102,10 +111,12 @@ class Connection:
             pass
 
     def close(self):
+        """Closes the connection."""
         self.socket.close()
 
     @property
     def text(self):
+        """All that was seen, as one line."""
         return " ".join(self.seen)
 
     def read(self, enough, within=3.0):
@@ -130,6 +141,7 @@ class Connection:
         return True
 
     def take(self):
+        """Takes all whole frames out of what has come."""
         while len(self.rest) >= 9:
             if self.rest.startswith(b"HTTP/1."):
                 self.seen.append(self.rest[9:12].decode())
@@ -144,6 +156,7 @@ class Connection:
             self.note(kind, flags, stream, payload)
 
     def note(self, kind, flags, stream, payload):
+        """Adds a word to what was seen."""
         end = "+ES" if flags & ES else ""
         if kind == HEADERS:
             self.seen.append(f"{status(payload)}@{stream}{end}")

@@ -32,6 +32,7 @@ class Load:
             return 0
 
     def run(self):
+        """Sends until the load is over; the load's thread runs this."""
         for number in self.numbers:
             if self.is_over:
                 return

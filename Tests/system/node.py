@@ -26,6 +26,7 @@ class Node(DevelopmentServer):
             make_certificates(self.certificates, "--cluster", binary=self.binary)
 
     def words(self):
+        """The command line after `tidecast server`."""
         spread = [word for one in self.further for word in ("--further-engine", one.url)]
         return ["--node", self.name, "--engine", self.database.url, *spread, "--peer",
                 f"127.0.0.1:{self.peer}",

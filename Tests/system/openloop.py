@@ -28,6 +28,7 @@ class Caller:
         self.host, self.port, self.reader, self.writer = host, port, None, None
 
     async def call(self, method, path, body=None, headers=OWNER):
+        """Status and body (bytes) of one call. Raises OSError and IncompleteReadError."""
         if self.writer is None:
             self.reader, self.writer = await asyncio.open_connection(self.host, self.port)
         self.writer.write(request(method, path, body, headers))
@@ -45,6 +46,7 @@ class Caller:
         return json.loads(body)
 
     def close(self):
+        """Closes the connection, where there is one."""
         if self.writer:
             self.writer.close()
 
@@ -97,11 +99,13 @@ class Stream:
         self.heard, self.last, self.dropped, self.task = [], None, False, None
 
     def open(self, host, port, resuming=False):
+        """Begins to listen. With `resuming` the first connection resumes after the last event so far."""
         self.heard = []
         self.last = self.last if resuming else None
         self.task = asyncio.create_task(self.listen(host, port))
 
     async def listen(self, host, port):
+        """Opens one connection after the other; the stream's task runs this."""
         path = f"/v1/projects/demo/registrations/{self.token.split(':')[0]}:listen"
         while True:
             headers = [f"authorization: Bearer {self.credential}"]
@@ -119,6 +123,7 @@ class Stream:
             await asyncio.sleep(0.1)
 
     async def read(self, reader, heard):
+        """Adds the numbers of the messages of one connection to `heard`."""
         event = None
         while line := await reader.readline():
             # The lines of the chunked encoding stand between the events, and match none of these prefixes.
@@ -132,6 +137,7 @@ class Stream:
                 heard.append(int(json.loads(text[6:])["data"]["n"]))
 
     def close(self):
+        """Ends the connection, and opens no other."""
         self.task.cancel()
 
     @property
@@ -140,6 +146,7 @@ class Stream:
         return [number for one in self.heard for number in one]
 
     def check_once(self):
+        """No message may come twice on one connection. Raises AssertionError."""
         for one in self.heard:
             assert len(one) == len(set(one)), "something came twice on one connection"
 
@@ -163,6 +170,7 @@ async def all_come(streams, wanted, what, limit=60):
 
 
 async def until(condition, what, limit=60):
+    """Waits until `condition` is true. Ends the test with `FAIL` after `limit` s."""
     end = asyncio.get_running_loop().time() + limit
     while not condition():
         if asyncio.get_running_loop().time() > end:
@@ -193,6 +201,7 @@ async def burst_http1(host, port, path, bodies):
 
 
 def frame(kind, flags=0, stream=0, payload=b""):
+    """The bytes of an HTTP/2 frame."""
     return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
 
 
@@ -209,6 +218,7 @@ class HTTP2(asyncio.Protocol):
         self.rest, self.next, self.bodies, self.answers, self.transport = b"", 1, {}, {}, None
 
     def connection_made(self, transport):
+        """Sends the preface, and opens the connection's window."""
         self.transport = transport
         # All answers must fit into the windows: the connection's window gets 1 GiB, and each stream has the
         # default of 64 KiB.
@@ -226,6 +236,7 @@ class HTTP2(asyncio.Protocol):
         return self.answers[stream]
 
     def data_received(self, data):
+        """Takes all whole frames out of what has come."""
         self.rest += data
         while len(self.rest) >= 9 and len(self.rest) >= 9 + int.from_bytes(self.rest[:3], "big"):
             length, kind, flags = int.from_bytes(self.rest[:3], "big"), self.rest[3], self.rest[4]
@@ -241,12 +252,14 @@ class HTTP2(asyncio.Protocol):
                 self.conclude(stream)
 
     def conclude(self, stream):
+        """Sets the status of a stream that has ended."""
         future, body = self.answers.pop(stream, None), self.bodies.pop(stream, b"")
         if future and not future.done():
             said = json.loads(body or b"{}")
             future.set_result(200 if "name" in said else said.get("error", {}).get("code", 0))
 
     def connection_lost(self, _):
+        """Sets 0 as the status of all open streams."""
         for future in self.answers.values():
             if not future.done():
                 future.set_result(0)
@@ -254,4 +267,5 @@ class HTTP2(asyncio.Protocol):
 
 
 async def open_http2(host, port):
+    """A new HTTP/2 connection in cleartext."""
     return (await asyncio.get_running_loop().create_connection(HTTP2, host, port))[1]

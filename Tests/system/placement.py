@@ -7,11 +7,13 @@ C, D = 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3
 
 
 def fold(one, other):
+    """The 128 bits of the product of two words, folded to 64."""
     product = one * other
     return product >> 64 ^ product & MASK
 
 
 def finish(mixed):
+    """The last mixing of a hash."""
     mixed ^= mixed >> 32
     mixed = mixed * 0xD6E8FEB86659FD93 & MASK
     mixed ^= mixed >> 29
@@ -20,6 +22,7 @@ def finish(mixed):
 
 
 def topic_hash(topic, project):
+    """The hash of a topic of a project."""
     name, state = topic.encode(), fold(project + 1, A) ^ B
     whole = len(name) // 8 * 8
     for place in range(0, whole, 8):

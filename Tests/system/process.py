@@ -154,6 +154,7 @@ class DevelopmentServer(Server):
     """A server with --dev."""
 
     def words(self):
+        """The command line after `tidecast server`."""
         return ["--dev", *super().words()]
 
 
@@ -168,6 +169,7 @@ class SecureServer(DevelopmentServer):
             make_certificates(self.certificates, "--name", "localhost", binary=self.binary)
 
     def words(self):
+        """The command line after `tidecast server`."""
         return [*super().words(), *tls_words(self.secure, self.certificates)]
 
     def ways(self, protocol):

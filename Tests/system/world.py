@@ -27,6 +27,7 @@ class World:
         self.environment = {"LD_PRELOAD": library, "WORLD": self.path}
 
     def write(self):
+        """Writes both figures into the file that the preloaded library reads."""
         os.pwrite(self.file.fileno(), struct.pack("qq", int(self.sync * 1e6), int(self.wall * 1e3)), 0)
 
     def syncs_take(self, seconds):
@@ -41,6 +42,7 @@ class World:
 
 
 def build(library):
+    """Compiles world.c as `library`. Ends the script with 77 where there is no C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if not compiler:
         print("skipped: there is no C compiler: tools/install-packages test")
