@@ -25,8 +25,7 @@ SECONDS_MAX = 180
 
 def run(*words, check=True, limit=100):
     done = subprocess.run(words, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=limit,
-                          check=False)
+                          timeout=limit, check=False)
     if check and done.returncode != 0:
         raise SystemExit(f"FAIL: {' '.join(words)} ended with {done.returncode}: {done.stdout}{done.stderr}")
     return done.stdout
@@ -86,14 +85,12 @@ def test():
         return new
 
     wrong = subprocess.run([FAILOVER, "db-3"], env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True,
-                           text=True,
-                           check=False)
+                           text=True, check=False)
     assert wrong.returncode == 1 and "db-1 is the primary already" in wrong.stderr, wrong
     run(TOOL, "kill", "db-2")
     settled([load], "the death of one standby", 31)
     refused = subprocess.run([FAILOVER, "db-1"], env=ENVIRONMENT, stdin=subprocess.DEVNULL,
-                             capture_output=True, text=True,
-                             check=False)
+                             capture_output=True, text=True, check=False)
     assert refused.returncode == 1 and "Nothing was changed" in refused.stderr, refused
     run(TOOL, "start", "db-2")
     wait(lambda: server_state("db-2")[::2] == ["standby", "following"], "db-2 to follow again")

@@ -34,8 +34,7 @@ def dump(database):
 
 def restore(database, text):
     subprocess.run(database.client("psql", "-XqAt", "-v", "ON_ERROR_STOP=1"), check=True, input=text,
-                   text=True,
-                   stdout=subprocess.DEVNULL)
+                   text=True, stdout=subprocess.DEVNULL)
 
 
 def write_json(path, value):

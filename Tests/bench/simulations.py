@@ -21,8 +21,7 @@ def gossip(nodes, lost, hours):
     row = simulated(f"tidecast, {nodes} nodes, {lost / 10:g} % lost",
                     "gossip-bench NODES LOST-OF-A-THOUSAND HOURS SEED",
                     facts, packets=figures["datagrams_s"], kilobytes=sent / 1000,
-                    false=figures["false_deaths"],
-                    wrong={} if figures["whole"] else {"views": 1})
+                    false=figures["false_deaths"], wrong={} if figures["whole"] else {"views": 1})
     say(f"  {row['who']}: " + ", ".join(f"{name} {number(value)}" for name, value in row["facts"].items()))
     return row
 

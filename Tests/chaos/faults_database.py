@@ -49,8 +49,7 @@ def setting(run, name, value):
 
 
 @fault("32", "the synchronous standby is down: commits wait for it, for longer than any deadline", seconds=32,
-       limit=12,
-       may_stop=("*",), broken=("*",))
+       limit=12, may_stop=("*",), broken=("*",))
 def standby_down(run):
     setting(run, "synchronous_standby_names", "nobody")
     time.sleep(0.5)
@@ -114,8 +113,7 @@ def terminated(run):
 
 
 @fault("35", "an idle transaction holds the row of shard-1's session, and those of sixteen partitions",
-       seconds=10,
-       may_stop=("shard-1",))
+       seconds=10, may_stop=("shard-1",))
 def held(run):
     before = sessions(run)
     holder = run.database.hold(
@@ -138,8 +136,7 @@ def held(run):
 
 
 @fault("36", "all connections of the database are taken by somebody else, and those of the nodes are ended",
-       seconds=8,
-       may_stop=("*",), limit=12, broken=("*",))
+       seconds=8, may_stop=("*",), limit=12, broken=("*",))
 def exhausted(run):
     before, taken = sessions(run), []
     startup = b"user\0tidecast\0database\0tidecast\0\0"
@@ -203,8 +200,7 @@ def failover(run):
     subprocess.run([*as_server, f"{programs()}/pg_basebackup", "-h", primary, "-U",
                     setting_of["POSTGRES_USER"], "-D",
                     standby, "-X", "stream", "-c", "fast", "-R"], env=environment, check=True,
-                   capture_output=True,
-                   timeout=30)
+                   capture_output=True, timeout=30)
     time.sleep(run.seconds)
     last = run.database.sample()
     os.kill(postmaster(), signal.SIGKILL)
@@ -216,8 +212,7 @@ def failover(run):
     subprocess.run([*as_server, "mv", standby, primary], check=True)
     MACHINES.start("db")
     subprocess.run([*as_server, f"{programs()}/pg_ctl", "-D", primary, "-w", "promote"], check=True,
-                   timeout=30,
-                   capture_output=True)
+                   timeout=30, capture_output=True)
     new = run.database.sample()
     lost = sum(last[one][3] - new[one][3] for one in last)
     run.note(records_lost_by_the_database=lost,

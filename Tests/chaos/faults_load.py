@@ -18,8 +18,7 @@ AT_THE_RATE_SECONDS = 3
 
 
 @fault("51", f"a herd: a gateway with {HERD} device streams is killed, and all of them come back at once",
-       seconds=12,
-       broken=("gateway-2",), limit=10)
+       seconds=12, broken=("gateway-2",), limit=10)
 def herd(run):
     devices = herd_devices(run)
     crowd = Crowd(run, devices)

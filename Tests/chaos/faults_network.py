@@ -83,8 +83,7 @@ def silenced(run, few):
 
 
 @fault("11", "a minority: gateway-1 and shard-1 are cut from the other nodes and from the database",
-       seconds=14,
-       may_stop=("gateway-1", "shard-1"), broken=("gateway-1",))
+       seconds=14, may_stop=("gateway-1", "shard-1"), broken=("gateway-1",))
 def minority(run):
     few = ["gateway-1", "shard-1"]
     part(run, few, the_rest(run, few), lambda: sees(run, "gateway-2", "shard-2", "shard-3"), run.seconds)
@@ -239,8 +238,7 @@ def delay(run):
 
 
 @fault("18", "swizzle-clog: nodes are cut off from all others one by one, and come back in another order",
-       seconds=20,
-       may_stop=("*",), broken=("*",))
+       seconds=20, may_stop=("*",), broken=("*",))
 def swizzle(run):
     names = run.random.sample(list(run.cluster.nodes), 4)
     for name in names:

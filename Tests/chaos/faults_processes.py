@@ -75,8 +75,7 @@ def gateway_killed(run):
 
 
 @fault("3", "a zombie owner: stopped past its lease, and continued when others have its partitions",
-       seconds=8,
-       may_stop=("shard-2",))
+       seconds=8, may_stop=("shard-2",))
 def zombie(run):
     node = run.node("shard-2")
     node.send_signal(signal.SIGSTOP)
@@ -86,8 +85,7 @@ def zombie(run):
 
 
 @fault("4", "short stalls: shard-1 is stopped for 0.3 and 0.8 s again and again, then three times for 1.5 s",
-       seconds=18,
-       may_stop=("shard-1",))
+       seconds=18, may_stop=("shard-1",))
 def stalls(run):
     """A lease lasts 1.5 s, so each stall of 1.5 s may move a partition, and at most once."""
     def stop(length):
@@ -139,8 +137,7 @@ def sick(run):
 
 
 @fault("6", "a rolling restart: every node in its turn is told to end in order, and started again",
-       seconds=30,
-       broken=("*",))
+       seconds=30, broken=("*",))
 def rolling(run):
     codes, times = [], []
     for node in run.cluster.nodes.values():
@@ -164,8 +161,7 @@ def heir_killed(run):
     last = next(name for name in ("shard-2", "shard-3") if name != heir)
     whole = run.until(lambda: run.owned(last) == 256, 25)
     run.note(heir=heir, first_taken_after=taken and round(taken, 2),
-             it_had_taken=f"about {had} of {len(mine)}",
-             the_last_has_all_after=whole and round(whole, 2))
+             it_had_taken=f"about {had} of {len(mine)}", the_last_has_all_after=whole and round(whole, 2))
     run.demand(whole is not None and whole < 12, "I11", "the last node did not take everything within 12 s")
 
 
@@ -217,8 +213,7 @@ def stale_writer(run):
 
 
 @fault("38", "two take over at once: an heir sleeps in the middle of taking, another fences it, and it wakes",
-       seconds=14,
-       may_stop=("shard-2", "shard-3"), limit=15)
+       seconds=14, may_stop=("shard-2", "shard-3"), limit=15)
 def two_take(run):
     heir, _, _ = first_heir(run, "shard-1")
     if heir is None:

@@ -53,8 +53,7 @@ def breakages(run):
 
 
 @fault("57", "random everything: up to three things broken at once, each for half a second to seven",
-       seconds=40,
-       may_stop=("*",), broken=("*",), limit=15)
+       seconds=40, may_stop=("*",), broken=("*",), limit=15)
 def everything(run):
     open_ones, done, end = [], [], time.monotonic() + run.seconds
     while time.monotonic() < end or open_ones:

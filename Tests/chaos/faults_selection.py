@@ -6,8 +6,7 @@ from registry import fault
 
 
 @fault("0", "the short selection: lost answers of the database, a cut, ended connections, a gateway killed",
-       seconds=20,
-       broken=("gateway-2",), limit=6, may_stop=("shard-1",))
+       seconds=20, broken=("gateway-2",), limit=6, may_stop=("shard-1",))
 def selection(run):
     process = relay(run, ["shard-1"], "0.15")
     run.cluster.cut("gateway-1", "shard-1")

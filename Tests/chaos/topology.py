@@ -207,8 +207,7 @@ class Cluster:
 
     def in_space(self, name, *command, check=True):
         return subprocess.run(MACHINES.network.in_namespace(name, *command), check=check, capture_output=True,
-                              text=True,
-                              stdin=subprocess.DEVNULL)
+                              text=True, stdin=subprocess.DEVNULL)
 
     def rule(self, name, *words):
         """Adds a rule of the packet filter in a node's namespace, such as `INPUT -s ADDRESS -j DROP`."""

@@ -271,8 +271,7 @@ class Workload:
             acknowledged = None
             if resume:
                 acknowledged = self.history.invoke("acknowledge", device=device.fid, event=resume,
-                                                   via="listen",
-                                                   gateway=gateway.name)
+                                                   via="listen", gateway=gateway.name)
             status = 0
             try:
                 stream = open_stream(gateway, device.project.id, device.fid, device.credential, resume)

@@ -13,8 +13,7 @@ class HTTP2:
     def __init__(self, server, tls=False, window=None):
         self.socket = server.connect(tls, ["h2"] if tls else None)
         config = h2.config.H2Configuration(client_side=True, header_encoding="utf-8",
-                                           validate_outbound_headers=False,
-                                           normalize_outbound_headers=False)
+                                           validate_outbound_headers=False, normalize_outbound_headers=False)
         self.h2 = h2.connection.H2Connection(config)
         self.h2.initiate_connection()
         if window:

@@ -98,8 +98,7 @@ def hygiene(cluster):
     for service, path in (("gateway", "/secrets/database/password"), ("gateway", "/secrets/edge/edge.pem"),
                           ("db", "/secrets/node/peer.key"), ("balancer", "/secrets/node/engine")):
         refused = subprocess.run(["docker", "exec", cluster.containers(service)[0], "cat", path],
-                                 capture_output=True,
-                                 text=True, stdin=subprocess.DEVNULL, check=False)
+                                 capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
         check("Permission denied" in refused.stderr, f"{service} can read {path}")
 
 
@@ -307,8 +306,7 @@ def the_small_ones():
         dev.remove()
         dev("up", "-d", "--wait")
         asked = urllib.request.Request(f"http://localhost:{dev.port}/v1/projects/any/messages:send",
-                                       method="POST",
-                                       data=b'{"message": {"topic": "news"}}',
+                                       method="POST", data=b'{"message": {"topic": "news"}}',
                                        headers={"authorization": "Bearer owner"})
         with urllib.request.urlopen(asked, timeout=30) as answer:
             check(answer.status == 200, answer.status)

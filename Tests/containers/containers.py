@@ -24,8 +24,7 @@ from workload import Workload  # noqa: E402
 
 def run(*words, check=True, limit=300, environment=None):
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit,
-                          check=False,
-                          env={**os.environ, **(environment or {})})
+                          check=False, env={**os.environ, **(environment or {})})
     if check and done.returncode != 0:
         raise RuntimeError(f"{' '.join(words)} ended with {done.returncode}:"
                            f" {done.stdout[-2000:]}{done.stderr[-2000:]}")

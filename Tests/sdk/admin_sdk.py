@@ -41,12 +41,8 @@ def sends(tokens, listeners):
 def rich_message(listeners):
     """A message with all kinds of fields."""
     rich = messaging.Message(
-        topic="news",
-        data={"n": "rich"},
-        android=messaging.AndroidConfig(
-            priority="high",
-            ttl=3600.5,
-            collapse_key="k",
+        topic="news", data={"n": "rich"}, android=messaging.AndroidConfig(
+            priority="high", ttl=3600.5, collapse_key="k",
             notification=messaging.AndroidNotification(
                 title="a", color="#112233", channel_id="c", visibility="private", priority="max",
                 vibrate_timings_millis=[100, 200], default_sound=True,
@@ -60,8 +56,7 @@ def rich_message(listeners):
             payload=messaging.APNSPayload(messaging.Aps(badge=3, alert=messaging.ApsAlert(title="x"))),
         ),
         webpush=messaging.WebpushConfig(
-            headers={"Urgency": "high"},
-            notification=messaging.WebpushNotification(title="w",
+            headers={"Urgency": "high"}, notification=messaging.WebpushNotification(title="w",
                                                        actions=[messaging.WebpushNotificationAction("a",
                                                                                                     "b")]),
             fcm_options=messaging.WebpushFCMOptions(link="https://example.com"),

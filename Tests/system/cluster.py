@@ -161,8 +161,7 @@ class Cluster:
     def is_ready(self, name):
         """Whether a node's /readyz answers with 200."""
         return sh(*self.network.in_namespace(name, "curl", "-sf", "-m", "2", "http://127.0.0.1:8787/readyz"),
-                  check=False,
-                  quiet=True).returncode == 0
+                  check=False, quiet=True).returncode == 0
 
     def up(self, path):
         """Starts all services of a compose file, and returns when all nodes are ready."""
@@ -210,8 +209,7 @@ class Cluster:
             time.sleep(0.05)
         # The other processes of a container end with its first process.
         left = subprocess.run(["ip", "netns", "pids", self.network.namespace(name)], check=True,
-                              capture_output=True,
-                              text=True).stdout
+                              capture_output=True, text=True).stdout
         for pid in map(int, left.split()):
             try:
                 os.kill(pid, signal.SIGKILL)

@@ -65,5 +65,4 @@ class Database:
     def rows(self, sql):
         """The lines of a query's result, with `|` between the columns."""
         return subprocess.run(self.client("psql", "-XAtc", sql), check=True, stdin=subprocess.DEVNULL,
-                              capture_output=True,
-                              text=True, timeout=30).stdout.splitlines()
+                              capture_output=True, text=True, timeout=30).stdout.splitlines()

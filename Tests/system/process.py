@@ -63,8 +63,7 @@ class Server:
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [*self.wrapper, self.binary, "server", *self.words()], stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log,
-                env={**os.environ, **self.environment}, **options)
+                stderr=log, env={**os.environ, **self.environment}, **options)
 
     def call(self, method, path, body=None, headers=OWNER, timeout=40):
         """Status and body (bytes) of one request on a connection of its own. Raises OSError and
@@ -116,8 +115,7 @@ class Server:
     def run(self, *words, timeout=60):
         """Runs a command of the program on this server's data: a CompletedProcess with text."""
         return subprocess.run([self.binary, *words, "--data", self.data], stdin=subprocess.DEVNULL,
-                              capture_output=True,
-                              text=True, check=False, timeout=timeout)
+                              capture_output=True, text=True, check=False, timeout=timeout)
 
     def command(self, *words):
         """What `run` prints. Ends the test where the command fails."""
