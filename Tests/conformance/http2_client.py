@@ -19,6 +19,7 @@ class HTTP2:
         if window:
             self.h2.increment_flow_control_window(window)
         self.answers, self.bodies, self.done, self.goaway = {}, {}, set(), None
+        self.rest = b""
         self.push()
 
     def push(self):
@@ -54,7 +55,7 @@ class HTTP2:
                 return False
             if not data:
                 return False
-            for event in self.h2.receive_data(data):
+            for event in self.events(data):
                 if isinstance(event, h2.events.ResponseReceived):
                     self.answers[event.stream_id] = dict(event.headers)
                 elif isinstance(event, h2.events.DataReceived):
@@ -66,6 +67,18 @@ class HTTP2:
                     self.goaway = event
             self.push()
         return True
+
+    def events(self, data):
+        """The events of all whole frames that have come. After a GOAWAY the streams up to its last one go on
+        (RFC 9113 §6.8), where h2 takes the connection for closed: so it gets one frame at a time, and is
+        opened again behind that frame."""
+        self.rest += data
+        while len(self.rest) >= 9 and len(self.rest) >= 9 + int.from_bytes(self.rest[:3], "big"):
+            end = 9 + int.from_bytes(self.rest[:3], "big")
+            frame, self.rest = self.rest[:end], self.rest[end:]
+            yield from self.h2.receive_data(frame)
+            if self.h2.state_machine.state == h2.connection.ConnectionState.CLOSED:
+                self.h2.state_machine.state = h2.connection.ConnectionState.CLIENT_OPEN
 
     def answer(self, stream):
         expect(self.read(lambda: stream in self.done), "no answer on stream", stream)
